@@ -1,0 +1,97 @@
+"""The compiled library: where it is, and its entry points for Python."""
+
+import ctypes
+import importlib.util
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from dbselect.errors import DataError
+
+
+@cache
+def library_path() -> Path:
+    """Path of the compiled library, which Polars and DuckDB load as well."""
+    spec = importlib.util.find_spec("dbselect._library")
+    if spec is None or spec.origin is None:
+        raise ImportError("the compiled library of dbselect is missing; install dbselect again")
+    return Path(spec.origin)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(library_path()))
+    text, pointer = ctypes.c_char_p, ctypes.c_void_p
+    library.dbselect_reader_new.argtypes = [ctypes.POINTER(text), ctypes.c_size_t, text, text]
+    library.dbselect_reader_new.restype = pointer
+    library.dbselect_reader_add.argtypes = [pointer, pointer]
+    library.dbselect_reader_add.restype = pointer
+    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
+    library.dbselect_reader_finish.restype = pointer
+    library.dbselect_reader_free.argtypes = [pointer]
+    library.dbselect_reader_free.restype = None
+    library.dbselect_text_free.argtypes = [pointer]
+    library.dbselect_text_free.restype = None
+    return library
+
+
+class Reader:
+    """Accumulates Arrow batches, from several threads at once, into Gram records.
+
+    Parameters
+    ----------
+    columns : flattened columns, in the order of the record
+    weight : column of row weights
+    group : column that numbers each row's group, from 0; one record a group comes back
+    """
+
+    def __init__(
+        self, columns: Sequence[str], weight: str | None = None, group: str | None = None
+    ) -> None:
+        encoded = [column.encode() for column in columns]
+        self._handle = _library().dbselect_reader_new(
+            (ctypes.c_char_p * len(encoded))(*encoded),
+            len(encoded),
+            None if weight is None else weight.encode(),
+            None if group is None else group.encode(),
+        )
+        if not self._handle:
+            raise DataError(f"columns are {list(columns)!r}; their names must be valid text")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _library().dbselect_reader_free(self._handle)
+        self._handle = None
+
+    def add(self, batch: Any) -> None:
+        """Add all rows of an object with an Arrow C stream; the GIL is released."""
+        capsule = batch.__arrow_c_stream__()
+        stream = ctypes.pythonapi.PyCapsule_GetPointer
+        stream.restype, stream.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        _check(_library().dbselect_reader_add(self._handle, stream(capsule, b"arrow_array_stream")))
+
+    def finish(self) -> pa.StructArray:
+        """Return the records: one, or one a group."""
+        # The structures of the Arrow C data interface are 80 and 72 bytes long.
+        array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
+        addresses = ctypes.addressof(array), ctypes.addressof(schema)
+        _check(_library().dbselect_reader_finish(self._handle, *addresses))
+        return pa.Array._import_from_c(*addresses)
+
+
+def _check(error: int | None) -> None:
+    if error:
+        message = ctypes.string_at(error).decode(errors="replace")
+        _library().dbselect_text_free(error)
+        raise DataError(message)

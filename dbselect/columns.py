@@ -1,0 +1,119 @@
+"""Column names: the leaves of a table, and which of them a pattern means.
+
+A table's fields are flattened to columns: a number field ``x`` is ``x``, a
+child of a STRUCT field is ``demo.age``, an element of a fixed-size ARRAY field
+is ``emb[3]``, counted from 1. The native library flattens by the same rule.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from dbselect.errors import ArgumentError, ColumnError
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One flattened column.
+
+    Parameters
+    ----------
+    name : flattened name
+    path : the top-level field, then names of children and numbers of elements
+    type : Arrow type
+    """
+
+    name: str
+    path: tuple[str | int, ...]
+    type: pa.DataType
+
+    @property
+    def field(self) -> str:
+        """The top-level field that the column lies in."""
+        return str(self.path[0])
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the column can enter a Gram."""
+        return bool(
+            types.is_boolean(self.type)
+            or types.is_integer(self.type)
+            or types.is_floating(self.type)
+            or types.is_decimal(self.type)
+        )
+
+
+def leaves(schema: pa.Schema) -> list[Leaf]:
+    """Flatten the fields of a table, in their order."""
+    return [leaf for field in schema for leaf in _flatten(field.name, (field.name,), field.type)]
+
+
+def _flatten(name: str, path: tuple[str | int, ...], type_: pa.DataType) -> Iterator[Leaf]:
+    if types.is_struct(type_):
+        for child in type_:
+            yield from _flatten(f"{name}.{child.name}", (*path, child.name), child.type)
+    elif types.is_fixed_size_list(type_):
+        for element in range(1, type_.list_size + 1):
+            yield from _flatten(f"{name}[{element}]", (*path, element), type_.value_type)
+    else:
+        yield Leaf(name, path, type_)
+
+
+def field_of(column: str) -> str:
+    """Top-level field of a flattened column: ``demo.age`` and ``demo[1]`` lie in ``demo``."""
+    return re.split(r"[.\[]", column, maxsplit=1)[0] or column
+
+
+def match(patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]:
+    """Columns that some patterns mean, in the order of the patterns.
+
+    A pattern is a column, a nested field (all of its columns), or a glob in
+    which ``*`` stands for any text and ``?`` for one character; a glob's
+    columns come in the order of `names`.
+
+    Parameters
+    ----------
+    patterns : names and globs
+    names : the columns there are
+    what : the argument that the patterns come from, for errors
+
+    Raises
+    ------
+    ArgumentError : `patterns` is not a list of texts
+    ColumnError : a pattern means no column, or a column is named twice
+    """
+    if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise ArgumentError(f"{what} is {patterns!r}; it must be a list of column names and globs")
+    known = dict.fromkeys(names)
+    found: dict[str, None] = {}
+    exact: set[str] = set()
+    for pattern in patterns:
+        if pattern in known:
+            if pattern in exact:
+                raise ColumnError(f"{what} names column '{pattern}' twice")
+            exact.add(pattern)
+            found[pattern] = None
+            continue
+        means = [name for name in names if field_of(name) == pattern]
+        if not means and set(pattern) & set("*?"):
+            glob = re.compile(
+                "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern),
+                re.DOTALL,
+            )
+            means = [name for name in names if glob.fullmatch(name)]
+        if not means:
+            raise ColumnError(f"{what} names {unknown('column', pattern, list(known))}")
+        found.update(dict.fromkeys(means))
+    return list(found)
+
+
+def unknown(kind: str, name: str, names: Sequence[str]) -> str:
+    """Describe an unknown name, with the nearest known ones."""
+    near = difflib.get_close_matches(name, names, n=3) or list(names)[:10]
+    more = ", ..." if len(near) == 10 < len(names) else ""
+    listed = ", ".join(f"'{other}'" for other in near) + more
+    return f"unknown {kind} '{name}'; there is {listed or 'none'}"

@@ -1,0 +1,157 @@
+"""The door to Polars: ``lf.dbselect`` and ``pl.col(...).dbselect``."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from polars.plugins import register_plugin_function
+
+from dbselect._native import Reader, library_path
+from dbselect.doors.sequences import sequence_of, write_sequences
+from dbselect.gram import RECORD_DTYPE
+from dbselect.sequence import STEP_DTYPES
+from dbselect.sources.polars import LazyTable
+from dbselect.sources.request import resolve
+
+SEQUENCE_DTYPE = pl.List(
+    pl.Struct(
+        {
+            **STEP_DTYPES,
+            "intercept": pl.Float64,
+            "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
+        }
+    )
+)
+
+
+@pl.api.register_lazyframe_namespace("dbselect")
+class LazyFrameNamespace:
+    """Methods of a LazyFrame."""
+
+    def __init__(self, frame: pl.LazyFrame) -> None:
+        self._frame = frame
+
+    def gram(self, *columns: str, weight: str | None = None) -> pl.LazyFrame:
+        """Return a LazyFrame of one row, column ``gram``: the record of the columns.
+
+        Parameters
+        ----------
+        columns : names and globs; default: every numeric or boolean column
+        weight : column of row weights, >= 0
+
+        Notes
+        -----
+        Runs out of core: one record for each batch of the streaming engine, merged
+        at the end. NULL if there are no rows. `dbselect.gram` needs less memory for
+        more than some thousand columns.
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> lf = pl.LazyFrame({"x": [1, 2, 3], "y": [1, 3, 8], "z": ["a", "b", "c"]})
+        >>> lf.dbselect.gram("y", "x").collect()["gram"][0]["mean"]
+        [4.0, 2.0]
+        """
+        table = LazyTable(self._frame)
+        request = resolve(table.schema, columns or None, weight)
+
+        def record(batch: pl.DataFrame) -> pl.DataFrame:
+            if batch.is_empty():
+                return pl.DataFrame(schema={"gram": RECORD_DTYPE})
+            with Reader(request.names, request.weight) as reader:
+                reader.add(batch)
+                return pl.DataFrame(pa.table({"gram": reader.finish()}))
+
+        records = table.frame.select(request.fields).map_batches(
+            record, schema={"gram": RECORD_DTYPE}, streamable=True
+        )
+        return records.select(pl.col("gram").dbselect.merge())  # type: ignore[attr-defined]
+
+
+@pl.api.register_expr_namespace("dbselect")
+class ExprNamespace:
+    """Methods of an expression."""
+
+    def __init__(self, expr: pl.Expr) -> None:
+        self._expr = expr
+
+    def gram(self, weight: str | pl.Expr | float | None = None) -> pl.Expr:
+        """Return the Gram record of a struct of numbers; NULL if there are no rows.
+
+        Parameters
+        ----------
+        weight : column, expression or number; row weights >= 0
+
+        Notes
+        -----
+        Polars gathers the input of a plugin in memory. For tables that do not fit
+        use ``lf.dbselect.gram`` or `dbselect.gram`, and DuckDB for 10,000 groups or
+        more.
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"k": ["a", "a", "b"], "x": [1.0, 3.0, 5.0]})
+        >>> df.group_by("k", maintain_order=True).agg(
+        ...     pl.struct("x").dbselect.gram().struct.field("rows"))["rows"].to_list()
+        [2, 1]
+        """
+        arguments = [self._expr]
+        if weight is not None:
+            arguments.append(_number(weight))
+        return _plugin("gram", arguments, returns_scalar=True)
+
+    def merge(self) -> pl.Expr:
+        """Return the record of all rows of several records; NULL if there are none."""
+        return _plugin("merge", [self._expr.cast(RECORD_DTYPE)], returns_scalar=True)
+
+    def anytime_sequence(
+        self,
+        target: str,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        costs: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return a list of steps for each record, as in SQL; empty if it is unusable.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.anytime_sequence`
+        """
+
+        def sequences(records: pl.Series) -> pl.Series:
+            found = write_sequences(
+                sequence_of(record, target, groups=groups, costs=costs, **options)
+                for record in records.to_arrow()
+            )
+            return pl.Series(records.name, found).cast(SEQUENCE_DTYPE)
+
+        return self._expr.map_batches(sequences, return_dtype=SEQUENCE_DTYPE, is_elementwise=True)
+
+    def predict(self, row: pl.Expr, budget: str | pl.Expr | float | None = None) -> pl.Expr:
+        """Return struct(prediction, step, spent, next_group) for each row.
+
+        The prediction is that of the longest prefix of the sequence within the
+        budget whose columns are all present and neither NULL nor NaN in the row.
+
+        Parameters
+        ----------
+        row : struct of the columns
+        budget : number, column or expression, in the unit of the costs; None = no limit
+        """
+        arguments = [self._expr.cast(SEQUENCE_DTYPE), row, _number(budget)]
+        return _plugin("predict", arguments, is_elementwise=True)
+
+
+def _number(value: str | pl.Expr | float | None) -> pl.Expr:
+    if isinstance(value, str):
+        value = pl.col(value)
+    expr = value if isinstance(value, pl.Expr) else pl.lit(value)
+    return expr.cast(pl.Float64)
+
+
+def _plugin(name: str, arguments: Sequence[pl.Expr], **flags: bool) -> pl.Expr:
+    return register_plugin_function(
+        plugin_path=library_path(), function_name=name, args=list(arguments), **flags
+    )

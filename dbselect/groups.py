@@ -1,0 +1,110 @@
+"""Groups: which columns are bought together, and what each group costs."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.columns import field_of, match, unknown
+from dbselect.errors import GroupError
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A partition of some columns into J groups, each with a cost > 0.
+
+    Parameters
+    ----------
+    columns : name of each group -> its columns, in order
+    costs : shape (J,), in the caller's unit
+    unused : columns that lie in no group
+    """
+
+    columns: dict[str, list[str]]
+    costs: npt.NDArray[np.float64]
+    unused: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the groups, in the order given; ties go to the first."""
+        return list(self.columns)
+
+    def number(self, name: str, what: str) -> int:
+        """Return the index of a group."""
+        if name not in self.columns:
+            raise GroupError(f"{what} names {unknown('group', name, self.names)}")
+        return self.names.index(name)
+
+
+def resolve(
+    features: Sequence[str],
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+) -> Groups:
+    """Match groups and costs to the features of a table.
+
+    Parameters
+    ----------
+    features : columns other than the target
+    groups : name -> columns or globs; None makes every top-level field a group
+    costs : name -> cost > 0; None makes every cost 1
+
+    Raises
+    ------
+    GroupError : an empty group, a column in two groups, a cost that is missing,
+        surplus or not a number > 0
+    ColumnError : an unknown column
+    """
+    if groups is None:
+        columns: dict[str, list[str]] = {}
+        for name in features:
+            columns.setdefault(field_of(name), []).append(name)
+    elif not isinstance(groups, Mapping):
+        raise GroupError(f"groups is {groups!r}; it must map names to lists of columns")
+    else:
+        columns = {name: _columns_of(name, means, features) for name, means in groups.items()}
+    if not columns:
+        raise GroupError("there is no group; at least one column besides the target is needed")
+    owner: dict[str, str] = {}
+    for name, members in columns.items():
+        for column in members:
+            if column in owner:
+                raise GroupError(
+                    f"column '{column}' lies in group '{owner[column]}' and in group '{name}'; "
+                    "a column belongs to one group"
+                )
+            owner[column] = name
+    unused = tuple(column for column in features if column not in owner)
+    return Groups(columns, _costs_of(list(columns), costs), unused)
+
+
+def _columns_of(name: str, means: Any, features: Sequence[str]) -> list[str]:
+    patterns = [means] if isinstance(means, str) else list(means or [])
+    if not patterns:
+        raise GroupError(f"group '{name}' is empty; it must have at least one column")
+    return match(patterns, features, f"group '{name}'")
+
+
+def _costs_of(names: list[str], costs: Mapping[str, float] | None) -> npt.NDArray[np.float64]:
+    if costs is None:
+        return np.ones(len(names))
+    if not isinstance(costs, Mapping):
+        raise GroupError(f"costs is {costs!r}; it must map group names to numbers > 0")
+    for name in costs:
+        if name not in names:
+            raise GroupError(f"costs names {unknown('group', name, names)}")
+    values = []
+    for name in names:
+        if name not in costs:
+            raise GroupError(f"group '{name}' has no cost; costs must name every group")
+        try:
+            cost = float(costs[name])
+        except (TypeError, ValueError):
+            cost = math.nan
+        if not 0 < cost < math.inf:
+            raise GroupError(f"group '{name}' has cost {costs[name]}; costs must be > 0 and finite")
+        values.append(cost)
+    return np.array(values)

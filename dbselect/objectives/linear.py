@@ -1,0 +1,283 @@
+"""Explained variance of a linear model, group by group, on the Gram matrix.
+
+Columns and target are scaled to unit variance, so that F is a share::
+
+    C = G + diag(ridge)          F(S) = c_S' C_SS^-1 c_S = 2 F_paper(S) / var(y)
+    b = c - C_.S w(S)            gain(g | S) = b_g' (C_gg|S)^-1 b_g
+
+The state keeps ``U = L^-1 C_S.`` and ``z = L^-1 c_S`` with ``L L' = C_SS``, one
+row for each selected column. Then ``b = c - U'z``, the conditional covariance of
+a group is ``C_gg - U_g' U_g`` and ``F(S) = z'z``, so a new group costs one
+product with U, O(D |S| |g|), and a full sequence O(D^3), for every rule. Memory
+is the Gram matrix and U: 16 D^2 bytes.
+
+Rank: a column is aliased, takes no part and gets coefficient 0, when what is
+left of its variance, given the columns before it, is below ``RANK_SHARE`` of it.
+
+Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3 (papers 000, 001);
+the paper solves anew for every candidate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack, solve_triangular
+
+from dbselect.errors import DataError
+from dbselect.gram import Gram, Matrix, Vector
+
+#: Share of its own variance below which a column is aliased: conditional variances
+#: carry an error of some 1e-15, so what is left still has three digits.
+RANK_SHARE = 1e-12
+#: A column is constant where its deviation is below this share of its mean: the
+#: rounding of the means of constant blocks.
+CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
+#: Columns eliminated one by one before the rest is updated by a matrix product.
+PANEL = 32
+
+Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The problem on unit-variance columns: everything that does not change.
+
+    Parameters
+    ----------
+    G : shape (D, D), correlations; a constant column has a zero row
+    c : shape (D,), correlations with the target
+    ridge : shape (D,), added to the diagonal of G
+    spread : shape (D,), standard deviation of each column, 1 for constant ones
+    constant : shape (D,), whether a column is constant
+    mean : shape (D,)
+    target_mean, target_spread : mean and standard deviation of the target
+    """
+
+    G: Matrix
+    c: Vector
+    ridge: Vector
+    spread: Vector
+    constant: npt.NDArray[np.bool_]
+    mean: Vector
+    target_mean: float
+    target_spread: float
+
+
+def unusable(gram: Gram, target: str) -> str | None:
+    """Say why no sequence can be computed for a target; None if one can."""
+    at = gram.position(target, "target")
+    if gram.rows == 0:
+        return f"no usable rows: {gram.skipped} rows were skipped"
+    deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
+    if deviation <= CONSTANT_SHARE * abs(gram.mean[at]):
+        return f"target '{target}' is constant"
+    return None
+
+
+def linear(
+    gram: Gram, target: str, columns: Sequence[str], ridge: float = 0.0, scale: bool = True
+) -> Linear:
+    """Set up the problem of explaining a target by some columns.
+
+    Parameters
+    ----------
+    gram : Gram that holds the target and the columns
+    ridge : >= 0, lambda on unit-variance columns; with ``scale=False`` on the
+        columns as they are
+
+    Raises
+    ------
+    DataError : no usable rows, or a constant target
+    """
+    reason = unusable(gram, target)
+    if reason is not None:
+        raise DataError(reason)
+    numbers = {name: i for i, name in enumerate(gram.columns)}
+    at = np.array([numbers[name] for name in columns], dtype=np.intp)
+    y = numbers[target]
+    deviation = np.sqrt(np.diagonal(gram.comoment)[at] / gram.weight)
+    constant = deviation <= CONSTANT_SHARE * np.abs(gram.mean[at])
+    spread = np.where(constant, 1.0, deviation)
+    target_spread = float(np.sqrt(gram.comoment[y, y] / gram.weight))
+    inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(gram.weight)))
+    G = gram.comoment[np.ix_(at, at)]
+    G *= inverse
+    G *= inverse[:, None]
+    np.fill_diagonal(G, np.where(constant, 0.0, 1.0))
+    c = gram.comoment[at, y] * inverse / (target_spread * np.sqrt(gram.weight))
+    penalty = np.full(len(at), ridge) if scale else ridge / spread**2
+    return Linear(
+        G, c, penalty, spread, constant, gram.mean[at], float(gram.mean[y]), target_spread
+    )
+
+
+@dataclass
+class _Bucket:
+    """The unselected groups of one size, so that they are computed as one array."""
+
+    groups: Index  # (B,) group numbers, increasing
+    columns: Index  # (B, s)
+    blocks: Matrix  # (B, s, s), conditional covariance
+
+
+class State:
+    """The selected groups and what every other group would add.
+
+    Parameters
+    ----------
+    problem : Linear
+    members : the columns of each of the J groups
+    """
+
+    def __init__(self, problem: Linear, members: Sequence[Index]) -> None:
+        width = len(problem.c)
+        self.problem = problem
+        self.members = members
+        self.b = problem.c.copy()
+        self.support: list[int] = []
+        self.aliased: list[int] = []
+        self._ends = [0]
+        self._U = np.empty((0, width))
+        self._z = np.empty(0)
+        # A constant column is aliased whatever the ridge.
+        variance = np.diagonal(problem.G) + problem.ridge
+        self._floor = np.where(problem.constant, np.inf, RANK_SHARE * variance)
+        self._buckets = self._fill_buckets()
+
+    def _fill_buckets(self) -> list[_Bucket]:
+        sizes = np.array([len(columns) for columns in self.members])
+        buckets = []
+        for size in np.unique(sizes):
+            groups = np.flatnonzero(sizes == size)
+            columns = np.stack([self.members[group] for group in groups])
+            blocks = self.problem.G[columns[:, :, None], columns[:, None, :]]
+            diagonal = np.arange(size)
+            blocks[:, diagonal, diagonal] += self.problem.ridge[columns]
+            buckets.append(_Bucket(groups, columns, blocks))
+        return buckets
+
+    @property
+    def explained(self) -> float:
+        """F of the selected groups, as a share of the target's variance."""
+        return float(self._z @ self._z)
+
+    def gains(self) -> Vector:
+        """Return gain(g | S) of each of the J groups; 0 for the selected ones."""
+        gains = np.zeros(len(self.members))
+        for bucket in self._buckets:
+            gains[bucket.groups] = _gains(
+                bucket.blocks, self.b[bucket.columns], self._floor[bucket.columns]
+            )
+        return gains
+
+    def add(self, group: int) -> float:
+        """Select a group and return its gain."""
+        columns = self.members[group]
+        C = self.problem.G[columns]
+        C[np.arange(len(columns)), columns] += self.problem.ridge[columns]
+        C -= self._U[:, columns].T @ self._U
+        factor, kept = _factor(C[:, columns], self._floor[columns])
+        self.support.extend(columns[kept].tolist())
+        self.aliased.extend(columns[~kept].tolist())
+        self._ends.append(len(self.support))
+        U = solve_triangular(factor, C[kept], lower=True, check_finite=False)
+        z = solve_triangular(factor, self.b[columns[kept]], lower=True, check_finite=False)
+        self._U = _append(self._U, U, len(self.support))
+        self._z = np.concatenate([self._z, z])
+        self.b -= z @ U
+        self._drop(group)
+        for bucket in self._buckets:
+            rows = U[:, bucket.columns].transpose(1, 0, 2)
+            bucket.blocks -= rows.transpose(0, 2, 1) @ rows
+        return float(z @ z)
+
+    def _drop(self, group: int) -> None:
+        for bucket in self._buckets:
+            rest = bucket.groups != group
+            if not rest.all():
+                bucket.groups = bucket.groups[rest]
+                bucket.columns = bucket.columns[rest]
+                bucket.blocks = bucket.blocks[rest]
+
+    def coefficients(self) -> Matrix:
+        """Return w(S) of the groups added so far, after none, one, two, ... of them.
+
+        Returns
+        -------
+        shape (groups added + 1, D), on unit-variance columns
+
+        Notes
+        -----
+        With ``R = L'^-1``, the inverse of a leading block is the leading block of
+        the inverse, so ``w = R z`` of every prefix is a cumulative sum over the
+        columns of R: one inversion, O(|S|^3 / 3), for all prefixes.
+        """
+        rank = len(self.support)
+        coefficients = np.zeros((len(self._ends), len(self.problem.c)))
+        if rank:
+            inverse, _ = lapack.dtrtri(self._U[:, self.support])
+            sums = np.cumsum(np.triu(inverse) * self._z, axis=1)
+            prefixes = np.hstack([np.zeros((rank, 1)), sums])[:, self._ends]
+            coefficients[:, self.support] = prefixes.T
+        return coefficients
+
+    def condition(self) -> float:
+        """Estimate the condition number of C_SS (1-norm), at O(|S|^2)."""
+        if not self.support:
+            return 1.0
+        reciprocal, _ = lapack.dtrcon(self._U[:, self.support], norm="1")
+        return float(1.0 / reciprocal**2) if reciprocal > 0 else float("inf")
+
+
+def _append(rows: Matrix, more: Matrix, used: int) -> Matrix:
+    """Append rows to a matrix that grows by doubling; only `used` rows count."""
+    base = rows.base
+    if base is None or base.shape[0] < used:
+        capacity = min(max(2 * used, 64), rows.shape[1])
+        base = np.empty((max(capacity, used), rows.shape[1]))
+        base[: len(rows)] = rows
+    base[len(rows) : used] = more
+    return base[:used]
+
+
+def _gains(blocks: Matrix, b: Vector, floor: Vector) -> Vector:
+    """Return b_g' (C_gg|S)^-1 b_g of B groups of s columns; shape (B,)."""
+    # b rides along as one more row: elimination turns it into L^-1 b.
+    rows = np.concatenate([blocks, b[:, None, :]], axis=1)
+    inverse = _eliminate(rows, floor)
+    return np.asarray(np.einsum("bj,bj,bj->b", rows[:, -1], rows[:, -1], inverse))
+
+
+def _factor(block: Matrix, floor: Vector) -> tuple[Matrix, npt.NDArray[np.bool_]]:
+    """Return the Cholesky factor of the columns that are not aliased, and which are."""
+    rows = block[None].copy()
+    inverse = _eliminate(rows, floor[None])[0]
+    kept = inverse > 0
+    factor = rows[0][np.ix_(kept, kept)] * np.sqrt(inverse[kept])
+    return np.tril(factor), kept
+
+
+def _eliminate(rows: Matrix, floor: Vector) -> Matrix:
+    """Run symmetric elimination in place, leaving out columns whose pivot is too small.
+
+    `rows` has shape (B, r, s) with r >= s and the symmetric part on top; afterwards
+    ``rows[b, i, j]``, i >= j, is entry (i, j) given the columns before j. The result,
+    shape (B, s), is one over each pivot, 0 for a column that is left out.
+    """
+    size = rows.shape[2]
+    inverse = np.zeros((len(rows), size))
+    for start in range(0, size, PANEL):
+        end = min(start + PANEL, size)
+        for j in range(start, end):
+            pivot = rows[:, j, j]
+            keep = pivot > floor[:, j]
+            inverse[keep, j] = 1.0 / pivot[keep]
+            share = rows[:, j + 1 :, j] * inverse[:, j, None]
+            rows[:, j + 1 :, j + 1 : end] -= share[:, :, None] * rows[:, None, j + 1 : end, j]
+        below = rows[:, end:, start:end]
+        rows[:, end:, end:] -= (below * inverse[:, None, start:end]) @ rows[
+            :, end:size, start:end
+        ].transpose(0, 2, 1)
+    return inverse

@@ -1,0 +1,1 @@
+"""Which groups, in which order."""

@@ -1,0 +1,56 @@
+"""What each rule maximises per unit of cost, as a share of the target's variance.
+
+A rule makes a criterion for one problem; the criterion maps the state of the
+search to one number a group. The greedy loop divides by the costs.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dbselect.gram import Matrix, Vector
+from dbselect.objectives.linear import State
+
+#: Eigenvalues of a group's correlation below this share of the largest count as 0.
+EIGENVALUE_SHARE = 1e-12
+
+Criterion = Callable[[State], Vector]
+
+
+def forward_regression(_: State) -> Criterion:
+    """CS-G-FR: the exact gain, ``b_g' (C_gg|S)^-1 b_g``."""
+    return State.gains
+
+
+def orthogonal_matching_pursuit(state: State) -> Criterion:
+    """CS-G-OMP: the gradient whitened within the group, ``b_g' (G_gg)^-1 b_g``."""
+    sizes = np.array([len(columns) for columns in state.members])
+    whiteners = []
+    for size in np.unique(sizes):
+        groups = np.flatnonzero(sizes == size)
+        columns = np.stack([state.members[group] for group in groups])
+        blocks = state.problem.G[columns[:, :, None], columns[:, None, :]]
+        whiteners.append((groups, columns, _inverse_root(blocks)))
+
+    def criterion(state: State) -> Vector:
+        scores = np.zeros(len(state.members))
+        for groups, columns, root in whiteners:
+            white = np.einsum("bij,bi->bj", root, state.b[columns])
+            scores[groups] = np.einsum("bj,bj->b", white, white)
+        return scores
+
+    return criterion
+
+
+def _inverse_root(blocks: Matrix) -> Matrix:
+    """Return W with ``W W' = G_gg^+`` for B groups of s columns; shape (B, s, s)."""
+    values, vectors = np.linalg.eigh(blocks)
+    kept = values > EIGENVALUE_SHARE * values[:, -1:]
+    return np.asarray(vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None])
+
+
+#: Rules by the name that users give.
+RULES: dict[str, Callable[[State], Criterion]] = {
+    "fr": forward_regression,
+    "omp": orthogonal_matching_pursuit,
+}

@@ -1,0 +1,1 @@
+"""A table, wherever it lives, read once into a Gram; one file an engine."""

@@ -1,0 +1,69 @@
+"""Anything with an Arrow C stream (pyarrow, pandas, ibis), read once, batch by batch."""
+
+import os
+import re
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import BoundedSemaphore
+from typing import Any
+
+import pyarrow as pa
+
+from dbselect.sources.request import Consumer
+
+#: Rows handed to a thread at a time: enough to hide the hand-over.
+BATCH_ROWS = 65536
+
+
+class StreamTable:
+    """A one-shot stream of record batches.
+
+    Parameters
+    ----------
+    source : object with ``__arrow_c_stream__``
+    rows : number of rows, if known
+    """
+
+    def __init__(self, source: Any, rows: int | None = None) -> None:
+        self._reader = pa.RecordBatchReader.from_stream(source)
+        self.rows = rows
+        index = re.compile(r"__index_level_\d+__")
+        # The index of a pandas frame is no column of the table.
+        self.schema = pa.schema(
+            [field for field in self._reader.schema if not index.fullmatch(field.name)]
+        )
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, each consumed on one of several threads."""
+        with self._reader:
+            consume_batches((batch.select(fields) for batch in self._reader), consume)
+
+
+def consume_batches(batches: Iterable[pa.RecordBatch], consume: Consumer) -> None:
+    """Hand batches to a consumer on as many threads as there are cores.
+
+    At most two batches a thread wait, so memory does not grow with the table.
+    The first error ends the reading.
+    """
+    threads = os.cpu_count() or 1
+    free = BoundedSemaphore(2 * threads)
+    failed: list[BaseException] = []
+
+    def done(future: "Future[None]") -> None:
+        error = future.exception()
+        if error is not None:
+            failed.append(error)
+        free.release()
+
+    with ThreadPoolExecutor(threads) as pool:
+        for batch in batches:
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                free.acquire()
+                if failed:
+                    break
+                piece = pa.Table.from_batches([batch.slice(start, BATCH_ROWS)])
+                pool.submit(consume, piece).add_done_callback(done)
+            if failed:
+                break
+    if failed:
+        raise failed[0]

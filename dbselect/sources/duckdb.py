@@ -1,0 +1,77 @@
+"""DuckDB relations: by the aggregate where the extension is loaded, else as Arrow batches."""
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from dbselect.columns import Leaf, leaves
+from dbselect.errors import DataError, SourceError
+from dbselect.sources.arrow import consume_batches
+from dbselect.sources.request import Consumer, Request
+
+
+class RelationTable:
+    """A relation of any connection, also one that refuses extensions."""
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+        self._relation = relation
+        self.rows: int | None = None
+        self.schema: pa.Schema = relation.limit(0).to_arrow_table().schema
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields as Arrow batches, each consumed on one of several threads."""
+        wanted = self._relation.select(", ".join(quote(field) for field in fields))
+        try:
+            with wanted.to_arrow_reader() as reader:
+                consume_batches(reader, consume)
+        except (duckdb.Error, pa.ArrowException) as error:
+            raise SourceError(f"DuckDB cannot read the relation: {error}") from error
+
+    def aggregate(self, request: Request) -> pl.DataFrame | None:
+        """Compute the records in DuckDB: the keys and a column ``gram``.
+
+        None if the connection does not have the extension; it need not be told
+        apart beforehand, as binding the query tells.
+        """
+        row = "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
+        weight = "" if request.weight is None else f", {quote(request.weight)}"
+        keys = ", ".join(quote(key) for key in request.by)
+        columns = f"{keys + ', ' if keys else ''}gram({row}{weight}) AS gram"
+        try:
+            result = self._relation.aggregate(columns, keys)
+        except duckdb.CatalogException:
+            return None
+        try:
+            return pl.DataFrame(pl.from_arrow(result.to_arrow_table()))
+        except duckdb.InvalidInputException as error:
+            raise DataError(str(error).removeprefix("Invalid Input Error: ")) from None
+
+
+def _arguments(columns: list[Leaf], schema: pa.Schema) -> list[str]:
+    """Arguments of struct_pack: a nested field as a whole where all of it is wanted."""
+    whole = {field: [leaf.name for leaf in leaves(pa.schema([schema.field(field)]))]
+             for field in dict.fromkeys(leaf.field for leaf in columns)}  # fmt: skip
+    arguments = []
+    at = 0
+    while at < len(columns):
+        leaf = columns[at]
+        members = whole[leaf.field]
+        if [other.name for other in columns[at : at + len(members)]] == members:
+            arguments.append(f"{quote(leaf.field)} := {quote(leaf.field)}")
+            at += len(members)
+        else:
+            arguments.append(f"{quote(leaf.name)} := {_expression(leaf)}")
+            at += 1
+    return arguments
+
+
+def _expression(leaf: Leaf) -> str:
+    text = quote(leaf.field)
+    for part in leaf.path[1:]:
+        text = f"({text})[{part}]" if isinstance(part, int) else f"({text}).{quote(part)}"
+    return text
+
+
+def quote(name: str) -> str:
+    """Quote an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,84 @@
+"""Parquet files, LazyFrames and DataFrames, read out of core by Polars.
+
+The streaming engine calls the consumer from its own threads, one batch each;
+nothing is gathered, so memory depends on the size of the row groups only.
+"""
+
+import glob
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import polars as pl
+import polars.selectors as cs
+import pyarrow as pa
+
+from dbselect.errors import DbselectError, SourceError
+from dbselect.sources.request import Consumer
+
+
+class LazyTable:
+    """A table that Polars reads.
+
+    Parameters
+    ----------
+    frame : LazyFrame, in which 128-bit integers become doubles
+    rows : number of rows, if it is known without reading them
+    """
+
+    def __init__(self, frame: pl.LazyFrame, rows: int | None = None) -> None:
+        # Arrow knows no 128-bit integers.
+        self.frame = frame.with_columns(cs.by_dtype(pl.Int128, pl.UInt128).cast(pl.Float64))
+        self.rows = rows
+        empty = self.frame.head(0).collect()
+        self.schema: pa.Schema = pa.RecordBatchReader.from_stream(empty).schema
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, on several threads."""
+        failures: list[DbselectError] = []
+        lock = Lock()
+
+        def take(batch: pl.DataFrame) -> pl.DataFrame:
+            try:
+                consume(batch)
+            except DbselectError as error:
+                with lock:
+                    failures.append(error)
+                raise
+            return pl.DataFrame(schema={"done": pl.Boolean})
+
+        plan = self.frame.select(fields).map_batches(
+            take, schema={"done": pl.Boolean}, streamable=True
+        )
+        try:
+            plan.collect(engine="streaming")
+        except pl.exceptions.PolarsError as error:
+            if failures:
+                raise failures[0] from None
+            raise SourceError(f"Polars cannot read the table: {error}") from error
+
+
+def from_path(path: str | Path) -> LazyTable:
+    """Open a Parquet file, a folder or a glob.
+
+    Raises
+    ------
+    SourceError : no file is there, or it is not Parquet
+    """
+    text = str(path)
+    local = "://" not in text
+    if local and not Path(text).exists() and not glob.glob(text, recursive=True):
+        kind = "matches" if glob.has_magic(text) else "is at"
+        raise SourceError(f"no file {kind} '{text}'; a Parquet file or a glob is needed")
+    frame = pl.scan_parquet(text)
+    try:
+        return LazyTable(frame, frame.select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise SourceError(f"cannot read '{text}' as Parquet: {error}") from error
+
+
+def from_frame(frame: Any) -> LazyTable:
+    """Open a LazyFrame or a DataFrame."""
+    if isinstance(frame, pl.DataFrame):
+        return LazyTable(frame.lazy(), frame.height)
+    return LazyTable(frame)

@@ -1,0 +1,101 @@
+"""What is wanted of a table: checked against its schema before any row is read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from dbselect.columns import Leaf, leaves, match, unknown
+from dbselect.errors import ArgumentError, ColumnError
+
+#: Takes a run of rows: anything with an Arrow C stream.
+Consumer = Callable[[Any], None]
+
+
+class Table(Protocol):
+    """A table that can be read once, in runs of rows."""
+
+    schema: pa.Schema
+    rows: int | None
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Hand every row's fields to `consume`, which any number of threads may call."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which columns of a table are wanted.
+
+    Parameters
+    ----------
+    columns : the leaves of the Gram, in its order
+    weight : column of row weights
+    by : fields whose values make groups
+    """
+
+    columns: list[Leaf]
+    weight: str | None
+    by: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of the Gram."""
+        return [leaf.name for leaf in self.columns]
+
+    @property
+    def fields(self) -> list[str]:
+        """Top-level fields to read."""
+        fields = [leaf.field for leaf in self.columns]
+        if self.weight is not None:
+            fields.append(self.weight)
+        return list(dict.fromkeys([*fields, *self.by]))
+
+
+def resolve(
+    schema: pa.Schema,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    by: Sequence[str] = (),
+) -> Request:
+    """Match columns, weight and keys to a schema.
+
+    Without `columns`, every numeric or boolean column is taken, nested ones
+    included, except the weight and the keys.
+
+    Raises
+    ------
+    ColumnError : a column is unknown, named twice or not numeric, or there is none
+    """
+    doubled = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if doubled is not None:
+        raise ColumnError(f"the table has two columns named '{doubled}'; names must differ")
+    every = {leaf.name: leaf for leaf in leaves(schema)}
+    if isinstance(by, str):
+        by = [by]
+    for name, what in [(weight, "weight"), *((key, "by") for key in by)]:
+        if name is None:
+            continue
+        if not isinstance(name, str):
+            raise ArgumentError(f"{what} is {name!r}; it must be the name of a column")
+        if name not in schema.names:
+            raise ColumnError(f"{what} names {unknown('column', name, schema.names)}")
+    if columns is None:
+        apart = {weight, *by}
+        wanted = [leaf for leaf in every.values() if leaf.is_numeric and leaf.field not in apart]
+        if not wanted:
+            raise ColumnError(f"the table has no numeric column; it has {schema.names}")
+    else:
+        wanted = [every[name] for name in match(columns, list(every), "columns")]
+        if not wanted:
+            raise ColumnError("columns is empty; at least one column is needed")
+    if weight is not None:
+        wanted_and_weight = [*wanted, *(leaf for leaf in every.values() if leaf.name == weight)]
+    else:
+        wanted_and_weight = wanted
+    for leaf in wanted_and_weight:
+        if not leaf.is_numeric:
+            raise ColumnError(
+                f"column '{leaf.name}' has type {leaf.type}; columns must be numeric or boolean"
+            )
+    return Request(wanted, weight, list(by))

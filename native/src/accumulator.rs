@@ -1,0 +1,378 @@
+//! Rows in, moments out: screening, a small buffer of rows, then the kernel.
+//!
+//! A chunk arrives as columns of doubles. Rows with something missing are left
+//! out, an infinite value or a negative weight is an error. A chunk that
+//! belongs to one group goes to the kernel as columns; rows that scatter over
+//! groups wait in a buffer per group until there are enough for a block.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use crate::kernel::LANES;
+use crate::moments::{BLOCK_ROWS, Block, Moments, sum};
+
+/// Rows screened at a time: they stay in the caches until the kernel has them.
+pub const CHUNK_ROWS: usize = 8 * BLOCK_ROWS;
+/// Rows a group holds back: enough for the kernel to work at speed, few enough
+/// that a thousand groups of fifty columns buffer 13 MB.
+const BUFFER_ROWS: usize = 32;
+/// Rows turned from columns to rows at a time, inside an L1 cache.
+const TURN_ROWS: usize = 64;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+#[derive(Default)]
+struct Scratch {
+    block: Block,
+    rows: Vec<f64>,
+}
+
+/// One bit a row, set where the row is left out.
+#[derive(Clone, Default)]
+pub struct Missing(Vec<u64>);
+
+impl Missing {
+    /// No row is left out.
+    pub fn none() -> Missing {
+        Missing::default()
+    }
+
+    /// Leave out row `row` of `rows`.
+    pub fn set(&mut self, row: usize, rows: usize) {
+        self.words(rows)[row / 64] |= 1 << (row % 64);
+    }
+
+    /// Leave out every row whose bit is not set in `valid`, 64 rows a word.
+    pub fn set_invalid(&mut self, valid: impl Iterator<Item = u64>, rows: usize) {
+        let words = self.words(rows);
+        for (word, valid) in words.iter_mut().zip(valid) {
+            *word |= !valid;
+        }
+        // What lies past the last row must not look like a row left out.
+        if let Some(last) = words.last_mut().filter(|_| !rows.is_multiple_of(64)) {
+            *last &= u64::MAX >> (64 - rows % 64);
+        }
+    }
+
+    /// Leave out all rows.
+    pub fn set_all(&mut self, rows: usize) {
+        self.words(rows).fill(u64::MAX);
+    }
+
+    /// Whether row `row` is left out.
+    pub fn contains(&self, row: usize) -> bool {
+        self.0.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+    }
+
+    /// Whether every row is used.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    fn words(&mut self, rows: usize) -> &mut [u64] {
+        self.0.resize(rows.div_ceil(64), 0);
+        &mut self.0
+    }
+}
+
+/// A run of rows as columns of doubles.
+pub struct Chunk<'a> {
+    /// Number of rows.
+    pub rows: usize,
+    /// One slice of `rows` values a column; what a missing row holds is unread.
+    pub columns: Vec<Cow<'a, [f64]>>,
+    /// Weight of each row; 1 each if absent.
+    pub weight: Option<Cow<'a, [f64]>>,
+    /// Rows with a NULL in some column or in the weight.
+    pub missing: Missing,
+}
+
+/// The rows of a chunk that are used: no NULL, no NaN, weight above 0.
+pub struct Screened<'a> {
+    columns: Vec<Cow<'a, [f64]>>,
+    weight: Option<Cow<'a, [f64]>>,
+    missing: Missing,
+    skipped: usize,
+}
+
+impl<'a> Chunk<'a> {
+    /// Leave out incomplete rows; refuse infinite values and negative weights.
+    ///
+    /// `names` serves the error messages: the columns, in order.
+    pub fn screen(mut self, names: &[String]) -> Result<Screened<'a>, String> {
+        let rows = self.rows;
+        if let Some(weight) = &self.weight {
+            for (row, &w) in weight.iter().enumerate() {
+                if (w <= 0.0 || w.is_nan()) && !self.missing.contains(row) {
+                    if w < 0.0 {
+                        return Err(format!("weight {w} is negative; weights must be >= 0"));
+                    }
+                    self.missing.set(row, rows);
+                }
+            }
+        }
+        // A sum is finite only if every value is: one fast test a column.
+        let suspects: Vec<usize> =
+            (0..self.columns.len()).filter(|&j| !sum(&self.columns[j]).is_finite()).collect();
+        for &j in &suspects {
+            for (row, x) in self.columns[j].iter().enumerate() {
+                if x.is_nan() {
+                    self.missing.set(row, rows);
+                }
+            }
+        }
+        let weight_suspect = self.weight.as_ref().filter(|weight| !sum(weight).is_finite());
+        let named = suspects.iter().map(|&j| (names[j].as_str(), &self.columns[j]));
+        for (name, column) in named.chain(weight_suspect.map(|weight| ("weight", weight))) {
+            for (row, x) in column.iter().enumerate() {
+                if x.is_infinite() && !self.missing.contains(row) {
+                    return Err(format!(
+                        "column '{name}' has an infinite value ({x}); values must be finite"
+                    ));
+                }
+            }
+        }
+        if self.missing.is_empty() {
+            let Chunk { columns, weight, missing, .. } = self;
+            return Ok(Screened { columns, weight, missing, skipped: 0 });
+        }
+        let kept: Vec<usize> = (0..rows).filter(|&row| !self.missing.contains(row)).collect();
+        let compact =
+            |values: &Cow<[f64]>| Cow::Owned(kept.iter().map(|&row| values[row]).collect());
+        Ok(Screened {
+            columns: self.columns.iter().map(compact).collect(),
+            weight: self.weight.as_ref().map(compact),
+            skipped: rows - kept.len(),
+            missing: self.missing,
+        })
+    }
+}
+
+/// The moments of one group while rows still arrive.
+#[derive(Clone, Debug)]
+pub struct Accumulator {
+    moments: Moments,
+    buffer: Vec<f64>,
+    buffer_weight: Vec<f64>,
+}
+
+impl Accumulator {
+    /// An accumulator that has seen no row.
+    pub fn new(width: usize) -> Accumulator {
+        Accumulator { moments: Moments::new(width), buffer: Vec::new(), buffer_weight: Vec::new() }
+    }
+
+    /// An accumulator that continues from known moments.
+    pub fn from_moments(moments: Moments) -> Accumulator {
+        Accumulator { moments, buffer: Vec::new(), buffer_weight: Vec::new() }
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> usize {
+        self.moments.width()
+    }
+
+    /// Add all rows of a chunk.
+    pub fn add_chunk(&mut self, chunk: &Screened) {
+        self.moments.skipped += chunk.skipped as u64;
+        let rows = chunk.rows();
+        SCRATCH.with_borrow_mut(|scratch| {
+            for start in (0..rows).step_by(BLOCK_ROWS) {
+                let end = (start + BLOCK_ROWS).min(rows);
+                let columns: Vec<&[f64]> = chunk.columns.iter().map(|x| &x[start..end]).collect();
+                let weight = chunk.weight.as_ref().map(|weight| &weight[start..end]);
+                scratch.block.pack_columns(&columns, weight);
+                self.moments.add(&scratch.block);
+            }
+        });
+    }
+
+    /// Add the rows of other accumulators of the same width.
+    pub fn merge(&mut self, other: &Accumulator) {
+        self.moments.merge(&other.moments);
+        let stride = stride(self.width());
+        for (row, &weight) in other.buffer.chunks_exact(stride.max(1)).zip(&other.buffer_weight) {
+            SCRATCH.with_borrow_mut(|scratch| self.add_row(row, weight, &mut scratch.block));
+        }
+    }
+
+    /// The moments of all rows added so far.
+    pub fn finish(&mut self) -> &Moments {
+        SCRATCH.with_borrow_mut(|scratch| self.flush(&mut scratch.block));
+        &self.moments
+    }
+
+    fn add_row(&mut self, row: &[f64], weight: f64, block: &mut Block) {
+        self.buffer.extend_from_slice(row);
+        self.buffer_weight.push(weight);
+        if self.buffer_weight.len() == BUFFER_ROWS {
+            self.flush(block);
+        }
+    }
+
+    fn flush(&mut self, block: &mut Block) {
+        if self.buffer_weight.is_empty() {
+            return;
+        }
+        block.pack_rows(&self.buffer, self.moments.width(), Some(&self.buffer_weight));
+        self.moments.add(block);
+        self.buffer.clear();
+        self.buffer_weight.clear();
+    }
+}
+
+/// Doubles from one buffered row to the next: whole panels.
+fn stride(width: usize) -> usize {
+    width.div_ceil(LANES) * LANES
+}
+
+impl Screened<'_> {
+    fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.len())
+    }
+
+    /// Give every row of the chunk to the accumulator of its group.
+    ///
+    /// `group_of` maps a row number of the chunk, before screening, to its
+    /// accumulator; it is called once for each row, used or skipped.
+    pub fn scatter<'g>(&self, rows: usize, mut group_of: impl FnMut(usize) -> &'g mut Accumulator) {
+        let stride = stride(self.columns.len());
+        SCRATCH.with_borrow_mut(|Scratch { block, rows: turned }| {
+            let mut kept = 0;
+            for row in 0..rows {
+                let group = group_of(row);
+                if self.missing.contains(row) {
+                    group.moments.skipped += 1;
+                    continue;
+                }
+                if kept % TURN_ROWS == 0 {
+                    self.turn(kept, stride, turned);
+                }
+                let values = &turned[kept % TURN_ROWS * stride..][..stride];
+                let weight = self.weight.as_ref().map_or(1.0, |weight| weight[kept]);
+                group.add_row(values, weight, block);
+                kept += 1;
+            }
+        });
+    }
+
+    /// Copy used rows from `start` on, as many as fit, out of the columns.
+    fn turn(&self, start: usize, stride: usize, turned: &mut Vec<f64>) {
+        turned.clear();
+        turned.resize(TURN_ROWS * stride, 0.0);
+        for (j, column) in self.columns.iter().enumerate() {
+            let cells = turned[j..].iter_mut().step_by(stride);
+            for (cell, x) in cells.zip(&column[start..]).take(TURN_ROWS) {
+                *cell = *x;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::triangle;
+    use crate::testing::Lcg;
+
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+
+    fn names() -> Vec<String> {
+        NAMES.iter().map(|name| name.to_string()).collect()
+    }
+
+    fn chunk(columns: &[Vec<f64>], weight: Option<&[f64]>) -> Chunk<'static> {
+        Chunk {
+            rows: columns[0].len(),
+            columns: columns.iter().map(|x| Cow::Owned(x.clone())).collect(),
+            weight: weight.map(|w| Cow::Owned(w.to_vec())),
+            missing: Missing::none(),
+        }
+    }
+
+    fn random_columns(rows: usize) -> Vec<Vec<f64>> {
+        let mut random = Lcg::new(11);
+        (0..3).map(|_| (0..rows).map(|_| random.uniform()).collect()).collect()
+    }
+
+    fn moments_of(columns: &[Vec<f64>], weight: Option<&[f64]>) -> Moments {
+        let mut all = Accumulator::new(3);
+        all.add_chunk(&chunk(columns, weight).screen(&names()).unwrap());
+        all.finish().clone()
+    }
+
+    #[test]
+    fn scattered_rows_give_what_each_group_gives_alone() {
+        let columns = random_columns(1000);
+        let weight: Vec<f64> = (0..1000).map(|r| (r % 5) as f64).collect();
+        let mut groups: Vec<Accumulator> = (0..7).map(|_| Accumulator::new(3)).collect();
+        let screened = chunk(&columns, Some(&weight)).screen(&names()).unwrap();
+        let base = groups.as_mut_ptr();
+        // SAFETY: the test hands out one reference at a time into a live vector.
+        screened.scatter(1000, |row| unsafe { &mut *base.add(row % 7) });
+        for (g, group) in groups.iter_mut().enumerate() {
+            let pick = |x: &Vec<f64>| x.iter().skip(g).step_by(7).copied().collect::<Vec<f64>>();
+            let mine: Vec<Vec<f64>> = columns.iter().map(pick).collect();
+            let expected = moments_of(&mine, Some(&pick(&weight)));
+            let found = group.finish();
+            assert_eq!((found.rows, found.skipped), (expected.rows, expected.skipped));
+            assert_eq!(found.weight, expected.weight);
+            for (x, y) in found.comoment.iter().zip(&expected.comoment) {
+                assert!((x - y).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn merge_includes_what_is_still_buffered() {
+        let columns = random_columns(50);
+        let mut halves = [Accumulator::new(3), Accumulator::new(3)];
+        let screened = chunk(&columns, None).screen(&names()).unwrap();
+        let base = halves.as_mut_ptr();
+        // SAFETY: as above.
+        screened.scatter(50, |row| unsafe { &mut *base.add(row / 25) });
+        let [mut first, second] = halves;
+        first.merge(&second);
+        let expected = moments_of(&columns, None);
+        let found = first.finish();
+        assert_eq!(found.rows, 50);
+        assert_eq!(found.comoment.len(), triangle(3));
+        for (x, y) in found.comoment.iter().zip(&expected.comoment) {
+            assert!((x - y).abs() < 1e-13);
+        }
+    }
+
+    #[test]
+    fn incomplete_rows_are_left_out_and_counted() {
+        let mut columns = random_columns(6);
+        let expected =
+            moments_of(&columns.iter().map(|x| x[3..].to_vec()).collect::<Vec<_>>(), None);
+        columns[1][0] = f64::NAN;
+        let mut dirty = chunk(&columns, Some(&[1.0, 0.0, 1.0, 1.0, 1.0, 1.0]));
+        dirty.missing.set(2, 6);
+        let mut all = Accumulator::new(3);
+        all.add_chunk(&dirty.screen(&names()).unwrap());
+        let found = all.finish();
+        assert_eq!((found.rows, found.skipped), (3, 3));
+        assert_eq!(found.comoment, expected.comoment);
+    }
+
+    #[test]
+    fn infinite_values_and_negative_weights_are_refused() {
+        let refusal = |value: f64, weight: f64| {
+            let mut columns = random_columns(4);
+            columns[1][2] = value;
+            let chunk = chunk(&columns, Some(&[1.0, 1.0, weight, 1.0]));
+            chunk.screen(&names()).err()
+        };
+        assert!(refusal(f64::NEG_INFINITY, 1.0).unwrap().contains("'b' has an infinite"));
+        assert!(refusal(0.0, -2.0).unwrap().contains("weight -2 is negative"));
+        assert!(refusal(0.0, f64::INFINITY).unwrap().contains("'weight' has an infinite"));
+        // A row of weight 0 is left out, whatever it holds.
+        assert_eq!(refusal(f64::INFINITY, 0.0), None);
+        // Finite values whose sum overflows are not mistaken for infinite ones.
+        assert_eq!(refusal(f64::MAX, 1.0), None);
+    }
+}

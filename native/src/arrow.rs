@@ -1,0 +1,440 @@
+//! Tables, Gram records and sequences, to and from Arrow arrays.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::builder::{Float64Builder, Int64Builder, LargeListBuilder, LargeStringBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StructArray};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, Field, Fields};
+
+use crate::accumulator::{Chunk, Missing};
+use crate::prefix::Step;
+use crate::record::{FIELDS, Names, RawRecord, Record};
+
+/// One column of a flattened table: a number field, a child of a STRUCT field
+/// (`demo.age`) or an element of a fixed-size ARRAY field (`emb[3]`).
+pub struct Leaf {
+    /// Name of the flattened column.
+    pub name: String,
+    values: ArrayRef,
+    place: Place,
+    masks: Vec<(NullBuffer, Place)>,
+}
+
+/// Where row `r` of the table lies in an array: at `r * stride + start`.
+#[derive(Clone, Copy)]
+pub struct Place {
+    stride: usize,
+    start: usize,
+}
+
+impl Place {
+    /// One element a row.
+    pub const ROW: Place = Place { stride: 1, start: 0 };
+    /// One element for all rows: a literal.
+    pub const LITERAL: Place = Place { stride: 0, start: 0 };
+
+    fn of(self, row: usize) -> usize {
+        row * self.stride + self.start
+    }
+}
+
+/// A column that is no part of a table, such as a weight.
+pub fn leaf(name: &str, values: &ArrayRef, place: Place) -> Leaf {
+    let mut leaves = Vec::with_capacity(1);
+    flatten(name.to_string(), values, place, &[], &mut leaves);
+    leaves.remove(0)
+}
+
+/// Flatten the fields of a table, in their order.
+pub fn leaves(table: &StructArray, place: Place) -> Vec<Leaf> {
+    let mut leaves = Vec::new();
+    let masks: Vec<_> = table.nulls().map(|nulls| (nulls.clone(), place)).into_iter().collect();
+    for (field, array) in table.fields().iter().zip(table.columns()) {
+        flatten(field.name().clone(), array, place, &masks, &mut leaves);
+    }
+    leaves
+}
+
+fn flatten(
+    name: String,
+    array: &ArrayRef,
+    place: Place,
+    masks: &[(NullBuffer, Place)],
+    out: &mut Vec<Leaf>,
+) {
+    let mut masks = masks.to_vec();
+    if let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+        masks.push((nulls, place));
+    }
+    match array.data_type() {
+        DataType::Struct(fields) => {
+            for (field, child) in fields.iter().zip(array.as_struct().columns()) {
+                flatten(format!("{name}.{}", field.name()), child, place, &masks, out);
+            }
+        }
+        DataType::FixedSizeList(_, size) => {
+            let size = *size as usize;
+            let values = array.as_fixed_size_list().values();
+            for element in 0..size {
+                let place =
+                    Place { stride: place.stride * size, start: place.start * size + element };
+                flatten(format!("{name}[{}]", element + 1), values, place, &masks, out);
+            }
+        }
+        _ => out.push(Leaf { name, values: array.clone(), place, masks }),
+    }
+}
+
+impl Leaf {
+    /// Whether the column is numeric or boolean.
+    pub fn is_number(&self) -> bool {
+        self.doubles(0..0).is_ok()
+    }
+
+    /// The values of `rows` as doubles, borrowed where they are doubles already.
+    pub fn doubles(&self, rows: Range<usize>) -> Result<Cow<'_, [f64]>, String> {
+        let values = &self.values;
+        Ok(match values.data_type() {
+            DataType::Float64 => {
+                let values = values.as_primitive::<Float64Type>().values();
+                match self.place {
+                    Place { stride: 1, start: 0 } => Cow::Borrowed(&values[rows]),
+                    place => Cow::Owned(rows.map(|row| values[place.of(row)]).collect()),
+                }
+            }
+            DataType::Boolean => {
+                let values = values.as_boolean().values();
+                let one = |row| f64::from(u8::from(values.value(self.place.of(row))));
+                Cow::Owned(rows.map(one).collect())
+            }
+            DataType::Null => Cow::Owned(vec![0.0; rows.len()]),
+            DataType::Float16 => self.convert::<Float16Type>(rows, |x| x.to_f64()),
+            DataType::Float32 => self.convert::<Float32Type>(rows, f64::from),
+            DataType::Int8 => self.convert::<Int8Type>(rows, f64::from),
+            DataType::Int16 => self.convert::<Int16Type>(rows, f64::from),
+            DataType::Int32 => self.convert::<Int32Type>(rows, f64::from),
+            DataType::Int64 => self.convert::<Int64Type>(rows, |x| x as f64),
+            DataType::UInt8 => self.convert::<UInt8Type>(rows, f64::from),
+            DataType::UInt16 => self.convert::<UInt16Type>(rows, f64::from),
+            DataType::UInt32 => self.convert::<UInt32Type>(rows, f64::from),
+            DataType::UInt64 => self.convert::<UInt64Type>(rows, |x| x as f64),
+            DataType::Decimal32(_, scale) => {
+                let unit = 10f64.powi(i32::from(*scale));
+                self.convert::<Decimal32Type>(rows, |x| f64::from(x) / unit)
+            }
+            DataType::Decimal64(_, scale) => {
+                let unit = 10f64.powi(i32::from(*scale));
+                self.convert::<Decimal64Type>(rows, |x| x as f64 / unit)
+            }
+            DataType::Decimal128(_, scale) => {
+                let unit = 10f64.powi(i32::from(*scale));
+                self.convert::<Decimal128Type>(rows, |x| x as f64 / unit)
+            }
+            other => {
+                return Err(format!(
+                    "column '{}' has type {other}; columns must be numeric or boolean",
+                    self.name
+                ));
+            }
+        })
+    }
+
+    fn convert<T: ArrowPrimitiveType>(
+        &self,
+        rows: Range<usize>,
+        number: impl Fn(T::Native) -> f64,
+    ) -> Cow<'static, [f64]> {
+        let values = self.values.as_primitive::<T>().values();
+        Cow::Owned(rows.map(|row| number(values[self.place.of(row)])).collect())
+    }
+
+    /// Leave out the rows where this column is NULL; `rows` counts from 0.
+    pub fn mark_missing(&self, rows: Range<usize>, missing: &mut Missing) {
+        for (nulls, place) in &self.masks {
+            match place {
+                Place { stride: 1, start: 0 } => {
+                    let bits = nulls.inner().slice(rows.start, rows.len());
+                    missing.set_invalid(bits.bit_chunks().iter_padded(), rows.len());
+                }
+                place => {
+                    for row in rows.clone().filter(|&row| nulls.is_null(place.of(row))) {
+                        missing.set(row - rows.start, rows.len());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The values of `rows` in some columns, with the rows where one is NULL.
+pub fn chunk<'a>(
+    columns: &[&'a Leaf],
+    weight: Option<&'a Leaf>,
+    rows: Range<usize>,
+) -> Result<Chunk<'a>, String> {
+    let mut missing = Missing::none();
+    for leaf in columns.iter().copied().chain(weight) {
+        leaf.mark_missing(rows.clone(), &mut missing);
+    }
+    let columns =
+        columns.iter().map(|leaf| leaf.doubles(rows.clone())).collect::<Result<_, _>>()?;
+    let weight = weight.map(|leaf| leaf.doubles(rows.clone())).transpose()?;
+    Ok(Chunk { rows: rows.len(), columns, weight, missing })
+}
+
+/// The type of a Gram record.
+pub fn record_type() -> DataType {
+    DataType::Struct(record_fields())
+}
+
+fn record_fields() -> Fields {
+    let list = |item| DataType::LargeList(Arc::new(Field::new("item", item, true)));
+    let types = [
+        list(DataType::LargeUtf8),
+        DataType::Int64,
+        DataType::Int64,
+        DataType::Float64,
+        list(DataType::Float64),
+        list(DataType::Float64),
+    ];
+    FIELDS.iter().zip(types).map(|(name, data_type)| Field::new(*name, data_type, true)).collect()
+}
+
+/// Records as one Arrow array, in their order; an absent one is NULL.
+pub fn write_records(records: &[Option<Record>]) -> StructArray {
+    let mut columns = LargeListBuilder::new(LargeStringBuilder::new());
+    let (mut rows, mut skipped) = (Int64Builder::new(), Int64Builder::new());
+    let mut weight = Float64Builder::new();
+    let mut mean = LargeListBuilder::new(Float64Builder::new());
+    let mut comoment = LargeListBuilder::new(Float64Builder::new());
+    for record in records {
+        if let Some(Record { columns: names, moments }) = record {
+            names.iter().for_each(|name| columns.values().append_value(name));
+            mean.values().append_slice(&moments.mean());
+            comoment.values().append_slice(&moments.comoment);
+        }
+        let moments = record.as_ref().map(|record| &record.moments);
+        columns.append(record.is_some());
+        rows.append_option(moments.map(|moments| moments.rows as i64));
+        skipped.append_option(moments.map(|moments| moments.skipped as i64));
+        weight.append_option(moments.map(|moments| moments.weight));
+        mean.append(record.is_some());
+        comoment.append(record.is_some());
+    }
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(columns.finish()),
+        Arc::new(rows.finish()),
+        Arc::new(skipped.finish()),
+        Arc::new(weight.finish()),
+        Arc::new(mean.finish()),
+        Arc::new(comoment.finish()),
+    ];
+    let valid = NullBuffer::from_iter(records.iter().map(Option::is_some));
+    StructArray::new(record_fields(), arrays, Some(valid))
+}
+
+/// Row `row` of an array of records; NULL gives nothing.
+pub fn read_record(array: &StructArray, row: usize) -> Result<Option<Record>, String> {
+    if array.is_null(row) {
+        return Ok(None);
+    }
+    let field = |name: &str| field(array, name, "gram record");
+    let count =
+        |name: &str| -> Result<i64, String> { Ok(number(&field(name)?, name, row)? as i64) };
+    let names: Names = strings(&field("columns")?, "columns", row)?.into();
+    let raw = RawRecord {
+        columns: names,
+        rows: count("rows")?,
+        skipped: count("skipped")?,
+        weight: number(&field("weight")?, "weight", row)?,
+        mean: numbers(&field("mean")?, "mean", row)?,
+        comoment: numbers(&field("comoment")?, "comoment", row)?,
+    };
+    raw.check().map(Some)
+}
+
+/// Where the list of row `row` lies among all list elements, and those.
+pub fn list_at(
+    array: &ArrayRef,
+    name: &str,
+    row: usize,
+) -> Result<(Range<usize>, ArrayRef), String> {
+    let offsets = |start: i64, end: i64| start as usize..end as usize;
+    if array.is_null(row) {
+        return Err(format!("'{name}' is NULL; a list is needed"));
+    }
+    match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            let at = list.value_offsets();
+            Ok((offsets(at[row].into(), at[row + 1].into()), list.values().clone()))
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            let at = list.value_offsets();
+            Ok((offsets(at[row], at[row + 1]), list.values().clone()))
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let at = map.value_offsets();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            Ok((offsets(at[row].into(), at[row + 1].into()), entries))
+        }
+        other => Err(format!("'{name}' has type {other}; a list is needed")),
+    }
+}
+
+/// The steps of a stored sequence, in their order.
+pub fn read_steps(steps: &StructArray, rows: Range<usize>) -> Result<Vec<Step>, String> {
+    let field = |name: &str| field(steps, name, "sequence");
+    let (step, group, spent) = (field("step")?, field("group")?, field("spent")?);
+    let (intercept, coefficients) = (field("intercept")?, field("coefficients")?);
+    rows.map(|row| {
+        let (range, entries) = list_at(&coefficients, "coefficients", row)?;
+        let entries = entries
+            .as_struct_opt()
+            .filter(|entries| entries.num_columns() == 2)
+            .ok_or("'coefficients' must map names to numbers")?;
+        let (names, values) = (entries.column(0), entries.column(1));
+        Ok(Step {
+            step: number(&step, "step", row)? as i64,
+            group: if group.is_null(row) { None } else { Some(string(&group, "group", row)?) },
+            spent: number(&spent, "spent", row)?,
+            intercept: number(&intercept, "intercept", row)?,
+            coefficients: range
+                .map(|i| {
+                    Ok((string(names, "coefficients", i)?, number(values, "coefficients", i)?))
+                })
+                .collect::<Result<_, String>>()?,
+        })
+    })
+    .collect()
+}
+
+fn field(array: &StructArray, name: &str, what: &str) -> Result<ArrayRef, String> {
+    array.column_by_name(name).cloned().ok_or_else(|| {
+        let names: Vec<&str> = array.fields().iter().map(|field| field.name().as_str()).collect();
+        format!("{what} has no field '{name}'; its fields are [{}]", names.join(", "))
+    })
+}
+
+fn number(array: &ArrayRef, name: &str, row: usize) -> Result<f64, String> {
+    if array.is_null(row) {
+        return Err(format!("'{name}' is NULL; a number is needed"));
+    }
+    if array.data_type().is_nested() {
+        return Err(format!("'{name}' has type {}; a number is needed", array.data_type()));
+    }
+    Ok(leaf(name, array, Place::ROW).doubles(row..row + 1)?[0])
+}
+
+fn numbers(array: &ArrayRef, name: &str, row: usize) -> Result<Vec<f64>, String> {
+    let (range, values) = list_at(array, name, row)?;
+    let values: &PrimitiveArray<Float64Type> = values
+        .as_primitive_opt()
+        .ok_or_else(|| format!("'{name}' holds {}; doubles are needed", values.data_type()))?;
+    if values.null_count() > 0 && range.clone().any(|i| values.is_null(i)) {
+        return Err(format!("'{name}' has a NULL element; numbers are needed"));
+    }
+    Ok(values.values()[range].to_vec())
+}
+
+fn strings(array: &ArrayRef, name: &str, row: usize) -> Result<Vec<String>, String> {
+    let (range, values) = list_at(array, name, row)?;
+    range.map(|i| string(&values, name, i)).collect()
+}
+
+fn string(array: &ArrayRef, name: &str, row: usize) -> Result<String, String> {
+    if array.is_null(row) {
+        return Err(format!("'{name}' has a NULL element; names are needed"));
+    }
+    match array.data_type() {
+        DataType::Utf8 => Ok(array.as_string::<i32>().value(row).to_string()),
+        DataType::LargeUtf8 => Ok(array.as_string::<i64>().value(row).to_string()),
+        DataType::Utf8View => Ok(array.as_string_view().value(row).to_string()),
+        other => Err(format!("'{name}' holds {other}; names are needed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{BooleanArray, FixedSizeListArray, Float64Array, Int32Array};
+
+    fn table() -> StructArray {
+        let pair = |a: ArrayRef, b: ArrayRef| {
+            let fields: Fields = vec![
+                Field::new("old", a.data_type().clone(), true),
+                Field::new("age", b.data_type().clone(), true),
+            ]
+            .into();
+            StructArray::new(fields, vec![a, b], Some(vec![true, true, false].into()))
+        };
+        let demo = pair(
+            Arc::new(BooleanArray::from(vec![true, false, true])),
+            Arc::new(Int32Array::from(vec![Some(7), None, Some(9)])),
+        );
+        let item = Arc::new(Field::new("item", DataType::Float64, true));
+        let values =
+            Float64Array::from(vec![Some(1.0), Some(2.0), Some(3.0), Some(4.0), None, Some(6.0)]);
+        let emb = FixedSizeListArray::new(item.clone(), 2, Arc::new(values), None);
+        let fields: Fields = vec![
+            Field::new("demo", demo.data_type().clone(), true),
+            Field::new("emb", emb.data_type().clone(), true),
+        ]
+        .into();
+        StructArray::new(fields, vec![Arc::new(demo), Arc::new(emb)], None)
+    }
+
+    #[test]
+    fn nested_fields_flatten_to_named_columns() {
+        for (table, rows) in [(table(), 0..3), (table().slice(1, 2), 0..2)] {
+            let leaves = leaves(&table, Place::ROW);
+            let names: Vec<&str> = leaves.iter().map(|leaf| leaf.name.as_str()).collect();
+            assert_eq!(names, ["demo.old", "demo.age", "emb[1]", "emb[2]"]);
+            let first = rows.len() - 2;
+            let last = leaves[3].doubles(rows.clone()).unwrap();
+            assert_eq!(last[first..], [4.0, 6.0][2 - (rows.len() - first)..]);
+            let mut missing = Missing::none();
+            leaves.iter().for_each(|leaf| leaf.mark_missing(rows.clone(), &mut missing));
+            let found: Vec<bool> = rows.clone().map(|row| missing.contains(row)).collect();
+            assert_eq!(found[first..], [true, true]);
+            assert_eq!(found.len() == 3, !found[0]);
+        }
+    }
+
+    #[test]
+    fn a_range_of_rows_is_counted_from_its_start() {
+        let leaves = leaves(&table(), Place::ROW);
+        let mut missing = Missing::none();
+        leaves.iter().for_each(|leaf| leaf.mark_missing(1..3, &mut missing));
+        assert!(missing.contains(0) && missing.contains(1));
+        assert_eq!(*leaves[2].doubles(1..2).unwrap(), [3.0]);
+    }
+
+    #[test]
+    fn records_survive_the_round_trip() {
+        let raw = RawRecord {
+            columns: vec!["x".to_string(), "y".to_string()].into(),
+            rows: 3,
+            skipped: 1,
+            weight: 3.0,
+            mean: vec![1.0, 2.0],
+            comoment: vec![2.0, 1.0, 4.0],
+        };
+        let record = raw.check().unwrap();
+        let array = write_records(&[None, Some(record.clone())]);
+        assert_eq!(array.data_type(), &record_type());
+        assert!(read_record(&array, 0).unwrap().is_none());
+        let back = read_record(&array, 1).unwrap().unwrap();
+        assert_eq!(back.columns, record.columns);
+        assert_eq!(back.moments.comoment, record.moments.comoment);
+        assert_eq!(back.moments.mean(), record.moments.mean());
+        assert_eq!((back.moments.rows, back.moments.skipped), (3, 1));
+    }
+}

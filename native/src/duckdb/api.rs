@@ -1,0 +1,218 @@
+//! DuckDB's C API for extensions, stable band v1.2.0, by slot number.
+//!
+//! DuckDB hands every extension a table of function pointers whose order never
+//! changes; `SLOTS` names the ones used here and a test compares them with the
+//! published bindings. Nothing is linked, so one file loads in every DuckDB
+//! from 1.2 on that still offers the band.
+
+use std::ffi::{c_char, c_void};
+use std::sync::OnceLock;
+
+/// The C API version asked for.
+pub const VERSION: &std::ffi::CStr = c"v1.2.0";
+/// Length of the table at that version.
+const N_SLOTS: usize = 404;
+
+/// Any `duckdb_*` handle.
+pub type Handle = *mut c_void;
+
+/// What DuckDB passes to the entry point of an extension.
+#[repr(C)]
+pub struct Access {
+    pub set_error: unsafe extern "C" fn(info: Handle, message: *const c_char),
+    pub get_database: unsafe extern "C" fn(info: Handle) -> *mut Handle,
+    pub get_api: unsafe extern "C" fn(info: Handle, version: *const c_char) -> *const Table,
+}
+
+/// The function pointers, as DuckDB lays them out.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Table([*const c_void; N_SLOTS]);
+
+// SAFETY: the pointers are code, which every thread may call.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+static TABLE: OnceLock<Table> = OnceLock::new();
+
+/// Keep a copy of DuckDB's table; later calls change nothing.
+///
+/// # Safety
+/// `table` comes from `Access::get_api` for `VERSION`.
+pub unsafe fn install(table: *const Table) {
+    // SAFETY: see the caller's promise.
+    TABLE.get_or_init(|| unsafe { *table });
+}
+
+macro_rules! api {
+    ($($slot:literal $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(
+            /// The function of that name in DuckDB's C API.
+            ///
+            /// # Safety
+            /// `install` was called, and the arguments are as duckdb.h says.
+            pub unsafe fn $name($($arg: $type),*) $(-> $result)? {
+                type Function = unsafe extern "C" fn($($type),*) $(-> $result)?;
+                let table = TABLE.get().expect("DuckDB's C API is not installed");
+                // SAFETY: the slot holds a function of this signature.
+                let function: Function = unsafe { std::mem::transmute(table.0[$slot]) };
+                // SAFETY: see the caller's promise.
+                unsafe { function($($arg),*) }
+            }
+        )*
+
+        #[cfg(test)]
+        #[test]
+        fn slots_are_where_the_published_bindings_have_them() {
+            use libduckdb_sys::duckdb_ext_api_v1 as published;
+            $(assert_eq!(
+                std::mem::offset_of!(published, $name),
+                $slot * size_of::<usize>(),
+                stringify!($name)
+            );)*
+        }
+    };
+}
+
+api! {
+    3 duckdb_connect(database: Handle, out: *mut Handle) -> u32;
+    6 duckdb_disconnect(connection: *mut Handle);
+    25 duckdb_free(memory: *mut c_void);
+    156 duckdb_create_logical_type(id: u32) -> Handle;
+    159 duckdb_create_list_type(item: Handle) -> Handle;
+    161 duckdb_create_map_type(key: Handle, value: Handle) -> Handle;
+    163 duckdb_create_struct_type(types: *mut Handle, names: *mut *const c_char, n: u64) -> Handle;
+    166 duckdb_get_type_id(logical_type: Handle) -> u32;
+    168 duckdb_decimal_scale(logical_type: Handle) -> u8;
+    169 duckdb_decimal_internal_type(logical_type: Handle) -> u32;
+    174 duckdb_array_type_child_type(logical_type: Handle) -> Handle;
+    175 duckdb_array_type_array_size(logical_type: Handle) -> u64;
+    178 duckdb_struct_type_child_count(logical_type: Handle) -> u64;
+    179 duckdb_struct_type_child_name(logical_type: Handle, index: u64) -> *mut c_char;
+    180 duckdb_struct_type_child_type(logical_type: Handle, index: u64) -> Handle;
+    184 duckdb_destroy_logical_type(logical_type: *mut Handle);
+    190 duckdb_data_chunk_get_vector(chunk: Handle, index: u64) -> Handle;
+    191 duckdb_data_chunk_get_size(chunk: Handle) -> u64;
+    189 duckdb_data_chunk_get_column_count(chunk: Handle) -> u64;
+    193 duckdb_vector_get_column_type(vector: Handle) -> Handle;
+    194 duckdb_vector_get_data(vector: Handle) -> *mut c_void;
+    195 duckdb_vector_get_validity(vector: Handle) -> *mut u64;
+    196 duckdb_vector_ensure_validity_writable(vector: Handle);
+    198 duckdb_vector_assign_string_element_len(vector: Handle, row: u64, text: *const c_char, n: u64);
+    199 duckdb_list_vector_get_child(vector: Handle) -> Handle;
+    200 duckdb_list_vector_get_size(vector: Handle) -> u64;
+    201 duckdb_list_vector_set_size(vector: Handle, size: u64) -> u32;
+    202 duckdb_list_vector_reserve(vector: Handle, capacity: u64) -> u32;
+    203 duckdb_struct_vector_get_child(vector: Handle, index: u64) -> Handle;
+    204 duckdb_array_vector_get_child(vector: Handle) -> Handle;
+    209 duckdb_create_scalar_function() -> Handle;
+    210 duckdb_destroy_scalar_function(function: *mut Handle);
+    211 duckdb_scalar_function_set_name(function: Handle, name: *const c_char);
+    213 duckdb_scalar_function_set_special_handling(function: Handle);
+    215 duckdb_scalar_function_add_parameter(function: Handle, logical_type: Handle);
+    216 duckdb_scalar_function_set_return_type(function: Handle, logical_type: Handle);
+    218 duckdb_scalar_function_set_function(function: Handle, call: ScalarCall);
+    219 duckdb_register_scalar_function(connection: Handle, function: Handle) -> u32;
+    221 duckdb_scalar_function_set_error(info: Handle, message: *const c_char);
+    226 duckdb_create_aggregate_function() -> Handle;
+    227 duckdb_destroy_aggregate_function(function: *mut Handle);
+    228 duckdb_aggregate_function_set_name(function: Handle, name: *const c_char);
+    229 duckdb_aggregate_function_add_parameter(function: Handle, logical_type: Handle);
+    230 duckdb_aggregate_function_set_return_type(function: Handle, logical_type: Handle);
+    231 duckdb_aggregate_function_set_functions(
+        function: Handle, size: StateSize, init: StateInit, update: Update, combine: Combine,
+        finalize: Finalize);
+    232 duckdb_aggregate_function_set_destructor(function: Handle, destroy: StateDestroy);
+    234 duckdb_aggregate_function_set_special_handling(function: Handle);
+    237 duckdb_aggregate_function_set_error(info: Handle, message: *const c_char);
+    238 duckdb_create_aggregate_function_set(name: *const c_char) -> Handle;
+    239 duckdb_destroy_aggregate_function_set(set: *mut Handle);
+    240 duckdb_add_aggregate_function_to_set(set: Handle, function: Handle) -> u32;
+    241 duckdb_register_aggregate_function_set(connection: Handle, set: Handle) -> u32;
+}
+
+/// The memory of one aggregate state; ours holds one pointer.
+pub type State = *mut c_void;
+pub type StateSize = unsafe extern "C" fn(info: Handle) -> u64;
+pub type StateInit = unsafe extern "C" fn(info: Handle, state: State);
+pub type StateDestroy = unsafe extern "C" fn(states: *mut State, n: u64);
+pub type Update = unsafe extern "C" fn(info: Handle, chunk: Handle, states: *mut State);
+pub type Combine =
+    unsafe extern "C" fn(info: Handle, sources: *mut State, targets: *mut State, n: u64);
+pub type Finalize =
+    unsafe extern "C" fn(info: Handle, states: *mut State, out: Handle, n: u64, offset: u64);
+pub type ScalarCall = unsafe extern "C" fn(info: Handle, chunk: Handle, out: Handle);
+
+/// `duckdb_type` numbers.
+pub mod type_id {
+    pub const BOOLEAN: u32 = 1;
+    pub const TINYINT: u32 = 2;
+    pub const SMALLINT: u32 = 3;
+    pub const INTEGER: u32 = 4;
+    pub const BIGINT: u32 = 5;
+    pub const UTINYINT: u32 = 6;
+    pub const USMALLINT: u32 = 7;
+    pub const UINTEGER: u32 = 8;
+    pub const UBIGINT: u32 = 9;
+    pub const FLOAT: u32 = 10;
+    pub const DOUBLE: u32 = 11;
+    pub const HUGEINT: u32 = 16;
+    pub const VARCHAR: u32 = 17;
+    pub const DECIMAL: u32 = 19;
+    pub const STRUCT: u32 = 25;
+    pub const UHUGEINT: u32 = 32;
+    pub const ARRAY: u32 = 33;
+    pub const ANY: u32 = 34;
+    pub const SQLNULL: u32 = 36;
+
+    /// The SQL name of a type, for error messages.
+    pub fn name(id: u32) -> &'static str {
+        const NAMES: [&str; 43] = [
+            "INVALID",
+            "BOOLEAN",
+            "TINYINT",
+            "SMALLINT",
+            "INTEGER",
+            "BIGINT",
+            "UTINYINT",
+            "USMALLINT",
+            "UINTEGER",
+            "UBIGINT",
+            "FLOAT",
+            "DOUBLE",
+            "TIMESTAMP",
+            "DATE",
+            "TIME",
+            "INTERVAL",
+            "HUGEINT",
+            "VARCHAR",
+            "BLOB",
+            "DECIMAL",
+            "TIMESTAMP_S",
+            "TIMESTAMP_MS",
+            "TIMESTAMP_NS",
+            "ENUM",
+            "LIST",
+            "STRUCT",
+            "MAP",
+            "UUID",
+            "UNION",
+            "BIT",
+            "TIME WITH TIME ZONE",
+            "TIMESTAMP WITH TIME ZONE",
+            "UHUGEINT",
+            "ARRAY",
+            "ANY",
+            "BIGNUM",
+            "NULL",
+            "VARCHAR",
+            "INTEGER",
+            "TIME_NS",
+            "GEOMETRY",
+            "VARIANT",
+            "TIMESTAMP_NS WITH TIME ZONE",
+        ];
+        NAMES.get(id as usize).unwrap_or(&"unknown")
+    }
+}

@@ -1,0 +1,399 @@
+//! Entry points for DuckDB: an extension on the stable C API.
+//!
+//! | SQL | kind |
+//! |---|---|
+//! | `gram(row [, weight])` | aggregate; `row` is any STRUCT |
+//! | `gram_merge(record)` | aggregate |
+//! | `gram_remove(a, b)` | scalar |
+//! | `dbselect_predict(sequence, row, budget)` | scalar behind `anytime_predict` |
+
+mod api;
+mod types;
+mod vectors;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use api::{Access, Handle, State, Update, type_id};
+use types::plain;
+use vectors::{Leaf, LogicalType, Vector};
+
+use crate::accumulator::{Accumulator, Chunk, Missing};
+use crate::prefix::{Plan, mark_nan};
+use crate::record::{Names, Record, check_overflow, same_columns};
+
+/// What an aggregate state points to, from its first row on.
+#[derive(Clone)]
+struct Group {
+    names: Names,
+    accumulator: Accumulator,
+}
+
+/// The pointer inside an aggregate state: null before the first row.
+type Slot = *mut *mut Group;
+
+thread_local! {
+    /// The names of the last chunk, so that groups share one list.
+    static NAMES: RefCell<Names> = RefCell::new(Names::from([]));
+}
+
+/// Register the functions; DuckDB calls this when it loads the extension.
+///
+/// # Safety
+/// Called by DuckDB as its C API for extensions says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) -> bool {
+    let load = || {
+        // SAFETY: DuckDB's own pointers, live during the call.
+        unsafe {
+            let table = ((*access).get_api)(info, api::VERSION.as_ptr());
+            if table.is_null() {
+                return Err("this DuckDB does not offer the C API v1.2.0".to_string());
+            }
+            api::install(table);
+            let mut connection = std::ptr::null_mut();
+            if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
+                return Err("cannot connect to register the functions".to_string());
+            }
+            let registered = register(connection);
+            api::duckdb_disconnect(&mut connection);
+            registered
+        }
+    };
+    let failed = |info, message: *const c_char| {
+        // SAFETY: as above.
+        unsafe { ((*access).set_error)(info, message) }
+    };
+    guard(info, failed, load)
+}
+
+/// # Safety
+/// `connection` is live.
+unsafe fn register(connection: Handle) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    unsafe {
+        let any = || plain(type_id::ANY);
+        let double = || plain(type_id::DOUBLE);
+        let record = types::record;
+        register_aggregate(connection, c"gram", &[&[any()], &[any(), double()]], update)?;
+        register_aggregate(connection, c"gram_merge", &[&[record()]], update_merge)?;
+        let two_records = [record(), record()];
+        register_scalar(connection, c"gram_remove", &two_records, &record(), remove)?;
+        let arguments = [types::sequence(), any(), double()];
+        register_scalar(connection, c"dbselect_predict", &arguments, &types::prediction(), predict)
+    }
+}
+
+/// # Safety
+/// `connection` is live and `update` fits the parameters.
+unsafe fn register_aggregate(
+    connection: Handle,
+    name: &CStr,
+    overloads: &[&[LogicalType]],
+    update: Update,
+) -> Result<(), String> {
+    // SAFETY: all handles are made here and destroyed here; DuckDB copies them.
+    let state = unsafe {
+        let mut set = api::duckdb_create_aggregate_function_set(name.as_ptr());
+        for parameters in overloads {
+            let mut function = api::duckdb_create_aggregate_function();
+            api::duckdb_aggregate_function_set_name(function, name.as_ptr());
+            for parameter in *parameters {
+                api::duckdb_aggregate_function_add_parameter(function, parameter.handle());
+            }
+            api::duckdb_aggregate_function_set_return_type(function, types::record().handle());
+            api::duckdb_aggregate_function_set_special_handling(function);
+            api::duckdb_aggregate_function_set_functions(
+                function, state_size, state_init, update, combine, finalize,
+            );
+            api::duckdb_aggregate_function_set_destructor(function, state_destroy);
+            api::duckdb_add_aggregate_function_to_set(set, function);
+            api::duckdb_destroy_aggregate_function(&mut function);
+        }
+        let state = api::duckdb_register_aggregate_function_set(connection, set);
+        api::duckdb_destroy_aggregate_function_set(&mut set);
+        state
+    };
+    check_registered(name, state)
+}
+
+/// # Safety
+/// `connection` is live and `call` fits the types.
+unsafe fn register_scalar(
+    connection: Handle,
+    name: &CStr,
+    parameters: &[LogicalType],
+    returns: &LogicalType,
+    call: api::ScalarCall,
+) -> Result<(), String> {
+    // SAFETY: as above.
+    let state = unsafe {
+        let mut function = api::duckdb_create_scalar_function();
+        api::duckdb_scalar_function_set_name(function, name.as_ptr());
+        for parameter in parameters {
+            api::duckdb_scalar_function_add_parameter(function, parameter.handle());
+        }
+        api::duckdb_scalar_function_set_return_type(function, returns.handle());
+        // We see NULL arguments ourselves: a NULL budget is no budget.
+        api::duckdb_scalar_function_set_special_handling(function);
+        api::duckdb_scalar_function_set_function(function, call);
+        let state = api::duckdb_register_scalar_function(connection, function);
+        api::duckdb_destroy_scalar_function(&mut function);
+        state
+    };
+    check_registered(name, state)
+}
+
+fn check_registered(name: &CStr, state: u32) -> Result<(), String> {
+    if state == 0 {
+        return Ok(());
+    }
+    Err(format!("cannot register the function {}", name.to_string_lossy()))
+}
+
+unsafe extern "C" fn state_size(_info: Handle) -> u64 {
+    size_of::<*mut Group>() as u64
+}
+
+unsafe extern "C" fn state_init(_info: Handle, state: State) {
+    // SAFETY: DuckDB hands over memory of `state_size` bytes.
+    unsafe { state.cast::<*mut Group>().write(std::ptr::null_mut()) }
+}
+
+unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
+    for i in 0..n as usize {
+        // SAFETY: `n` states, each initialised; a group is freed once because
+        // its pointer is cleared.
+        unsafe {
+            let slot: Slot = (*states.add(i)).cast();
+            let group = slot.replace(std::ptr::null_mut());
+            if !group.is_null() {
+                drop(Box::from_raw(group));
+            }
+        }
+    }
+}
+
+/// `gram`: add a chunk of rows, each to its own state.
+unsafe extern "C" fn update(info: Handle, chunk: Handle, states: *mut State) {
+    aggregate_guard(info, || {
+        // SAFETY: a live chunk of the registered types.
+        let (rows, columns, weight) = unsafe {
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let Some(columns) = vectors::leaves(Vector::of_chunk(chunk, 0), "gram: row")? else {
+                return Ok(());
+            };
+            columns.iter().try_for_each(Leaf::check)?;
+            let weighted = api::duckdb_data_chunk_get_column_count(chunk) > 1;
+            let weight = || vectors::leaf("weight", Vector::of_chunk(chunk, 1));
+            (rows, columns, weighted.then(weight).transpose()?)
+        };
+        let mut missing = Missing::none();
+        for leaf in columns.iter().chain(&weight) {
+            // SAFETY: as above.
+            unsafe { leaf.mark_missing(rows, &mut missing) };
+        }
+        // SAFETY: as above; the values are used during this call only.
+        let doubles = |leaf: &Leaf| unsafe { leaf.doubles(rows) };
+        let names = shared_names(&columns);
+        let chunk = Chunk {
+            rows,
+            columns: columns.iter().map(doubles).collect(),
+            weight: weight.as_ref().map(doubles),
+            missing,
+        };
+        let screened = chunk.screen(&names)?;
+        // SAFETY: one state a row, none of them null; a group is reached
+        // through one reference at a time.
+        let group_of = |row: usize| unsafe {
+            let slot: Slot = (*states.add(row)).cast();
+            if (*slot).is_null() {
+                let accumulator = Accumulator::new(names.len());
+                *slot = Box::into_raw(Box::new(Group { names: names.clone(), accumulator }));
+            }
+            &mut (**slot).accumulator
+        };
+        // SAFETY: one state a row.
+        let one_group = (1..rows).all(|row| unsafe { *states.add(row) == *states });
+        if one_group && rows > 0 {
+            group_of(0).add_chunk(&screened);
+        } else {
+            screened.scatter(rows, group_of);
+        }
+        Ok(())
+    });
+}
+
+fn shared_names(columns: &[Leaf]) -> Names {
+    NAMES.with_borrow_mut(|names| {
+        if !names.iter().eq(columns.iter().map(|leaf| &leaf.name)) {
+            *names = columns.iter().map(|leaf| leaf.name.clone()).collect();
+        }
+        names.clone()
+    })
+}
+
+/// `gram_merge`: add a chunk of records, each to its own state.
+unsafe extern "C" fn update_merge(info: Handle, chunk: Handle, states: *mut State) {
+    aggregate_guard(info, || {
+        // SAFETY: a live chunk of records and one state a row.
+        unsafe {
+            let records = Vector::of_chunk(chunk, 0);
+            for row in 0..api::duckdb_data_chunk_get_size(chunk) as usize {
+                if let Some(Record { columns, moments }) = vectors::read_record(records, row)? {
+                    let accumulator = Accumulator::from_moments(moments);
+                    merge_into((*states.add(row)).cast(), &Group { names: columns, accumulator })?;
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Merge states; the sources stay as they are, for window frames use them again.
+unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mut State, n: u64) {
+    aggregate_guard(info, || {
+        for i in 0..n as usize {
+            // SAFETY: `n` states on either side, each initialised.
+            unsafe {
+                let source: Slot = (*sources.add(i)).cast();
+                if let Some(source) = (*source).as_ref() {
+                    merge_into((*targets.add(i)).cast(), source)?;
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// # Safety
+/// `slot` is an initialised state that no other thread uses.
+unsafe fn merge_into(slot: Slot, source: &Group) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    unsafe {
+        match (*slot).as_mut() {
+            None => *slot = Box::into_raw(Box::new(source.clone())),
+            Some(target) => {
+                same_columns(&target.names, &source.names)?;
+                target.accumulator.merge(&source.accumulator);
+            }
+        }
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn finalize(info: Handle, states: *mut State, out: Handle, n: u64, offset: u64) {
+    aggregate_guard(info, || {
+        let finish = |i: usize| {
+            // SAFETY: `n` initialised states.
+            let group = unsafe { (*(*states.add(i)).cast::<*mut Group>()).as_mut() };
+            let Some(Group { names, accumulator }) = group else { return Ok(None) };
+            let moments = accumulator.finish();
+            check_overflow(names, moments)?;
+            Ok(Some((&names[..], moments)))
+        };
+        let records: Vec<_> = (0..n as usize).map(finish).collect::<Result<_, String>>()?;
+        // SAFETY: an output of the registered type.
+        unsafe { vectors::write_records(Vector::output(out), offset as usize, &records) };
+        Ok(())
+    });
+}
+
+/// `gram_remove(a, b)`; NULL if either is.
+unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, || {
+        // SAFETY: a live chunk of two records a row and an output of records.
+        unsafe {
+            let (wholes, parts) = (Vector::of_chunk(chunk, 0), Vector::of_chunk(chunk, 1));
+            let difference = |row| {
+                let whole = vectors::read_record(wholes, row)?;
+                let Some((mut whole, part)) = whole.zip(vectors::read_record(parts, row)?) else {
+                    return Ok(None);
+                };
+                whole.remove(&part).map(|()| Some(whole))
+            };
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let records: Vec<_> = (0..rows).map(difference).collect::<Result<_, String>>()?;
+            let parts: Vec<_> = records
+                .iter()
+                .map(|record| record.as_ref().map(|record| (&record.columns[..], &record.moments)))
+                .collect();
+            vectors::write_records(Vector::output(out), 0, &parts);
+        }
+        Ok(())
+    });
+}
+
+/// `dbselect_predict(sequence, row, budget)`; NULL without a sequence.
+unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, || {
+        // SAFETY: a live chunk of the registered types and an output of predictions.
+        unsafe {
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let (sequences, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
+            let mut leaves = vectors::leaves(Vector::of_chunk(chunk, 1), "anytime_predict: row")?
+                .unwrap_or_default();
+            // The row of a whole table may hold text, which no model asks for.
+            leaves.retain(|leaf| leaf.check().is_ok());
+            let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
+            let present = |leaf: &Leaf| {
+                let mut missing = Missing::none();
+                leaf.mark_missing(rows, &mut missing);
+                let values = leaf.doubles(rows);
+                mark_nan(&values, &mut missing);
+                (values, missing)
+            };
+            let columns: Vec<_> = leaves.iter().map(present).collect();
+            let (budgets, unlimited) =
+                present(&vectors::leaf("budget", Vector::of_chunk(chunk, 2))?);
+            // Rows of one sequence share its list entry, constants all of them.
+            let mut plans = HashMap::new();
+            for row in 0..rows {
+                let Some(entry) = vectors::sequence_entry(sequences, row) else {
+                    vectors::write_prediction(out, row, None);
+                    continue;
+                };
+                let plan = match plans.entry(entry) {
+                    Entry::Occupied(plan) => plan.into_mut(),
+                    Entry::Vacant(empty) => {
+                        empty.insert(Plan::new(vectors::read_steps(sequences, entry)?, &names))
+                    }
+                };
+                let budget = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
+                vectors::write_prediction(out, row, plan.predict(&columns, row, budget));
+            }
+        }
+        Ok(())
+    });
+}
+
+fn aggregate_guard(info: Handle, work: impl FnOnce() -> Result<(), String>) {
+    // SAFETY: DuckDB's own handle, live during the call.
+    let failed = |info, text| unsafe { api::duckdb_aggregate_function_set_error(info, text) };
+    guard(info, failed, work);
+}
+
+fn scalar_guard(info: Handle, work: impl FnOnce() -> Result<(), String>) {
+    // SAFETY: DuckDB's own handle, live during the call.
+    let failed = |info, text| unsafe { api::duckdb_scalar_function_set_error(info, text) };
+    guard(info, failed, work);
+}
+
+/// Run `work`; hand an error or a panic to DuckDB as text.
+fn guard(
+    info: Handle,
+    failed: impl FnOnce(Handle, *const c_char),
+    work: impl FnOnce() -> Result<(), String>,
+) -> bool {
+    let message = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return true,
+        Ok(Err(message)) => message,
+        Err(_) => "internal error: panic in the native library".to_string(),
+    };
+    let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    failed(info, message.as_ptr());
+    false
+}

@@ -1,0 +1,23 @@
+//! The accumulating kernel of dbselect, in one library for three hosts.
+//!
+//! | module | what |
+//! |---|---|
+//! | `kernel` | symmetric rank-k update, one tile per instruction set |
+//! | `moments` | centred moments: add a block, merge, remove |
+//! | `accumulator` | rows in: screening, buffers per group |
+//! | `record` | the Gram record: names and moments, checked |
+//! | `prefix` | which prefix of a sequence a row can be predicted with |
+//! | `arrow` | both, to and from the Arrow C data interface |
+//! | `duckdb`, `polars`, `python` | entry points, one host each |
+
+pub mod accumulator;
+pub mod arrow;
+pub mod duckdb;
+pub mod kernel;
+pub mod moments;
+pub mod polars;
+pub mod prefix;
+pub mod python;
+pub mod record;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,1 @@
+"""The SQL macros of dbselect, one a file; `dbselect.register` runs them."""

@@ -1,0 +1,24 @@
+-- anytime_sequence(record, target, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
+--                  budget := NULL, max_groups := NULL, always := NULL)
+--
+-- Groups of columns in the order in which they buy prediction, from a Gram record.
+--
+--   record      Gram record, as gram(...) returns it
+--   target      column to predict
+--   groups      STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
+--   costs       STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
+--   rule        'fr' (exact gain) or 'omp' (group-whitened gradient)
+--   ridge       >= 0, lambda on unit-variance columns
+--   budget      limit on the summed cost, in the unit of costs
+--   max_groups  limit on the number of groups
+--   always      list of groups taken first
+--
+-- Returns a LIST of STRUCT(step BIGINT, action VARCHAR, "group" VARCHAR, cost DOUBLE,
+-- spent DOUBLE, score DOUBLE, gain DOUBLE, explained DOUBLE, r2 DOUBLE, useful BOOLEAN,
+-- intercept DOUBLE, coefficients MAP(VARCHAR, DOUBLE)); gains are shares of the target's
+-- variance, coefficients are in the table's units. Empty if the record is unusable:
+-- gram_check says why.
+CREATE OR REPLACE TEMP MACRO anytime_sequence(
+    record, target, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
+    budget := NULL, max_groups := NULL, always := NULL
+) AS dbselect_sequence(record, target, groups, costs, rule, ridge, budget, max_groups, always);
