@@ -1,7 +1,7 @@
 """Which groups of features buy the most prediction for their cost, in which order."""
 
 from dbselect.anytime import anytime_sequence
-from dbselect.doors import frames as _frames  # registers the Polars namespaces
+from dbselect.doors import frames as _frames  # noqa: F401 - registers the Polars namespaces
 from dbselect.doors.sql import connect, register
 from dbselect.errors import (
     ArgumentError,

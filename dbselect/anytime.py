@@ -113,18 +113,27 @@ def anytime_sequence(
             stacklevel=2,
         )
     return build(
-        problem, target, resolved, columns, steps, state.coefficients(), state.aliased, stop,
-        condition,
-    )  # fmt: skip
+        problem,
+        target=target,
+        groups=resolved,
+        columns=columns,
+        records=steps,
+        coef=state.coefficients(),
+        aliased=state.aliased,
+        stop=stop,
+        condition=condition,
+    )
 
 
 def _check(rule: Any, ridge: Any, budget: Any, max_groups: Any) -> None:
     if rule not in RULES:
         raise ArgumentError(f"rule is {rule!r}; it must be one of {list(RULES)}")
-    if not (isinstance(ridge, numbers.Real) and 0 <= ridge < math.inf):
+    if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
         raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
     check_budget(budget)
-    if max_groups is not None and not (isinstance(max_groups, numbers.Integral) and max_groups >= 1):
+    if max_groups is not None and not (
+        isinstance(max_groups, numbers.Integral) and int(max_groups) >= 1
+    ):
         raise ArgumentError(f"max_groups is {max_groups!r}; it must be a whole number >= 1")
 
 

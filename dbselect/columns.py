@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.types as types
+from pyarrow import types
 
 from dbselect.errors import ArgumentError, ColumnError
 

@@ -156,9 +156,7 @@ class Gram:
         )
         # Rounding may leave a variance of nothing just below zero.
         np.fill_diagonal(comoment, np.maximum(np.diagonal(comoment), 0.0))
-        return Gram(
-            self.columns, rows, skipped, weight, self.mean - share * distance, comoment
-        )
+        return Gram(self.columns, rows, skipped, weight, self.mean - share * distance, comoment)
 
     def _same_columns(self, other: Self) -> None:
         if self.columns == other.columns:
@@ -230,9 +228,7 @@ class Gram:
             raise RecordError(f"a gram record must be a mapping, not {type(record).__name__}")
         missing = [field for field in FIELDS if record.get(field) is None]
         if missing:
-            raise RecordError(
-                f"gram record lacks {missing}; its fields must be {list(FIELDS)}"
-            )
+            raise RecordError(f"gram record lacks {missing}; its fields must be {list(FIELDS)}")
         try:
             mean = np.asarray(record["mean"], dtype=np.float64)
             lower = np.asarray(record["comoment"], dtype=np.float64)

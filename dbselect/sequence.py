@@ -227,6 +227,7 @@ STEP_DTYPES = {
 
 def build(
     problem: Linear,
+    *,
     target: str,
     groups: Groups,
     columns: list[str],

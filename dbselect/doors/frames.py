@@ -151,7 +151,7 @@ def _number(value: str | pl.Expr | float | None) -> pl.Expr:
     return expr.cast(pl.Float64)
 
 
-def _plugin(name: str, arguments: Sequence[pl.Expr], **flags: bool) -> pl.Expr:
+def _plugin(name: str, arguments: Sequence[pl.Expr], **flags: Any) -> pl.Expr:
     return register_plugin_function(
         plugin_path=library_path(), function_name=name, args=list(arguments), **flags
     )

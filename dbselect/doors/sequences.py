@@ -95,11 +95,11 @@ def _append(
     columns["r2"].extend(sequence.r2)
     columns["useful"].extend(sequence.useful.tolist())
     columns["intercept"].extend(sequence.intercept)
-    positions = sequence.positions
+    positions, no_columns = sequence.positions, np.empty(0, dtype=np.intp)
     for step in range(steps):
         held = sequence.held(step)
         for group in held:
             names.extend(groups.columns[group_names[group]])
-        at = np.concatenate([positions[group] for group in held]) if held else []
-        values.append(sequence.coef[step, np.asarray(at, dtype=np.intp)])
+        at = np.concatenate([no_columns, *(positions[group] for group in held)])
+        values.append(sequence.coef[step, at])
         entries.append(len(names))

@@ -63,15 +63,11 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     known = _functions(connection)
     if "gram_merge" not in known:
         _load(connection)
+    as_arrow: Any = {"type": "arrow", "null_handling": "special"}
     if "dbselect_sequence" not in known:
-        connection.create_function(
-            "dbselect_sequence", _sequence, None, _SEQUENCE_TYPE,
-            type="arrow", null_handling="special",
-        )  # fmt: skip
+        connection.create_function("dbselect_sequence", _sequence, None, _SEQUENCE_TYPE, **as_arrow)
     if "dbselect_check" not in known:
-        connection.create_function(
-            "dbselect_check", _check, None, "VARCHAR", type="arrow", null_handling="special"
-        )
+        connection.create_function("dbselect_check", _check, None, "VARCHAR", **as_arrow)
     for file in sorted(resources.files("dbselect.sql").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql"):
             connection.execute(file.read_text())

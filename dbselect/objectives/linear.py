@@ -151,7 +151,7 @@ class State:
         buckets = []
         for size in np.unique(sizes):
             groups = np.flatnonzero(sizes == size)
-            columns = np.stack([self.members[group] for group in groups])
+            columns = np.stack([self.members[group] for group in groups.tolist()])
             blocks = self.problem.G[columns[:, :, None], columns[:, None, :]]
             diagonal = np.arange(size)
             blocks[:, diagonal, diagonal] += self.problem.ridge[columns]

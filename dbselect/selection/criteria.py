@@ -28,7 +28,7 @@ def orthogonal_matching_pursuit(state: State) -> Criterion:
     whiteners = []
     for size in np.unique(sizes):
         groups = np.flatnonzero(sizes == size)
-        columns = np.stack([state.members[group] for group in groups])
+        columns = np.stack([state.members[group] for group in groups.tolist()])
         blocks = state.problem.G[columns[:, :, None], columns[:, None, :]]
         whiteners.append((groups, columns, _inverse_root(blocks)))
 
@@ -46,7 +46,9 @@ def _inverse_root(blocks: Matrix) -> Matrix:
     """Return W with ``W W' = G_gg^+`` for B groups of s columns; shape (B, s, s)."""
     values, vectors = np.linalg.eigh(blocks)
     kept = values > EIGENVALUE_SHARE * values[:, -1:]
-    return np.asarray(vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None])
+    return np.asarray(
+        vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None]
+    )
 
 
 #: Rules by the name that users give.

@@ -71,15 +71,10 @@ def resolve(
     if doubled is not None:
         raise ColumnError(f"the table has two columns named '{doubled}'; names must differ")
     every = {leaf.name: leaf for leaf in leaves(schema)}
-    if isinstance(by, str):
-        by = [by]
+    by = [by] if isinstance(by, str) else list(by)
     for name, what in [(weight, "weight"), *((key, "by") for key in by)]:
-        if name is None:
-            continue
-        if not isinstance(name, str):
-            raise ArgumentError(f"{what} is {name!r}; it must be the name of a column")
-        if name not in schema.names:
-            raise ColumnError(f"{what} names {unknown('column', name, schema.names)}")
+        if name is not None:
+            _check_field(name, what, schema)
     if columns is None:
         apart = {weight, *by}
         wanted = [leaf for leaf in every.values() if leaf.is_numeric and leaf.field not in apart]
@@ -89,13 +84,17 @@ def resolve(
         wanted = [every[name] for name in match(columns, list(every), "columns")]
         if not wanted:
             raise ColumnError("columns is empty; at least one column is needed")
-    if weight is not None:
-        wanted_and_weight = [*wanted, *(leaf for leaf in every.values() if leaf.name == weight)]
-    else:
-        wanted_and_weight = wanted
-    for leaf in wanted_and_weight:
+    weights = [leaf for leaf in every.values() if leaf.name == weight]
+    for leaf in [*wanted, *weights]:
         if not leaf.is_numeric:
             raise ColumnError(
                 f"column '{leaf.name}' has type {leaf.type}; columns must be numeric or boolean"
             )
-    return Request(wanted, weight, list(by))
+    return Request(wanted, weight, by)
+
+
+def _check_field(name: Any, what: str, schema: pa.Schema) -> None:
+    if not isinstance(name, str):
+        raise ArgumentError(f"{what} is {name!r}; it must be the name of a column")
+    if name not in schema.names:
+        raise ColumnError(f"{what} names {unknown('column', name, schema.names)}")

@@ -7,9 +7,10 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ops::Range;
 
-use crate::kernel::LANES;
-use crate::moments::{BLOCK_ROWS, Block, Moments, sum};
+use crate::block::{BLOCK_ROWS, Block, stride, sum, turn};
+use crate::moments::Moments;
 
 /// Rows screened at a time: they stay in the caches until the kernel has them.
 pub const CHUNK_ROWS: usize = 8 * BLOCK_ROWS;
@@ -61,6 +62,12 @@ impl Missing {
         self.words(rows).fill(u64::MAX);
     }
 
+    /// The part for `rows`, which start at a multiple of 64.
+    fn slice(&self, rows: Range<usize>) -> Missing {
+        let words = self.0.len().min(rows.start / 64)..self.0.len().min(rows.end.div_ceil(64));
+        Missing(self.0[words].to_vec())
+    }
+
     /// Whether row `row` is left out.
     pub fn contains(&self, row: usize) -> bool {
         self.0.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
@@ -89,27 +96,54 @@ pub struct Chunk<'a> {
     pub missing: Missing,
 }
 
-/// The rows of a chunk that are used: no NULL, no NaN, weight above 0.
-pub struct Screened<'a> {
+/// Names of the columns and of the weight, for the error messages.
+#[derive(Clone, Copy)]
+pub struct Labels<'n> {
+    /// One name a column.
+    pub columns: &'n [String],
+    /// Name of the weight.
+    pub weight: &'n str,
+}
+
+/// The rows of a block that are used: no NULL, no NaN, weight above 0.
+struct Screened<'a> {
     columns: Vec<Cow<'a, [f64]>>,
     weight: Option<Cow<'a, [f64]>>,
     missing: Missing,
     skipped: usize,
 }
 
+impl Chunk<'_> {
+    /// The blocks of the chunk, each with the number of its first row: small
+    /// enough that what is screened is still in the cache when it is packed.
+    fn blocks(&self) -> impl Iterator<Item = (usize, Chunk<'_>)> {
+        (0..self.rows).step_by(BLOCK_ROWS).map(|start| {
+            let rows = start..(start + BLOCK_ROWS).min(self.rows);
+            fn cut<'c>(values: &'c [f64], rows: &Range<usize>) -> Cow<'c, [f64]> {
+                Cow::Borrowed(&values[rows.clone()])
+            }
+            let block = Chunk {
+                rows: rows.len(),
+                columns: self.columns.iter().map(|column| cut(column, &rows)).collect(),
+                weight: self.weight.as_ref().map(|weight| cut(weight, &rows)),
+                missing: self.missing.slice(rows.clone()),
+            };
+            (start, block)
+        })
+    }
+}
+
 impl<'a> Chunk<'a> {
     /// Leave out incomplete rows; refuse infinite values and negative weights.
-    ///
-    /// `names` serves the error messages: the columns, in order.
-    pub fn screen(mut self, names: &[String]) -> Result<Screened<'a>, String> {
-        let rows = self.rows;
+    fn screen(mut self, labels: Labels) -> Result<Screened<'a>, String> {
         if let Some(weight) = &self.weight {
             for (row, &w) in weight.iter().enumerate() {
                 if (w <= 0.0 || w.is_nan()) && !self.missing.contains(row) {
                     if w < 0.0 {
-                        return Err(format!("weight {w} is negative; weights must be >= 0"));
+                        let name = labels.weight;
+                        return Err(format!("'{name}' has the weight {w}; weights must be >= 0"));
                     }
-                    self.missing.set(row, rows);
+                    self.missing.set(row, self.rows);
                 }
             }
         }
@@ -119,13 +153,13 @@ impl<'a> Chunk<'a> {
         for &j in &suspects {
             for (row, x) in self.columns[j].iter().enumerate() {
                 if x.is_nan() {
-                    self.missing.set(row, rows);
+                    self.missing.set(row, self.rows);
                 }
             }
         }
-        let weight_suspect = self.weight.as_ref().filter(|weight| !sum(weight).is_finite());
-        let named = suspects.iter().map(|&j| (names[j].as_str(), &self.columns[j]));
-        for (name, column) in named.chain(weight_suspect.map(|weight| ("weight", weight))) {
+        let columns = suspects.iter().map(|&j| (labels.columns[j].as_str(), &self.columns[j]));
+        let weight = self.weight.iter().map(|weight| (labels.weight, weight));
+        for (name, column) in columns.chain(weight) {
             for (row, x) in column.iter().enumerate() {
                 if x.is_infinite() && !self.missing.contains(row) {
                     return Err(format!(
@@ -138,13 +172,13 @@ impl<'a> Chunk<'a> {
             let Chunk { columns, weight, missing, .. } = self;
             return Ok(Screened { columns, weight, missing, skipped: 0 });
         }
-        let kept: Vec<usize> = (0..rows).filter(|&row| !self.missing.contains(row)).collect();
+        let kept: Vec<usize> = (0..self.rows).filter(|&row| !self.missing.contains(row)).collect();
         let compact =
             |values: &Cow<[f64]>| Cow::Owned(kept.iter().map(|&row| values[row]).collect());
         Ok(Screened {
             columns: self.columns.iter().map(compact).collect(),
             weight: self.weight.as_ref().map(compact),
-            skipped: rows - kept.len(),
+            skipped: self.rows - kept.len(),
             missing: self.missing,
         })
     }
@@ -175,18 +209,17 @@ impl Accumulator {
     }
 
     /// Add all rows of a chunk.
-    pub fn add_chunk(&mut self, chunk: &Screened) {
-        self.moments.skipped += chunk.skipped as u64;
-        let rows = chunk.rows();
-        SCRATCH.with_borrow_mut(|scratch| {
-            for start in (0..rows).step_by(BLOCK_ROWS) {
-                let end = (start + BLOCK_ROWS).min(rows);
-                let columns: Vec<&[f64]> = chunk.columns.iter().map(|x| &x[start..end]).collect();
-                let weight = chunk.weight.as_ref().map(|weight| &weight[start..end]);
-                scratch.block.pack_columns(&columns, weight);
-                self.moments.add(&scratch.block);
+    pub fn add(&mut self, chunk: &Chunk, labels: Labels) -> Result<(), String> {
+        SCRATCH.with_borrow_mut(|Scratch { block, .. }| {
+            for (_, rows) in chunk.blocks() {
+                let rows = rows.screen(labels)?;
+                let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
+                block.pack_columns(&columns, rows.weight.as_deref());
+                self.moments.add(block);
+                self.moments.skipped += rows.skipped as u64;
             }
-        });
+            Ok(())
+        })
     }
 
     /// Add the rows of other accumulators of the same width.
@@ -223,52 +256,39 @@ impl Accumulator {
     }
 }
 
-/// Doubles from one buffered row to the next: whole panels.
-fn stride(width: usize) -> usize {
-    width.div_ceil(LANES) * LANES
-}
-
-impl Screened<'_> {
-    fn rows(&self) -> usize {
-        self.columns.first().map_or(0, |column| column.len())
-    }
-
-    /// Give every row of the chunk to the accumulator of its group.
-    ///
-    /// `group_of` maps a row number of the chunk, before screening, to its
-    /// accumulator; it is called once for each row, used or skipped.
-    pub fn scatter<'g>(&self, rows: usize, mut group_of: impl FnMut(usize) -> &'g mut Accumulator) {
-        let stride = stride(self.columns.len());
-        SCRATCH.with_borrow_mut(|Scratch { block, rows: turned }| {
+/// Give every row of a chunk to the accumulator of its group.
+///
+/// `group_of` maps a row number of the chunk to its accumulator; it is called
+/// once for each row, used or skipped.
+pub fn scatter<'g>(
+    chunk: &Chunk,
+    labels: Labels,
+    mut group_of: impl FnMut(usize) -> &'g mut Accumulator,
+) -> Result<(), String> {
+    let stride = stride(chunk.columns.len());
+    SCRATCH.with_borrow_mut(|Scratch { block, rows: turned }| {
+        for (start, rows) in chunk.blocks() {
+            let n_rows = rows.rows;
+            let rows = rows.screen(labels)?;
+            let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
             let mut kept = 0;
-            for row in 0..rows {
-                let group = group_of(row);
-                if self.missing.contains(row) {
+            for row in 0..n_rows {
+                let group = group_of(start + row);
+                if rows.missing.contains(row) {
                     group.moments.skipped += 1;
                     continue;
                 }
                 if kept % TURN_ROWS == 0 {
-                    self.turn(kept, stride, turned);
+                    turn(&columns, kept..(kept + TURN_ROWS).min(columns[0].len()), turned);
                 }
                 let values = &turned[kept % TURN_ROWS * stride..][..stride];
-                let weight = self.weight.as_ref().map_or(1.0, |weight| weight[kept]);
+                let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[kept]);
                 group.add_row(values, weight, block);
                 kept += 1;
             }
-        });
-    }
-
-    /// Copy used rows from `start` on, as many as fit, out of the columns.
-    fn turn(&self, start: usize, stride: usize, turned: &mut Vec<f64>) {
-        turned.clear();
-        turned.resize(TURN_ROWS * stride, 0.0);
-        for (j, column) in self.columns.iter().enumerate() {
-            let cells = turned[j..].iter_mut().step_by(stride);
-            for (cell, x) in cells.zip(&column[start..]).take(TURN_ROWS) {
-                *cell = *x;
-            }
         }
-    }
+        Ok(())
+    })
 }
 
 #[cfg(test)]
@@ -279,8 +299,9 @@ mod tests {
 
     const NAMES: [&str; 3] = ["a", "b", "c"];
 
-    fn names() -> Vec<String> {
-        NAMES.iter().map(|name| name.to_string()).collect()
+    fn with_labels<T>(work: impl FnOnce(Labels) -> T) -> T {
+        let names = NAMES.map(str::to_string);
+        work(Labels { columns: &names, weight: "w" })
     }
 
     fn chunk(columns: &[Vec<f64>], weight: Option<&[f64]>) -> Chunk<'static> {
@@ -299,7 +320,7 @@ mod tests {
 
     fn moments_of(columns: &[Vec<f64>], weight: Option<&[f64]>) -> Moments {
         let mut all = Accumulator::new(3);
-        all.add_chunk(&chunk(columns, weight).screen(&names()).unwrap());
+        with_labels(|labels| all.add(&chunk(columns, weight), labels)).unwrap();
         all.finish().clone()
     }
 
@@ -308,10 +329,10 @@ mod tests {
         let columns = random_columns(1000);
         let weight: Vec<f64> = (0..1000).map(|r| (r % 5) as f64).collect();
         let mut groups: Vec<Accumulator> = (0..7).map(|_| Accumulator::new(3)).collect();
-        let screened = chunk(&columns, Some(&weight)).screen(&names()).unwrap();
         let base = groups.as_mut_ptr();
         // SAFETY: the test hands out one reference at a time into a live vector.
-        screened.scatter(1000, |row| unsafe { &mut *base.add(row % 7) });
+        let group_of = |row: usize| unsafe { &mut *base.add(row % 7) };
+        with_labels(|labels| scatter(&chunk(&columns, Some(&weight)), labels, group_of)).unwrap();
         for (g, group) in groups.iter_mut().enumerate() {
             let pick = |x: &Vec<f64>| x.iter().skip(g).step_by(7).copied().collect::<Vec<f64>>();
             let mine: Vec<Vec<f64>> = columns.iter().map(pick).collect();
@@ -329,10 +350,10 @@ mod tests {
     fn merge_includes_what_is_still_buffered() {
         let columns = random_columns(50);
         let mut halves = [Accumulator::new(3), Accumulator::new(3)];
-        let screened = chunk(&columns, None).screen(&names()).unwrap();
         let base = halves.as_mut_ptr();
         // SAFETY: as above.
-        screened.scatter(50, |row| unsafe { &mut *base.add(row / 25) });
+        let group_of = |row: usize| unsafe { &mut *base.add(row / 25) };
+        with_labels(|labels| scatter(&chunk(&columns, None), labels, group_of)).unwrap();
         let [mut first, second] = halves;
         first.merge(&second);
         let expected = moments_of(&columns, None);
@@ -353,7 +374,7 @@ mod tests {
         let mut dirty = chunk(&columns, Some(&[1.0, 0.0, 1.0, 1.0, 1.0, 1.0]));
         dirty.missing.set(2, 6);
         let mut all = Accumulator::new(3);
-        all.add_chunk(&dirty.screen(&names()).unwrap());
+        with_labels(|labels| all.add(&dirty, labels)).unwrap();
         let found = all.finish();
         assert_eq!((found.rows, found.skipped), (3, 3));
         assert_eq!(found.comoment, expected.comoment);
@@ -365,11 +386,11 @@ mod tests {
             let mut columns = random_columns(4);
             columns[1][2] = value;
             let chunk = chunk(&columns, Some(&[1.0, 1.0, weight, 1.0]));
-            chunk.screen(&names()).err()
+            with_labels(|labels| chunk.screen(labels).err())
         };
         assert!(refusal(f64::NEG_INFINITY, 1.0).unwrap().contains("'b' has an infinite"));
-        assert!(refusal(0.0, -2.0).unwrap().contains("weight -2 is negative"));
-        assert!(refusal(0.0, f64::INFINITY).unwrap().contains("'weight' has an infinite"));
+        assert!(refusal(0.0, -2.0).unwrap().contains("'w' has the weight -2"));
+        assert!(refusal(0.0, f64::INFINITY).unwrap().contains("'w' has an infinite"));
         // A row of weight 0 is left out, whatever it holds.
         assert_eq!(refusal(f64::INFINITY, 0.0), None);
         // Finite values whose sum overflows are not mistaken for infinite ones.

@@ -10,15 +10,20 @@ use std::sync::OnceLock;
 /// Columns in a panel: eight doubles are one AVX-512 register and one cache line.
 pub const LANES: usize = 8;
 
+/// Column panels that one row panel meets at a time: three tiles of eight sums
+/// fill 24 of the 32 AVX-512 registers and use every broadcast three times.
+const STRIP: usize = 3;
+
 type Tile = [[f64; LANES]; LANES];
-type TileFn = fn(&[f64], &[f64], &mut Tile);
+/// Multiply one panel by up to `STRIP` others, into as many tiles.
+type StripFn = fn(&[f64], &[&[f64]], &mut [Tile; STRIP]);
 
 /// One way to compute a tile.
 #[derive(Clone, Copy)]
 pub struct Kernel {
     /// The instruction set, for reports.
     pub name: &'static str,
-    tile: TileFn,
+    strip: StripFn,
 }
 
 impl Kernel {
@@ -34,13 +39,13 @@ impl Kernel {
         #[cfg(target_arch = "x86_64")]
         {
             if std::is_x86_feature_detected!("avx512f") {
-                kernels.push(Kernel { name: "avx512", tile: x86::tile_avx512 });
+                kernels.push(Kernel { name: "avx512", strip: x86::strip_avx512 });
             }
             if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-                kernels.push(Kernel { name: "avx2", tile: x86::tile_avx2 });
+                kernels.push(Kernel { name: "avx2", strip: x86::strip_avx2 });
             }
         }
-        kernels.push(Kernel { name: "portable", tile: tile_portable });
+        kernels.push(Kernel { name: "portable", strip: strip_portable });
         kernels
     }
 
@@ -56,11 +61,18 @@ impl Kernel {
         }
         let size = panels.len() / n_panels;
         let panel = |index: usize| &panels[index * size..(index + 1) * size];
-        let mut tile = [[0.0; LANES]; LANES];
+        let mut tiles = [[[0.0; LANES]; LANES]; STRIP];
         for row_panel in 0..n_panels {
-            for column_panel in 0..=row_panel {
-                (self.tile)(panel(row_panel), panel(column_panel), &mut tile);
-                add_tile(&tile, row_panel * LANES, column_panel * LANES, width, comoment);
+            for first in (0..=row_panel).step_by(STRIP) {
+                let last = (first + STRIP).min(row_panel + 1);
+                let mut others: [&[f64]; STRIP] = [&[]; STRIP];
+                for (other, column_panel) in others.iter_mut().zip(first..last) {
+                    *other = panel(column_panel);
+                }
+                (self.strip)(panel(row_panel), &others[..last - first], &mut tiles);
+                for (tile, column_panel) in tiles.iter().zip(first..last) {
+                    add_tile(tile, row_panel * LANES, column_panel * LANES, width, comoment);
+                }
             }
         }
     }
@@ -83,54 +95,71 @@ pub const fn triangle(i: usize) -> usize {
     i * (i + 1) / 2
 }
 
-fn tile_portable(a: &[f64], b: &[f64], tile: &mut Tile) {
-    let mut sums = [[0.0; LANES]; LANES];
-    for (x, y) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
-        for (row, &xi) in sums.iter_mut().zip(x) {
-            for (sum, &yj) in row.iter_mut().zip(y) {
-                *sum += xi * yj;
+fn strip_portable(a: &[f64], others: &[&[f64]], tiles: &mut [Tile; STRIP]) {
+    for (b, tile) in others.iter().zip(tiles) {
+        let mut sums = [[0.0; LANES]; LANES];
+        for (x, y) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
+            for (row, &xi) in sums.iter_mut().zip(x) {
+                for (sum, &yj) in row.iter_mut().zip(y) {
+                    *sum += xi * yj;
+                }
             }
         }
+        *tile = sums;
     }
-    *tile = sums;
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LANES, Tile};
+    use super::{LANES, STRIP, Tile};
     use std::arch::x86_64::*;
 
-    pub fn tile_avx512(a: &[f64], b: &[f64], tile: &mut Tile) {
-        assert_eq!(a.len(), b.len());
-        // SAFETY: listed in `Kernel::available` only where avx512f was detected;
-        // the lengths are equal, which is all the function asks of its slices.
-        unsafe { avx512(a, b, tile) }
+    pub fn strip_avx512(a: &[f64], others: &[&[f64]], tiles: &mut [Tile; STRIP]) {
+        // SAFETY: listed in `Kernel::available` only where avx512f was detected.
+        unsafe {
+            match *others {
+                [b] => avx512(a, [b], tiles),
+                [b, c] => avx512(a, [b, c], tiles),
+                [b, c, d] => avx512(a, [b, c, d], tiles),
+                _ => unreachable!("a strip has one to three panels"),
+            }
+        }
     }
 
-    pub fn tile_avx2(a: &[f64], b: &[f64], tile: &mut Tile) {
-        assert_eq!(a.len(), b.len());
-        // SAFETY: as above, for avx2 and fma.
-        unsafe { avx2(a, b, tile) }
+    pub fn strip_avx2(a: &[f64], others: &[&[f64]], tiles: &mut [Tile; STRIP]) {
+        for (b, tile) in others.iter().zip(tiles) {
+            // SAFETY: listed in `Kernel::available` only where avx2 and fma were.
+            unsafe { avx2(a, b, tile) }
+        }
     }
 
     #[target_feature(enable = "avx512f")]
-    unsafe fn avx512(a: &[f64], b: &[f64], tile: &mut Tile) {
-        let mut sums = [_mm512_setzero_pd(); LANES];
-        for (x, y) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
-            // SAFETY: `y` is a chunk of exactly eight doubles.
-            let y = unsafe { _mm512_loadu_pd(y.as_ptr()) };
+    fn avx512<const N: usize>(a: &[f64], others: [&[f64]; N], tiles: &mut [Tile; STRIP]) {
+        // What the unchecked loads below rely on.
+        assert!(others.iter().all(|b| b.len() >= a.len()));
+        let mut sums = [[_mm512_setzero_pd(); LANES]; N];
+        for (r, x) in a.chunks_exact(LANES).enumerate() {
+            // SAFETY: row `r` of each panel is eight doubles.
+            let y: [__m512d; N] = std::array::from_fn(|t| unsafe {
+                _mm512_loadu_pd(others[t].as_ptr().add(r * LANES))
+            });
             for i in 0..LANES {
-                sums[i] = _mm512_fmadd_pd(_mm512_set1_pd(x[i]), y, sums[i]);
+                let x = _mm512_set1_pd(x[i]);
+                for t in 0..N {
+                    sums[t][i] = _mm512_fmadd_pd(x, y[t], sums[t][i]);
+                }
             }
         }
-        for (row, sum) in tile.iter_mut().zip(sums) {
-            // SAFETY: a row of a tile is eight doubles.
-            unsafe { _mm512_storeu_pd(row.as_mut_ptr(), sum) }
+        for (tile, sums) in tiles.iter_mut().zip(sums) {
+            for (row, sum) in tile.iter_mut().zip(sums) {
+                // SAFETY: a row of a tile is eight doubles.
+                unsafe { _mm512_storeu_pd(row.as_mut_ptr(), sum) }
+            }
         }
     }
 
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2(a: &[f64], b: &[f64], tile: &mut Tile) {
+    fn avx2(a: &[f64], b: &[f64], tile: &mut Tile) {
         // Four rows at a time: eight sums and their operands fit 16 registers.
         for half in [0, 4] {
             let mut sums = [[_mm256_setzero_pd(); 2]; 4];

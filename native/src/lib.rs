@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `kernel` | symmetric rank-k update, one tile per instruction set |
+//! | `block` | a few rows, centred and packed for the kernel |
 //! | `moments` | centred moments: add a block, merge, remove |
 //! | `accumulator` | rows in: screening, buffers per group |
 //! | `record` | the Gram record: names and moments, checked |
@@ -12,6 +13,7 @@
 
 pub mod accumulator;
 pub mod arrow;
+pub mod block;
 pub mod duckdb;
 pub mod kernel;
 pub mod moments;
@@ -19,5 +21,6 @@ pub mod polars;
 pub mod prefix;
 pub mod python;
 pub mod record;
+mod simd;
 #[cfg(test)]
 mod testing;

@@ -8,10 +8,9 @@
 //! first block and the offset is of the size of the spread, so that a mean 1e8
 //! times the spread costs no digits when block means are subtracted.
 
-use crate::kernel::{Kernel, LANES, triangle};
-
-/// Rows packed at a time: 256 rows of 200 columns are 400 kB, inside an L2 cache.
-pub const BLOCK_ROWS: usize = 256;
+use crate::block::Block;
+use crate::kernel::{Kernel, triangle};
+use crate::simd::vectorised;
 
 /// Count, weight, mean and comoment of some rows.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +75,7 @@ impl Moments {
             for (offset, residual) in self.offset.iter_mut().zip(residual) {
                 *offset = residual / block.weight;
             }
-            self.add_outer(-1.0 / block.weight, residual, 0.0, residual);
+            add_outer(&mut self.comoment, -1.0 / block.weight, residual, 0.0, residual);
         } else {
             let distance: Vec<f64> = (0..self.width())
                 .map(|j| {
@@ -85,7 +84,7 @@ impl Moments {
                 .collect();
             let total = self.weight + block.weight;
             let between = self.weight * block.weight / total;
-            self.add_outer(-1.0 / block.weight, residual, between, &distance);
+            add_outer(&mut self.comoment, -1.0 / block.weight, residual, between, &distance);
             self.move_mean(&distance, block.weight / total);
         }
         self.rows += block.rows as u64;
@@ -107,7 +106,7 @@ impl Moments {
             let distance = self.distance_to(other);
             let between = self.weight * other.weight / total;
             add_to(&mut self.comoment, &other.comoment, 1.0);
-            self.add_outer(between, &distance, 0.0, &distance);
+            add_outer(&mut self.comoment, between, &distance, 0.0, &distance);
             self.move_mean(&distance, other.weight / total);
             self.weight = total;
         }
@@ -145,7 +144,7 @@ impl Moments {
             let distance = self.distance_to(other);
             let between = other.weight * self.weight / rest;
             add_to(&mut self.comoment, &other.comoment, -1.0);
-            self.add_outer(-between, &distance, 0.0, &distance);
+            add_outer(&mut self.comoment, -between, &distance, 0.0, &distance);
             self.move_mean(&distance, -other.weight / rest);
             self.weight = rest;
             // Rounding may leave a variance of nothing just below zero.
@@ -169,17 +168,19 @@ impl Moments {
             *offset += share * distance;
         }
     }
+}
 
-    /// `comoment += a x x' + b y y'`.
-    fn add_outer(&mut self, a: f64, x: &[f64], b: f64, y: &[f64]) {
-        for i in 0..x.len() {
-            let (ax, by) = (a * x[i], b * y[i]);
-            let row = &mut self.comoment[triangle(i)..triangle(i + 1)];
-            for ((entry, x), y) in row.iter_mut().zip(x).zip(y) {
-                *entry += ax * x + by * y;
-            }
+vectorised! {
+/// `comoment += a x x' + b y y'`.
+fn add_outer(comoment: &mut [f64], a: f64, x: &[f64], b: f64, y: &[f64]) {
+    for i in 0..x.len() {
+        let (ax, by) = (a * x[i], b * y[i]);
+        let row = &mut comoment[triangle(i)..triangle(i + 1)];
+        for ((entry, x), y) in row.iter_mut().zip(x).zip(y) {
+            *entry += ax * x + by * y;
         }
     }
+}
 }
 
 fn add_to(entries: &mut [f64], others: &[f64], sign: f64) {
@@ -188,139 +189,11 @@ fn add_to(entries: &mut [f64], others: &[f64], sign: f64) {
     }
 }
 
-/// A few rows, centred by their mean, scaled by the root of their weight and
-/// packed for the kernel. Reused as scratch space from block to block.
-#[derive(Default)]
-pub struct Block {
-    rows: usize,
-    weight: f64,
-    panels: Vec<f64>,
-    center: Vec<f64>,
-    residual: Vec<f64>,
-    root_weight: Vec<f64>,
-}
-
-impl Block {
-    /// Pack columns of equal length, at most `BLOCK_ROWS` rows.
-    pub fn pack_columns(&mut self, columns: &[&[f64]], weight: Option<&[f64]>) {
-        let rows = columns.first().map_or(0, |column| column.len());
-        self.start(rows, columns.len(), weight);
-        for (j, column) in columns.iter().enumerate() {
-            let lane = (j / LANES) * rows * LANES + j % LANES;
-            let panel = &mut self.panels[lane..];
-            let cells = panel.iter_mut().step_by(LANES);
-            match weight {
-                None => {
-                    let center = sum(column) / self.weight;
-                    self.center[j] = center;
-                    self.residual[j] = sum_of(column, |x| x - center);
-                    for (cell, x) in cells.zip(*column) {
-                        *cell = x - center;
-                    }
-                }
-                Some(weight) => {
-                    let center = dot(column, weight) / self.weight;
-                    let mut residual = 0.0;
-                    for (((cell, x), w), root) in
-                        cells.zip(*column).zip(weight).zip(&self.root_weight)
-                    {
-                        residual += w * (x - center);
-                        *cell = root * (x - center);
-                    }
-                    self.center[j] = center;
-                    self.residual[j] = residual;
-                }
-            }
-        }
-    }
-
-    /// Pack rows that lie one after the other, `stride` doubles apart, where
-    /// `stride` is the width rounded up to whole panels.
-    pub fn pack_rows(&mut self, values: &[f64], width: usize, weight: Option<&[f64]>) {
-        let stride = width.div_ceil(LANES) * LANES;
-        let rows = values.len().checked_div(stride).unwrap_or(0);
-        self.start(rows, width, weight);
-        for (r, row) in values.chunks_exact(stride.max(1)).enumerate() {
-            let w = weight.map_or(1.0, |weight| weight[r]);
-            for (center, x) in self.center.iter_mut().zip(row) {
-                *center += w * x;
-            }
-        }
-        for center in &mut self.center {
-            *center /= self.weight;
-        }
-        for (r, row) in values.chunks_exact(stride.max(1)).enumerate() {
-            let (w, root) = match weight {
-                Some(weight) => (weight[r], self.root_weight[r]),
-                None => (1.0, 1.0),
-            };
-            let panels = self.panels.chunks_exact_mut(LANES * rows);
-            let lanes = row.chunks_exact(LANES);
-            let centers = self.center.chunks_exact(LANES);
-            let residuals = self.residual.chunks_exact_mut(LANES);
-            for (((panel, x), center), residual) in panels.zip(lanes).zip(centers).zip(residuals) {
-                let cells = &mut panel[r * LANES..(r + 1) * LANES];
-                for i in 0..LANES {
-                    let centred = x[i] - center[i];
-                    residual[i] += w * centred;
-                    cells[i] = root * centred;
-                }
-            }
-        }
-    }
-
-    /// Clear the scratch space for `rows` rows. Spare lanes stay zero.
-    fn start(&mut self, rows: usize, width: usize, weight: Option<&[f64]>) {
-        debug_assert!(rows <= BLOCK_ROWS);
-        let lanes = width.div_ceil(LANES) * LANES;
-        self.rows = rows;
-        self.weight = weight.map_or(rows as f64, sum);
-        self.root_weight.clear();
-        self.root_weight.extend(weight.unwrap_or_default().iter().map(|w| w.sqrt()));
-        for (values, length) in [
-            (&mut self.panels, lanes * rows),
-            (&mut self.center, lanes),
-            (&mut self.residual, lanes),
-        ] {
-            values.clear();
-            values.resize(length, 0.0);
-        }
-    }
-}
-
-/// Sums run over eight accumulators, so that they are vectorised and lose less
-/// to rounding than one long chain.
-pub fn sum(values: &[f64]) -> f64 {
-    sum_of(values, |x| x)
-}
-
-fn sum_of(values: &[f64], term: impl Fn(f64) -> f64) -> f64 {
-    let mut sums = [0.0; LANES];
-    let chunks = values.chunks_exact(LANES);
-    let tail: f64 = chunks.remainder().iter().map(|&x| term(x)).sum();
-    for chunk in chunks {
-        for (sum, &x) in sums.iter_mut().zip(chunk) {
-            *sum += term(x);
-        }
-    }
-    sums.iter().sum::<f64>() + tail
-}
-
-fn dot(x: &[f64], w: &[f64]) -> f64 {
-    let mut sums = [0.0; LANES];
-    let (xs, ws) = (x.chunks_exact(LANES), w.chunks_exact(LANES));
-    let tail: f64 = xs.remainder().iter().zip(ws.remainder()).map(|(x, w)| x * w).sum();
-    for (x, w) in xs.zip(ws) {
-        for i in 0..LANES {
-            sums[i] += x[i] * w[i];
-        }
-    }
-    sums.iter().sum::<f64>() + tail
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::BLOCK_ROWS;
+    use crate::kernel::LANES;
     use crate::testing::Lcg;
 
     const WIDTH: usize = 11;

@@ -21,7 +21,7 @@ use arrow_array::{Array, ArrayRef, StructArray, make_array};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::accumulator::{Accumulator, CHUNK_ROWS, Missing};
+use crate::accumulator::{Accumulator, CHUNK_ROWS, Labels, Missing};
 use crate::arrow::{
     Leaf, Place, chunk, leaf, leaves, list_at, read_record, read_steps, record_type, write_records,
 };
@@ -123,7 +123,8 @@ fn gram(inputs: &[Input]) -> Result<StructArray, String> {
         });
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
-            accumulator.add_chunk(&chunk(&columns, weight.as_ref(), rows)?.screen(names)?);
+            let labels = Labels { columns: names, weight: "weight" };
+            accumulator.add(&chunk(&columns, weight.as_ref(), rows)?, labels)?;
         }
     }
     let record = state.map(|(columns, mut accumulator)| {

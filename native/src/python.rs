@@ -13,7 +13,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, StructArray};
 
-use crate::accumulator::{Accumulator, CHUNK_ROWS};
+use crate::accumulator::{Accumulator, CHUNK_ROWS, Labels, scatter};
 use crate::arrow::{Leaf, Place, chunk, leaves, write_records};
 use crate::record::{Names, Record, check_overflow};
 
@@ -38,12 +38,14 @@ impl Reader {
         let columns: Vec<&Leaf> = self.columns.iter().map(find).collect::<Result<_, _>>()?;
         let weight = self.weight.as_ref().map(find).transpose()?;
         let group = self.group.as_ref().map(find).transpose()?;
+        let labels =
+            Labels { columns: &self.columns, weight: self.weight.as_deref().unwrap_or("weight") };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(batch.len());
-            let screened = chunk(&columns, weight, rows.clone())?.screen(&self.columns)?;
+            let chunk = chunk(&columns, weight, rows.clone())?;
             let Some(group) = group else {
                 self.grow(groups, 1);
-                groups[0].add_chunk(&screened);
+                groups[0].add(&chunk, labels)?;
                 continue;
             };
             let codes = group.doubles(rows.clone())?;
@@ -54,7 +56,7 @@ impl Reader {
             // `last` for the others, and `groups` has more elements than that;
             // `scatter` uses one reference at a time.
             let group_of = |row: usize| unsafe { &mut *accumulators.add(codes[row] as usize) };
-            screened.scatter(rows.len(), group_of);
+            scatter(&chunk, labels, group_of)?;
         }
         Ok(())
     }

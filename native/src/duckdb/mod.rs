@@ -21,7 +21,7 @@ use api::{Access, Handle, State, Update, type_id};
 use types::plain;
 use vectors::{Leaf, LogicalType, Vector};
 
-use crate::accumulator::{Accumulator, Chunk, Missing};
+use crate::accumulator::{Accumulator, Chunk, Labels, Missing, scatter};
 use crate::prefix::{Plan, mark_nan};
 use crate::record::{Names, Record, check_overflow, same_columns};
 
@@ -205,7 +205,7 @@ unsafe extern "C" fn update(info: Handle, chunk: Handle, states: *mut State) {
             weight: weight.as_ref().map(doubles),
             missing,
         };
-        let screened = chunk.screen(&names)?;
+        let labels = Labels { columns: &names, weight: "weight" };
         // SAFETY: one state a row, none of them null; a group is reached
         // through one reference at a time.
         let group_of = |row: usize| unsafe {
@@ -219,11 +219,10 @@ unsafe extern "C" fn update(info: Handle, chunk: Handle, states: *mut State) {
         // SAFETY: one state a row.
         let one_group = (1..rows).all(|row| unsafe { *states.add(row) == *states });
         if one_group && rows > 0 {
-            group_of(0).add_chunk(&screened);
+            group_of(0).add(&chunk, labels)
         } else {
-            screened.scatter(rows, group_of);
+            scatter(&chunk, labels, group_of)
         }
-        Ok(())
     });
 }
 

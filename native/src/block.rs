@@ -1,0 +1,286 @@
+//! A few rows on their way to the kernel: centred, weighted and packed.
+
+use std::ops::Range;
+
+use crate::kernel::LANES;
+use crate::simd::vectorised;
+
+/// Rows packed at a time: 256 rows of 200 columns are 400 kB, inside an L2 cache.
+pub const BLOCK_ROWS: usize = 256;
+/// Columns turned into rows at a time: four by four doubles fill AVX2 registers.
+const QUAD: usize = 4;
+
+/// A few rows, centred by their mean, scaled by the root of their weight and
+/// packed for the kernel. Reused as scratch space from block to block.
+#[derive(Default)]
+pub struct Block {
+    /// Number of rows.
+    pub(crate) rows: usize,
+    /// Sum of their weights.
+    pub(crate) weight: f64,
+    /// The rows as the kernel wants them.
+    pub(crate) panels: Vec<f64>,
+    /// What was subtracted from each column: its mean, rounded.
+    pub(crate) center: Vec<f64>,
+    /// Sum of w (x - center) of each column: the rounding of the center.
+    pub(crate) residual: Vec<f64>,
+    root_weight: Vec<f64>,
+}
+
+/// Row weights and their roots.
+#[derive(Clone, Copy)]
+struct Weights<'w> {
+    weight: &'w [f64],
+    root: &'w [f64],
+}
+
+impl Block {
+    /// Pack columns of equal length, at most `BLOCK_ROWS` rows.
+    pub fn pack_columns(&mut self, columns: &[&[f64]], weight: Option<&[f64]>) {
+        let rows = columns.first().map_or(0, |column| column.len());
+        self.start(rows, columns.len(), weight);
+        if rows == 0 {
+            return;
+        }
+        for (center, column) in self.center.iter_mut().zip(columns) {
+            *center =
+                weight.map_or_else(|| sum(column), |weight| dot(column, weight)) / self.weight;
+        }
+        let weights = weight.map(|weight| Weights { weight, root: &self.root_weight });
+        let panels = self.panels.chunks_exact_mut(LANES * rows);
+        for ((panel, columns), (center, residual)) in panels
+            .zip(columns.chunks(LANES))
+            .zip(self.center.chunks_exact(LANES).zip(self.residual.chunks_exact_mut(LANES)))
+        {
+            for (lane, quad) in (0..LANES).step_by(QUAD).zip(columns.chunks(QUAD)) {
+                let center = &center[lane..lane + QUAD];
+                let residual = &mut residual[lane..lane + QUAD];
+                pack_quad(quad, center, weights, residual, &mut panel[lane..], LANES);
+            }
+        }
+    }
+
+    /// Pack rows that lie one after the other, `stride` doubles apart, where
+    /// `stride` is the width rounded up to whole panels.
+    pub fn pack_rows(&mut self, values: &[f64], width: usize, weight: Option<&[f64]>) {
+        let stride = stride(width);
+        let rows = values.len().checked_div(stride).unwrap_or(0);
+        self.start(rows, width, weight);
+        if rows == 0 {
+            return;
+        }
+        let ones = [1.0; BLOCK_ROWS];
+        let (weight, root) = match weight {
+            Some(weight) => (weight, &self.root_weight[..]),
+            None => (&ones[..rows], &ones[..rows]),
+        };
+        add_rows(values, weight, &mut self.center);
+        for center in &mut self.center {
+            *center /= self.weight;
+        }
+        pack_rows(values, weight, root, &self.center, &mut self.residual, &mut self.panels);
+    }
+
+    /// Clear the scratch space for `rows` rows. Spare lanes stay zero.
+    fn start(&mut self, rows: usize, width: usize, weight: Option<&[f64]>) {
+        debug_assert!(rows <= BLOCK_ROWS);
+        let lanes = width.div_ceil(LANES) * LANES;
+        self.rows = rows;
+        self.weight = weight.map_or(rows as f64, sum);
+        self.root_weight.clear();
+        self.root_weight.extend(weight.unwrap_or_default().iter().map(|w| w.sqrt()));
+        for (values, length) in [
+            (&mut self.panels, lanes * rows),
+            (&mut self.center, lanes),
+            (&mut self.residual, lanes),
+        ] {
+            values.clear();
+            values.resize(length, 0.0);
+        }
+    }
+}
+
+/// Doubles from one row to the next where rows lie side by side: whole panels.
+pub fn stride(width: usize) -> usize {
+    width.div_ceil(LANES) * LANES
+}
+
+/// Write some rows of the columns side by side, `stride` doubles apart; spare
+/// lanes are zero.
+pub fn turn(columns: &[&[f64]], rows: Range<usize>, out: &mut Vec<f64>) {
+    let stride = stride(columns.len());
+    out.clear();
+    out.resize(rows.len() * stride, 0.0);
+    for (lane, quad) in (0..stride).step_by(QUAD).zip(columns.chunks(QUAD)) {
+        let mut cut: [&[f64]; QUAD] = [&[]; QUAD];
+        for (cut, column) in cut.iter_mut().zip(quad) {
+            *cut = &column[rows.clone()];
+        }
+        let mut sums = [0.0; QUAD];
+        pack_quad(&cut[..quad.len()], &[0.0; QUAD], None, &mut sums, &mut out[lane..], stride);
+    }
+}
+
+/// Accumulators of a sum: enough independent chains to hide the latency of an
+/// addition, and shorter chains lose less to rounding.
+const CHAINS: usize = 16;
+
+vectorised! {
+/// Sum of some values.
+pub fn sum(values: &[f64]) -> f64 {
+    let mut sums = [0.0; CHAINS];
+    let chunks = values.chunks_exact(CHAINS);
+    let rest: f64 = chunks.remainder().iter().sum();
+    for chunk in chunks {
+        for (sum, x) in sums.iter_mut().zip(chunk) {
+            *sum += x;
+        }
+    }
+    sums.iter().sum::<f64>() + rest
+}
+}
+
+vectorised! {
+fn dot(values: &[f64], weight: &[f64]) -> f64 {
+    let mut sums = [0.0; CHAINS];
+    let (xs, ws) = (values.chunks_exact(CHAINS), weight.chunks_exact(CHAINS));
+    let rest: f64 = xs.remainder().iter().zip(ws.remainder()).map(|(x, w)| x * w).sum();
+    for (x, w) in xs.zip(ws) {
+        for ((sum, x), w) in sums.iter_mut().zip(x).zip(w) {
+            *sum += x * w;
+        }
+    }
+    sums.iter().sum::<f64>() + rest
+}
+}
+
+vectorised! {
+/// `sums += sum over rows of w x`, rows as long as `sums`.
+fn add_rows(values: &[f64], weight: &[f64], sums: &mut [f64]) {
+    for (row, w) in values.chunks_exact(sums.len()).zip(weight) {
+        for (sum, x) in sums.iter_mut().zip(row) {
+            *sum += w * x;
+        }
+    }
+}
+}
+
+vectorised! {
+/// Centre and weight rows, add to the residuals and write panels.
+fn pack_rows(
+    values: &[f64],
+    weight: &[f64],
+    root: &[f64],
+    center: &[f64],
+    residual: &mut [f64],
+    panels: &mut [f64],
+) {
+    let size = LANES * weight.len();
+    for (r, row) in values.chunks_exact(center.len()).enumerate() {
+        let (w, root) = (weight[r], root[r]);
+        for (lane, panel) in (0..row.len()).step_by(LANES).zip(panels.chunks_exact_mut(size)) {
+            let cells = &mut panel[r * LANES..][..LANES];
+            let (x, center) = (&row[lane..][..LANES], &center[lane..][..LANES]);
+            let residual = &mut residual[lane..][..LANES];
+            for i in 0..LANES {
+                let centred = x[i] - center[i];
+                residual[i] += w * centred;
+                cells[i] = root * centred;
+            }
+        }
+    }
+}
+}
+
+/// Centre and weight up to four columns, add to their residuals and write each
+/// row's values side by side, `stride` doubles from row to row.
+fn pack_quad(
+    columns: &[&[f64]],
+    center: &[f64],
+    weights: Option<Weights>,
+    residual: &mut [f64],
+    cells: &mut [f64],
+    stride: usize,
+) {
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    if columns.len() == QUAD && std::is_x86_feature_detected!("avx2") {
+        let columns: [&[f64]; QUAD] = std::array::from_fn(|j| columns[j]);
+        // SAFETY: avx2 was detected.
+        done = unsafe { x86::pack_quad(columns, center, weights, residual, cells, stride) };
+    }
+    for (j, column) in columns.iter().enumerate() {
+        for (r, x) in column.iter().enumerate().skip(done) {
+            let (w, root) = weights.map_or((1.0, 1.0), |w| (w.weight[r], w.root[r]));
+            let centred = x - center[j];
+            residual[j] += w * centred;
+            cells[r * stride + j] = root * centred;
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{QUAD, Weights};
+    use std::arch::x86_64::*;
+
+    /// `super::pack_quad` for as many whole quads of rows as there are; returns
+    /// how many rows that were.
+    #[target_feature(enable = "avx2")]
+    pub fn pack_quad(
+        columns: [&[f64]; QUAD],
+        center: &[f64],
+        weights: Option<Weights>,
+        residual: &mut [f64],
+        cells: &mut [f64],
+        stride: usize,
+    ) -> usize {
+        let rows = columns[0].len() / QUAD * QUAD;
+        // What the unchecked loads and stores below rely on.
+        assert!(columns.iter().all(|column| column.len() >= rows));
+        assert!(weights.is_none_or(|w| w.weight.len() >= rows && w.root.len() >= rows));
+        assert!(rows == 0 || cells.len() >= (rows - 1) * stride + QUAD);
+        let centers: [__m256d; QUAD] = std::array::from_fn(|j| _mm256_set1_pd(center[j]));
+        let mut residuals = [_mm256_setzero_pd(); QUAD];
+        for r in (0..rows).step_by(QUAD) {
+            // SAFETY: four values from row `r` on, and r + 4 <= rows.
+            let load = |values: &[f64]| unsafe { _mm256_loadu_pd(values.as_ptr().add(r)) };
+            let mut x: [__m256d; QUAD] =
+                std::array::from_fn(|j| _mm256_sub_pd(load(columns[j]), centers[j]));
+            match weights {
+                None => {
+                    for j in 0..QUAD {
+                        residuals[j] = _mm256_add_pd(residuals[j], x[j]);
+                    }
+                }
+                Some(weights) => {
+                    let (w, root) = (load(weights.weight), load(weights.root));
+                    for j in 0..QUAD {
+                        residuals[j] = _mm256_add_pd(residuals[j], _mm256_mul_pd(w, x[j]));
+                        x[j] = _mm256_mul_pd(root, x[j]);
+                    }
+                }
+            }
+            // Transpose: column vectors of four rows become row vectors of four columns.
+            let (even01, odd01) = (_mm256_unpacklo_pd(x[0], x[1]), _mm256_unpackhi_pd(x[0], x[1]));
+            let (even23, odd23) = (_mm256_unpacklo_pd(x[2], x[3]), _mm256_unpackhi_pd(x[2], x[3]));
+            let turned = [
+                _mm256_permute2f128_pd::<0x20>(even01, even23),
+                _mm256_permute2f128_pd::<0x20>(odd01, odd23),
+                _mm256_permute2f128_pd::<0x31>(even01, even23),
+                _mm256_permute2f128_pd::<0x31>(odd01, odd23),
+            ];
+            for (i, row) in turned.into_iter().enumerate() {
+                // SAFETY: row r + i < rows has four cells, as asserted.
+                unsafe { _mm256_storeu_pd(cells.as_mut_ptr().add((r + i) * stride), row) };
+            }
+        }
+        for (residual, sums) in residual.iter_mut().zip(residuals) {
+            let mut parts = [0.0; QUAD];
+            // SAFETY: four doubles.
+            unsafe { _mm256_storeu_pd(parts.as_mut_ptr(), sums) };
+            *residual += parts.iter().sum::<f64>();
+        }
+        rows
+    }
+}
