@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from dbselect.columns import match, unknown
 from dbselect.errors import ColumnError, RecordError, SourceError
+from dbselect.files import replacing
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -253,7 +254,8 @@ class Gram:
 
     def write_parquet(self, path: str | Path) -> None:
         """Write a Parquet file of one row with the record in its column ``gram``."""
-        pq.write_table(pa.table({"gram": self.to_arrow()}), path)
+        with replacing(path) as temporary:
+            pq.write_table(pa.table({"gram": self.to_arrow()}), temporary)
 
     @classmethod
     def read_parquet(cls, path: str | Path) -> "Gram":

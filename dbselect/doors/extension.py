@@ -1,8 +1,6 @@
 """The compiled library as a DuckDB extension: a copy with DuckDB's footer in a cache folder."""
 
 import hashlib
-import os
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,6 +8,7 @@ from platformdirs import user_cache_path
 
 from dbselect._native import library_path
 from dbselect.errors import EngineError
+from dbselect.files import replacing
 
 #: The stable C API asked for: every DuckDB that offers it loads the extension.
 C_API = "v1.2.0"
@@ -37,9 +36,8 @@ def extension_path(platform: str) -> Path:
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
     except OSError as error:
         raise EngineError(
             f"cannot write the DuckDB extension to '{folder}' ({error.strerror}); "

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import blas, lapack
 
 from dbselect.errors import DataError
 from dbselect.gram import Gram, Matrix, Vector
@@ -182,8 +182,9 @@ class State:
         self.support.extend(columns[kept].tolist())
         self.aliased.extend(columns[~kept].tolist())
         self._ends.append(len(self.support))
-        U = solve_triangular(factor, C[kept], lower=True, check_finite=False)
-        z = solve_triangular(factor, self.b[columns[kept]], lower=True, check_finite=False)
+        # L U = C_g. from the right, on transposed views: nothing is copied.
+        U = blas.dtrsm(1.0, factor.T, C[kept].T, side=1, overwrite_b=1).T
+        z = blas.dtrsv(factor.T, self.b[columns[kept]], trans=1)
         self._U = _append(self._U, U, len(self.support))
         self._z = np.concatenate([self._z, z])
         self.b -= z @ U

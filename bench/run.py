@@ -1,0 +1,201 @@
+"""Measure dbselect against the floor of each engine and against its peers.
+
+``make bench`` prints a table and writes it to bench/RESULTS.md. The floor is a
+plain ``sum()`` over the same columns of the same file in the same engine and
+run; ratios are to that floor. Medians of five, alternatives in turns.
+"""
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+from measure import peak_megabytes, seconds
+from mlxtend.feature_selection import SequentialFeatureSelector as MlxtendSelector
+from sklearn.feature_selection import SequentialFeatureSelector
+from sklearn.linear_model import LinearRegression
+from tables import columns, table
+
+import dbselect as ds
+
+#: What was measured, the figures, the bar.
+Row = tuple[str, str, str]
+
+
+def struct(names: list[str]) -> str:
+    """Return the SQL of a row of some columns."""
+    return "struct_pack(" + ", ".join(f"{name} := {name}" for name in names) + ")"
+
+
+def duckdb_gram() -> Iterator[Row]:
+    """`gram` over Parquet, whole and grouped, and one SQL term per product."""
+    with ds.connect() as con:
+        for rows, width, bar in ((4_000_000, 50, 1.3), (2_000_000, 200, 1.5)):
+            path, names = table(rows, width), columns(width)
+
+            def run(select: str, tail: str = "", path: Path = path) -> Callable[[], object]:
+                return lambda: con.execute(f"SELECT {select} FROM '{path}' {tail}").fetchall()
+
+            floor = run(", ".join(f"sum({name})" for name in names))
+            gram = run(f"(gram({struct(names)})).rows")
+            works = [floor, gram]
+            if width == 50:
+                works.append(run(f"k, (gram({struct(names)})).rows", "GROUP BY k"))
+            base, whole, *grouped = seconds(*works)
+            what = f"DuckDB gram, {rows // 10**6}M x {width}"
+            yield what, f"{whole:.2f} s, {whole / base:.2f}x of {base:.2f} s", f"<= {bar}x"
+            for time in grouped:
+                yield (
+                    f"{what}, GROUP BY 1000 keys",
+                    f"{time:.2f} s, {time / base:.2f}x of {base:.2f} s",
+                    "<= 2.5x",
+                )
+            if width == 50:
+                products = [f"sum({a} * {b})" for i, a in enumerate(names) for b in names[: i + 1]]
+                terms, whole = seconds(run(", ".join(products)), gram)
+                yield (
+                    "one SQL term per product, 4M x 50, against gram",
+                    f"{terms:.2f} s, {terms / whole:.1f}x slower",
+                    ">= 4x",
+                )
+
+
+def polars_gram() -> Iterator[Row]:
+    """`ds.gram` on a Parquet path."""
+    for rows, width, bar in ((4_000_000, 50, 1.6), (2_000_000, 200, 2.0)):
+        path, names = table(rows, width), columns(width)
+        sums = pl.scan_parquet(path).select([pl.col(name).sum() for name in names])
+        base, gram = seconds(
+            lambda sums=sums: sums.collect(engine="streaming"),
+            lambda path=path, names=names: ds.gram(path, columns=names),
+        )
+        what = f"ds.gram of a Parquet path, {rows // 10**6}M x {width}"
+        yield what, f"{gram:.2f} s, {gram / base:.2f}x of {base:.2f} s", f"<= {bar}x"
+
+
+def memory() -> Iterator[Row]:
+    """Peak resident set of `ds.gram` at four times the rows."""
+    code = "import dbselect; dbselect.gram({!r}, columns=['x*'])"
+    small, large = (
+        float(np.median([peak_megabytes(code.format(str(table(rows, 50)))) for _ in range(3)]))
+        for rows in (4_000_000, 16_000_000)
+    )
+    yield (
+        "peak resident set of ds.gram, 16M x 50 against 4M x 50",
+        f"{large:.0f} MB against {small:.0f} MB, {large / small:.2f}x",
+        "<= 1.1x",
+    )
+
+
+def selection() -> Iterator[Row]:
+    """A full sequence from a ready Gram."""
+    rng = np.random.default_rng(0)
+    for width, n_groups, bar in ((500, 100, 0.3), (2000, 200, 2.0)):
+        mixing = np.eye(width) + 0.1 * rng.standard_normal((width, width)) / np.sqrt(width)
+        features = rng.standard_normal((10 * width, width)) @ mixing
+        target = features @ rng.standard_normal(width) + 5 * rng.standard_normal(10 * width)
+        rows = np.column_stack([features, target])
+        rows -= rows.mean(axis=0)
+        n, names = len(rows), [*columns(width), "y"]
+        gram = ds.Gram(names, n, 0, float(n), np.zeros(width + 1), rows.T @ rows)
+        size = width // n_groups
+        groups = {f"g{i}": names[i * size : (i + 1) * size] for i in range(n_groups)}
+        fr, omp = seconds(
+            *(
+                lambda rule=rule, gram=gram, groups=groups: ds.anytime_sequence(
+                    gram, "y", groups, rule=rule
+                )
+                for rule in ("fr", "omp")
+            )
+        )
+        yield (
+            f"full fr sequence, D = {width} in {n_groups} groups",
+            f"{fr:.3f} s; fr / omp {fr / omp:.2f}",
+            f"< {bar} s; <= 1.5",
+        )
+
+
+def segments() -> Iterator[Row]:
+    """Ten thousand small problems in one query."""
+    row = "{'a': a, 'b': b, 'c': c, 'd': d, 'e': e}"
+    with ds.connect() as con:
+        con.execute(
+            "CREATE TABLE s AS SELECT i % 10000 AS k, random() AS a, random() AS b, "
+            "random() AS c, random() AS d, random() AS e FROM range(1000000) t(i)"
+        )
+        grams, whole = seconds(
+            lambda: con.execute(f"SELECT k, (gram({row})).rows FROM s GROUP BY k").fetchall(),
+            lambda: con.execute(
+                f"SELECT k, len(anytime_sequence(gram({row}), 'e')) FROM s GROUP BY k"
+            ).fetchall(),
+            repeats=3,
+        )
+    yield (
+        "10,000 segments x 5 columns, GROUP BY + anytime_sequence",
+        f"{whole:.1f} s, of which gram {grams:.2f} s; the rest is Python, "
+        f"{(whole - grams) / 10:.2f} ms a segment",
+        "< 20 s",
+    )
+
+
+def peers() -> Iterator[Row]:
+    """The whole job, file to sequence, against selectors that hold the rows in memory."""
+    path, width, picks = table(200_000, 20), 20, 5
+    names = columns(width)
+    frame = pl.read_parquet(path)
+    features, target = frame.select(names[1:]).to_numpy(), frame["x0"].to_numpy()
+    ours, sklearn, mlxtend = seconds(
+        lambda: ds.anytime_sequence(ds.gram(path, columns=names), names[0], max_groups=picks),
+        lambda: SequentialFeatureSelector(LinearRegression(), n_features_to_select=picks, cv=2).fit(
+            features, target
+        ),
+        lambda: MlxtendSelector(LinearRegression(), k_features=picks, scoring="r2", cv=0).fit(
+            features, target
+        ),
+        repeats=3,
+    )
+    yield (
+        "5 of 19 columns, 200,000 rows: dbselect from the file",
+        f"{ours * 1000:.0f} ms",
+        "",
+    )
+    for name, time in (("scikit-learn", sklearn), ("mlxtend", mlxtend)):
+        yield (
+            f"the same by {name}'s SequentialFeatureSelector, rows in memory",
+            f"{time:.1f} s, {time / ours:.0f}x slower",
+            "",
+        )
+
+
+def machine() -> str:
+    """Describe the machine and the versions."""
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+         if line.startswith("model name")),
+        platform.processor(),
+    )  # fmt: skip
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{cpu}, {os.cpu_count()} cores, {memory:.0f} GiB; Python {platform.python_version()}, "
+        f"DuckDB {duckdb.__version__}, Polars {pl.__version__}, NumPy {np.__version__}. "
+        "Parquet is uncompressed and in the page cache."
+    )
+
+
+def main() -> None:
+    """Run every benchmark, print the table and keep it."""
+    lines = ["# Measurements", "", f"`make bench` on {machine()}", ""]
+    lines += ["| what | measured | to reach |", "|---|---|---|"]
+    print("\n".join(lines), flush=True)
+    for part in (duckdb_gram, polars_gram, memory, selection, segments, peers):
+        for row in part():
+            lines.append("| " + " | ".join(row) + " |")
+            print(lines[-1], flush=True)
+    Path(__file__).with_name("RESULTS.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

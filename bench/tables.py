@@ -1,0 +1,36 @@
+"""The Parquet files that the benchmarks read: correlated normal columns, and a key."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FOLDER = Path(__file__).parent / "data"
+ROW_GROUP = 125_000
+KEYS = 1000
+
+
+def columns(width: int) -> list[str]:
+    """Names of the numeric columns."""
+    return [f"x{j}" for j in range(width)]
+
+
+def table(rows: int, width: int) -> Path:
+    """Write, unless it is there, a table of `width` doubles and a key of 1000 values."""
+    path = FOLDER / f"{rows}x{width}.parquet"
+    if path.exists():
+        return path
+    FOLDER.mkdir(exist_ok=True)
+    rng = np.random.default_rng(width)
+    schema = pa.schema([*((name, pa.float64()) for name in columns(width)), ("k", pa.int32())])
+    temporary = path.with_suffix(".tmp")
+    with pq.ParquetWriter(temporary, schema, compression="none", use_dictionary=False) as writer:
+        for start in range(0, rows, ROW_GROUP):
+            size = min(ROW_GROUP, rows - start)
+            common = rng.standard_normal(size)
+            values = [pa.array(rng.standard_normal(size) + common + 10) for _ in range(width)]
+            keys = pa.array(rng.integers(0, KEYS, size, dtype=np.int32))
+            writer.write_table(pa.table([*values, keys], schema=schema))
+    temporary.rename(path)
+    return path
