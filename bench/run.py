@@ -91,7 +91,7 @@ def memory() -> Iterator[Row]:
 
 
 def selection() -> Iterator[Row]:
-    """A full sequence from a ready Gram."""
+    """Measure a full sequence from a ready Gram."""
     rng = np.random.default_rng(0)
     for width, n_groups, bar in ((500, 100, 0.3), (2000, 200, 2.0)):
         mixing = np.eye(width) + 0.1 * rng.standard_normal((width, width)) / np.sqrt(width)
@@ -142,7 +142,7 @@ def segments() -> Iterator[Row]:
 
 
 def peers() -> Iterator[Row]:
-    """The whole job, file to sequence, against selectors that hold the rows in memory."""
+    """Measure the whole job against selectors that hold the rows in memory."""
     path, width, picks = table(200_000, 20), 20, 5
     names = columns(width)
     frame = pl.read_parquet(path)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, ConditionWarning, GroupError
 from dbselect.gram import Gram
-from dbselect.groups import Groups, resolve
+from dbselect.groups import Groups, patterns_of, resolve
 from dbselect.objectives.linear import State, linear
 from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import greedy
@@ -126,7 +126,7 @@ def anytime_sequence(
 
 
 def _check(rule: Any, ridge: Any, budget: Any, max_groups: Any) -> None:
-    if rule not in RULES:
+    if not isinstance(rule, str) or rule not in RULES:
         raise ArgumentError(f"rule is {rule!r}; it must be one of {list(RULES)}")
     if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
         raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
@@ -147,11 +147,7 @@ def _gram_of(source: Any, target: Any, groups: Any) -> Gram:
         raise ColumnError(f"target is {target!r}; it must be the name of a column")
     if not isinstance(groups, Mapping):
         return read_gram(source)
-    patterns = [
-        pattern
-        for means in groups.values()
-        for pattern in ([means] if isinstance(means, str) else means or [])
-    ]
+    patterns = [pattern for name, means in groups.items() for pattern in patterns_of(name, means)]
     return read_gram(source, columns=list(dict.fromkeys([target, *patterns])))
 
 
@@ -159,7 +155,7 @@ def _numbers(
     always: Sequence[str], groups: Groups, budget: float | None, max_groups: int | None
 ) -> list[int]:
     """Numbers of the groups to take first, which must fit the limits."""
-    if isinstance(always, str):
+    if isinstance(always, str) or not all(isinstance(name, str) for name in always):
         raise ArgumentError(f"always is {always!r}; it must be a list of group names")
     first = [groups.number(name, "always") for name in always]
     if len(set(first)) < len(first):

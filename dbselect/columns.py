@@ -71,8 +71,8 @@ def field_of(column: str) -> str:
 def match(patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]:
     """Columns that some patterns mean, in the order of the patterns.
 
-    A pattern is a column, a nested field (all of its columns), or a glob in
-    which ``*`` stands for any text and ``?`` for one character; a glob's
+    A pattern is a column, a nested field at any depth (all of its columns), or a
+    glob in which ``*`` stands for any text and ``?`` for one character; a glob's
     columns come in the order of `names`.
 
     Parameters
@@ -98,7 +98,7 @@ def match(patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]
             exact.add(pattern)
             found[pattern] = None
             continue
-        means = [name for name in names if field_of(name) == pattern]
+        means = [name for name in names if name.startswith((f"{pattern}.", f"{pattern}["))]
         if not means and set(pattern) & set("*?"):
             glob = re.compile(
                 "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern),

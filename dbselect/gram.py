@@ -1,5 +1,6 @@
 """The Gram record: count, weight, mean and comoment of the columns of a table."""
 
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,6 +186,8 @@ class Gram:
 
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
+        if not isinstance(column, str):
+            raise ColumnError(f"{what} is {column!r}; it must be the name of a column")
         try:
             return self.columns.index(column)
         except ValueError:
@@ -230,14 +233,24 @@ class Gram:
         missing = [field for field in FIELDS if record.get(field) is None]
         if missing:
             raise RecordError(f"gram record lacks {missing}; its fields must be {list(FIELDS)}")
+        columns = record["columns"]
+        if not isinstance(columns, list | tuple) or not all(
+            isinstance(name, str) for name in columns
+        ):
+            raise RecordError(f"gram record has {columns!r} in 'columns'; it must list names")
+        for name in ("rows", "skipped"):
+            if not isinstance(record[name], numbers.Integral):
+                raise RecordError(
+                    f"gram record has {record[name]!r} in '{name}'; it must be a whole number"
+                )
         try:
             mean = np.asarray(record["mean"], dtype=np.float64)
             lower = np.asarray(record["comoment"], dtype=np.float64)
-            rows, skipped = int(record["rows"]), int(record["skipped"])
             weight = float(record["weight"])
         except (TypeError, ValueError) as error:
             raise RecordError(f"gram record holds something else than numbers: {error}") from None
-        width = len(record["columns"])
+        rows, skipped = int(record["rows"]), int(record["skipped"])
+        width = len(columns)
         if lower.shape != (width * (width + 1) // 2,):
             raise RecordError(
                 f"gram record has {lower.size} values in 'comoment'; "
@@ -246,7 +259,7 @@ class Gram:
         comoment = np.zeros((width, width))
         comoment[np.tril_indices(width)] = lower
         comoment += np.tril(comoment, -1).T
-        return cls(list(record["columns"]), rows, skipped, weight, mean, comoment)
+        return cls(list(columns), rows, skipped, weight, mean, comoment)
 
     def to_arrow(self) -> pa.StructArray:
         """Return the record as an Arrow array of length 1."""

@@ -1,8 +1,10 @@
 """Groups: which columns are bought together, and what each group costs."""
 
 import math
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -65,7 +67,10 @@ def resolve(
     elif not isinstance(groups, Mapping):
         raise GroupError(f"groups is {groups!r}; it must map names to lists of columns")
     else:
-        columns = {name: _columns_of(name, means, features) for name, means in groups.items()}
+        columns = {
+            name: match(patterns_of(name, means), features, f"group '{name}'")
+            for name, means in groups.items()
+        }
     if not columns:
         raise GroupError("there is no group; at least one column besides the target is needed")
     owner: dict[str, str] = {}
@@ -81,11 +86,18 @@ def resolve(
     return Groups(columns, _costs_of(list(columns), costs), unused)
 
 
-def _columns_of(name: str, means: Any, features: Sequence[str]) -> list[str]:
-    patterns = [means] if isinstance(means, str) else list(means or [])
+def patterns_of(name: str, means: Any) -> list[str]:
+    """Return the columns and globs that a group names."""
+    if isinstance(means, str):
+        return [means]
+    if means is not None and not isinstance(means, Iterable):
+        raise GroupError(f"group '{name}' is {means!r}; it must be a list of columns or globs")
+    patterns = list(means or [])
     if not patterns:
         raise GroupError(f"group '{name}' is empty; it must have at least one column")
-    return match(patterns, features, f"group '{name}'")
+    if not all(isinstance(pattern, str) for pattern in patterns):
+        raise GroupError(f"group '{name}' is {means!r}; it must be a list of columns or globs")
+    return patterns
 
 
 def _costs_of(names: list[str], costs: Mapping[str, float] | None) -> npt.NDArray[np.float64]:
@@ -96,15 +108,13 @@ def _costs_of(names: list[str], costs: Mapping[str, float] | None) -> npt.NDArra
     for name in costs:
         if name not in names:
             raise GroupError(f"costs names {unknown('group', name, names)}")
-    values = []
+    values: list[float] = []
     for name in names:
         if name not in costs:
             raise GroupError(f"group '{name}' has no cost; costs must name every group")
-        try:
-            cost = float(costs[name])
-        except (TypeError, ValueError):
-            cost = math.nan
-        if not 0 < cost < math.inf:
-            raise GroupError(f"group '{name}' has cost {costs[name]}; costs must be > 0 and finite")
-        values.append(cost)
+        cost = costs[name]
+        if not isinstance(cost, numbers.Real | Decimal) or not 0 < float(cost) < math.inf:
+            shown = repr(cost) if isinstance(cost, str) else cost
+            raise GroupError(f"group '{name}' has cost {shown}; costs must be > 0 and finite")
+        values.append(float(cost))
     return np.array(values)

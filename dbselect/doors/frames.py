@@ -145,10 +145,11 @@ class ExprNamespace:
 
 
 def _number(value: str | pl.Expr | float | None) -> pl.Expr:
+    if value is None:
+        return pl.lit(None, pl.Float64)
     if isinstance(value, str):
-        value = pl.col(value)
-    expr = value if isinstance(value, pl.Expr) else pl.lit(value)
-    return expr.cast(pl.Float64)
+        return pl.col(value)
+    return value if isinstance(value, pl.Expr) else pl.lit(value)
 
 
 def _plugin(name: str, arguments: Sequence[pl.Expr], **flags: Any) -> pl.Expr:

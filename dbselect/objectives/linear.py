@@ -182,6 +182,9 @@ class State:
         self.support.extend(columns[kept].tolist())
         self.aliased.extend(columns[~kept].tolist())
         self._ends.append(len(self.support))
+        if not kept.any():
+            self._drop(group)
+            return 0.0
         # L U = C_g. from the right, on transposed views: nothing is copied.
         U = blas.dtrsm(1.0, factor.T, C[kept].T, side=1, overwrite_b=1).T
         z = blas.dtrsv(factor.T, self.b[columns[kept]], trans=1)

@@ -1,7 +1,7 @@
 """Anything with an Arrow C stream (pyarrow, pandas, ibis), read once, batch by batch."""
 
+import json
 import os
-import re
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import BoundedSemaphore
@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dbselect.errors import SourceError
 from dbselect.sources.request import Consumer
 
 #: Rows handed to a thread at a time: enough to hide the hand-over.
@@ -25,18 +26,24 @@ class StreamTable:
     """
 
     def __init__(self, source: Any, rows: int | None = None) -> None:
-        self._reader = pa.RecordBatchReader.from_stream(source)
+        try:
+            self._reader = pa.RecordBatchReader.from_stream(source)
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"cannot read the Arrow stream: {error}") from error
         self.rows = rows
-        index = re.compile(r"__index_level_\d+__")
+        schema = self._reader.schema
         # The index of a pandas frame is no column of the table.
-        self.schema = pa.schema(
-            [field for field in self._reader.schema if not index.fullmatch(field.name)]
-        )
+        notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        index = [name for name in notes.get("index_columns", []) if isinstance(name, str)]
+        self.schema = pa.schema([field for field in schema if field.name not in index])
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, each consumed on one of several threads."""
-        with self._reader:
-            consume_batches((batch.select(fields) for batch in self._reader), consume)
+        try:
+            with self._reader:
+                consume_batches((batch.select(fields) for batch in self._reader), consume)
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"cannot read the Arrow stream: {error}") from error
 
 
 def consume_batches(batches: Iterable[pa.RecordBatch], consume: Consumer) -> None:

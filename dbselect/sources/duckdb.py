@@ -1,5 +1,7 @@
 """DuckDB relations: by the aggregate where the extension is loaded, else as Arrow batches."""
 
+import re
+
 import duckdb
 import polars as pl
 import pyarrow as pa
@@ -24,7 +26,7 @@ class RelationTable:
         try:
             with wanted.to_arrow_reader() as reader:
                 consume_batches(reader, consume)
-        except (duckdb.Error, pa.ArrowException) as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
@@ -43,8 +45,13 @@ class RelationTable:
             return None
         try:
             return pl.DataFrame(pl.from_arrow(result.to_arrow_table()))
-        except duckdb.InvalidInputException as error:
-            raise DataError(str(error).removeprefix("Invalid Input Error: ")) from None
+        except duckdb.Error as error:
+            ours = re.match("Invalid Input Error: gram: (.*)", str(error), re.DOTALL)
+            if ours is None:
+                raise SourceError(f"DuckDB cannot read the relation: {error}") from error
+            # SQL knows the weight by its place only.
+            message = re.sub("^weight is", f"weight '{request.weight}' is", ours[1])
+            raise DataError(message) from None
 
 
 def _arguments(columns: list[Leaf], schema: pa.Schema) -> list[str]:

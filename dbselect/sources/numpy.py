@@ -34,7 +34,8 @@ class ArrayTable:
         self._array = array
         self._names = list(names)
         self.rows: int | None = len(array)
-        self.schema = pa.schema([(name, pa.from_numpy_dtype(array.dtype)) for name in names])
+        self._dtype = array.dtype.newbyteorder("=")
+        self.schema = pa.schema([(name, pa.from_numpy_dtype(self._dtype)) for name in names])
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Copy the columns out of the array, some rows at a time."""
@@ -42,7 +43,8 @@ class ArrayTable:
 
         def batches() -> Iterator[pa.RecordBatch]:
             for start in range(0, len(self._array), BATCH_ROWS):
-                block = np.ascontiguousarray(self._array[start : start + BATCH_ROWS, at].T)
+                rows = self._array[start : start + BATCH_ROWS, at]
+                block = np.ascontiguousarray(rows.T, dtype=self._dtype)
                 yield pa.RecordBatch.from_arrays([pa.array(column) for column in block], fields)
 
         consume_batches(batches(), consume)

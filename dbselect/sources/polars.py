@@ -10,7 +10,6 @@ from threading import Lock
 from typing import Any
 
 import polars as pl
-import polars.selectors as cs
 import pyarrow as pa
 
 from dbselect.errors import DbselectError, SourceError
@@ -27,10 +26,14 @@ class LazyTable:
     """
 
     def __init__(self, frame: pl.LazyFrame, rows: int | None = None) -> None:
-        # Arrow knows no 128-bit integers.
-        self.frame = frame.with_columns(cs.by_dtype(pl.Int128, pl.UInt128).cast(pl.Float64))
+        try:
+            schema = frame.collect_schema()
+        except pl.exceptions.PolarsError as error:
+            raise SourceError(f"Polars cannot read the table: {error}") from error
+        plain = {name: _plain(dtype) for name, dtype in schema.items()}
+        self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
         self.rows = rows
-        empty = self.frame.head(0).collect()
+        empty = pl.DataFrame(schema=plain)
         self.schema: pa.Schema = pa.RecordBatchReader.from_stream(empty).schema
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
@@ -56,6 +59,20 @@ class LazyTable:
             if failures:
                 raise failures[0] from None
             raise SourceError(f"Polars cannot read the table: {error}") from error
+
+
+def _plain(dtype: Any) -> Any:
+    """Return the type with doubles for 128-bit integers, which Arrow does not know."""
+    if dtype in (pl.Int128, pl.UInt128):
+        return pl.Float64()
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({field.name: _plain(field.dtype) for field in dtype.fields})
+    if isinstance(dtype, pl.Array):
+        inner: Any = dtype
+        for _ in dtype.shape:
+            inner = inner.inner
+        return pl.Array(_plain(inner), dtype.shape)
+    return dtype
 
 
 def from_path(path: str | Path) -> LazyTable:

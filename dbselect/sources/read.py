@@ -120,7 +120,7 @@ def gram_by(
     if records is not None:
         cast = pl.DataFrame(records).with_columns(pl.col("gram").cast(RECORD_DTYPE))
         return cast.sort(request.by, nulls_last=True)
-    grouping = Grouping(request.by)
+    grouping = Grouping(request.by, table.schema)
     with Reader(request.names, request.weight, GROUP) as reader:
         _scan(table, request, lambda batch: reader.add(grouping.number(batch)))
         return grouping.table(reader.finish())

@@ -67,14 +67,19 @@ def resolve(
     ------
     ColumnError : a column is unknown, named twice or not numeric, or there is none
     """
-    doubled = next((name for name in schema.names if schema.names.count(name) > 1), None)
-    if doubled is not None:
-        raise ColumnError(f"the table has two columns named '{doubled}'; names must differ")
-    every = {leaf.name: leaf for leaf in leaves(schema)}
+    every = _columns_of(schema)
     by = [by] if isinstance(by, str) else list(by)
     for name, what in [(weight, "weight"), *((key, "by") for key in by)]:
         if name is not None:
             _check_field(name, what, schema)
+    if len(set(by)) < len(by):
+        doubled = next(key for key in by if by.count(key) > 1)
+        raise ColumnError(f"by names column '{doubled}' twice")
+    if weight is not None and weight not in every:
+        raise ColumnError(
+            f"weight names field '{weight}' of type {schema.field(weight).type}; "
+            "it must be numeric or boolean"
+        )
     if columns is None:
         apart = {weight, *by}
         wanted = [leaf for leaf in every.values() if leaf.is_numeric and leaf.field not in apart]
@@ -91,6 +96,19 @@ def resolve(
                 f"column '{leaf.name}' has type {leaf.type}; columns must be numeric or boolean"
             )
     return Request(wanted, weight, by)
+
+
+def _columns_of(schema: pa.Schema) -> dict[str, Leaf]:
+    """Return the flattened columns by name; names must differ."""
+    doubled = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if doubled is not None:
+        raise ColumnError(f"the table has two columns named '{doubled}'; names must differ")
+    every: dict[str, Leaf] = {}
+    for leaf in leaves(schema):
+        if leaf.name in every:
+            raise ColumnError(f"two fields of the table are both column '{leaf.name}'; rename one")
+        every[leaf.name] = leaf
+    return every
 
 
 def _check_field(name: Any, what: str, schema: pa.Schema) -> None:

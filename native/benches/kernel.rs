@@ -24,11 +24,12 @@ fn main() {
             let ns = median_ns(|| kernel.rank_k(&panels, width, &mut comoment));
             println!("{:>9} {width:>7} {ns:>12.1} {:>9.1}", kernel.name, flops / ns);
         }
+        let center = vec![50.0; width];
         let (mut block, mut moments) = (Block::default(), Moments::new(width));
-        let ns = median_ns(|| block.pack_columns(&columns, None));
+        let ns = median_ns(|| block.pack_columns(&columns, &center, None));
         println!("{:>9} {width:>7} {ns:>12.1}", "pack");
         let ns = median_ns(|| {
-            block.pack_columns(&columns, None);
+            block.pack_columns(&columns, &center, None);
             moments.add(&block);
         });
         println!("{:>9} {width:>7} {ns:>12.1} {:>9.1}", "block", flops / ns);

@@ -9,14 +9,15 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 
-use crate::block::{BLOCK_ROWS, Block, stride, sum, turn};
+use crate::block::{BLOCK_ROWS, Block, dot, prefetch, stride, sum, turn};
 use crate::moments::Moments;
 
 /// Rows screened at a time: they stay in the caches until the kernel has them.
 pub const CHUNK_ROWS: usize = 8 * BLOCK_ROWS;
-/// Rows a group holds back: enough for the kernel to work at speed, few enough
-/// that a thousand groups of fifty columns buffer 13 MB.
-const BUFFER_ROWS: usize = 32;
+/// Columns to ask for ahead of the one that is read.
+const COLUMNS_AHEAD: usize = 4;
+/// Rows to look ahead for groups, which lie all over memory.
+const ROWS_AHEAD: usize = 8;
 /// Rows turned from columns to rows at a time, inside an L1 cache.
 const TURN_ROWS: usize = 64;
 
@@ -101,7 +102,7 @@ pub struct Chunk<'a> {
 pub struct Labels<'n> {
     /// One name a column.
     pub columns: &'n [String],
-    /// Name of the weight.
+    /// What to call the weight.
     pub weight: &'n str,
 }
 
@@ -111,6 +112,25 @@ struct Screened<'a> {
     weight: Option<Cow<'a, [f64]>>,
     missing: Missing,
     skipped: usize,
+    /// Sums of the columns where they are known already: all rows used, no weight.
+    sums: Vec<f64>,
+}
+
+impl Screened<'_> {
+    /// Mean of each column, rounded.
+    fn center(&self, columns: &[&[f64]]) -> Vec<f64> {
+        let rows = columns.first().map_or(0, |column| column.len()) as f64;
+        match &self.weight {
+            Some(weight) => {
+                let total = sum(weight);
+                columns.iter().map(|column| dot(column, weight) / total).collect()
+            }
+            None if self.sums.is_empty() => {
+                columns.iter().map(|column| sum(column) / rows).collect()
+            }
+            None => self.sums.iter().map(|sum| sum / rows).collect(),
+        }
+    }
 }
 
 impl Chunk<'_> {
@@ -140,16 +160,22 @@ impl<'a> Chunk<'a> {
             for (row, &w) in weight.iter().enumerate() {
                 if (w <= 0.0 || w.is_nan()) && !self.missing.contains(row) {
                     if w < 0.0 {
-                        let name = labels.weight;
-                        return Err(format!("'{name}' has the weight {w}; weights must be >= 0"));
+                        let label = labels.weight;
+                        return Err(format!("{label} is negative ({w}); weights must be >= 0"));
                     }
                     self.missing.set(row, self.rows);
                 }
             }
         }
         // A sum is finite only if every value is: one fast test a column.
-        let suspects: Vec<usize> =
-            (0..self.columns.len()).filter(|&j| !sum(&self.columns[j]).is_finite()).collect();
+        let mut sums = Vec::with_capacity(self.columns.len());
+        for (j, column) in self.columns.iter().enumerate() {
+            if let Some(ahead) = self.columns.get(j + COLUMNS_AHEAD) {
+                prefetch(ahead);
+            }
+            sums.push(sum(column));
+        }
+        let suspects: Vec<usize> = (0..sums.len()).filter(|&j| !sums[j].is_finite()).collect();
         for &j in &suspects {
             for (row, x) in self.columns[j].iter().enumerate() {
                 if x.is_nan() {
@@ -157,20 +183,21 @@ impl<'a> Chunk<'a> {
                 }
             }
         }
-        let columns = suspects.iter().map(|&j| (labels.columns[j].as_str(), &self.columns[j]));
-        let weight = self.weight.iter().map(|weight| (labels.weight, weight));
-        for (name, column) in columns.chain(weight) {
+        let column = |&j: &usize| (format!("column '{}'", labels.columns[j]), &self.columns[j]);
+        let weight = self.weight.iter().map(|weight| (labels.weight.to_string(), weight));
+        for (label, column) in suspects.iter().map(column).chain(weight) {
             for (row, x) in column.iter().enumerate() {
                 if x.is_infinite() && !self.missing.contains(row) {
                     return Err(format!(
-                        "column '{name}' has an infinite value ({x}); values must be finite"
+                        "{label} has an infinite value ({x}); values must be finite"
                     ));
                 }
             }
         }
         if self.missing.is_empty() {
             let Chunk { columns, weight, missing, .. } = self;
-            return Ok(Screened { columns, weight, missing, skipped: 0 });
+            let sums = if weight.is_none() { sums } else { Vec::new() };
+            return Ok(Screened { columns, weight, missing, sums, skipped: 0 });
         }
         let kept: Vec<usize> = (0..self.rows).filter(|&row| !self.missing.contains(row)).collect();
         let compact =
@@ -180,6 +207,7 @@ impl<'a> Chunk<'a> {
             weight: self.weight.as_ref().map(compact),
             skipped: self.rows - kept.len(),
             missing: self.missing,
+            sums: Vec::new(),
         })
     }
 }
@@ -214,7 +242,7 @@ impl Accumulator {
             for (_, rows) in chunk.blocks() {
                 let rows = rows.screen(labels)?;
                 let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
-                block.pack_columns(&columns, rows.weight.as_deref());
+                block.pack_columns(&columns, &rows.center(&columns), rows.weight.as_deref());
                 self.moments.add(block);
                 self.moments.skipped += rows.skipped as u64;
             }
@@ -237,10 +265,18 @@ impl Accumulator {
         &self.moments
     }
 
+    /// Ask for the memory that the next row goes to.
+    fn expect_row(&mut self) {
+        let stride = stride(self.width());
+        let spare = self.buffer.spare_capacity_mut();
+        let row = spare.len().min(stride);
+        prefetch(&spare[..row]);
+    }
+
     fn add_row(&mut self, row: &[f64], weight: f64, block: &mut Block) {
         self.buffer.extend_from_slice(row);
         self.buffer_weight.push(weight);
-        if self.buffer_weight.len() == BUFFER_ROWS {
+        if self.buffer_weight.len() == buffer_rows(self.width()) {
             self.flush(block);
         }
     }
@@ -249,6 +285,7 @@ impl Accumulator {
         if self.buffer_weight.is_empty() {
             return;
         }
+        prefetch(&self.moments.comoment);
         block.pack_rows(&self.buffer, self.moments.width(), Some(&self.buffer_weight));
         self.moments.add(block);
         self.buffer.clear();
@@ -256,10 +293,17 @@ impl Accumulator {
     }
 }
 
+/// Rows a group holds back. With as many rows as columns, a flush moves as much
+/// memory for the rows as for their comoment; fewer than 32 keep the kernel short
+/// of work, more than 128 gain nothing.
+fn buffer_rows(width: usize) -> usize {
+    width.clamp(32, 128)
+}
+
 /// Give every row of a chunk to the accumulator of its group.
 ///
 /// `group_of` maps a row number of the chunk to its accumulator; it is called
-/// once for each row, used or skipped.
+/// for every row, used or skipped.
 pub fn scatter<'g>(
     chunk: &Chunk,
     labels: Labels,
@@ -273,6 +317,9 @@ pub fn scatter<'g>(
             let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
             let mut kept = 0;
             for row in 0..n_rows {
+                if row + ROWS_AHEAD < n_rows {
+                    group_of(start + row + ROWS_AHEAD).expect_row();
+                }
                 let group = group_of(start + row);
                 if rows.missing.contains(row) {
                     group.moments.skipped += 1;
@@ -301,7 +348,7 @@ mod tests {
 
     fn with_labels<T>(work: impl FnOnce(Labels) -> T) -> T {
         let names = NAMES.map(str::to_string);
-        work(Labels { columns: &names, weight: "w" })
+        work(Labels { columns: &names, weight: "weight 'w'" })
     }
 
     fn chunk(columns: &[Vec<f64>], weight: Option<&[f64]>) -> Chunk<'static> {
@@ -389,8 +436,8 @@ mod tests {
             with_labels(|labels| chunk.screen(labels).err())
         };
         assert!(refusal(f64::NEG_INFINITY, 1.0).unwrap().contains("'b' has an infinite"));
-        assert!(refusal(0.0, -2.0).unwrap().contains("'w' has the weight -2"));
-        assert!(refusal(0.0, f64::INFINITY).unwrap().contains("'w' has an infinite"));
+        assert!(refusal(0.0, -2.0).unwrap().contains("weight 'w' is negative (-2)"));
+        assert!(refusal(0.0, f64::INFINITY).unwrap().contains("weight 'w' has an infinite"));
         // A row of weight 0 is left out, whatever it holds.
         assert_eq!(refusal(f64::INFINITY, 0.0), None);
         // Finite values whose sum overflows are not mistaken for infinite ones.

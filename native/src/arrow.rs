@@ -25,6 +25,10 @@ pub struct Leaf {
     masks: Vec<(NullBuffer, Place)>,
 }
 
+/// How unsigned 128-bit integers, which Arrow does not know, are carried: only
+/// Polars has them, and it has no fixed-size binary of its own.
+pub const UNSIGNED_128: DataType = DataType::FixedSizeBinary(16);
+
 /// Where row `r` of the table lies in an array: at `r * stride + start`.
 #[derive(Clone, Copy)]
 pub struct Place {
@@ -110,6 +114,14 @@ impl Leaf {
             DataType::Boolean => {
                 let values = values.as_boolean().values();
                 let one = |row| f64::from(u8::from(values.value(self.place.of(row))));
+                Cow::Owned(rows.map(one).collect())
+            }
+            &UNSIGNED_128 => {
+                let values = values.as_fixed_size_binary();
+                let one = |row| {
+                    let bytes = values.value(self.place.of(row));
+                    u128::from_le_bytes(bytes.try_into().expect("sixteen bytes")) as f64
+                };
                 Cow::Owned(rows.map(one).collect())
             }
             DataType::Null => Cow::Owned(vec![0.0; rows.len()]),

@@ -20,9 +20,9 @@ pub struct Block {
     pub(crate) weight: f64,
     /// The rows as the kernel wants them.
     pub(crate) panels: Vec<f64>,
-    /// What was subtracted from each column: its mean, rounded.
+    /// What was subtracted from each column: nearly its mean.
     pub(crate) center: Vec<f64>,
-    /// Sum of w (x - center) of each column: the rounding of the center.
+    /// Sum of w (x - center) of each column: what the center lacks.
     pub(crate) residual: Vec<f64>,
     root_weight: Vec<f64>,
 }
@@ -35,17 +35,15 @@ struct Weights<'w> {
 }
 
 impl Block {
-    /// Pack columns of equal length, at most `BLOCK_ROWS` rows.
-    pub fn pack_columns(&mut self, columns: &[&[f64]], weight: Option<&[f64]>) {
+    /// Pack columns of equal length, at most `BLOCK_ROWS` rows, around a center
+    /// near the mean of each.
+    pub fn pack_columns(&mut self, columns: &[&[f64]], center: &[f64], weight: Option<&[f64]>) {
         let rows = columns.first().map_or(0, |column| column.len());
         self.start(rows, columns.len(), weight);
         if rows == 0 {
             return;
         }
-        for (center, column) in self.center.iter_mut().zip(columns) {
-            *center =
-                weight.map_or_else(|| sum(column), |weight| dot(column, weight)) / self.weight;
-        }
+        self.center[..columns.len()].copy_from_slice(center);
         let weights = weight.map(|weight| Weights { weight, root: &self.root_weight });
         let panels = self.panels.chunks_exact_mut(LANES * rows);
         for ((panel, columns), (center, residual)) in panels
@@ -125,6 +123,20 @@ pub fn turn(columns: &[&[f64]], rows: Range<usize>, out: &mut Vec<f64>) {
 /// addition, and shorter chains lose less to rounding.
 const CHAINS: usize = 16;
 
+/// Bytes that a processor moves at a time.
+const CACHE_LINE: usize = 64;
+
+/// Ask for memory ahead of its use. A block reads a little of every column and a
+/// group's moments now and then: too little for the hardware to see a stream.
+pub fn prefetch<T>(values: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in values.chunks((CACHE_LINE / size_of::<T>()).max(1)) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) }
+    }
+}
+
 vectorised! {
 /// Sum of some values.
 pub fn sum(values: &[f64]) -> f64 {
@@ -141,7 +153,8 @@ pub fn sum(values: &[f64]) -> f64 {
 }
 
 vectorised! {
-fn dot(values: &[f64], weight: &[f64]) -> f64 {
+/// Sum of the products of values and weights.
+pub fn dot(values: &[f64], weight: &[f64]) -> f64 {
     let mut sums = [0.0; CHAINS];
     let (xs, ws) = (values.chunks_exact(CHAINS), weight.chunks_exact(CHAINS));
     let rest: f64 = xs.remainder().iter().zip(ws.remainder()).map(|(x, w)| x * w).sum();

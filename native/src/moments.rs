@@ -89,6 +89,7 @@ impl Moments {
         }
         self.rows += block.rows as u64;
         self.weight += block.weight;
+        self.clear_rounding();
     }
 
     /// Add the moments of other rows of the same columns.
@@ -147,13 +148,19 @@ impl Moments {
             add_outer(&mut self.comoment, -between, &distance, 0.0, &distance);
             self.move_mean(&distance, -other.weight / rest);
             self.weight = rest;
-            // Rounding may leave a variance of nothing just below zero.
-            for j in 0..self.width() {
-                let variance = &mut self.comoment[triangle(j) + j];
-                *variance = variance.max(0.0);
-            }
+            self.clear_rounding();
         }
         Ok(())
+    }
+
+    /// Rounding may leave the variance of a constant column just below zero.
+    fn clear_rounding(&mut self) {
+        for j in 0..self.width() {
+            let variance = &mut self.comoment[triangle(j) + j];
+            if *variance < 0.0 {
+                *variance = 0.0;
+            }
+        }
     }
 
     /// Mean of `other` minus the mean of these.
@@ -243,7 +250,9 @@ mod tests {
         for start in (from..to).step_by(BLOCK_ROWS) {
             let end = (start + BLOCK_ROWS).min(to);
             let columns: Vec<&[f64]> = sample.columns.iter().map(|x| &x[start..end]).collect();
-            block.pack_columns(&columns, weighted.then_some(&sample.weight[start..end]));
+            // Any center will do; the first row is one that is seldom the mean.
+            let center: Vec<f64> = columns.iter().map(|x| x[0]).collect();
+            block.pack_columns(&columns, &center, weighted.then_some(&sample.weight[start..end]));
             moments.add(&block);
         }
         moments
@@ -295,6 +304,20 @@ mod tests {
             assert_eq!(moments.weight, expected.weight);
             assert_close(&moments.mean(), &expected.mean(), 1e-14);
             assert_close(&moments.comoment, &expected.comoment, 1e-14);
+        }
+    }
+
+    #[test]
+    fn a_weighted_constant_has_no_negative_variance() {
+        let mut random = Lcg::new(4);
+        let mut block = Block::default();
+        for _ in 0..2000 {
+            let x = [random.uniform() * 16.0 - 8.0];
+            let weight = [random.uniform() * 4.0 + 0.1];
+            block.pack_columns(&[&x], &[x[0] * weight[0] / weight[0]], Some(&weight));
+            let mut moments = Moments::new(1);
+            moments.add(&block);
+            assert!(moments.comoment[0] >= 0.0);
         }
     }
 

@@ -23,7 +23,8 @@ use arrow_schema::{DataType, Field, Fields};
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS, Labels, Missing};
 use crate::arrow::{
-    Leaf, Place, chunk, leaf, leaves, list_at, read_record, read_steps, record_type, write_records,
+    Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, list_at, read_record, read_steps, record_type,
+    write_records,
 };
 use crate::prefix::{Plan, Prediction, mark_nan};
 use crate::record::{Names, Record, check_overflow};
@@ -358,7 +359,9 @@ unsafe fn read_input(export: *const SeriesExport) -> Result<Input, String> {
         // SAFETY: there are `len` live arrays of the type of `field`; `from_raw`
         // moves each out, so that it is released when its last user is gone.
         unsafe {
-            let array = FFI_ArrowArray::from_raw(*export.arrays.add(i));
+            let array = *export.arrays.add(i);
+            drop_null_buffers(array.cast(), field);
+            let array = FFI_ArrowArray::from_raw(array);
             let data = from_ffi_and_data_type(array, data_type.clone()?);
             data.map(make_array).map_err(|error| error.to_string())
         }
@@ -375,16 +378,48 @@ unsafe fn read_input(export: *const SeriesExport) -> Result<Input, String> {
 
 /// The type of an Arrow schema, with Polars' own formats for 128-bit integers.
 fn data_type(schema: &FFI_ArrowSchema) -> Result<DataType, String> {
+    let fields = || -> Result<Vec<Field>, String> {
+        let field = |child: &FFI_ArrowSchema| {
+            Ok(Field::new(child.name().unwrap_or_default(), data_type(child)?, true))
+        };
+        schema.children().map(field).collect()
+    };
     match schema.format() {
         "_pli128" => Ok(DataType::Decimal128(38, 0)),
-        "+s" => {
-            let field = |child: &FFI_ArrowSchema| {
-                Ok(Field::new(child.name().unwrap_or_default(), data_type(child)?, true))
-            };
-            let fields: Result<Vec<Field>, String> = schema.children().map(field).collect();
-            Ok(DataType::Struct(fields?.into()))
+        "_plu128" => Ok(UNSIGNED_128),
+        "+s" => Ok(DataType::Struct(fields()?.into())),
+        format => match format.strip_prefix("+w:").map(str::parse) {
+            Some(Ok(size)) => Ok(DataType::FixedSizeList(Arc::new(fields()?.remove(0)), size)),
+            _ => DataType::try_from(schema).map_err(|error| error.to_string()),
+        },
+    }
+}
+
+/// The Arrow C data interface's array, whose fields the arrow crate keeps private.
+#[repr(C)]
+struct RawArray {
+    counts: [i64; 3],
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *mut *const c_void,
+    children: *mut *mut RawArray,
+}
+
+/// Arrays of type NULL have no buffers, but Polars exports one: take it away.
+///
+/// # Safety
+/// `array` is a live array of the type of `schema`.
+unsafe fn drop_null_buffers(array: *mut RawArray, schema: &FFI_ArrowSchema) {
+    // SAFETY: see the caller's promise; the buffers are freed by way of the
+    // array's private data, which does not look at their number.
+    unsafe {
+        if schema.format() == "n" {
+            (*array).n_buffers = 0;
         }
-        _ => DataType::try_from(schema).map_err(|error| error.to_string()),
+        let n_children = (*array).n_children as usize;
+        for (i, child) in schema.children().enumerate().take(n_children) {
+            drop_null_buffers(*(*array).children.add(i), child);
+        }
     }
 }
 

@@ -38,8 +38,8 @@ impl Reader {
         let columns: Vec<&Leaf> = self.columns.iter().map(find).collect::<Result<_, _>>()?;
         let weight = self.weight.as_ref().map(find).transpose()?;
         let group = self.group.as_ref().map(find).transpose()?;
-        let labels =
-            Labels { columns: &self.columns, weight: self.weight.as_deref().unwrap_or("weight") };
+        let label = self.weight.as_ref().map(|name| format!("weight '{name}'")).unwrap_or_default();
+        let labels = Labels { columns: &self.columns, weight: &label };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(batch.len());
             let chunk = chunk(&columns, weight, rows.clone())?;

@@ -1,5 +1,6 @@
 //! The Gram record: column names and their moments, checked on the way in.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::kernel::triangle;
@@ -65,6 +66,10 @@ impl RawRecord {
                 "gram record has {} rows of total weight {}; both must be 0 or neither",
                 self.rows, self.weight
             ));
+        }
+        let mut names = HashSet::new();
+        if let Some(name) = self.columns.iter().find(|name| !names.insert(*name)) {
+            return Err(format!("gram record has column '{name}' twice"));
         }
         for (field, values) in [("mean", &self.mean), ("comoment", &self.comoment)] {
             if let Some(value) = values.iter().find(|value| !value.is_finite()) {
@@ -166,7 +171,8 @@ mod tests {
     #[test]
     fn each_fault_is_named() {
         type Fault = fn(&mut RawRecord);
-        let faults: [(Fault, &str); 7] = [
+        let faults: [(Fault, &str); 8] = [
+            (|r| r.columns = names(&["x", "x"]), "column 'x' twice"),
             (|r| r.mean.truncate(1), "1 values in 'mean'; 2 columns need 2"),
             (|r| r.comoment.push(0.0), "4 values in 'comoment'; 2 columns need 3"),
             (|r| r.rows = -1, "-1 in 'rows'"),

@@ -179,11 +179,11 @@ unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
 
 /// `gram`: add a chunk of rows, each to its own state.
 unsafe extern "C" fn update(info: Handle, chunk: Handle, states: *mut State) {
-    aggregate_guard(info, || {
+    aggregate_guard(info, "gram", || {
         // SAFETY: a live chunk of the registered types.
         let (rows, columns, weight) = unsafe {
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-            let Some(columns) = vectors::leaves(Vector::of_chunk(chunk, 0), "gram: row")? else {
+            let Some(columns) = vectors::leaves(Vector::of_chunk(chunk, 0))? else {
                 return Ok(());
             };
             columns.iter().try_for_each(Leaf::check)?;
@@ -237,7 +237,7 @@ fn shared_names(columns: &[Leaf]) -> Names {
 
 /// `gram_merge`: add a chunk of records, each to its own state.
 unsafe extern "C" fn update_merge(info: Handle, chunk: Handle, states: *mut State) {
-    aggregate_guard(info, || {
+    aggregate_guard(info, "gram_merge", || {
         // SAFETY: a live chunk of records and one state a row.
         unsafe {
             let records = Vector::of_chunk(chunk, 0);
@@ -254,7 +254,7 @@ unsafe extern "C" fn update_merge(info: Handle, chunk: Handle, states: *mut Stat
 
 /// Merge states; the sources stay as they are, for window frames use them again.
 unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mut State, n: u64) {
-    aggregate_guard(info, || {
+    aggregate_guard(info, "gram", || {
         for i in 0..n as usize {
             // SAFETY: `n` states on either side, each initialised.
             unsafe {
@@ -285,7 +285,7 @@ unsafe fn merge_into(slot: Slot, source: &Group) -> Result<(), String> {
 }
 
 unsafe extern "C" fn finalize(info: Handle, states: *mut State, out: Handle, n: u64, offset: u64) {
-    aggregate_guard(info, || {
+    aggregate_guard(info, "gram", || {
         let finish = |i: usize| {
             // SAFETY: `n` initialised states.
             let group = unsafe { (*(*states.add(i)).cast::<*mut Group>()).as_mut() };
@@ -303,7 +303,7 @@ unsafe extern "C" fn finalize(info: Handle, states: *mut State, out: Handle, n: 
 
 /// `gram_remove(a, b)`; NULL if either is.
 unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
-    scalar_guard(info, || {
+    scalar_guard(info, "gram_remove", || {
         // SAFETY: a live chunk of two records a row and an output of records.
         unsafe {
             let (wholes, parts) = (Vector::of_chunk(chunk, 0), Vector::of_chunk(chunk, 1));
@@ -328,13 +328,12 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
 
 /// `dbselect_predict(sequence, row, budget)`; NULL without a sequence.
 unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
-    scalar_guard(info, || {
+    scalar_guard(info, "anytime_predict", || {
         // SAFETY: a live chunk of the registered types and an output of predictions.
         unsafe {
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let (sequences, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
-            let mut leaves = vectors::leaves(Vector::of_chunk(chunk, 1), "anytime_predict: row")?
-                .unwrap_or_default();
+            let mut leaves = vectors::leaves(Vector::of_chunk(chunk, 1))?.unwrap_or_default();
             // The row of a whole table may hold text, which no model asks for.
             leaves.retain(|leaf| leaf.check().is_ok());
             let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
@@ -369,16 +368,16 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
     });
 }
 
-fn aggregate_guard(info: Handle, work: impl FnOnce() -> Result<(), String>) {
+fn aggregate_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_aggregate_function_set_error(info, text) };
-    guard(info, failed, work);
+    guard(info, failed, || work().map_err(|message| format!("{function}: {message}")));
 }
 
-fn scalar_guard(info: Handle, work: impl FnOnce() -> Result<(), String>) {
+fn scalar_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_scalar_function_set_error(info, text) };
-    guard(info, failed, work);
+    guard(info, failed, || work().map_err(|message| format!("{function}: {message}")));
 }
 
 /// Run `work`; hand an error or a panic to DuckDB as text.

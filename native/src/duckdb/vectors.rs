@@ -161,16 +161,14 @@ struct Number {
 }
 
 /// Flatten a row of a chunk into numbers; nothing if the row has no type: NULL.
-///
-/// `what` names the argument in errors.
-pub fn leaves(row: Vector, what: &str) -> Result<Option<Vec<Leaf>>, String> {
+pub fn leaves(row: Vector) -> Result<Option<Vec<Leaf>>, String> {
     let row_type = row.logical_type();
     match row_type.id() {
         type_id::SQLNULL => return Ok(None),
         type_id::STRUCT => {}
         other => {
             return Err(format!(
-                "{what} must be a STRUCT or a table name, not {}",
+                "row must be a STRUCT or a table name, not {}",
                 type_id::name(other)
             ));
         }
@@ -179,7 +177,7 @@ pub fn leaves(row: Vector, what: &str) -> Result<Option<Vec<Leaf>>, String> {
     let mut leaves = Vec::new();
     for (index, (name, field_type)) in row_type.fields().into_iter().enumerate() {
         if name.is_empty() {
-            return Err(format!("{what} has a field without a name; name every field"));
+            return Err("row has a field without a name; name every field".to_string());
         }
         flatten(name, row.child(index as u64), &field_type, Place::ROW, &masks, &mut leaves)?;
     }
@@ -256,7 +254,8 @@ impl Leaf {
             | type_id::UHUGEINT
             | type_id::SQLNULL => Ok(()),
             other => Err(format!(
-                "column '{}' has type {}; columns must be numeric or boolean",
+                "column '{}' has type {}; columns must be numeric or boolean, \
+                 leave it out with struct_pack(*COLUMNS(* EXCLUDE (...)))",
                 self.name,
                 type_id::name(other)
             )),

@@ -1,0 +1,90 @@
+"""Connections that are closed again, and a table in every form that a source can take."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+
+import dbselect as ds
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    with ds.connect() as con:
+        yield con
+
+
+@pytest.fixture
+def connection(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Offer an empty database, the same one for all tests, whatever errors it has seen."""
+    yield database
+    for kind in ("view", "table"):
+        query = f"SELECT {kind}_name FROM duckdb_{kind}s() WHERE NOT internal"
+        for (name,) in database.execute(query).fetchall():
+            database.execute(f'DROP {kind} "{name}"')
+
+
+class Stream:
+    """An object of which nothing is known but its Arrow C stream."""
+
+    def __init__(self, table: Any) -> None:
+        self.__arrow_c_stream__ = table.__arrow_c_stream__
+
+
+def _few(frame: pl.DataFrame) -> int:
+    """Rows in a row group, so that there are about a dozen."""
+    return max(50, frame.height // 12)
+
+
+def _files(frame: pl.DataFrame, folder: Path) -> Path:
+    """Write three Parquet files of unequal length, each of several row groups."""
+    folder.mkdir()
+    ends = [0, frame.height // 5, frame.height // 2, frame.height]
+    for i in range(3):
+        part = frame[ends[i] : ends[i + 1]]
+        part.write_parquet(folder / f"part-{i}.parquet", row_group_size=_few(frame))
+    return folder
+
+
+def _file(frame: pl.DataFrame, folder: Path) -> Path:
+    frame.write_parquet(folder / "table.parquet", row_group_size=_few(frame))
+    return folder / "table.parquet"
+
+
+def _pandas(frame: pl.DataFrame, index: str | None) -> Any:
+    table = frame.to_pandas(use_pyarrow_extension_array=True)
+    table.index = [7 * i % 100_003 for i in range(len(table))]
+    return table.rename_axis(index)
+
+
+def _relation(frame: pl.DataFrame, con: duckdb.DuckDBPyConnection, stack: ExitStack) -> Any:
+    stack.callback(con.close)
+    return con.from_arrow(frame.to_arrow())
+
+
+OPENERS: dict[str, Callable[[pl.DataFrame, Path, ExitStack], Any]] = {
+    "parquet path": lambda frame, folder, _: str(_file(frame, folder)),
+    "Path object": lambda frame, folder, _: _file(frame, folder),
+    "glob": lambda frame, folder, _: str(_files(frame, folder / "glob") / "*.parquet"),
+    "folder": lambda frame, folder, _: _files(frame, folder / "parts"),
+    "LazyFrame": lambda frame, *_: frame.lazy(),
+    "DataFrame": lambda frame, *_: frame,
+    "relation, extension": lambda frame, _, stack: _relation(frame, ds.connect(), stack),
+    "relation, plain": lambda frame, _, stack: _relation(frame, duckdb.connect(), stack),
+    "arrow Table": lambda frame, *_: frame.to_arrow(),
+    "arrow reader": lambda frame, *_: frame.to_arrow().to_reader(max_chunksize=100),
+    "pandas": lambda frame, *_: _pandas(frame, None),
+    "pandas, named index": lambda frame, *_: _pandas(frame, "id"),
+    "arrow stream": lambda frame, *_: Stream(frame.to_arrow()),
+}
+
+
+@pytest.fixture(params=list(OPENERS))
+def as_source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Turn a DataFrame into one kind of source."""
+    with ExitStack() as stack:
+        yield lambda frame: OPENERS[request.param](frame, tmp_path, stack)

@@ -1,0 +1,149 @@
+"""Slow, dense definitions from the rows of a table; dbselect is never imported here."""
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+#: Rounding level: scores nearer than this are ties, smaller singular values are none.
+TIE = 1e-10
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows, and how a linear model is fitted to some of their columns.
+
+    Parameters
+    ----------
+    X : shape (n, D); column j is called ``xj``
+    y : shape (n,), the target
+    row_weight : shape (n,); None = 1 each
+    ridge : lambda, on unit-variance columns or, with ``scale=False``, on X as it is
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    row_weight: np.ndarray | None = None
+    ridge: float = 0.0
+    scale: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        return [f"x{j}" for j in range(self.X.shape[1])]
+
+    @property
+    def weight(self) -> np.ndarray:
+        return np.ones(len(self.y)) if self.row_weight is None else self.row_weight
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Columns ``x0``, ``x1``, ..., the target ``y`` and the row weights ``w``."""
+        return pl.DataFrame(self.X, schema=self.names).with_columns(
+            y=pl.Series(self.y), w=pl.Series(self.weight)
+        )
+
+    @property
+    def share(self) -> np.ndarray:
+        return self.weight / self.weight.sum()
+
+    @cached_property
+    def deviation(self) -> np.ndarray:
+        """Standard deviation of each column, 1 for constant ones; shape (D,)."""
+        deviation = np.sqrt(self.share @ (self.X - self.share @ self.X) ** 2)
+        return np.where(np.ptp(self.X, axis=0) > 0, deviation, 1.0)
+
+    @cached_property
+    def A(self) -> np.ndarray:  # noqa: N802 - the letter of the papers
+        """Unit-variance columns with ``A'A = G``; shape (n, D)."""
+        centred = np.where(np.ptp(self.X, axis=0) > 0, self.X - self.share @ self.X, 0.0)
+        return np.sqrt(self.share)[:, None] * centred / self.deviation
+
+    @cached_property
+    def penalty(self) -> np.ndarray:
+        """Root of what multiplies each squared coefficient of `A`; shape (D,)."""
+        return np.sqrt(self.ridge) / self.deviation ** (0 if self.scale else 1)
+
+    @cached_property
+    def t(self) -> np.ndarray:
+        """Centred target with ``t't`` its variance; shape (n,)."""
+        return np.sqrt(self.share) * (self.y - self.share @ self.y)
+
+
+def fit(table: Table, columns: Sequence[int]) -> np.ndarray:
+    """Minimise ``||t - A_S w||^2 + ||penalty w||^2``."""
+    rows = np.vstack([table.A[:, columns], np.diag(table.penalty[columns])])
+    return np.linalg.lstsq(rows, np.append(table.t, np.zeros(len(columns))), rcond=TIE)[0]
+
+
+def residual(table: Table, columns: Sequence[int]) -> np.ndarray:
+    return table.t - table.A[:, columns] @ fit(table, columns)
+
+
+def r2(table: Table, columns: Sequence[int]) -> float:
+    """1 - RSS/TSS."""
+    rest = residual(table, columns)
+    return 1 - rest @ rest / (table.t @ table.t)
+
+
+def explained(table: Table, columns: Sequence[int]) -> float:
+    """2F/var(y), F the drop of the penalised risk."""
+    paid = table.penalty[columns] * fit(table, columns)
+    return r2(table, columns) - paid @ paid / (table.t @ table.t)
+
+
+def model(table: Table, columns: Sequence[int]) -> tuple[float, np.ndarray]:
+    """Intercept and coefficients, in the units of the table."""
+    coef = fit(table, columns) / table.deviation[columns]
+    return table.share @ (table.y - table.X[:, columns] @ coef), coef
+
+
+def gain(table: Table, held: Sequence[int], group: Sequence[int]) -> float:
+    """F(S + g) - F(S) by two fits, as a share of the target's variance."""
+    return explained(table, [*held, *group]) - explained(table, held)
+
+
+def omp(table: Table, held: Sequence[int], group: Sequence[int]) -> float:
+    """``b_g' G_gg^+ b_g``, as a share of the target's variance."""
+    columns = table.A[:, group]
+    b = columns.T @ residual(table, held)
+    whitened = np.linalg.pinv(columns.T @ columns, rcond=TIE, hermitian=True) @ b
+    return b @ whitened / (table.t @ table.t)
+
+
+#: One row of a sequence.
+Step = namedtuple("Step", ["group", "cost", "spent", "score", "gain", "explained", "r2"])
+
+
+def greedy(
+    table: Table,
+    groups: Mapping[str, list[int]],
+    costs: Mapping[str, float],
+    rule: str = "fr",
+    *,
+    budget: float = np.inf,
+    max_groups: int | None = None,
+    always: Sequence[str] = (),
+) -> list[Step]:
+    """Try every group at every step; ties go to the group named first."""
+    criterion = {"fr": gain, "omp": omp}[rule]
+    steps, held, spent, waiting = [], [], 0.0, dict(groups)
+    while waiting and len(steps) != max_groups:
+        scores = {
+            name: criterion(table, held, columns) / costs[name]
+            for name, columns in waiting.items()
+            if spent + costs[name] <= budget + TIE
+        }
+        if not scores:
+            break
+        best = max(scores.values()) - TIE
+        first = next(name for name, score in scores.items() if score >= best)
+        name = always[len(steps)] if len(steps) < len(always) else first
+        before, held = explained(table, held), held + waiting.pop(name)
+        spent += costs[name]
+        after = explained(table, held)
+        values = (costs[name], spent, scores[name], after - before, after, r2(table, held))
+        steps.append(Step(name, *values))
+    return steps

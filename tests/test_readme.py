@@ -1,0 +1,59 @@
+"""What the README shows is what happens."""
+
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+DATA = ROOT / "examples" / "data" / "flights.parquet"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder that looks like the checkout to the examples."""
+    if not DATA.exists():
+        subprocess.run([sys.executable, ROOT / "examples" / "flights_data.py"], check=True)
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "data").symlink_to(DATA.parent)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_python_examples_print_what_they_show(folder):
+    text = "\n".join(blocks("python"))
+    test = doctest.DocTestParser().get_doctest(text, {}, "README.md", "README.md", 0)
+    failures: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    result = runner.run(test, out=failures.append)
+    assert result.attempted > 20
+    assert not failures, "".join(failures)
+
+
+def test_commands_print_what_they_show(folder):
+    (costs,) = blocks("json")
+    (folder / "costs.json").write_text(costs)
+    (console,) = blocks("console")
+    for part in console.split("$ dbselect ")[1:]:
+        command, _, shown = part.partition("\n")
+        printed = run([sys.executable, "-m", "dbselect.doors.cli", *command.split()])
+        assert printed.strip() == shown.strip()
+
+
+def test_demo_prints_what_is_shown(folder):
+    (shown,) = re.findall(r"<!-- demo -->\n```text\n(.*?)```", README, re.DOTALL)
+    seconds = re.compile(r"[\d.]+ s\n")  # how long the pass took differs
+    printed = run([sys.executable, str(ROOT / "examples" / "flights.py")])
+    assert seconds.sub("s\n", printed).strip() == seconds.sub("s\n", shown).strip()
