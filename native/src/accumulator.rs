@@ -1,21 +1,17 @@
-//! Rows in, moments out: screening, a small buffer of rows, then the kernel.
+//! Rows in, moments out, one group of rows each.
 //!
-//! A chunk arrives as columns of doubles. Rows with something missing are left
-//! out, an infinite value or a negative weight is an error. A chunk that
-//! belongs to one group goes to the kernel as columns; rows that scatter over
-//! groups wait in a buffer per group until there are enough for a block.
+//! A chunk that belongs to one group goes to the kernel as columns. Rows that
+//! scatter over groups wait in a buffer of their group until there are enough
+//! for a block.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
-use std::ops::Range;
 
-use crate::block::{BLOCK_ROWS, Block, dot, prefetch, stride, sum, turn};
+use crate::block::{BLOCK_ROWS, Block, mean_of_rows, prefetch, stride, turn};
+use crate::chunk::{Chunk, Labels};
 use crate::moments::Moments;
 
 /// Rows screened at a time: they stay in the caches until the kernel has them.
 pub const CHUNK_ROWS: usize = 8 * BLOCK_ROWS;
-/// Columns to ask for ahead of the one that is read.
-const COLUMNS_AHEAD: usize = 4;
 /// Rows to look ahead for groups, which lie all over memory.
 const ROWS_AHEAD: usize = 8;
 /// Rows turned from columns to rows at a time, inside an L1 cache.
@@ -29,187 +25,6 @@ thread_local! {
 struct Scratch {
     block: Block,
     rows: Vec<f64>,
-}
-
-/// One bit a row, set where the row is left out.
-#[derive(Clone, Default)]
-pub struct Missing(Vec<u64>);
-
-impl Missing {
-    /// No row is left out.
-    pub fn none() -> Missing {
-        Missing::default()
-    }
-
-    /// Leave out row `row` of `rows`.
-    pub fn set(&mut self, row: usize, rows: usize) {
-        self.words(rows)[row / 64] |= 1 << (row % 64);
-    }
-
-    /// Leave out every row whose bit is not set in `valid`, 64 rows a word.
-    pub fn set_invalid(&mut self, valid: impl Iterator<Item = u64>, rows: usize) {
-        let words = self.words(rows);
-        for (word, valid) in words.iter_mut().zip(valid) {
-            *word |= !valid;
-        }
-        // What lies past the last row must not look like a row left out.
-        if let Some(last) = words.last_mut().filter(|_| !rows.is_multiple_of(64)) {
-            *last &= u64::MAX >> (64 - rows % 64);
-        }
-    }
-
-    /// Leave out all rows.
-    pub fn set_all(&mut self, rows: usize) {
-        self.words(rows).fill(u64::MAX);
-    }
-
-    /// The part for `rows`, which start at a multiple of 64.
-    fn slice(&self, rows: Range<usize>) -> Missing {
-        let words = self.0.len().min(rows.start / 64)..self.0.len().min(rows.end.div_ceil(64));
-        Missing(self.0[words].to_vec())
-    }
-
-    /// Whether row `row` is left out.
-    pub fn contains(&self, row: usize) -> bool {
-        self.0.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
-    }
-
-    /// Whether every row is used.
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
-    }
-
-    fn words(&mut self, rows: usize) -> &mut [u64] {
-        self.0.resize(rows.div_ceil(64), 0);
-        &mut self.0
-    }
-}
-
-/// A run of rows as columns of doubles.
-pub struct Chunk<'a> {
-    /// Number of rows.
-    pub rows: usize,
-    /// One slice of `rows` values a column; what a missing row holds is unread.
-    pub columns: Vec<Cow<'a, [f64]>>,
-    /// Weight of each row; 1 each if absent.
-    pub weight: Option<Cow<'a, [f64]>>,
-    /// Rows with a NULL in some column or in the weight.
-    pub missing: Missing,
-}
-
-/// Names of the columns and of the weight, for the error messages.
-#[derive(Clone, Copy)]
-pub struct Labels<'n> {
-    /// One name a column.
-    pub columns: &'n [String],
-    /// What to call the weight.
-    pub weight: &'n str,
-}
-
-/// The rows of a block that are used: no NULL, no NaN, weight above 0.
-struct Screened<'a> {
-    columns: Vec<Cow<'a, [f64]>>,
-    weight: Option<Cow<'a, [f64]>>,
-    missing: Missing,
-    skipped: usize,
-    /// Sums of the columns where they are known already: all rows used, no weight.
-    sums: Vec<f64>,
-}
-
-impl Screened<'_> {
-    /// Mean of each column, rounded.
-    fn center(&self, columns: &[&[f64]]) -> Vec<f64> {
-        let rows = columns.first().map_or(0, |column| column.len()) as f64;
-        match &self.weight {
-            Some(weight) => {
-                let total = sum(weight);
-                columns.iter().map(|column| dot(column, weight) / total).collect()
-            }
-            None if self.sums.is_empty() => {
-                columns.iter().map(|column| sum(column) / rows).collect()
-            }
-            None => self.sums.iter().map(|sum| sum / rows).collect(),
-        }
-    }
-}
-
-impl Chunk<'_> {
-    /// The blocks of the chunk, each with the number of its first row: small
-    /// enough that what is screened is still in the cache when it is packed.
-    fn blocks(&self) -> impl Iterator<Item = (usize, Chunk<'_>)> {
-        (0..self.rows).step_by(BLOCK_ROWS).map(|start| {
-            let rows = start..(start + BLOCK_ROWS).min(self.rows);
-            fn cut<'c>(values: &'c [f64], rows: &Range<usize>) -> Cow<'c, [f64]> {
-                Cow::Borrowed(&values[rows.clone()])
-            }
-            let block = Chunk {
-                rows: rows.len(),
-                columns: self.columns.iter().map(|column| cut(column, &rows)).collect(),
-                weight: self.weight.as_ref().map(|weight| cut(weight, &rows)),
-                missing: self.missing.slice(rows.clone()),
-            };
-            (start, block)
-        })
-    }
-}
-
-impl<'a> Chunk<'a> {
-    /// Leave out incomplete rows; refuse infinite values and negative weights.
-    fn screen(mut self, labels: Labels) -> Result<Screened<'a>, String> {
-        if let Some(weight) = &self.weight {
-            for (row, &w) in weight.iter().enumerate() {
-                if (w <= 0.0 || w.is_nan()) && !self.missing.contains(row) {
-                    if w < 0.0 {
-                        let label = labels.weight;
-                        return Err(format!("{label} is negative ({w}); weights must be >= 0"));
-                    }
-                    self.missing.set(row, self.rows);
-                }
-            }
-        }
-        // A sum is finite only if every value is: one fast test a column.
-        let mut sums = Vec::with_capacity(self.columns.len());
-        for (j, column) in self.columns.iter().enumerate() {
-            if let Some(ahead) = self.columns.get(j + COLUMNS_AHEAD) {
-                prefetch(ahead);
-            }
-            sums.push(sum(column));
-        }
-        let suspects: Vec<usize> = (0..sums.len()).filter(|&j| !sums[j].is_finite()).collect();
-        for &j in &suspects {
-            for (row, x) in self.columns[j].iter().enumerate() {
-                if x.is_nan() {
-                    self.missing.set(row, self.rows);
-                }
-            }
-        }
-        let column = |&j: &usize| (format!("column '{}'", labels.columns[j]), &self.columns[j]);
-        let weight = self.weight.iter().map(|weight| (labels.weight.to_string(), weight));
-        for (label, column) in suspects.iter().map(column).chain(weight) {
-            for (row, x) in column.iter().enumerate() {
-                if x.is_infinite() && !self.missing.contains(row) {
-                    return Err(format!(
-                        "{label} has an infinite value ({x}); values must be finite"
-                    ));
-                }
-            }
-        }
-        if self.missing.is_empty() {
-            let Chunk { columns, weight, missing, .. } = self;
-            let sums = if weight.is_none() { sums } else { Vec::new() };
-            return Ok(Screened { columns, weight, missing, sums, skipped: 0 });
-        }
-        let kept: Vec<usize> = (0..self.rows).filter(|&row| !self.missing.contains(row)).collect();
-        let compact =
-            |values: &Cow<[f64]>| Cow::Owned(kept.iter().map(|&row| values[row]).collect());
-        Ok(Screened {
-            columns: self.columns.iter().map(compact).collect(),
-            weight: self.weight.as_ref().map(compact),
-            skipped: self.rows - kept.len(),
-            missing: self.missing,
-            sums: Vec::new(),
-        })
-    }
 }
 
 /// The moments of one group while rows still arrive.
@@ -240,6 +55,9 @@ impl Accumulator {
     pub fn add(&mut self, chunk: &Chunk, labels: Labels) -> Result<(), String> {
         SCRATCH.with_borrow_mut(|Scratch { block, .. }| {
             for (_, rows) in chunk.blocks() {
+                if self.add_plain(&rows, block) {
+                    continue;
+                }
                 let rows = rows.screen(labels)?;
                 let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
                 block.pack_columns(&columns, &rows.center(&columns), rows.weight.as_deref());
@@ -248,6 +66,23 @@ impl Accumulator {
             }
             Ok(())
         })
+    }
+
+    /// Add a block in one look at its values, if nothing speaks against it.
+    ///
+    /// Once there are rows, their mean is a center near that of the next block,
+    /// and a block that packs to finite sums has nothing to be left out.
+    fn add_plain(&mut self, rows: &Chunk, block: &mut Block) -> bool {
+        if rows.weight.is_some() || !rows.missing.is_empty() || !self.moments.is_settled() {
+            return false;
+        }
+        let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
+        block.pack_columns(&columns, &self.moments.mean(), None);
+        let finite = block.is_finite();
+        if finite {
+            self.moments.add(block);
+        }
+        finite
     }
 
     /// Add the rows of other accumulators of the same width.
@@ -286,7 +121,12 @@ impl Accumulator {
             return;
         }
         prefetch(&self.moments.comoment);
-        block.pack_rows(&self.buffer, self.moments.width(), Some(&self.buffer_weight));
+        let center = if self.moments.is_settled() {
+            self.moments.mean()
+        } else {
+            mean_of_rows(&self.buffer, self.width(), &self.buffer_weight)
+        };
+        block.pack_rows(&self.buffer, &center, &self.buffer_weight);
         self.moments.add(block);
         self.buffer.clear();
         self.buffer_weight.clear();
@@ -341,8 +181,10 @@ pub fn scatter<'g>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunk::Missing;
     use crate::kernel::triangle;
     use crate::testing::Lcg;
+    use std::borrow::Cow;
 
     const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -425,22 +267,5 @@ mod tests {
         let found = all.finish();
         assert_eq!((found.rows, found.skipped), (3, 3));
         assert_eq!(found.comoment, expected.comoment);
-    }
-
-    #[test]
-    fn infinite_values_and_negative_weights_are_refused() {
-        let refusal = |value: f64, weight: f64| {
-            let mut columns = random_columns(4);
-            columns[1][2] = value;
-            let chunk = chunk(&columns, Some(&[1.0, 1.0, weight, 1.0]));
-            with_labels(|labels| chunk.screen(labels).err())
-        };
-        assert!(refusal(f64::NEG_INFINITY, 1.0).unwrap().contains("'b' has an infinite"));
-        assert!(refusal(0.0, -2.0).unwrap().contains("weight 'w' is negative (-2)"));
-        assert!(refusal(0.0, f64::INFINITY).unwrap().contains("weight 'w' has an infinite"));
-        // A row of weight 0 is left out, whatever it holds.
-        assert_eq!(refusal(f64::INFINITY, 0.0), None);
-        // Finite values whose sum overflows are not mistaken for infinite ones.
-        assert_eq!(refusal(f64::MAX, 1.0), None);
     }
 }

@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StructArr
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::accumulator::{Chunk, Missing};
+use crate::chunk::{Chunk, Missing};
 use crate::prefix::Step;
 use crate::record::{FIELDS, Names, RawRecord, Record};
 

@@ -16,6 +16,7 @@ const QUAD: usize = 4;
 pub struct Block {
     /// Number of rows.
     pub(crate) rows: usize,
+    width: usize,
     /// Sum of their weights.
     pub(crate) weight: f64,
     /// The rows as the kernel wants them.
@@ -44,58 +45,60 @@ impl Block {
             return;
         }
         self.center[..columns.len()].copy_from_slice(center);
-        let weights = weight.map(|weight| Weights { weight, root: &self.root_weight });
-        let panels = self.panels.chunks_exact_mut(LANES * rows);
-        for ((panel, columns), (center, residual)) in panels
-            .zip(columns.chunks(LANES))
-            .zip(self.center.chunks_exact(LANES).zip(self.residual.chunks_exact_mut(LANES)))
-        {
-            for (lane, quad) in (0..LANES).step_by(QUAD).zip(columns.chunks(QUAD)) {
-                let center = &center[lane..lane + QUAD];
-                let residual = &mut residual[lane..lane + QUAD];
-                pack_quad(quad, center, weights, residual, &mut panel[lane..], LANES);
-            }
+        let Block { panels, center, residual, root_weight, .. } = self;
+        let weights = weight.map(|weight| Weights { weight, root: root_weight });
+        for (first, quad) in (0..).step_by(QUAD).zip(columns.chunks(QUAD)) {
+            columns[first..].iter().skip(QUAD).take(QUAD).for_each(|ahead| prefetch(ahead));
+            let lanes = first..first + QUAD;
+            let cells = &mut panels[first / LANES * LANES * rows + first % LANES..];
+            pack_quad(quad, &center[lanes.clone()], weights, &mut residual[lanes], cells, LANES);
         }
     }
 
-    /// Pack rows that lie one after the other, `stride` doubles apart, where
-    /// `stride` is the width rounded up to whole panels.
-    pub fn pack_rows(&mut self, values: &[f64], width: usize, weight: Option<&[f64]>) {
-        let stride = stride(width);
-        let rows = values.len().checked_div(stride).unwrap_or(0);
-        self.start(rows, width, weight);
-        if rows == 0 {
+    /// Pack weighted rows that lie one after the other, `stride` doubles apart,
+    /// around a center near their mean.
+    pub fn pack_rows(&mut self, values: &[f64], center: &[f64], weight: &[f64]) {
+        self.start(weight.len(), center.len(), Some(weight));
+        if weight.is_empty() {
             return;
         }
-        let ones = [1.0; BLOCK_ROWS];
-        let (weight, root) = match weight {
-            Some(weight) => (weight, &self.root_weight[..]),
-            None => (&ones[..rows], &ones[..rows]),
-        };
-        add_rows(values, weight, &mut self.center);
-        for center in &mut self.center {
-            *center /= self.weight;
-        }
-        pack_rows(values, weight, root, &self.center, &mut self.residual, &mut self.panels);
+        self.center[..center.len()].copy_from_slice(center);
+        let (center, root) = (&self.center, &self.root_weight);
+        pack_rows(values, weight, root, center, &mut self.residual, &mut self.panels);
     }
 
-    /// Clear the scratch space for `rows` rows. Spare lanes stay zero.
+    /// Whether every value was finite: one that is not spoils its column's sum.
+    pub fn is_finite(&self) -> bool {
+        self.residual.iter().all(|residual| residual.is_finite())
+    }
+
+    /// Make the scratch space fit `rows` rows. Spare lanes are zero and stay so.
     fn start(&mut self, rows: usize, width: usize, weight: Option<&[f64]>) {
         debug_assert!(rows <= BLOCK_ROWS);
-        let lanes = width.div_ceil(LANES) * LANES;
-        self.rows = rows;
+        let lanes = stride(width);
+        if (self.rows, self.width) != (rows, width) {
+            self.panels.clear();
+            self.panels.resize(lanes * rows, 0.0);
+            self.center.clear();
+            self.center.resize(lanes, 0.0);
+        }
+        (self.rows, self.width) = (rows, width);
         self.weight = weight.map_or(rows as f64, sum);
         self.root_weight.clear();
         self.root_weight.extend(weight.unwrap_or_default().iter().map(|w| w.sqrt()));
-        for (values, length) in [
-            (&mut self.panels, lanes * rows),
-            (&mut self.center, lanes),
-            (&mut self.residual, lanes),
-        ] {
-            values.clear();
-            values.resize(length, 0.0);
-        }
+        self.residual.clear();
+        self.residual.resize(lanes, 0.0);
     }
+}
+
+/// Weighted mean of rows that lie one after the other.
+pub fn mean_of_rows(values: &[f64], width: usize, weight: &[f64]) -> Vec<f64> {
+    let mut mean = vec![0.0; stride(width)];
+    add_rows(values, weight, &mut mean);
+    let total = sum(weight);
+    mean.iter_mut().for_each(|sum| *sum /= total);
+    mean.truncate(width);
+    mean
 }
 
 /// Doubles from one row to the next where rows lie side by side: whole panels.

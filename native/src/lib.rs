@@ -5,7 +5,8 @@
 //! | `kernel` | symmetric rank-k update, one tile per instruction set |
 //! | `block` | a few rows, centred and packed for the kernel |
 //! | `moments` | centred moments: add a block, merge, remove |
-//! | `accumulator` | rows in: screening, buffers per group |
+//! | `chunk` | rows in: what is missing left out, the rest checked |
+//! | `accumulator` | rows of one group or of many, buffered, to moments |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `arrow` | both, to and from the Arrow C data interface |
@@ -14,6 +15,7 @@
 pub mod accumulator;
 pub mod arrow;
 pub mod block;
+pub mod chunk;
 pub mod duckdb;
 pub mod kernel;
 pub mod moments;

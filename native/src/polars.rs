@@ -21,12 +21,13 @@ use arrow_array::{Array, ArrayRef, StructArray, make_array};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::accumulator::{Accumulator, CHUNK_ROWS, Labels, Missing};
+use crate::accumulator::{Accumulator, CHUNK_ROWS};
 use crate::arrow::{
     Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, list_at, read_record, read_steps, record_type,
     write_records,
 };
-use crate::prefix::{Plan, Prediction, mark_nan};
+use crate::chunk::{Labels, Missing, mark_nan};
+use crate::prefix::{Plan, Prediction};
 use crate::record::{Names, Record, check_overflow};
 
 /// A Series on its way across the boundary.

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::accumulator::Missing;
+use crate::chunk::Missing;
 
 /// One prefix of a sequence, as stored: its model and its price.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,13 +82,6 @@ impl Plan {
             spent: step.spent,
             next_group: self.steps.get(k + 1).and_then(|next| next.group.as_deref()),
         })
-    }
-}
-
-/// Mark NaN as missing: a prediction can use neither.
-pub fn mark_nan(values: &[f64], missing: &mut Missing) {
-    for (row, _) in values.iter().enumerate().filter(|(_, x)| x.is_nan()) {
-        missing.set(row, values.len());
     }
 }
 

@@ -13,8 +13,9 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, StructArray};
 
-use crate::accumulator::{Accumulator, CHUNK_ROWS, Labels, scatter};
+use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter};
 use crate::arrow::{Leaf, Place, chunk, leaves, write_records};
+use crate::chunk::Labels;
 use crate::record::{Names, Record, check_overflow};
 
 /// A pass over a table that is still under way.

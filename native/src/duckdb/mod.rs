@@ -21,8 +21,9 @@ use api::{Access, Handle, State, Update, type_id};
 use types::plain;
 use vectors::{Leaf, LogicalType, Vector};
 
-use crate::accumulator::{Accumulator, Chunk, Labels, Missing, scatter};
-use crate::prefix::{Plan, mark_nan};
+use crate::accumulator::{Accumulator, scatter};
+use crate::chunk::{Chunk, Labels, Missing, mark_nan};
+use crate::prefix::Plan;
 use crate::record::{Names, Record, check_overflow, same_columns};
 
 /// What an aggregate state points to, from its first row on.

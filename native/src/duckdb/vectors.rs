@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_void};
 use std::slice;
 
 use super::api::{self, Handle, type_id};
-use crate::accumulator::Missing;
+use crate::chunk::Missing;
 use crate::moments::Moments;
 use crate::prefix::Step;
 use crate::record::{RawRecord, Record};
