@@ -177,7 +177,10 @@ class State:
         columns = self.members[group]
         C = self.problem.G[columns]
         C[np.arange(len(columns)), columns] += self.problem.ridge[columns]
-        C -= self._U[:, columns].T @ self._U
+        # One BLAS for every product: the pools of NumPy's and SciPy's would spin
+        # against each other. Transposed views are in Fortran order: nothing is copied.
+        if self.support:
+            C = blas.dgemm(-1.0, self._U.T, self._U[:, columns], 1.0, C.T, overwrite_c=1).T
         factor, kept = _factor(C[:, columns], self._floor[columns])
         self.support.extend(columns[kept].tolist())
         self.aliased.extend(columns[~kept].tolist())
@@ -185,12 +188,12 @@ class State:
         if not kept.any():
             self._drop(group)
             return 0.0
-        # L U = C_g. from the right, on transposed views: nothing is copied.
+        # L U = C_g., from the right.
         U = blas.dtrsm(1.0, factor.T, C[kept].T, side=1, overwrite_b=1).T
         z = blas.dtrsv(factor.T, self.b[columns[kept]], trans=1)
         self._U = _append(self._U, U, len(self.support))
         self._z = np.concatenate([self._z, z])
-        self.b -= z @ U
+        self.b = blas.dgemv(-1.0, U.T, z, 1.0, self.b, overwrite_y=1)
         self._drop(group)
         for bucket in self._buckets:
             rows = U[:, bucket.columns].transpose(1, 0, 2)
