@@ -15,8 +15,8 @@ setup: $(VENV)/.ready ## a virtual environment, the compiled library, the packag
 # Built again when the Rust code or the dependencies change.
 $(VENV)/.ready: pyproject.toml native/Cargo.toml native/Cargo.lock $(shell find native/src -name '*.rs')
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install -qq --upgrade pip
+	$(BIN)/pip install -qq --editable '.[dev]'
 	@touch $@
 
 lint: setup ## formatting, style, spelling, import directions
