@@ -44,7 +44,7 @@ def refused(kind, words, call, *args, **kwargs):
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"columns": ["y", "hight"]}, ds.ColumnError, ["columns", "'hight'", "there is"]),
+        ({"columns": ["y", "width"]}, ds.ColumnError, ["columns", "'width'", "there is"]),
         ({"columns": ["y", "aa"]}, ds.ColumnError, ["columns", "unknown column 'aa'", "'a'"]),
         ({"columns": ["q*"]}, ds.ColumnError, ["columns", "'q*'"]),
         ({"columns": ["a", "y", "a"]}, ds.ColumnError, ["columns", "'a' twice"]),
