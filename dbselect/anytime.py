@@ -4,6 +4,8 @@ import math
 import numbers
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import greedy
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import build, check_budget, fits
-from dbselect.sources.read import gram as read_gram
+from dbselect.sources.read import read_columns, stored_gram
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -44,8 +46,8 @@ def anytime_sequence(
 
     Parameters
     ----------
-    source : Gram, a Gram record (mapping or Arrow scalar), or any table that
-        `gram` reads
+    source : Gram, a Gram record (mapping or Arrow scalar), a Parquet file or frame
+        that holds one in its only column ``gram``, or any table that `gram` reads
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
@@ -74,8 +76,9 @@ def anytime_sequence(
 
     Notes
     -----
-    O(D^3) for a full sequence over D columns, for either rule; 24 D^2 bytes. A
-    table is read once, the columns of the groups and the target only.
+    O(D^3) for a full sequence over D columns, for either rule; about 40 D^2 bytes.
+    A table is read once, the columns of the groups and the target only, so a NULL
+    in another column leaves no row out.
 
     References
     ----------
@@ -89,12 +92,14 @@ def anytime_sequence(
     >>> ds.anytime_sequence(table, "y", costs={"a": 50.0, "b": 1.0})
     Sequence(y ~ b, a; r2 1.0000, spent 51; every group is in the sequence)
     """
-    _check(rule, ridge, budget, max_groups)
-    gram = _gram_of(source, target, groups)
+    budget = float(budget) if isinstance(budget, Decimal) else budget
+    check_options(rule, ridge, budget, max_groups)
+    gram, unread = _gram_of(source, target, groups)
     gram.position(target, "target")
     features = [name for name in gram.columns if name != target]
-    resolved = resolve(features, groups, costs)
-    first = _numbers(always, resolved, budget, max_groups)
+    resolved = resolve(features, groups, costs, target)
+    resolved = replace(resolved, unused=(*resolved.unused, *unread))
+    first = _numbers(always or (), resolved, budget, max_groups)
 
     columns = [name for members in resolved.columns.values() for name in members]
     ends = np.cumsum([len(members) for members in resolved.columns.values()])
@@ -125,7 +130,10 @@ def anytime_sequence(
     )
 
 
-def _check(rule: Any, ridge: Any, budget: Any, max_groups: Any) -> None:
+def check_options(
+    rule: Any = "fr", ridge: Any = 0.0, budget: Any = None, max_groups: Any = None, **_: Any
+) -> None:
+    """Refuse options that no Gram could make right."""
     if not isinstance(rule, str) or rule not in RULES:
         raise ArgumentError(f"rule is {rule!r}; it must be one of {list(RULES)}")
     if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
@@ -137,18 +145,24 @@ def _check(rule: Any, ridge: Any, budget: Any, max_groups: Any) -> None:
         raise ArgumentError(f"max_groups is {max_groups!r}; it must be a whole number >= 1")
 
 
-def _gram_of(source: Any, target: Any, groups: Any) -> Gram:
-    """Take a Gram as it is; read of a table only what the groups name."""
+def _gram_of(source: Any, target: Any, groups: Any) -> tuple[Gram, list[str]]:
+    """Take a Gram as it is; read of a table only what the groups name.
+
+    Also returns the numeric columns of the table that were not read.
+    """
     if isinstance(source, Gram):
-        return source
+        return source, []
     if isinstance(source, Mapping | pa.Scalar):
-        return Gram.from_struct(source)
+        return Gram.from_struct(source), []
+    stored = stored_gram(source)
+    if stored is not None:
+        return stored, []
     if not isinstance(target, str):
         raise ColumnError(f"target is {target!r}; it must be the name of a column")
     if not isinstance(groups, Mapping):
-        return read_gram(source)
+        return read_columns(source)
     patterns = [pattern for name, means in groups.items() for pattern in patterns_of(name, means)]
-    return read_gram(source, columns=list(dict.fromkeys([target, *patterns])))
+    return read_columns(source, list(dict.fromkeys([target, *patterns])))
 
 
 def _numbers(

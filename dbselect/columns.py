@@ -43,7 +43,7 @@ class Leaf:
             types.is_boolean(self.type)
             or types.is_integer(self.type)
             or types.is_floating(self.type)
-            or types.is_decimal(self.type)
+            or (types.is_decimal(self.type) and self.type.bit_width <= 128)
         )
 
 
@@ -68,7 +68,9 @@ def field_of(column: str) -> str:
     return re.split(r"[.\[]", column, maxsplit=1)[0] or column
 
 
-def match(patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]:
+def match(
+    patterns: Sequence[str], names: Sequence[str], what: str, exact_only: Sequence[str] = ()
+) -> list[str]:
     """Columns that some patterns mean, in the order of the patterns.
 
     A pattern is a column, a nested field at any depth (all of its columns), or a
@@ -80,6 +82,7 @@ def match(patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]
     patterns : names and globs
     names : the columns there are
     what : the argument that the patterns come from, for errors
+    exact_only : columns that only their own name means, no field and no glob
 
     Raises
     ------
@@ -88,7 +91,7 @@ def match(patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]
     """
     if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
         raise ArgumentError(f"{what} is {patterns!r}; it must be a list of column names and globs")
-    known = dict.fromkeys(names)
+    known = dict.fromkeys([*names, *exact_only])
     found: dict[str, None] = {}
     exact: set[str] = set()
     for pattern in patterns:

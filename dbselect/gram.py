@@ -19,6 +19,10 @@ from dbselect.files import replacing
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 
+#: Share of a column's variation that rounding may take away too much when rows are
+#: removed: stored means are rounded, which costs digits far from zero.
+REMOVED_SHARE = 1e-6
+
 FIELDS = ("columns", "rows", "skipped", "weight", "mean", "comoment")
 
 #: The record in Arrow; frozen, as stored data depend on it.
@@ -124,6 +128,8 @@ class Gram:
 
     def __add__(self, other: Self) -> "Gram":
         """Merge the statistics of other rows (Chan, Golub, LeVeque 1983, eq. 2.1)."""
+        if not isinstance(other, Gram):
+            return NotImplemented
         self._same_columns(other)
         weight = self.weight + other.weight
         share = other.weight / weight if weight else 0.0
@@ -138,8 +144,14 @@ class Gram:
             self.comoment + other.comoment + between,
         )
 
+    def __radd__(self, other: object) -> "Gram":
+        """Let ``sum`` start from 0."""
+        return self if other == 0 else NotImplemented
+
     def __sub__(self, other: Self) -> "Gram":
         """Remove rows that are a part of these: the inverse of ``+``."""
+        if not isinstance(other, Gram):
+            return NotImplemented
         self._same_columns(other)
         rows, skipped = self.rows - other.rows, self.skipped - other.skipped
         weight = self.weight - other.weight
@@ -156,6 +168,11 @@ class Gram:
         comoment = (
             self.comoment - other.comoment - self.weight * share * np.outer(distance, distance)
         )
+        if (np.diagonal(comoment) < -REMOVED_SHARE * np.diagonal(self.comoment)).any():
+            raise RecordError(
+                "cannot remove rows that vary more than all rows together; "
+                "the second record must be a part of the first"
+            )
         # Rounding may leave a variance of nothing just below zero.
         np.fill_diagonal(comoment, np.maximum(np.diagonal(comoment), 0.0))
         return Gram(self.columns, rows, skipped, weight, self.mean - share * distance, comoment)

@@ -45,6 +45,7 @@ def resolve(
     features: Sequence[str],
     groups: Mapping[str, Iterable[str]] | None = None,
     costs: Mapping[str, float] | None = None,
+    target: str | None = None,
 ) -> Groups:
     """Match groups and costs to the features of a table.
 
@@ -53,6 +54,7 @@ def resolve(
     features : columns other than the target
     groups : name -> columns or globs; None makes every top-level field a group
     costs : name -> cost > 0; None makes every cost 1
+    target : the column to predict, which belongs to no group
 
     Raises
     ------
@@ -67,6 +69,13 @@ def resolve(
     elif not isinstance(groups, Mapping):
         raise GroupError(f"groups is {groups!r}; it must map names to lists of columns")
     else:
+        for name, means in groups.items():
+            if not isinstance(name, str):
+                raise GroupError(f"group {name!r} has no text for a name; group names are text")
+            if target in patterns_of(name, means):
+                raise GroupError(
+                    f"group '{name}' names the target '{target}'; a target belongs to no group"
+                )
         columns = {
             name: match(patterns_of(name, means), features, f"group '{name}'")
             for name, means in groups.items()

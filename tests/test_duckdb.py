@@ -36,7 +36,7 @@ def one(con, query):
 @pytest.mark.parametrize("rows", [1, 31, 33, 2048, 5001, 130_000])
 @pytest.mark.parametrize("threads", [1, 4])
 def test_gram_of_a_stored_table_is_the_definition(rows, threads):
-    with ds.connect(threads=threads) as con:
+    with ds.connect(config={"threads": threads}) as con:
         X, weight, _ = rows_of(con, np.random.default_rng(1), rows)
         assert_gram(one(con, "SELECT gram({'a': a, 'b': b, 'y': y}) FROM t"), NAMES, X)
         weighted = one(con, "SELECT gram({'a': a, 'b': b, 'y': y}, w) FROM t")
@@ -647,7 +647,7 @@ def test_merging_unequal_columns_shows_the_difference(connection):
 
 
 def test_an_error_in_one_group_of_many_threads_leaves_the_database_usable():
-    with ds.connect(threads=4) as con:
+    with ds.connect(config={"threads": 4}) as con:
         query = """SELECT k, gram({'x': if(i = 299999, 'inf'::DOUBLE, i)}) FROM (
             SELECT i, i % 1000 AS k FROM range(300000) t(i)) GROUP BY k"""
         for _ in range(3):

@@ -236,3 +236,18 @@ def test_file_without_one_gram_is_refused(write, match, tmp_path):
     write(path)
     with pytest.raises(ds.SourceError, match=match):
         ds.Gram.read_parquet(path)
+
+
+def test_grams_add_up_with_sum_and_refuse_other_things():
+    part = ds.gram(np.arange(6.0).reshape(3, 2), columns=["a", "b"])
+    assert sum([part, part]).rows == 6
+    with pytest.raises(TypeError):
+        part + 1
+
+
+def test_removing_what_is_no_part_is_refused():
+    rng = np.random.default_rng(5)
+    whole = ds.gram(rng.normal(size=(100, 2)), columns=["a", "b"])
+    foreign = ds.gram(100 * rng.normal(size=(40, 2)), columns=["a", "b"])
+    with pytest.raises(ds.RecordError, match="must be a part of the first"):
+        whole - foreign

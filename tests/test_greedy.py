@@ -253,3 +253,19 @@ def test_record_and_table_give_the_sequence_of_their_gram():
             rel_tol=0,
             abs_tol=rounding(problem.table),
         )
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.ConditionWarning")
+def test_a_small_gradient_that_is_real_decides_the_order_of_omp():
+    rng = np.random.default_rng(3)
+    s, u, v, noise = np.linalg.qr(rng.normal(size=(400, 4)))[0].T * 20
+    table = pl.DataFrame(
+        {
+            "s": s,
+            "p": s + 3e-6 * u,
+            "r": s + 3e-6 * v,
+            "y": s + 0.01 * u + 0.02 * v + 0.1 * noise,
+        }
+    )
+    sequence = ds.anytime_sequence(table, "y", rule="omp", always=["s"])
+    assert sequence.steps["group"].to_list() == [None, "s", "r", "p"]

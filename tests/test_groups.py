@@ -98,5 +98,5 @@ def test_target_is_in_no_default_group_and_cannot_be_put_in_one():
     rng = np.random.default_rng(1)
     gram = ds.gram(rng.normal(size=(20, 3)), columns=["x", "z", "y"])
     assert ds.anytime_sequence(gram, "y").groups.names == ["x", "z"]
-    with pytest.raises(ds.ColumnError, match="group 'a' names unknown column 'y'"):
+    with pytest.raises(ds.GroupError, match="group 'a' names the target 'y'"):
         ds.anytime_sequence(gram, "y", {"a": ["x", "y"]})

@@ -3,17 +3,16 @@
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from dbselect.anytime import anytime_sequence
-from dbselect.errors import ArgumentError, DbselectError, SourceError
+from dbselect.errors import ArgumentError, DbselectError
 from dbselect.files import replacing
-from dbselect.gram import Gram
 from dbselect.selection.criteria import RULES
 from dbselect.sources.read import gram
 
@@ -21,7 +20,9 @@ from dbselect.sources.read import gram
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0, or 2 after one sentence about a user's mistake."""
     options = _parser().parse_args(arguments)
+    warnings.showwarning = _show_warning
     try:
+        _check_folder(options.out)
         options.command(options)
     except (DbselectError, OSError) as error:
         print(f"dbselect: {error}", file=sys.stderr)
@@ -30,6 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("dbselect: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"dbselect: warning: {message}", file=sys.stderr)
+
+
+def _check_folder(out: str | None) -> None:
+    """Refuse a result that could not be written, before anything is read."""
+    if out is not None and not Path(out).absolute().parent.is_dir():
+        raise ArgumentError(f"--out is '{out}'; its folder does not exist")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,7 +81,7 @@ def _gram(options: argparse.Namespace) -> None:
 def _sequence(options: argparse.Namespace) -> None:
     groups, costs = _read_json(options.groups, "--groups"), _read_json(options.costs, "--costs")
     sequence = anytime_sequence(
-        _open(options.source),
+        options.source,
         options.target,
         groups,
         costs,
@@ -91,18 +102,6 @@ def _sequence(options: argparse.Namespace) -> None:
         print(f"In no group: {', '.join(sequence.unused)}.")
 
 
-def _open(source: str) -> Any:
-    """Return the Gram of a file that holds nothing else, or the path of a table."""
-    path = Path(source)
-    if path.is_file():
-        try:
-            if pq.read_schema(path).names == ["gram"]:
-                return Gram.read_parquet(path)
-        except OSError as error:
-            raise SourceError(f"cannot read '{source}' as Parquet: {error}") from None
-    return source
-
-
 def _read_json(path: str | None, option: str) -> Any:
     if path is None:
         return None
@@ -114,6 +113,7 @@ def _read_json(path: str | None, option: str) -> Any:
 
 def _print_table(steps: pl.DataFrame) -> None:
     with pl.Config(
+        fmt_str_lengths=80,
         tbl_rows=-1,
         tbl_cols=-1,
         tbl_width_chars=120,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dbselect.anytime import anytime_sequence
+from dbselect.anytime import anytime_sequence, check_options
 from dbselect.gram import Gram
 from dbselect.objectives.linear import unusable
 from dbselect.sequence import Sequence
@@ -33,6 +33,7 @@ STEP_TYPE = pa.struct(
 
 def sequence_of(record: pa.Scalar, target: str, **options: Any) -> Sequence | None:
     """Return the sequence of one record, None if the record is unusable."""
+    check_options(**options)
     if not record.is_valid:
         return None
     gram = Gram.from_struct(record)

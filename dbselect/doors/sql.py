@@ -1,7 +1,9 @@
 """The door to DuckDB: native aggregates, selection as functions, macros from ``sql/``."""
 
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import duckdb
@@ -18,11 +20,15 @@ _SEQUENCE_TYPE = (
     "score DOUBLE, gain DOUBLE, explained DOUBLE, r2 DOUBLE, useful BOOLEAN, "
     "intercept DOUBLE, coefficients MAP(VARCHAR, DOUBLE))[]"
 )
+#: DuckDB calls from several threads, which would only take the interpreter from each other.
+_TURN = Lock()
 _OPTIONS = ("groups", "costs", "rule", "ridge", "budget", "max_groups", "always")
 
 
 def connect(
-    database: str | Path = ":memory:", read_only: bool = False, **config: Any
+    database: str | Path = ":memory:",
+    read_only: bool = False,
+    config: Mapping[str, Any] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB database that takes the extension, with all functions registered.
 
@@ -30,11 +36,15 @@ def connect(
     ----------
     database : path of the database, or ``":memory:"``
     read_only : whether to open it for reading only
-    config : DuckDB settings, such as ``threads=4``
+    config : DuckDB settings, such as ``{"threads": 4}``
 
     Returns
     -------
     duckdb connection; ``allow_unsigned_extensions`` is on for the whole database
+
+    Raises
+    ------
+    EngineError : the database is open already with other settings
 
     Examples
     --------
@@ -43,9 +53,18 @@ def connect(
     >>> con.execute("SELECT (gram({'x': i})).mean FROM range(5) t(i)").fetchone()
     ([2.0],)
     """
-    settings = {**config, "allow_unsigned_extensions": True}
-    connection = duckdb.connect(str(database), read_only=read_only, config=settings)
-    register(connection)
+    settings = {**(config or {}), "allow_unsigned_extensions": True}
+    try:
+        connection = duckdb.connect(str(database), read_only=read_only, config=settings)
+    except duckdb.ConnectionException as error:
+        raise EngineError(
+            f"cannot open '{database}': {error}; a database that is open already keeps its settings"
+        ) from error
+    try:
+        register(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -102,10 +121,11 @@ def _sequence(*arguments: pa.ChunkedArray) -> pa.ListArray:
     if len(records) == 0:
         return pa.array([], pa.list_(STEP_TYPE))
     read = _Options(options)
-    return write_sequences(
-        sequence_of(record, target.as_py(), **read.at(row))
-        for row, (record, target) in enumerate(zip(records, targets, strict=True))
-    )
+    with _TURN:
+        return write_sequences(
+            sequence_of(record, target.as_py(), **read.at(row))
+            for row, (record, target) in enumerate(zip(records, targets, strict=True))
+        )
 
 
 class _Options:

@@ -9,7 +9,7 @@ The state keeps ``U = L^-1 C_S.`` and ``z = L^-1 c_S`` with ``L L' = C_SS``, one
 row for each selected column. Then ``b = c - U'z``, the conditional covariance of
 a group is ``C_gg - U_g' U_g`` and ``F(S) = z'z``, so a new group costs one
 product with U, O(D |S| |g|), and a full sequence O(D^3), for every rule. Memory
-is the Gram matrix and U: 16 D^2 bytes.
+is the Gram matrix and U, 16 D^2 bytes, and more than as much for the coefficients.
 
 Rank: a column is aliased, takes no part and gets coefficient 0, when what is
 left of its variance, given the columns before it, is below ``RANK_SHARE`` of it.
@@ -258,12 +258,15 @@ def _gains(blocks: Matrix, b: Vector, floor: Vector) -> Vector:
 
 
 def _factor(block: Matrix, floor: Vector) -> tuple[Matrix, npt.NDArray[np.bool_]]:
-    """Return the Cholesky factor of the columns that are not aliased, and which are."""
+    """Return the Cholesky factor of the columns that are not aliased, and which those are.
+
+    Only the lower triangle of the factor is meaningful.
+    """
     rows = block[None].copy()
     inverse = _eliminate(rows, floor[None])[0]
     kept = inverse > 0
     factor = rows[0][np.ix_(kept, kept)] * np.sqrt(inverse[kept])
-    return np.tril(factor), kept
+    return factor, kept
 
 
 def _eliminate(rows: Matrix, floor: Vector) -> Matrix:

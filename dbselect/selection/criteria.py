@@ -10,16 +10,20 @@ import numpy as np
 
 from dbselect.gram import Matrix, Vector
 from dbselect.objectives.linear import State
+from dbselect.sequence import ROUNDING_GAIN
 
 #: Eigenvalues of a group's correlation below this share of the largest count as 0.
 EIGENVALUE_SHARE = 1e-12
+#: A whitened squared gradient below this is rounding: a correlation errs by some 1e-15,
+#: which whitening divides by an eigenvalue.
+ROUNDING_GRADIENT = 1e-15**2 / EIGENVALUE_SHARE
 
 Criterion = Callable[[State], Vector]
 
 
 def forward_regression(_: State) -> Criterion:
     """CS-G-FR: the exact gain, ``b_g' (C_gg|S)^-1 b_g``."""
-    return State.gains
+    return lambda state: _above(state.gains(), ROUNDING_GAIN)
 
 
 def orthogonal_matching_pursuit(state: State) -> Criterion:
@@ -37,9 +41,14 @@ def orthogonal_matching_pursuit(state: State) -> Criterion:
         for groups, columns, root in whiteners:
             white = np.einsum("bij,bi->bj", root, state.b[columns])
             scores[groups] = np.einsum("bj,bj->b", white, white)
-        return scores
+        return _above(scores, ROUNDING_GRADIENT)
 
     return criterion
+
+
+def _above(values: Vector, rounding: float) -> Vector:
+    """Return 0 for what is rounding, so that it is a tie."""
+    return np.where(values > rounding, values, 0.0)
 
 
 def _inverse_root(blocks: Matrix) -> Matrix:

@@ -19,7 +19,7 @@ from dbselect.gram import Vector
 from dbselect.groups import Groups
 from dbselect.objectives.linear import State
 from dbselect.selection.criteria import Criterion
-from dbselect.sequence import BUDGET_SLACK, ROUNDING_GAIN, Step, Stop
+from dbselect.sequence import BUDGET_SLACK, Step, Stop
 
 #: Scores closer than this share of the best are ties, decided by the order of names.
 TIE_SHARE = 1e-10
@@ -64,8 +64,7 @@ def greedy(
         fitting = waiting & _fitting(groups.costs, spent, budget)
         if not fitting.any():
             return steps, Stop.BUDGET
-        values = criterion(state)
-        scores = np.where(values > ROUNDING_GAIN, values, 0.0) / groups.costs
+        scores = criterion(state) / groups.costs
         group = forced.pop(0) if forced else _first_of_the_best(scores, fitting)
         gain = state.add(group)
         waiting[group] = False

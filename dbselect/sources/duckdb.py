@@ -41,7 +41,7 @@ class RelationTable:
         columns = f"{keys + ', ' if keys else ''}gram({row}{weight}) AS gram"
         try:
             result = self._relation.aggregate(columns, keys)
-        except duckdb.CatalogException:
+        except (duckdb.CatalogException, duckdb.BinderException):
             return None
         try:
             return pl.DataFrame(pl.from_arrow(result.to_arrow_table()))

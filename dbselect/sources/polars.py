@@ -82,7 +82,7 @@ def from_path(path: str | Path) -> LazyTable:
     ------
     SourceError : no file is there, or it is not Parquet
     """
-    text = str(path)
+    text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
     local = "://" not in text
     if local and not Path(text).exists() and not glob.glob(text, recursive=True):
         kind = "matches" if glob.has_magic(text) else "is at"

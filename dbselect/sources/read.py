@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from dbselect._native import Reader
+from dbselect.columns import leaves
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.gram import RECORD_DTYPE, Gram
 from dbselect.sources.grouping import GROUP, Grouping
@@ -55,16 +58,43 @@ def gram(source: Any, columns: Sequence[str] | None = None, weight: str | None =
     >>> g.rows, g.skipped, g.mean.tolist()
     (2, 1, [3.0, 5.0])
     """
+    return read_columns(source, columns, weight)[0]
+
+
+def read_columns(
+    source: Any, columns: Sequence[str] | None = None, weight: str | None = None
+) -> tuple[Gram, list[str]]:
+    """Return what `gram` returns, and the numeric columns that were not read."""
     table = _open(source, columns)
     request = resolve(table.schema, columns, weight)
+    read = {*request.names, weight}
+    unread = [
+        leaf.name for leaf in leaves(table.schema) if leaf.is_numeric and leaf.name not in read
+    ]
     aggregate = getattr(table, "aggregate", None)
     records = aggregate(request) if aggregate else None
     if records is not None:
         record = records["gram"][0]
-        return _empty(request) if record is None else Gram.from_struct(record)
+        return (_empty(request) if record is None else Gram.from_struct(record)), unread
     with Reader(request.names, request.weight) as reader:
         _scan(table, request, reader.add)
-        return Gram.from_struct(reader.finish()[0])
+        return Gram.from_struct(reader.finish()[0]), unread
+
+
+def stored_gram(source: Any) -> Gram | None:
+    """Return the Gram that a Parquet file or a frame holds, None if it is another table."""
+    if isinstance(source, str | Path):
+        path = Path(source).expanduser()
+        try:
+            is_gram = path.is_file() and pq.read_schema(path).names == ["gram"]
+        except (OSError, pa.ArrowException) as error:
+            raise SourceError(f"cannot read '{source}' as Parquet: {error}") from error
+        return Gram.read_parquet(path) if is_gram else None
+    if isinstance(source, pl.LazyFrame) and source.collect_schema().names() == ["gram"]:
+        source = source.collect()
+    if isinstance(source, pl.DataFrame) and source.columns == ["gram"] and source.height == 1:
+        return Gram.from_struct(source["gram"][0])
+    return None
 
 
 def gram_by(
@@ -148,7 +178,7 @@ def _open(source: Any, columns: Sequence[str] | None) -> Table:
     if hasattr(source, "__arrow_c_stream__"):
         from dbselect.sources.arrow import StreamTable
 
-        return StreamTable(source)
+        return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
     raise SourceError(
         f"source is a {type(source).__name__}; it must be a Parquet path, a Polars frame, a DuckDB "
         "relation, an object with __arrow_c_stream__ or a NumPy array"

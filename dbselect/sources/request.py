@@ -86,7 +86,9 @@ def resolve(
         if not wanted:
             raise ColumnError(f"the table has no numeric column; it has {schema.names}")
     else:
-        wanted = [every[name] for name in match(columns, list(every), "columns")]
+        numeric = [name for name, leaf in every.items() if leaf.is_numeric]
+        others = [name for name, leaf in every.items() if not leaf.is_numeric]
+        wanted = [every[name] for name in match(columns, numeric, "columns", others)]
         if not wanted:
             raise ColumnError("columns is empty; at least one column is needed")
     weights = [leaf for leaf in every.values() if leaf.name == weight]

@@ -7,6 +7,8 @@ use crate::simd::vectorised;
 
 /// Rows packed at a time: 256 rows of 200 columns are 400 kB, inside an L2 cache.
 pub const BLOCK_ROWS: usize = 256;
+// Maps of missing rows are cut into blocks at whole words.
+const _: () = assert!(BLOCK_ROWS.is_multiple_of(64));
 /// Columns turned into rows at a time: four by four doubles fill AVX2 registers.
 const QUAD: usize = 4;
 

@@ -3,13 +3,14 @@
 //! | module | what |
 //! |---|---|
 //! | `kernel` | symmetric rank-k update, one tile per instruction set |
+//! | `simd` | the same code, compiled for wider registers |
 //! | `block` | a few rows, centred and packed for the kernel |
 //! | `moments` | centred moments: add a block, merge, remove |
 //! | `chunk` | rows in: what is missing left out, the rest checked |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
-//! | `arrow` | both, to and from the Arrow C data interface |
+//! | `arrow` | tables, records and sequences, to and from Arrow arrays |
 //! | `duckdb`, `polars`, `python` | entry points, one host each |
 
 pub mod accumulator;

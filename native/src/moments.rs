@@ -12,6 +12,9 @@ use crate::block::Block;
 use crate::kernel::{Kernel, triangle};
 use crate::simd::vectorised;
 
+/// Share of a column's variation that rounding may take away too much when rows
+/// are removed: stored means are rounded, which costs digits far from zero.
+const REMOVED_SHARE: f64 = 1e-6;
 /// Rows after which the mean is near that of more rows of the kind. A center that
 /// is off by t deviations costs about 2 log10(t) digits of the block it serves.
 const SETTLED_ROWS: u64 = 32;
@@ -152,12 +155,21 @@ impl Moments {
                     other.weight, self.weight
                 ));
             }
+            let variances: Vec<f64> =
+                (0..self.width()).map(|j| self.comoment[triangle(j) + j]).collect();
             let distance = self.distance_to(other);
             let between = other.weight * self.weight / rest;
             add_to(&mut self.comoment, &other.comoment, -1.0);
             add_outer(&mut self.comoment, -between, &distance, 0.0, &distance);
             self.move_mean(&distance, -other.weight / rest);
             self.weight = rest;
+            for (j, before) in variances.iter().enumerate() {
+                if self.comoment[triangle(j) + j] < -REMOVED_SHARE * before {
+                    return Err("cannot remove rows that vary more than all rows together; \
+                                the second record must be a part of the first"
+                        .to_string());
+                }
+            }
             self.clear_rounding();
         }
         Ok(())

@@ -166,7 +166,9 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
             let cells = |leaf| present(leaf, rows.clone());
             let columns: Vec<_> = leaves.iter().map(cells).collect::<Result<_, _>>()?;
-            let (budgets, unlimited) = cells(&budget)?;
+            let budgets = budget.doubles(rows.clone())?;
+            let mut unlimited = Missing::none();
+            budget.mark_missing(rows.clone(), &mut unlimited);
             for row in 0..rows.len() {
                 let (sequence, at) = piece.element(0, start + row);
                 let plan = match plans.entry(at) {
@@ -333,10 +335,10 @@ unsafe fn evaluate(
     out: *mut SeriesExport,
     expression: fn(&[Input]) -> Result<StructArray, String>,
 ) {
-    // Every input is read, and by that released, whatever becomes of the others.
-    // SAFETY: each export is read once, and Polars forgets it after the call.
-    let inputs: Vec<_> = (0..n_inputs).map(|i| unsafe { read_input(inputs.add(i)) }).collect();
     guard(|| {
+        // Every input is read, and by that released, whatever becomes of the others.
+        // SAFETY: each export is read once, and Polars forgets it after the call.
+        let inputs: Vec<_> = (0..n_inputs).map(|i| unsafe { read_input(inputs.add(i)) }).collect();
         let inputs: Vec<Input> = inputs.into_iter().collect::<Result<_, _>>()?;
         let export = write_output(&inputs[0].name, &expression(&inputs)?)?;
         // SAFETY: `out` is an empty export of Polars' own.

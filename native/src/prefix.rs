@@ -87,7 +87,7 @@ impl Plan {
 
 /// Whether a cost lies within a budget, up to the rounding of a sum of costs.
 ///
-/// `dbselect/selection/greedy.py` spends by the same rule.
+/// `fits` in `dbselect/sequence.py` is the same rule.
 fn fits(spent: f64, budget: f64) -> bool {
     spent <= budget * (1.0 + 1e-12)
 }

@@ -346,8 +346,11 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
                 (values, missing)
             };
             let columns: Vec<_> = leaves.iter().map(present).collect();
-            let (budgets, unlimited) =
-                present(&vectors::leaf("budget", Vector::of_chunk(chunk, 2))?);
+            // Only NULL is no limit: within a NaN nothing fits.
+            let budget = vectors::leaf("budget", Vector::of_chunk(chunk, 2))?;
+            let budgets = budget.doubles(rows);
+            let mut unlimited = Missing::none();
+            budget.mark_missing(rows, &mut unlimited);
             // Rows of one sequence share its list entry, constants all of them.
             let mut plans = HashMap::new();
             for row in 0..rows {
