@@ -7,6 +7,8 @@
 
 use std::sync::OnceLock;
 
+use crate::simd::vectorised;
+
 /// Columns in a panel: eight doubles are one AVX-512 register and one cache line.
 pub const LANES: usize = 8;
 
@@ -78,6 +80,7 @@ impl Kernel {
     }
 }
 
+vectorised! {
 /// Add a tile whose first entry is (`row`, `column`) to the packed triangle.
 fn add_tile(tile: &Tile, row: usize, column: usize, width: usize, comoment: &mut [f64]) {
     for (i, sums) in (row..width).zip(tile) {
@@ -88,6 +91,7 @@ fn add_tile(tile: &Tile, row: usize, column: usize, width: usize, comoment: &mut
             *entry += sum;
         }
     }
+}
 }
 
 /// Where row `i` of a packed lower triangle begins; also the length of `i` rows.
