@@ -15,7 +15,17 @@ from dbselect.errors import (
     SourceError,
 )
 from dbselect.gram import Gram
-from dbselect.sequence import Model, Sequence
+from dbselect.judging.evaluate import evaluate
+from dbselect.judging.timeliness import (
+    compare,
+    explained_at,
+    oracle,
+    plateau,
+    stopping_cost,
+    timeliness,
+)
+from dbselect.model import Model
+from dbselect.sequence import Guarantee, Sequence
 from dbselect.sources.read import gram, gram_by
 
 __all__ = [
@@ -27,13 +37,21 @@ __all__ = [
     "EngineError",
     "Gram",
     "GroupError",
+    "Guarantee",
     "Model",
     "RecordError",
     "Sequence",
     "SourceError",
     "anytime_sequence",
+    "compare",
     "connect",
+    "evaluate",
+    "explained_at",
     "gram",
     "gram_by",
+    "oracle",
+    "plateau",
     "register",
+    "stopping_cost",
+    "timeliness",
 ]

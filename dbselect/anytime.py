@@ -8,7 +8,6 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, ConditionWarning, GroupError
@@ -16,10 +15,11 @@ from dbselect.gram import Gram
 from dbselect.groups import Groups, patterns_of, resolve
 from dbselect.objectives.linear import State, linear
 from dbselect.selection.criteria import RULES
-from dbselect.selection.greedy import greedy
+from dbselect.selection.greedy import doubling, greedy
 from dbselect.sequence import Sequence as AnytimeSequence
-from dbselect.sequence import build, check_budget, fits
+from dbselect.sequence import build, check_budget
 from dbselect.sources.read import read_columns, stored_gram
+from dbselect.steps import fits
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -38,6 +38,7 @@ def anytime_sequence(
     budget: float | None = None,
     max_groups: int | None = None,
     always: Sequence[str] = (),
+    c_min: float | None = None,
 ) -> AnytimeSequence:
     """Order groups of columns by how much prediction each buys for its cost.
 
@@ -51,12 +52,16 @@ def anytime_sequence(
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
-    rule : ``"fr"``, the exact gain, or ``"omp"``, the group-whitened gradient
+    rule : ``"fr"``, the exact gain; ``"omp"``, the group-whitened gradient;
+        ``"omp-unwhitened"``, the gradient as it is; ``"omp-single"``, its largest entry;
+        ``"doubling"``, the exact gain among groups that at most double the cost
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
     budget : limit on the summed cost: only groups that still fit are candidates
     max_groups : limit on the number of groups
     always : groups taken first, in the order given
+    c_min : rule ``doubling`` only: the largest cost of the first group, > 0;
+        default: the cheapest cost there is
 
     Returns
     -------
@@ -66,7 +71,7 @@ def anytime_sequence(
     ------
     ColumnError : an unknown column
     GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
-    ArgumentError : rule, ridge, budget or max_groups out of range
+    ArgumentError : rule, ridge, budget, max_groups or c_min out of range
     DataError : no usable rows, or a constant target
 
     Warns
@@ -76,13 +81,15 @@ def anytime_sequence(
 
     Notes
     -----
-    O(D^3) for a full sequence over D columns, for either rule; about 40 D^2 bytes.
+    O(D^3) for a full sequence over D columns, for every rule; about 40 D^2 bytes.
+    Where no group may double the cost, rule ``doubling`` takes the cheapest and
+    ``doubling_capable`` of the result is False.
     A table is read once, the columns of the groups and the target only, so a NULL
     in another column leaves no row out.
 
     References
     ----------
-    Hu, Grubb, Bagnell, Hebert (2016), Algorithm 1, eq. 1 (papers 000, 001).
+    Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, eq. 1 (papers 000, 001).
 
     Examples
     --------
@@ -93,7 +100,7 @@ def anytime_sequence(
     Sequence(y ~ b, a; r2 1.0000, spent 51; every group is in the sequence)
     """
     budget = float(budget) if isinstance(budget, Decimal) else budget
-    check_options(rule, ridge, budget, max_groups)
+    check_options(rule, ridge, budget, max_groups, c_min)
     gram, unread = _gram_of(source, target, groups)
     gram.position(target, "target")
     features = [name for name in gram.columns if name != target]
@@ -101,13 +108,17 @@ def anytime_sequence(
     resolved = replace(resolved, unused=(*resolved.unused, *unread))
     first = _numbers(always or (), resolved, budget, max_groups)
 
-    columns = [name for members in resolved.columns.values() for name in members]
-    ends = np.cumsum([len(members) for members in resolved.columns.values()])
-    members = np.split(np.arange(len(columns), dtype=np.intp), ends[:-1])
-    problem = linear(gram, target, columns, ridge, scale)
-    state = State(problem, members)
+    problem = linear(gram, target, resolved.members, ridge, scale)
+    state = State(problem, resolved.positions)
+    method = RULES[rule]
     steps, stop = greedy(
-        state, resolved, RULES[rule](state), budget=budget, max_groups=max_groups, always=first
+        state,
+        resolved,
+        method.criterion(state),
+        cost_limit=doubling(resolved.costs, c_min) if method.doubling else None,
+        budget=budget,
+        max_groups=max_groups,
+        always=first,
     )
     condition = state.condition()
     if condition > CONDITION_LIMIT:
@@ -118,10 +129,13 @@ def anytime_sequence(
             stacklevel=2,
         )
     return build(
+        gram,
         problem,
         target=target,
         groups=resolved,
-        columns=columns,
+        rule=rule,
+        ridge=ridge,
+        scale=scale,
         records=steps,
         coef=state.coefficients(),
         aliased=state.aliased,
@@ -131,7 +145,12 @@ def anytime_sequence(
 
 
 def check_options(
-    rule: Any = "fr", ridge: Any = 0.0, budget: Any = None, max_groups: Any = None, **_: Any
+    rule: Any = "fr",
+    ridge: Any = 0.0,
+    budget: Any = None,
+    max_groups: Any = None,
+    c_min: Any = None,
+    **_: Any,
 ) -> None:
     """Refuse options that no Gram could make right."""
     if not isinstance(rule, str) or rule not in RULES:
@@ -143,6 +162,10 @@ def check_options(
         isinstance(max_groups, numbers.Integral) and int(max_groups) >= 1
     ):
         raise ArgumentError(f"max_groups is {max_groups!r}; it must be a whole number >= 1")
+    if c_min is not None and not RULES[rule].doubling:
+        raise ArgumentError(f"c_min is {c_min!r}; rule {rule!r} has none, rule 'doubling' has")
+    if c_min is not None and not (isinstance(c_min, numbers.Real) and 0 < float(c_min) < math.inf):
+        raise ArgumentError(f"c_min is {c_min!r}; it must be a number > 0")
 
 
 def _gram_of(source: Any, target: Any, groups: Any) -> tuple[Gram, list[str]]:

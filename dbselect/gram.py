@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from dbselect import files
 from dbselect.columns import match, unknown
-from dbselect.errors import ColumnError, RecordError, SourceError
-from dbselect.files import replacing
+from dbselect.errors import ColumnError, RecordError
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -284,8 +283,7 @@ class Gram:
 
     def write_parquet(self, path: str | Path) -> None:
         """Write a Parquet file of one row with the record in its column ``gram``."""
-        with replacing(path) as temporary:
-            pq.write_table(pa.table({"gram": self.to_arrow()}), temporary)
+        files.write_parquet(pa.table({"gram": self.to_arrow()}), path)
 
     @classmethod
     def read_parquet(cls, path: str | Path) -> "Gram":
@@ -295,16 +293,22 @@ class Gram:
         ------
         SourceError : there is no such file, no such column or not exactly one row
         """
-        try:
-            table = pq.read_table(path, columns=["gram"])
-        except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"cannot read a gram from '{path}': {error}") from None
-        if table.num_rows != 1 or table.num_columns != 1:
-            raise SourceError(
-                f"'{path}' has {table.num_rows} rows and {table.num_columns} columns named "
-                "'gram'; one of each is needed"
-            )
-        return cls.from_struct(table["gram"][0])
+        return cls.from_struct(files.read_row(path, ["gram"], "a gram")["gram"])
+
+    def write_json(self, path: str | Path) -> None:
+        """Write `to_struct` as JSON; every double survives unchanged."""
+        files.write_json(self.to_struct(), path)
+
+    @classmethod
+    def read_json(cls, path: str | Path) -> "Gram":
+        """Read what `write_json` wrote.
+
+        Raises
+        ------
+        SourceError : there is no such file, or it is not JSON
+        RecordError : it holds something else
+        """
+        return cls.from_struct(files.read_json(path))
 
 
 def _from_arrow(record: pa.Scalar) -> Any:

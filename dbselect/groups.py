@@ -34,6 +34,17 @@ class Groups:
         """Names of the groups, in the order given; ties go to the first."""
         return list(self.columns)
 
+    @property
+    def members(self) -> list[str]:
+        """The D columns of all groups, group by group."""
+        return [column for columns in self.columns.values() for column in columns]
+
+    @property
+    def positions(self) -> list[npt.NDArray[np.intp]]:
+        """Where the columns of each group stand in `members`."""
+        sizes = [len(columns) for columns in self.columns.values()]
+        return np.split(np.arange(sum(sizes), dtype=np.intp), np.cumsum(sizes)[:-1])
+
     def number(self, name: str, what: str) -> int:
         """Return the index of a group."""
         if name not in self.columns:
@@ -92,7 +103,7 @@ def resolve(
                 )
             owner[column] = name
     unused = tuple(column for column in features if column not in owner)
-    return Groups(columns, _costs_of(list(columns), costs), unused)
+    return Groups(columns, costs_of(list(columns), costs), unused)
 
 
 def patterns_of(name: str, means: Any) -> list[str]:
@@ -109,7 +120,8 @@ def patterns_of(name: str, means: Any) -> list[str]:
     return patterns
 
 
-def _costs_of(names: list[str], costs: Mapping[str, float] | None) -> npt.NDArray[np.float64]:
+def costs_of(names: list[str], costs: Mapping[str, float] | None) -> npt.NDArray[np.float64]:
+    """Return the cost of each group, in the order of the names; 1 each if None."""
     if costs is None:
         return np.ones(len(names))
     if not isinstance(costs, Mapping):

@@ -1,103 +1,56 @@
 """The result of a search: an ordered choice of groups and the model of every prefix."""
 
+import math
 import numbers
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Ordered
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from dbselect import files, sequence_record
 from dbselect.errors import ArgumentError
-from dbselect.gram import Matrix, Vector
-from dbselect.groups import Groups
-from dbselect.objectives.linear import Linear
-
-#: A gain below this share of the target's variance is rounding, not explanation.
-ROUNDING_GAIN = 1e-14
-#: Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
-BUDGET_SLACK = 1e-12
-
-
-class Stop(Enum):
-    """Why a sequence ended."""
-
-    EXHAUSTED = "every group is in the sequence"
-    BUDGET = "no other group fits the budget"
-    STEPS = "max_groups was reached"
+from dbselect.gram import Gram, Matrix, Vector
+from dbselect.groups import Groups, costs_of
+from dbselect.model import Model
+from dbselect.objectives.bounds import upper_bounds
+from dbselect.objectives.linear import Linear, linear
+from dbselect.selection.criteria import RULES
+from dbselect.sequence_record import SequenceRecord
+from dbselect.steps import BUDGET_SLACK, STEP_DTYPES, Choice, Step, Stop, fits, is_useful
 
 
 @dataclass(frozen=True)
-class Step:
-    """One group added (or removed), as the search saw it.
+class Guarantee:
+    """How near to the best a sequence must come, whatever the data hold for it.
 
     Parameters
     ----------
-    action : ``"add"`` or ``"remove"``
-    group : number of the group
-    score : what the rule maximised
-    gain : change of `explained`
-    explained : share of the target's variance explained after the step
+    gamma : 0 to 1, from the correlations of all columns; 0 if columns of different
+        groups depend linearly
+    steps : step, spent, factor: what the prefix explains is above factor times what
+        any set of groups of the competing cost explains (Theorem 3.2)
+    doubling : rule ``doubling`` only: at every budget B above the cheapest group, what
+        is explained is above this factor of the best within B / 4 (Theorem 4.3); None
+        for other rules, or if a step had no group that may double the cost
     """
 
-    action: str
-    group: int
-    score: float
-    gain: float
-    explained: float
-
-
-@dataclass(frozen=True)
-class Model:
-    """A linear model on the groups of one prefix.
-
-    Parameters
-    ----------
-    target : the column that is predicted
-    intercept : in the target's unit
-    coefficients : column -> coefficient, in the table's units; aliased columns have 0
-    groups : groups held, in the order taken
-    spent : summed cost of these groups
-    explained : share of the target's variance explained by the penalised objective
-    r2 : 1 - RSS/TSS on the rows of the Gram; equals `explained` at ridge 0
-    aliased : columns that depend linearly on columns before them
-    """
-
-    target: str
-    intercept: float
-    coefficients: dict[str, float]
-    groups: list[str]
-    spent: float
-    explained: float
-    r2: float
-    aliased: tuple[str, ...]
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the groups held."""
-        return list(self.coefficients)
+    gamma: float
+    steps: pl.DataFrame
+    doubling: float | None
 
 
 @dataclass(frozen=True, eq=False)
-class Sequence:
+class Sequence(SequenceRecord):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
-    Step 0 is the model without features; its intercept is the target's mean.
-
-    Parameters
-    ----------
-    target : the column that is predicted
-    groups : Groups, their columns and costs
-    columns : D feature columns, in the order of `coef`
-    records : the steps 1, 2, ...
-    spent : shape (steps + 1,), summed cost of the groups held
-    explained, r2, intercept : shape (steps + 1,)
-    coef : shape (steps + 1, D), in the table's units
-    aliased : columns that depend linearly on columns before them
-    stop : why the search ended
-    condition : estimated condition number of the selected columns' correlations
+    Step 0 is the model without features; its intercept is the target's mean. What it
+    consists of is listed at `SequenceRecord`.
 
     Examples
     --------
@@ -112,19 +65,6 @@ class Sequence:
     (['a'], 1.0, 2.0, 0.5)
     """
 
-    target: str
-    groups: Groups
-    columns: list[str]
-    records: list[Step]
-    spent: Vector
-    explained: Vector
-    r2: Vector
-    intercept: Vector
-    coef: Matrix
-    aliased: tuple[str, ...]
-    stop: Stop
-    condition: float
-
     def __repr__(self) -> str:
         order = ", ".join(
             ("" if step.action == "add" else "-") + self.groups.names[step.group]
@@ -134,6 +74,11 @@ class Sequence:
             f"Sequence({self.target} ~ {order or 'nothing'}; r2 {self.r2[-1]:.4f}, "
             f"spent {self.spent[-1]:g}; {self.stop.value})"
         )
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """D columns of the groups, in the order of `coef`."""
+        return self.groups.members
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -163,39 +108,48 @@ class Sequence:
     @property
     def useful(self) -> npt.NDArray[np.bool_]:
         """Whether each step changed what is explained; shape (steps + 1,)."""
-        gains = np.array([np.inf] + [abs(step.gain) for step in self.records])
-        return np.asarray(gains > ROUNDING_GAIN)
+        return np.array([True, *(is_useful(step.gain) for step in self.records)])
 
-    @cached_property
+    @property
+    def doubling_capable(self) -> bool:
+        """Whether every step had a group that met the cost limit of rule ``doubling``."""
+        return all(step.choice is not Choice.CHEAPEST for step in self.records)
+
+    @property
     def positions(self) -> list[npt.NDArray[np.intp]]:
         """Where the columns of each group stand in `columns`."""
-        numbers = {name: i for i, name in enumerate(self.columns)}
-        members = self.groups.columns.values()
-        return [np.array([numbers[name] for name in names], dtype=np.intp) for names in members]
+        return self.groups.positions
 
-    def held(self, step: int) -> list[int]:
-        """Return the numbers of the groups held after a step, in the order taken."""
-        held: dict[int, None] = {}
-        for record in self.records[:step]:
-            if record.action == "add":
-                held[record.group] = None
-            else:
-                del held[record.group]
-        return list(held)
+    @cached_property
+    def problem(self) -> Linear:
+        """The problem on unit-variance columns."""
+        return linear(self.gram, self.target, self.columns, self.ridge, self.scale)
 
-    def at(self, budget: float | None = None) -> Model:
+    def at(self, budget: float | None = None, *, size: int | None = None) -> Model:
         """Return the model of the longest prefix within a budget.
 
         Parameters
         ----------
         budget : >= 0, in the unit of cost; None = no limit
+        size : take the best of the models with so many groups instead
 
         Raises
         ------
-        ArgumentError : `budget` is negative or not a number
+        ArgumentError : `budget` is negative or not a number; no prefix has `size` groups
         """
         check_budget(budget)
-        step = max(k for k, spent in enumerate(self.spent) if fits(spent, budget))
+        within = [step for step, spent in enumerate(self.spent) if fits(spent, budget)]
+        return self._model(within[-1] if size is None else self._best(within, size))
+
+    def _best(self, steps: list[int], size: int) -> int:
+        sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in self.records)])
+        found = [step for step in steps if sizes[step] == size]
+        if not found:
+            there = sorted({int(sizes[step]) for step in steps})
+            raise ArgumentError(f"size is {size!r}; there are models with {there} groups")
+        return max(found, key=lambda step: self.explained[step])
+
+    def _model(self, step: int) -> Model:
         held = self.held(step)
         at = [int(j) for group in held for j in self.positions[group]]
         coefficients = {self.columns[j]: float(self.coef[step, j]) for j in at}
@@ -210,27 +164,202 @@ class Sequence:
             aliased=tuple(name for name in self.aliased if name in coefficients),
         )
 
+    def expr(self, budget: float | None = None, *, nested: bool = True) -> pl.Expr:
+        """Return the prediction of ``at(budget)`` as a Polars expression (`Model.expr`)."""
+        return self.at(budget).expr(nested=nested)
 
-STEP_DTYPES = {
-    "step": pl.Int64,
-    "action": pl.String,
-    "group": pl.String,
-    "cost": pl.Float64,
-    "spent": pl.Float64,
-    "score": pl.Float64,
-    "gain": pl.Float64,
-    "explained": pl.Float64,
-    "r2": pl.Float64,
-    "useful": pl.Boolean,
-}
+    def sql(
+        self, budget: float | None = None, dialect: str = "duckdb", *, nested: bool = True
+    ) -> str:
+        """Return the prediction of ``at(budget)`` as an SQL expression (`Model.sql`)."""
+        return self.at(budget).sql(dialect, nested=nested)
+
+    def predict(
+        self,
+        X: npt.ArrayLike,
+        columns: Ordered[str] | None = None,
+        budget: float | None = None,
+    ) -> Vector:
+        """Return the predictions of ``at(budget)`` for an array (`Model.predict`).
+
+        Parameters
+        ----------
+        X : shape (n, d), numbers
+        columns : d names; default: ``columns`` of the sequence, in their order
+        budget : >= 0, in the unit of cost; None = no limit
+        """
+        return self.at(budget).predict(X, self.columns if columns is None else columns)
+
+    def with_costs(self, costs: Mapping[str, float]) -> "Sequence":
+        """Return the same steps at other costs: what an order costs, not how it was found.
+
+        Parameters
+        ----------
+        costs : name -> cost > 0, for every group
+
+        Raises
+        ------
+        GroupError : a cost is missing, surplus or not a number > 0
+        """
+        groups = replace(self.groups, costs=costs_of(self.groups.names, costs))
+        rule = f"{self.rule}, at other costs"
+        return replace(self, groups=groups, rule=rule, spent=_spent(groups, self.records))
+
+    def guarantee(self, cost: float | None = None) -> Guarantee:
+        """Return how near to the best the greedy rule must come (Theorems 3.2 and 4.3).
+
+        ``F(prefix) > (1 - exp(-gamma B / K)) F(any groups of cost K)``, B what the prefix
+        spent, gamma = (lambda_min(G_w) + ridge) / (1 + ridge), G_w the group-whitened
+        Gram; each rule with what it weighs the gradient by in place of the whitening.
+
+        Parameters
+        ----------
+        cost : K, the cost of the competing groups; None takes that of each prefix
+
+        Raises
+        ------
+        ArgumentError : the rule has no such theorem, or `cost` is not a number > 0
+
+        Notes
+        -----
+        A step that a budget, ``always`` or the cost limit of ``doubling`` kept from
+        choosing among all groups adds nothing to B. The proof of Theorem 4.3 takes gamma
+        as the submodularity ratio of eq. 9, which lambda_min does not bound where a
+        column helps only after another: `certificate` holds always. O(D^3).
+
+        References
+        ----------
+        Hu, Grubb, Bagnell, Hebert (2016), Theorems 3.2 and 4.3.
+        """
+        if self.rule not in RULES:
+            raise ArgumentError(
+                f"rule is {self.rule!r}; guarantees exist for the rules {list(RULES)}"
+            )
+        if cost is not None and not (isinstance(cost, numbers.Real) and 0 < cost < math.inf):
+            raise ArgumentError(f"cost is {cost!r}; it must be a number > 0")
+        rule = RULES[self.rule]
+        gamma = rule.gamma(self.problem, self.positions)
+        free = [step.choice is Choice.FREE for step in self.records]
+        earned = np.concatenate([[0.0], np.cumsum(np.diff(self.spent) * free)])
+        rivals = np.maximum(self.spent, self.groups.costs.min()) if cost is None else cost
+        factor = 1.0 - np.exp(-gamma * earned / rivals)
+        steps = self.steps.select("step", "spent").with_columns(factor=factor)
+        limited = {Choice.CHEAPEST, Choice.FORCED} & {step.choice for step in self.records}
+        holds = rule.doubling and not limited and self.stop is Stop.EXHAUSTED
+        return Guarantee(gamma, steps, 1.0 - math.exp(-(gamma**2) / (1 + gamma)) if holds else None)
+
+    def certificate(self, budgets: Iterable[float] | None = None) -> pl.DataFrame:
+        """Return bounds on what the best groups within each budget can explain.
+
+        Parameters
+        ----------
+        budgets : in the unit of cost; default: what each step spent
+
+        Returns
+        -------
+        DataFrame: budget; spent and explained, those of the model within it; bound, the
+        most that any set of groups within the budget explains; ratio, explained / bound
+
+        Raises
+        ------
+        ArgumentError : a budget is negative or not a number
+
+        Notes
+        -----
+        ``min over prefixes S of F(S) + knapsack(gains | S) / mu_S``, never above F(all);
+        see `objectives.bounds`. O(D^3): some two times the search by rule ``fr``.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> seq = ds.anytime_sequence(table, "y")
+        >>> seq.certificate([1.0])["ratio"].round(6).to_list()
+        [1.0]
+        """
+        limits = list(self.spent if budgets is None else budgets)
+        for budget in limits:
+            check_budget(budget)
+            if budget is None:
+                raise ArgumentError("budgets has None; each must be a number >= 0")
+        order = list(dict.fromkeys(s.group for s in self.records if s.action == "add"))
+        bounds = upper_bounds(
+            self.problem, self.positions, self.groups.costs, order, np.array(limits, dtype=float)
+        )
+        within = self.spent <= np.array(limits)[:, None] * (1.0 + BUDGET_SLACK)
+        step = len(self.spent) - 1 - np.argmax(within[:, ::-1], axis=1)
+        explained = self.explained[step]
+        # Rounding may take the bound below what is reached.
+        bounds = np.maximum(bounds, explained)
+        ratio = np.divide(explained, bounds, out=np.ones_like(bounds), where=bounds > 0)
+        return pl.DataFrame(
+            {
+                "budget": np.array(limits, dtype=float),
+                "spent": self.spent[step],
+                "explained": explained,
+                "bound": bounds,
+                "ratio": ratio,
+            }
+        )
+
+    def to_struct(self) -> dict[str, Any]:
+        """Return the sequence as plain Python data, the Gram of its columns included."""
+        return sequence_record.to_struct(self)
+
+    @classmethod
+    def from_struct(cls, record: Any) -> "Sequence":
+        """Read what `to_struct` gave: a mapping, or an Arrow struct scalar.
+
+        Raises
+        ------
+        RecordError : a field is missing or of another kind
+        """
+        return cls(**sequence_record.parts(record))
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write a Parquet file of one row.
+
+        Its column ``sequence`` is the list of steps that `anytime_predict` takes in SQL
+        and ``dbselect.predict`` in Polars; the other columns are those of `to_struct`.
+        """
+        files.write_parquet(sequence_record.to_arrow(self.to_struct()), path)
+
+    @classmethod
+    def read_parquet(cls, path: str | Path) -> "Sequence":
+        """Read what `write_parquet` wrote.
+
+        Raises
+        ------
+        SourceError : there is no such file, or it holds something else
+        """
+        return cls.from_struct(files.read_row(path, sequence_record.FIELDS, "a sequence"))
+
+    def write_json(self, path: str | Path) -> None:
+        """Write `to_struct` as JSON; every double survives unchanged."""
+        files.write_json(self.to_struct(), path)
+
+    @classmethod
+    def read_json(cls, path: str | Path) -> "Sequence":
+        """Read what `write_json` wrote.
+
+        Raises
+        ------
+        SourceError : there is no such file, or it is not JSON
+        RecordError : it holds something else
+        """
+        return cls.from_struct(files.read_json(path))
 
 
 def build(
+    gram: Gram,
     problem: Linear,
     *,
     target: str,
     groups: Groups,
-    columns: list[str],
+    rule: str,
+    ridge: float,
+    scale: bool,
     records: list[Step],
     coef: Matrix,
     aliased: Ordered[int],
@@ -243,35 +372,38 @@ def build(
 
     Parameters
     ----------
-    columns : D names, in the order of the problem
     coef : shape (steps + 1, D), w of every prefix on unit-variance columns
     aliased : column numbers
     """
-    cost = [groups.costs[step.group] * (1 if step.action == "add" else -1) for step in records]
     explained = np.array([0.0] + [step.explained for step in records])
     own = coef * (problem.target_spread / problem.spread)
+    members = groups.members
     return Sequence(
+        gram=gram,
         target=target,
         groups=groups,
-        columns=columns,
+        rule=rule,
+        ridge=ridge,
+        scale=scale,
         records=records,
-        spent=np.concatenate([[0.0], np.cumsum(cost)]),
+        spent=_spent(groups, records),
         explained=explained,
         r2=explained + coef**2 @ problem.ridge,
         intercept=problem.target_mean - own @ problem.mean,
         coef=own,
-        aliased=tuple(columns[j] for j in aliased),
+        aliased=tuple(members[j] for j in aliased),
         stop=stop,
         condition=condition,
     )
+
+
+def _spent(groups: Groups, records: Ordered[Step]) -> Vector:
+    """Return the summed cost of the groups held after each step, step 0 first."""
+    costs = [groups.costs[step.group] * (1 if step.action == "add" else -1) for step in records]
+    return np.concatenate([[0.0], np.cumsum(costs)])
 
 
 def check_budget(budget: float | None) -> None:
     """Refuse a budget that is not a number >= 0."""
     if budget is not None and not (isinstance(budget, numbers.Real) and budget >= 0):
         raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0, or None for no limit")
-
-
-def fits(spent: float, budget: float | None) -> bool:
-    """Whether a cost lies within a budget, up to the rounding of a sum of costs."""
-    return budget is None or bool(spent <= budget * (1.0 + BUDGET_SLACK))

@@ -1,5 +1,6 @@
 -- anytime_sequence(record, target, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
---                  budget := NULL, max_groups := NULL, always := NULL)
+--                  scale := true, budget := NULL, max_groups := NULL, always := NULL,
+--                  c_min := NULL)
 --
 -- Groups of columns in the order in which they buy prediction, from a Gram record.
 --
@@ -7,11 +8,15 @@
 --   target      column to predict
 --   groups      STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
 --   costs       STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
---   rule        'fr' (exact gain) or 'omp' (group-whitened gradient)
+--   rule        'fr' (exact gain), 'omp' (group-whitened gradient), 'omp-unwhitened' (gradient),
+--               'omp-single' (its largest entry) or 'doubling' (exact gain, among groups
+--               that at most double the cost)
 --   ridge       >= 0, lambda on unit-variance columns
+--   scale       false takes ridge and gradients on the columns as they are
 --   budget      limit on the summed cost, in the unit of costs
 --   max_groups  limit on the number of groups
 --   always      list of groups taken first
+--   c_min       rule 'doubling': the largest cost of the first group; NULL: the cheapest
 --
 -- Returns a LIST of STRUCT(step BIGINT, action VARCHAR, "group" VARCHAR, cost DOUBLE,
 -- spent DOUBLE, score DOUBLE, gain DOUBLE, explained DOUBLE, r2 DOUBLE, useful BOOLEAN,
@@ -20,5 +25,7 @@
 -- gram_check says why.
 CREATE OR REPLACE TEMP MACRO anytime_sequence(
     record, target, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
-    budget := NULL, max_groups := NULL, always := NULL
-) AS dbselect_sequence(record, target, groups, costs, rule, ridge, budget, max_groups, always);
+    scale := true, budget := NULL, max_groups := NULL, always := NULL, c_min := NULL
+) AS dbselect_sequence(
+    record, target, groups, costs, rule, ridge, scale, budget, max_groups, always, c_min
+);

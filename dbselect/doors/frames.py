@@ -8,11 +8,12 @@ import pyarrow as pa
 from polars.plugins import register_plugin_function
 
 from dbselect._native import Reader, library_path
-from dbselect.doors.sequences import sequence_of, write_sequences
+from dbselect.doors.sequences import sequence_of
 from dbselect.gram import RECORD_DTYPE
-from dbselect.sequence import STEP_DTYPES
+from dbselect.sequence_record import write_sequences
 from dbselect.sources.polars import LazyTable
 from dbselect.sources.request import resolve
+from dbselect.steps import STEP_DTYPES
 
 SEQUENCE_DTYPE = pl.List(
     pl.Struct(

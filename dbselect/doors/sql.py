@@ -10,19 +10,27 @@ import duckdb
 import pyarrow as pa
 
 from dbselect.doors.extension import extension_path
-from dbselect.doors.sequences import STEP_TYPE, plain, sequence_of, write_sequences
+from dbselect.doors.sequences import plain, sequence_of
 from dbselect.errors import EngineError, RecordError
 from dbselect.gram import Gram
 from dbselect.objectives.linear import unusable
+from dbselect.sequence_record import write_sequences
+from dbselect.steps import STEP_TYPE
 
-_SEQUENCE_TYPE = (
-    'STRUCT(step BIGINT, action VARCHAR, "group" VARCHAR, cost DOUBLE, spent DOUBLE, '
-    "score DOUBLE, gain DOUBLE, explained DOUBLE, r2 DOUBLE, useful BOOLEAN, "
-    "intercept DOUBLE, coefficients MAP(VARCHAR, DOUBLE))[]"
-)
+_SQL_TYPES = {
+    pa.int64(): "BIGINT",
+    pa.string(): "VARCHAR",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.map_(pa.string(), pa.float64()): "MAP(VARCHAR, DOUBLE)",
+}
+_STEPS = ", ".join(f'"{field.name}" {_SQL_TYPES[field.type]}' for field in STEP_TYPE)
+_SEQUENCE_TYPE = f"STRUCT({_STEPS})[]"
 #: DuckDB calls from several threads, which would only take the interpreter from each other.
 _TURN = Lock()
-_OPTIONS = ("groups", "costs", "rule", "ridge", "budget", "max_groups", "always")
+_OPTIONS = (
+    "groups", "costs", "rule", "ridge", "scale", "budget", "max_groups", "always", "c_min",
+)  # fmt: skip
 
 
 def connect(

@@ -18,7 +18,7 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3 (papers 000, 001)
 the paper solves anew for every candidate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,8 @@ RANK_SHARE = 1e-12
 #: A column is constant where its deviation is below this share of its mean: the
 #: rounding of the means of constant blocks.
 CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
+#: Eigenvalues of a group's own block below this share of the largest count as 0.
+EIGENVALUE_SHARE = 1e-12
 #: Columns eliminated one by one before the rest is updated by a matrix product.
 PANEL = 32
 
@@ -49,6 +51,8 @@ class Linear:
     G : shape (D, D), correlations; a constant column has a zero row
     c : shape (D,), correlations with the target
     ridge : shape (D,), added to the diagonal of G
+    unit : shape (D,), what a step of 1 is in the units that the caller compares
+        columns in: 1, or the standard deviation of columns that are not to be scaled
     spread : shape (D,), standard deviation of each column, 1 for constant ones
     constant : shape (D,), whether a column is constant
     mean : shape (D,)
@@ -58,6 +62,7 @@ class Linear:
     G: Matrix
     c: Vector
     ridge: Vector
+    unit: Vector
     spread: Vector
     constant: npt.NDArray[np.bool_]
     mean: Vector
@@ -107,10 +112,43 @@ def linear(
     G *= inverse[:, None]
     np.fill_diagonal(G, np.where(constant, 0.0, 1.0))
     c = gram.comoment[at, y] * inverse / (target_spread * np.sqrt(gram.weight))
-    penalty = np.full(len(at), ridge) if scale else ridge / spread**2
-    return Linear(
-        G, c, penalty, spread, constant, gram.mean[at], float(gram.mean[y]), target_spread
-    )
+    unit = np.ones(len(at)) if scale else spread
+    mean, target_mean = gram.mean[at], float(gram.mean[y])
+    return Linear(G, c, ridge / unit**2, unit, spread, constant, mean, target_mean, target_spread)
+
+
+def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
+    """Yield the groups of each size together, so that they are computed as one array.
+
+    Yields
+    ------
+    groups : shape (B,), numbers of the groups of one size, increasing
+    columns : shape (B, size)
+    """
+    sizes = np.array([len(columns) for columns in members])
+    for size in np.unique(sizes):
+        groups = np.flatnonzero(sizes == size)
+        yield groups, np.stack([members[group] for group in groups.tolist()])
+
+
+def blocks_of(problem: Linear, columns: Index) -> Matrix:
+    """Return C_gg of B groups of s columns; shape (B, s, s)."""
+    blocks = problem.G[columns[:, :, None], columns[:, None, :]]
+    diagonal = np.arange(columns.shape[1])
+    blocks[:, diagonal, diagonal] += problem.ridge[columns]
+    return blocks
+
+
+def inverse_root(blocks: Matrix, floor: float = 0.0) -> Matrix:
+    """Return W with ``W W' = A^+`` for B symmetric blocks of s columns; shape (B, s, s).
+
+    Eigenvalues at or below `floor`, or ``EIGENVALUE_SHARE`` of the largest, count as
+    0: their columns of W are 0.
+    """
+    values, vectors = np.linalg.eigh(blocks)
+    kept = values > np.maximum(EIGENVALUE_SHARE * values[:, -1:], floor)
+    scale = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+    return np.asarray(vectors * scale[:, None])
 
 
 @dataclass
@@ -144,19 +182,10 @@ class State:
         # A constant column is aliased whatever the ridge.
         variance = np.diagonal(problem.G) + problem.ridge
         self._floor = np.where(problem.constant, np.inf, RANK_SHARE * variance)
-        self._buckets = self._fill_buckets()
-
-    def _fill_buckets(self) -> list[_Bucket]:
-        sizes = np.array([len(columns) for columns in self.members])
-        buckets = []
-        for size in np.unique(sizes):
-            groups = np.flatnonzero(sizes == size)
-            columns = np.stack([self.members[group] for group in groups.tolist()])
-            blocks = self.problem.G[columns[:, :, None], columns[:, None, :]]
-            diagonal = np.arange(size)
-            blocks[:, diagonal, diagonal] += self.problem.ridge[columns]
-            buckets.append(_Bucket(groups, columns, blocks))
-        return buckets
+        self._buckets = [
+            _Bucket(groups, columns, blocks_of(problem, columns))
+            for groups, columns in by_size(members)
+        ]
 
     @property
     def explained(self) -> float:
@@ -171,6 +200,15 @@ class State:
                 bucket.blocks, self.b[bucket.columns], self._floor[bucket.columns]
             )
         return gains
+
+    def conditional(self, columns: Index) -> Matrix:
+        """Return the covariance of some columns given the selected ones; shape (k, k)."""
+        C = self.problem.G[np.ix_(columns, columns)]
+        C[np.diag_indices_from(C)] += self.problem.ridge[columns]
+        if self.support:
+            U = self._U[:, columns]
+            C = blas.dgemm(-1.0, U.T, U, 1.0, C.T, overwrite_c=1).T
+        return C
 
     def add(self, group: int) -> float:
         """Select a group and return its gain."""

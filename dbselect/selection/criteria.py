@@ -2,46 +2,85 @@
 
 A rule makes a criterion for one problem; the criterion maps the state of the
 search to one number a group. The greedy loop divides by the costs.
+
+    fr              gain(g | S)            = b_g' (C_gg|S)^-1 b_g
+    omp             whitened gradient      = b_g' (G_gg)^-1 b_g
+    omp-unwhitened  gradient               = b_g' b_g
+    omp-single      its largest entry      = max_j b_gj^2
+
+Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dbselect.gram import Matrix, Vector
-from dbselect.objectives.linear import State
-from dbselect.sequence import ROUNDING_GAIN
+from dbselect.objectives.bounds import gamma
+from dbselect.objectives.linear import (
+    EIGENVALUE_SHARE,
+    Index,
+    Linear,
+    State,
+    blocks_of,
+    by_size,
+    inverse_root,
+)
+from dbselect.steps import ROUNDING_GAIN
 
-#: Eigenvalues of a group's correlation below this share of the largest count as 0.
-EIGENVALUE_SHARE = 1e-12
-#: A whitened squared gradient below this is rounding: a correlation errs by some 1e-15,
-#: which whitening divides by an eigenvalue.
-ROUNDING_GRADIENT = 1e-15**2 / EIGENVALUE_SHARE
+#: A squared correlation below this is rounding: correlations err by some 1e-15.
+ROUNDING_GRADIENT = 1e-15**2
+#: A whitened squared gradient below this is rounding: whitening divides by an eigenvalue.
+ROUNDING_WHITENED = ROUNDING_GRADIENT / EIGENVALUE_SHARE
 
 Criterion = Callable[[State], Vector]
 
 
 def forward_regression(_: State) -> Criterion:
-    """CS-G-FR: the exact gain, ``b_g' (C_gg|S)^-1 b_g``."""
+    """CS-G-FR: the exact gain."""
     return lambda state: _above(state.gains(), ROUNDING_GAIN)
 
 
 def orthogonal_matching_pursuit(state: State) -> Criterion:
-    """CS-G-OMP: the gradient whitened within the group, ``b_g' (G_gg)^-1 b_g``."""
-    sizes = np.array([len(columns) for columns in state.members])
-    whiteners = []
-    for size in np.unique(sizes):
-        groups = np.flatnonzero(sizes == size)
-        columns = np.stack([state.members[group] for group in groups.tolist()])
-        blocks = state.problem.G[columns[:, :, None], columns[:, None, :]]
-        whiteners.append((groups, columns, _inverse_root(blocks)))
+    """CS-G-OMP: the gradient, whitened within the group."""
+    whiteners = [
+        (groups, columns, _whitened(state.problem, columns))
+        for groups, columns in by_size(state.members)
+    ]
 
     def criterion(state: State) -> Vector:
         scores = np.zeros(len(state.members))
         for groups, columns, root in whiteners:
             white = np.einsum("bij,bi->bj", root, state.b[columns])
             scores[groups] = np.einsum("bj,bj->b", white, white)
-        return _above(scores, ROUNDING_GRADIENT)
+        return _above(scores, ROUNDING_WHITENED)
+
+    return criterion
+
+
+def unwhitened(state: State) -> Criterion:
+    """CS-G-OMP without whitening: the gradient as it is, in the caller's scaling."""
+    return _of_gradient(state, lambda squares: squares.sum(axis=1))
+
+
+def single(state: State) -> Criterion:
+    """CS-G-OMP by the best single column of each group."""
+    return _of_gradient(state, lambda squares: squares.max(axis=1))
+
+
+def _of_gradient(state: State, summary: Callable[[Matrix], Vector]) -> Criterion:
+    buckets = list(by_size(state.members))
+    unit = state.problem.unit
+
+    def criterion(state: State) -> Vector:
+        scores = np.zeros(len(state.members))
+        # A selected column keeps a gradient of its ridge, and is no candidate.
+        squares = _above(state.b**2, ROUNDING_GRADIENT) * unit**2
+        for groups, columns in buckets:
+            scores[groups] = summary(squares[columns])
+        return scores
 
     return criterion
 
@@ -51,17 +90,43 @@ def _above(values: Vector, rounding: float) -> Vector:
     return np.where(values > rounding, values, 0.0)
 
 
-def _inverse_root(blocks: Matrix) -> Matrix:
-    """Return W with ``W W' = G_gg^+`` for B groups of s columns; shape (B, s, s)."""
-    values, vectors = np.linalg.eigh(blocks)
-    kept = values > EIGENVALUE_SHARE * values[:, -1:]
-    return np.asarray(
-        vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None]
-    )
+def _exact(problem: Linear, columns: Index) -> Matrix:
+    return inverse_root(blocks_of(problem, columns))
+
+
+def _whitened(problem: Linear, columns: Index) -> Matrix:
+    return inverse_root(problem.G[columns[:, :, None], columns[:, None, :]])
+
+
+def _plain(problem: Linear, columns: Index) -> Matrix:
+    return problem.unit[columns][:, :, None] * np.eye(columns.shape[1])
+
+
+def _columns_times_variance(blocks: Matrix) -> float:
+    return float(blocks.shape[1] * np.diagonal(blocks, axis1=1, axis2=2).max())
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A criterion, what it means for the guarantee, and the limit on a step's cost.
+
+    Parameters
+    ----------
+    criterion : state -> criterion
+    gamma : problem, columns of each group -> the constant of Theorem 3.2
+    doubling : whether a step may at most double the cost (Algorithm 2)
+    """
+
+    criterion: Callable[[State], Criterion]
+    gamma: Callable[[Linear, Sequence[Index]], float]
+    doubling: bool = False
 
 
 #: Rules by the name that users give.
-RULES: dict[str, Callable[[State], Criterion]] = {
-    "fr": forward_regression,
-    "omp": orthogonal_matching_pursuit,
+RULES = {
+    "fr": Rule(forward_regression, partial(gamma, whitener=_exact)),
+    "omp": Rule(orthogonal_matching_pursuit, partial(gamma, whitener=_whitened)),
+    "omp-unwhitened": Rule(unwhitened, partial(gamma, whitener=_plain)),
+    "omp-single": Rule(single, partial(gamma, whitener=_plain, largest=_columns_times_variance)),
+    "doubling": Rule(forward_regression, partial(gamma, whitener=_exact), doubling=True),
 }

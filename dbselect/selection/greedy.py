@@ -7,10 +7,14 @@ Ties go to the group named first. Groups in ``always`` are taken before, in the
 order given. Steps whose gain is at rounding level are listed, flagged as not
 useful. Cost per step and memory are those of the state (`objectives.linear`).
 
-Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithm 1 (CS-G-OMP and CS-G-FR).
+With a cost limit (`doubling`) only groups within the limit at that point are
+candidates; where none is, the cheapest of the others is taken and the step says so.
+
+Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithm 1 (CS-G-OMP and CS-G-FR) and
+Algorithm 2 (Doubling), which leaves open what to do where no group is within the limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +23,14 @@ from dbselect.gram import Vector
 from dbselect.groups import Groups
 from dbselect.objectives.linear import State
 from dbselect.selection.criteria import Criterion
-from dbselect.sequence import BUDGET_SLACK, Step, Stop
+from dbselect.steps import BUDGET_SLACK, Choice, Step, Stop
 
 #: Scores closer than this share of the best are ties, decided by the order of names.
 TIE_SHARE = 1e-10
+
+Mask = npt.NDArray[np.bool_]
+#: What has been spent -> the largest cost that a group may have.
+CostLimit = Callable[[float], float]
 
 
 def greedy(
@@ -30,6 +38,7 @@ def greedy(
     groups: Groups,
     criterion: Criterion,
     *,
+    cost_limit: CostLimit | None = None,
     budget: float | None = None,
     max_groups: int | None = None,
     always: Sequence[int] = (),
@@ -41,6 +50,7 @@ def greedy(
     state : State without selected groups; changed in place
     groups : Groups, whose costs count
     criterion : state -> one score a group, before the cost
+    cost_limit : summed cost so far -> the largest cost of a candidate
     budget : limit on the summed cost
     max_groups : limit on the number of groups, `always` included
     always : numbers of groups to take first
@@ -61,24 +71,51 @@ def greedy(
     while waiting.any():
         if max_groups is not None and len(steps) >= max_groups:
             return steps, Stop.STEPS
-        fitting = waiting & _fitting(groups.costs, spent, budget)
+        fitting = waiting & _within(spent + groups.costs, budget)
         if not fitting.any():
             return steps, Stop.BUDGET
         scores = criterion(state) / groups.costs
-        group = forced.pop(0) if forced else _first_of_the_best(scores, fitting)
+        if forced:
+            group, choice = forced.pop(0), Choice.FORCED
+        else:
+            candidates, choice = _candidates(waiting, fitting, groups.costs, cost_limit, spent)
+            group = _first_of_the_best(scores, candidates)
         gain = state.add(group)
         waiting[group] = False
         spent += groups.costs[group]
-        steps.append(Step("add", group, float(scores[group]), gain, state.explained))
+        steps.append(Step("add", group, float(scores[group]), gain, state.explained, choice))
     return steps, Stop.EXHAUSTED
 
 
-def _fitting(costs: Vector, spent: float, budget: float | None) -> npt.NDArray[np.bool_]:
-    if budget is None:
+def doubling(costs: Vector, first: float | None = None) -> CostLimit:
+    """Let each step at most double the cost; begin with costs up to `first`.
+
+    Parameters
+    ----------
+    costs : shape (J,)
+    first : c_min of Algorithm 2; default: the cheapest cost there is
+    """
+    start = float(costs.min()) if first is None else first
+    return lambda spent: spent if spent > 0 else start
+
+
+def _candidates(
+    waiting: Mask, fitting: Mask, costs: Vector, cost_limit: CostLimit | None, spent: float
+) -> tuple[Mask, Choice]:
+    candidates = fitting
+    if cost_limit is not None:
+        candidates = fitting & _within(costs, cost_limit(spent))
+        if not candidates.any():
+            return fitting & (costs == costs[fitting].min()), Choice.CHEAPEST
+    return candidates, Choice.FREE if (candidates == waiting).all() else Choice.LIMITED
+
+
+def _within(costs: Vector, limit: float | None) -> Mask:
+    if limit is None:
         return np.ones(len(costs), dtype=bool)
-    return np.asarray(spent + costs <= budget * (1.0 + BUDGET_SLACK))
+    return np.asarray(costs <= limit * (1.0 + BUDGET_SLACK))
 
 
-def _first_of_the_best(scores: Vector, fitting: npt.NDArray[np.bool_]) -> int:
-    best = scores[fitting].max()
-    return int(np.flatnonzero(fitting & (scores >= best * (1.0 - TIE_SHARE)))[0])
+def _first_of_the_best(scores: Vector, candidates: Mask) -> int:
+    best = scores[candidates].max()
+    return int(np.flatnonzero(candidates & (scores >= best * (1.0 - TIE_SHARE)))[0])

@@ -1,0 +1,1 @@
+"""How good a sequence is, on the rows it was found on and on others."""

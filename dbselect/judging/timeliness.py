@@ -1,0 +1,250 @@
+"""How early a sequence explains: area under the curve of explained against spent.
+
+A prediction changes only when a group is complete, so a curve is a step function; the
+last stretch before the cost at which it is cut rises linearly. Curves plateau long
+before the last group, so they are cut at the cost where a reference sequence reaches a
+fraction (the paper's alpha) of its final height.
+
+Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2; Karayev et al. (2012).
+"""
+
+import math
+import numbers
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError
+from dbselect.gram import Gram, Vector
+from dbselect.judging.evaluate import evaluate
+from dbselect.sequence import Sequence
+from dbselect.steps import BUDGET_SLACK, fits
+
+#: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
+Curve = Sequence | pl.DataFrame
+
+#: Fractions among which the plateau is sought, in steps of `PLATEAU_GAIN`.
+PLATEAU_START = 0.95
+#: A plateau begins where this share of the final height ...
+PLATEAU_GAIN = 0.01
+#: ... needs more than this share of the total cost.
+PLATEAU_COST = 0.20
+#: Slack for a height that is reached up to rounding.
+HEIGHT_SLACK = 1e-12
+
+
+def explained_at(curve: Curve, budget: float) -> float:
+    """Return what the longest prefix within a budget explains.
+
+    Parameters
+    ----------
+    curve : Sequence, or a DataFrame of `evaluate` or `oracle`
+    budget : >= 0, in the unit of cost
+    """
+    if not (isinstance(budget, numbers.Real) and budget >= 0):
+        raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0")
+    spent, explained = _points(curve)
+    return float(explained[max(k for k, cost in enumerate(spent) if fits(cost, budget))])
+
+
+def stopping_cost(curve: Curve, fraction: float) -> float:
+    """Return the cost at which a sequence reaches a fraction of its final height.
+
+    Parameters
+    ----------
+    curve : Sequence, or a DataFrame of `evaluate` or `oracle`
+    fraction : 0 to 1, the paper's alpha
+
+    Returns
+    -------
+    what the first prefix has spent that explains so much, in the unit of cost
+
+    References
+    ----------
+    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+    """
+    if not (isinstance(fraction, numbers.Real) and 0 <= fraction <= 1):
+        raise ArgumentError(f"fraction is {fraction!r}; it must be a number from 0 to 1")
+    spent, explained = _points(curve)
+    height = fraction * explained[-1] - HEIGHT_SLACK * abs(explained[-1])
+    return float(spent[np.flatnonzero(explained >= height)[0]])
+
+
+def plateau(curve: Curve) -> float:
+    """Return the fraction from which on more costs much and brings little.
+
+    The first of .95, .96, ... after which the next 1 % of the final height needs more
+    than 20 % of the total cost; 1 if there is none.
+
+    References
+    ----------
+    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+    """
+    total = float(_points(curve)[0][-1])
+    for fraction in np.round(np.arange(PLATEAU_START, 1.0, PLATEAU_GAIN), 2):
+        more = stopping_cost(curve, min(1.0, float(fraction) + PLATEAU_GAIN))
+        if more - stopping_cost(curve, float(fraction)) > PLATEAU_COST * total:
+            return float(fraction)
+    return 1.0
+
+
+def timeliness(
+    curve: Curve,
+    fraction: float = 1.0,
+    *,
+    reference: Curve | None = None,
+    final: float | None = None,
+) -> float:
+    """Return the area under a curve up to a stopping cost, as a share of its rectangle.
+
+    Parameters
+    ----------
+    curve : Sequence, or a DataFrame of `evaluate` or `oracle`
+    fraction : 0 to 1, the paper's alpha
+    reference : the curve whose stopping cost at `fraction` cuts this one; default: itself
+    final : height of the rectangle; default: the final height of the curve
+
+    Returns
+    -------
+    at most 1; 0 if the curve is cut at cost 0
+
+    Raises
+    ------
+    ArgumentError : `fraction` is not from 0 to 1
+
+    References
+    ----------
+    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.6, 0.8]})
+    >>> round(ds.timeliness(curve), 4)  # 3 * 0.6 / (4 * 0.8)
+    0.5625
+    """
+    cut = stopping_cost(curve if reference is None else reference, fraction)
+    spent, explained = _points(curve)
+    height = float(explained[-1]) if final is None else final
+    if cut <= 0 or height <= 0:
+        return 0.0
+    whole = spent <= cut * (1.0 + BUDGET_SLACK)
+    last = int(np.flatnonzero(whole)[-1])
+    area = float(np.diff(spent[: last + 1]) @ explained[:last])
+    rest = max(cut - float(spent[last]), 0.0)
+    if last + 1 < len(spent):
+        ends = np.interp(cut, spent[last : last + 2], explained[last : last + 2])
+        area += rest * (explained[last] + float(ends)) / 2.0
+    else:
+        area += rest * float(explained[last])
+    return area / (cut * height)
+
+
+def oracle(curve: Curve) -> pl.DataFrame:
+    """Return the curve with its groups reordered by falling gain per cost.
+
+    Each group keeps the gain that it had: what no order of these gains could beat.
+
+    Returns
+    -------
+    DataFrame: step, spent, explained, and group where the curve has it
+
+    Raises
+    ------
+    ArgumentError : a group was removed, so that gains belong to no one group
+
+    References
+    ----------
+    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+    """
+    spent, explained = _points(curve)
+    cost, gain = np.diff(spent), np.diff(explained)
+    if (cost <= 0).any():
+        raise ArgumentError("the curve gives groups back; an oracle needs groups that only come")
+    order = np.argsort(-gain / cost, kind="stable")
+    table = curve.steps if isinstance(curve, Sequence) else curve
+    groups = {"group": [None, *table["group"][1:].gather(order)]} if "group" in table else {}
+    return pl.DataFrame(
+        {
+            "step": np.arange(len(spent)),
+            **groups,
+            "spent": np.concatenate([spent[:1], spent[0] + np.cumsum(cost[order])]),
+            "explained": np.concatenate([explained[:1], explained[0] + np.cumsum(gain[order])]),
+        }
+    )
+
+
+def compare(
+    sequences: Mapping[str, Curve],
+    reference: str | None = None,
+    *,
+    fraction: float | None = None,
+    gram: Gram | None = None,
+) -> pl.DataFrame:
+    """Return the timeliness of several sequences, cut at one cost and height.
+
+    Parameters
+    ----------
+    sequences : name -> Sequence, or the DataFrame of `oracle`
+    reference : the name whose stopping cost cuts all; default: the first
+    fraction : 0 to 1; default: the plateau of the reference
+    gram : other data on which to judge; default: the rows of each search
+
+    Returns
+    -------
+    DataFrame, one row a sequence: name, timeliness, stopping_cost and stopping_explained,
+    where the sequence itself reaches the fraction on its own rows and what it explains
+    there, explained at the end, fraction
+
+    Raises
+    ------
+    ArgumentError : there is no sequence, or no reference of that name
+
+    Notes
+    -----
+    The stopping cost comes from the rows of the search, as in the paper; with `gram` the
+    areas and heights are those on the other data. A DataFrame is judged as it is.
+    """
+    if not sequences:
+        raise ArgumentError("sequences is empty; at least one is needed")
+    first = next(iter(sequences)) if reference is None else reference
+    if first not in sequences:
+        raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
+    at = plateau(sequences[first]) if fraction is None else fraction
+    judged = {
+        name: evaluate(curve, gram) if gram is not None and isinstance(curve, Sequence) else curve
+        for name, curve in sequences.items()
+    }
+    final = float(_points(judged[first])[1][-1])
+    rows = []
+    for name, curve in sequences.items():
+        cost = stopping_cost(curve, at)
+        rows.append(
+            {
+                "name": name,
+                "timeliness": timeliness(judged[name], at, reference=sequences[first], final=final),
+                "stopping_cost": cost,
+                "stopping_explained": explained_at(judged[name], cost),
+                "explained": float(_points(judged[name])[1][-1]),
+                "fraction": at,
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def _points(curve: Curve) -> tuple[Vector, Vector]:
+    """Return spent and explained of every prefix."""
+    if isinstance(curve, Sequence):
+        return curve.spent, curve.explained
+    missing = [name for name in ("spent", "explained") if name not in curve.columns]
+    if missing or curve.height == 0:
+        raise ArgumentError(
+            f"the curve has {curve.height} rows and lacks {missing}; a curve has "
+            "the columns spent and explained"
+        )
+    spent = curve["spent"].to_numpy()
+    if not math.isfinite(float(np.abs(spent).sum())):
+        raise ArgumentError("the curve has a cost that is not finite")
+    return spent, curve["explained"].to_numpy()

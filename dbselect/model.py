@@ -1,0 +1,91 @@
+"""One linear model: what a budget buys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy.typing as npt
+import polars as pl
+
+from dbselect import scoring
+from dbselect.gram import Vector
+
+
+@dataclass(frozen=True)
+class Model:
+    """A linear model on the groups of one prefix.
+
+    Parameters
+    ----------
+    target : the column that is predicted
+    intercept : in the target's unit
+    coefficients : column -> coefficient, in the table's units; aliased columns have 0
+    groups : groups held, in the order taken
+    spent : summed cost of these groups
+    explained : share of the target's variance explained by the penalised objective
+    r2 : 1 - RSS/TSS on the rows of the Gram; equals `explained` at ridge 0
+    aliased : columns that depend linearly on columns before them
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "y": [3, 5, 7, 9]})
+    >>> model = ds.anytime_sequence(table, "y").at()
+    >>> model.predict([[10.0]]).round(6).tolist()
+    [21.0]
+    >>> table.select(model.expr().round(6).alias("p"))["p"].to_list()
+    [3.0, 5.0, 7.0, 9.0]
+    """
+
+    target: str
+    intercept: float
+    coefficients: dict[str, float]
+    groups: list[str]
+    spent: float
+    explained: float
+    r2: float
+    aliased: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the groups held."""
+        return list(self.coefficients)
+
+    def expr(self, *, nested: bool = True) -> pl.Expr:
+        """Return the prediction as a Polars expression; NULL where a column is NULL.
+
+        Parameters
+        ----------
+        nested : whether ``demo.age`` and ``emb[3]`` are the child of a struct and the
+            element of an array; False if they are plain columns of these names
+        """
+        return scoring.expression(self.intercept, self.coefficients, nested)
+
+    def sql(self, dialect: str = "duckdb", *, nested: bool = True) -> str:
+        """Return the prediction as the text of an SQL expression, with quoted names.
+
+        Parameters
+        ----------
+        dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``)
+        nested : as in `expr`
+
+        Raises
+        ------
+        ArgumentError : an unknown dialect, or sqlglot is not installed
+        """
+        return scoring.sql(self.intercept, self.coefficients, dialect, nested)
+
+    def predict(self, X: npt.ArrayLike, columns: Sequence[str] | None = None) -> Vector:
+        """Return predictions, shape (n,), for rows in memory; NaN where a value is NaN.
+
+        Parameters
+        ----------
+        X : shape (n, d), numbers
+        columns : d names; default: the columns of the model, in their order
+
+        Raises
+        ------
+        ArgumentError : X has another shape
+        ColumnError : a column of the model is missing
+        """
+        return scoring.on_array(X, columns, self.intercept, self.coefficients)

@@ -1,0 +1,241 @@
+"""Sequences as plain data: lists of steps for the engines, records for files.
+
+A list of steps, each with its model, is what SQL and Polars see; a record is one such
+list and all else that a `Sequence` knows.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dbselect.errors import RecordError
+from dbselect.gram import RECORD_TYPE, Gram, Matrix, Vector
+from dbselect.groups import Groups
+from dbselect.steps import STEP_TYPE, Choice, Step, Stop, is_useful
+
+#: A stored sequence.
+SEQUENCE_TYPE = pa.struct(
+    [
+        ("target", pa.string()),
+        ("rule", pa.string()),
+        ("ridge", pa.float64()),
+        ("scale", pa.bool_()),
+        (
+            "groups",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("name", pa.string()),
+                        ("columns", pa.list_(pa.string())),
+                        ("cost", pa.float64()),
+                    ]
+                )
+            ),
+        ),
+        ("unused", pa.list_(pa.string())),
+        ("choices", pa.list_(pa.string())),
+        ("aliased", pa.list_(pa.string())),
+        ("stop", pa.string()),
+        ("condition", pa.float64()),
+        ("sequence", pa.list_(STEP_TYPE)),
+        ("gram", RECORD_TYPE),
+    ]
+)
+FIELDS = tuple(field.name for field in SEQUENCE_TYPE)
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceRecord:
+    """What a sequence consists of.
+
+    Parameters
+    ----------
+    gram : Gram that was searched
+    target : the column that is predicted
+    groups : Groups, their columns and costs
+    rule : name of the rule, or of the method
+    ridge, scale : penalty, and whether it is on unit-variance columns
+    records : the steps 1, 2, ...
+    spent : shape (steps + 1,), summed cost of the groups held
+    explained, r2, intercept : shape (steps + 1,)
+    coef : shape (steps + 1, D), in the table's units
+    aliased : columns that depend linearly on columns before them
+    stop : why the search ended
+    condition : estimated condition number of the selected columns' correlations
+    """
+
+    gram: Gram
+    target: str
+    groups: Groups
+    rule: str
+    ridge: float
+    scale: bool
+    records: list[Step]
+    spent: Vector
+    explained: Vector
+    r2: Vector
+    intercept: Vector
+    coef: Matrix
+    aliased: tuple[str, ...]
+    stop: Stop
+    condition: float
+
+    def held(self, step: int) -> list[int]:
+        """Return the numbers of the groups held after a step, in the order taken."""
+        held: dict[int, None] = {}
+        for record in self.records[:step]:
+            if record.action == "add":
+                held[record.group] = None
+            else:
+                del held[record.group]
+        return list(held)
+
+
+def write_sequences(sequences: Iterable[SequenceRecord | None]) -> pa.ListArray:
+    """Return an Arrow list of steps for each sequence; an absent one is empty."""
+    columns: dict[str, list[Any]] = {field.name: [] for field in STEP_TYPE}
+    names: list[str] = []
+    values: list[np.ndarray[Any, np.dtype[np.float64]]] = []
+    entries = [0]
+    ends = [0]
+    for sequence in sequences:
+        if sequence is not None:
+            _append(sequence, columns, names, values, entries)
+        ends.append(len(columns["step"]))
+    del columns["coefficients"]
+    arrays = [pa.array(column, STEP_TYPE.field(name).type) for name, column in columns.items()]
+    coefficients = pa.MapArray.from_arrays(
+        pa.array(entries, pa.int32()),
+        pa.array(names, pa.string()),
+        pa.array(np.concatenate(values) if values else np.empty(0)),
+    )
+    steps = pa.StructArray.from_arrays([*arrays, coefficients], fields=list(STEP_TYPE))
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), steps)
+
+
+def _append(
+    sequence: SequenceRecord,
+    columns: dict[str, list[Any]],
+    names: list[str],
+    values: list[np.ndarray[Any, np.dtype[np.float64]]],
+    entries: list[int],
+) -> None:
+    groups, records = sequence.groups, sequence.records
+    group_names = groups.names
+    steps = len(sequence.spent)
+    columns["step"].extend(range(steps))
+    columns["action"].extend(["start", *(step.action for step in records)])
+    columns["group"].extend([None, *(group_names[step.group] for step in records)])
+    columns["cost"].extend([0.0, *(groups.costs[step.group] for step in records)])
+    columns["spent"].extend(sequence.spent)
+    columns["score"].extend([None, *(step.score for step in records)])
+    columns["gain"].extend([0.0, *(step.gain for step in records)])
+    columns["explained"].extend(sequence.explained)
+    columns["r2"].extend(sequence.r2)
+    columns["useful"].extend([True, *(is_useful(step.gain) for step in records)])
+    columns["intercept"].extend(sequence.intercept)
+    positions, no_columns = groups.positions, np.empty(0, dtype=np.intp)
+    for step in range(steps):
+        held = sequence.held(step)
+        for group in held:
+            names.extend(groups.columns[group_names[group]])
+        at = np.concatenate([no_columns, *(positions[group] for group in held)])
+        values.append(sequence.coef[step, at])
+        entries.append(len(names))
+
+
+def to_struct(sequence: SequenceRecord) -> dict[str, Any]:
+    """Return a sequence as plain Python data that JSON can hold."""
+    groups = sequence.groups
+    steps = write_sequences([sequence]).to_pylist(maps_as_pydicts="strict")[0]
+    finite = np.isfinite(sequence.condition)
+    return {
+        "target": sequence.target,
+        "rule": sequence.rule,
+        "ridge": float(sequence.ridge),
+        "scale": sequence.scale,
+        "groups": [
+            {"name": name, "columns": columns, "cost": float(cost)}
+            for (name, columns), cost in zip(groups.columns.items(), groups.costs, strict=True)
+        ],
+        "unused": list(groups.unused),
+        "choices": [step.choice.name for step in sequence.records],
+        "aliased": list(sequence.aliased),
+        "stop": sequence.stop.name,
+        "condition": float(sequence.condition) if finite else None,
+        "sequence": steps,
+        "gram": sequence.gram.select([sequence.target, *groups.members]).to_struct(),
+    }
+
+
+def to_arrow(record: Mapping[str, Any]) -> pa.Table:
+    """Return a record as a table of one row."""
+    steps = [
+        {**step, "coefficients": list(step["coefficients"].items())} for step in record["sequence"]
+    ]
+    return pa.Table.from_pylist([{**record, "sequence": steps}], schema=pa.schema(SEQUENCE_TYPE))
+
+
+def parts(record: Any) -> dict[str, Any]:
+    """Return what a `Sequence` is made of, from a record.
+
+    Raises
+    ------
+    RecordError : a field is missing or of another kind
+    """
+    if isinstance(record, pa.Scalar):
+        record = record.as_py(maps_as_pydicts="strict")
+    if not isinstance(record, Mapping):
+        raise RecordError(f"a sequence record must be a mapping, not {type(record).__name__}")
+    record = {
+        name: value.as_py(maps_as_pydicts="strict") if isinstance(value, pa.Scalar) else value
+        for name, value in record.items()
+    }
+    missing = [name for name in FIELDS if name not in record]
+    if missing:
+        raise RecordError(f"sequence record lacks {missing}; its fields must be {list(FIELDS)}")
+    try:
+        return _parts(record)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"sequence record is damaged: {error}") from error
+
+
+def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
+    groups = Groups(
+        {group["name"]: list(group["columns"]) for group in record["groups"]},
+        np.array([group["cost"] for group in record["groups"]], dtype=np.float64),
+        tuple(record["unused"]),
+    )
+    start, *steps = record["sequence"]
+    records = [
+        Step(
+            step["action"], groups.number(step["group"], "sequence record"),
+            step["score"], step["gain"], step["explained"], Choice[choice],
+        )
+        for step, choice in zip(steps, record["choices"], strict=True)
+    ]  # fmt: skip
+    numbers = {name: j for j, name in enumerate(groups.members)}
+    coef = np.zeros((1 + len(steps), len(numbers)))
+    for row, step in zip(coef[1:], steps, strict=True):
+        row[[numbers[name] for name in step["coefficients"]]] = list(step["coefficients"].values())
+    curves = {
+        name: np.array([step[name] for step in (start, *steps)], dtype=np.float64)
+        for name in ("spent", "explained", "r2", "intercept")
+    }
+    return {
+        "gram": Gram.from_struct(record["gram"]),
+        "target": str(record["target"]),
+        "groups": groups,
+        "rule": str(record["rule"]),
+        "ridge": float(record["ridge"]),
+        "scale": bool(record["scale"]),
+        "records": records,
+        **curves,
+        "coef": coef,
+        "aliased": tuple(record["aliased"]),
+        "stop": Stop[record["stop"]],
+        "condition": float("inf") if record["condition"] is None else record["condition"],
+    }

@@ -1,0 +1,93 @@
+"""What a search writes down: the groups it took or gave back, and why it ended."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+#: A gain below this share of the target's variance is rounding, not explanation.
+ROUNDING_GAIN = 1e-14
+#: Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
+BUDGET_SLACK = 1e-12
+
+
+class Stop(Enum):
+    """Why a sequence ended."""
+
+    EXHAUSTED = "every group is in the sequence"
+    BUDGET = "no other group fits the budget"
+    STEPS = "max_groups was reached"
+
+
+class Choice(Enum):
+    """Among which groups a step chose."""
+
+    FREE = "all that were left"
+    LIMITED = "those within the budget, or the cost limit of the rule"
+    CHEAPEST = "the cheapest, as none was within the cost limit of the rule"
+    FORCED = "the one named by the caller"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One group added (or removed), as the search saw it.
+
+    Parameters
+    ----------
+    action : ``"add"`` or ``"remove"``
+    group : number of the group
+    score : what the rule maximised
+    gain : change of `explained`
+    explained : share of the target's variance explained after the step
+    choice : among which groups it was chosen
+    """
+
+    action: str
+    group: int
+    score: float
+    gain: float
+    explained: float
+    choice: Choice = Choice.FREE
+
+
+#: A step with its model, in Arrow: the form of a sequence in SQL, Polars and files.
+STEP_TYPE = pa.struct(
+    [
+        ("step", pa.int64()),
+        ("action", pa.string()),
+        ("group", pa.string()),
+        ("cost", pa.float64()),
+        ("spent", pa.float64()),
+        ("score", pa.float64()),
+        ("gain", pa.float64()),
+        ("explained", pa.float64()),
+        ("r2", pa.float64()),
+        ("useful", pa.bool_()),
+        ("intercept", pa.float64()),
+        ("coefficients", pa.map_(pa.string(), pa.float64())),
+    ]
+)
+_MODEL_FIELDS = ("intercept", "coefficients")
+_DTYPES = {
+    pa.int64(): pl.Int64,
+    pa.string(): pl.String,
+    pa.float64(): pl.Float64,
+    pa.bool_(): pl.Boolean,
+}
+
+#: A step without its model, in Polars.
+STEP_DTYPES = {
+    field.name: _DTYPES[field.type] for field in STEP_TYPE if field.name not in _MODEL_FIELDS
+}
+
+
+def fits(spent: float, budget: float | None) -> bool:
+    """Whether a cost lies within a budget, up to the rounding of a sum of costs."""
+    return budget is None or bool(spent <= budget * (1.0 + BUDGET_SLACK))
+
+
+def is_useful(gain: float) -> bool:
+    """Whether a change of what is explained is above rounding."""
+    return bool(np.abs(gain) > ROUNDING_GAIN)
