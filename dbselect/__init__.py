@@ -1,6 +1,5 @@
 """Which groups of features buy the most prediction for their cost, in which order."""
 
-from dbselect.anytime import anytime_sequence
 from dbselect.doors import frames as _frames  # noqa: F401 - registers the Polars namespaces
 from dbselect.doors.sql import connect, register
 from dbselect.errors import (
@@ -24,6 +23,8 @@ from dbselect.judging.timeliness import (
     stopping_cost,
     timeliness,
 )
+from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.foba import backward, foba
 from dbselect.model import Model
 from dbselect.sequence import Guarantee, Sequence
 from dbselect.sources.read import gram, gram_by
@@ -43,10 +44,12 @@ __all__ = [
     "Sequence",
     "SourceError",
     "anytime_sequence",
+    "backward",
     "compare",
     "connect",
     "evaluate",
     "explained_at",
+    "foba",
     "gram",
     "gram_by",
     "oracle",

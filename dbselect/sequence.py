@@ -22,7 +22,7 @@ from dbselect.objectives.bounds import upper_bounds
 from dbselect.objectives.linear import Linear, linear
 from dbselect.selection.criteria import RULES
 from dbselect.sequence_record import SequenceRecord
-from dbselect.steps import BUDGET_SLACK, STEP_DTYPES, Choice, Step, Stop, fits, is_useful
+from dbselect.steps import STEP_DTYPES, Choice, Step, Stop, best_within, fits, is_useful
 
 
 @dataclass(frozen=True)
@@ -128,24 +128,28 @@ class Sequence(SequenceRecord):
     def at(self, budget: float | None = None, *, size: int | None = None) -> Model:
         """Return the model of the longest prefix within a budget.
 
+        Where groups were given back, it is that of the best prefix within the budget.
+
         Parameters
         ----------
         budget : >= 0, in the unit of cost; None = no limit
-        size : take the best of the models with so many groups instead
+        size : take the best of the models with so many groups, within the budget
 
         Raises
         ------
         ArgumentError : `budget` is negative or not a number; no prefix has `size` groups
         """
         check_budget(budget)
-        within = [step for step, spent in enumerate(self.spent) if fits(spent, budget)]
-        return self._model(within[-1] if size is None else self._best(within, size))
+        if size is not None:
+            return self._model(self._best(budget, size))
+        return self._model(best_within(self.spent, self.explained, budget))
 
-    def _best(self, steps: list[int], size: int) -> int:
+    def _best(self, budget: float | None, size: int) -> int:
         sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in self.records)])
-        found = [step for step in steps if sizes[step] == size]
+        within = [step for step, spent in enumerate(self.spent) if fits(spent, budget)]
+        found = [step for step in within if sizes[step] == size]
         if not found:
-            there = sorted({int(sizes[step]) for step in steps})
+            there = sorted({int(sizes[step]) for step in within})
             raise ArgumentError(f"size is {size!r}; there are models with {there} groups")
         return max(found, key=lambda step: self.explained[step])
 
@@ -287,8 +291,7 @@ class Sequence(SequenceRecord):
         bounds = upper_bounds(
             self.problem, self.positions, self.groups.costs, order, np.array(limits, dtype=float)
         )
-        within = self.spent <= np.array(limits)[:, None] * (1.0 + BUDGET_SLACK)
-        step = len(self.spent) - 1 - np.argmax(within[:, ::-1], axis=1)
+        step = [best_within(self.spent, self.explained, budget) for budget in limits]
         explained = self.explained[step]
         # Rounding may take the bound below what is reached.
         bounds = np.maximum(bounds, explained)

@@ -1,11 +1,14 @@
 """What a search writes down: the groups it took or gave back, and why it ended."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+
+from dbselect.gram import Vector
 
 #: A gain below this share of the target's variance is rounding, not explanation.
 ROUNDING_GAIN = 1e-14
@@ -19,6 +22,9 @@ class Stop(Enum):
     EXHAUSTED = "every group is in the sequence"
     BUDGET = "no other group fits the budget"
     STEPS = "max_groups was reached"
+    ROUNDS = "max_steps was reached"
+    THRESHOLD = "no other group gains enough"
+    EMPTY = "no group is left to remove"
 
 
 class Choice(Enum):
@@ -51,6 +57,9 @@ class Step:
     explained: float
     choice: Choice = Choice.FREE
 
+
+#: Takes every step of a search, as soon as it is made.
+Record = Callable[[Step], None]
 
 #: A step with its model, in Arrow: the form of a sequence in SQL, Polars and files.
 STEP_TYPE = pa.struct(
@@ -91,3 +100,16 @@ def fits(spent: float, budget: float | None) -> bool:
 def is_useful(gain: float) -> bool:
     """Whether a change of what is explained is above rounding."""
     return bool(np.abs(gain) > ROUNDING_GAIN)
+
+
+def best_within(spent: Vector, explained: Vector, budget: float | None) -> int:
+    """Return the step whose model serves a budget: the longest prefix within it.
+
+    Where groups were given back, it is the prefix within it that explains the most.
+    """
+    limit = np.inf if budget is None else budget * (1.0 + BUDGET_SLACK)
+    within = np.flatnonzero(spent <= limit)
+    if (np.diff(spent) > 0).all():
+        return int(within[-1])
+    best = explained[within].max()
+    return int(within[explained[within] >= best - ROUNDING_GAIN][-1])

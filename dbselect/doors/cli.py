@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from dbselect.anytime import anytime_sequence
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.files import replacing
+from dbselect.methods.anytime import anytime_sequence
 from dbselect.selection.criteria import RULES
 from dbselect.sources.read import gram
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbselect.anytime import anytime_sequence, check_options
 from dbselect.gram import Gram
+from dbselect.methods.anytime import anytime_sequence, check_options
 from dbselect.objectives.linear import unusable
 from dbselect.sequence import Sequence
 

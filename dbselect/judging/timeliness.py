@@ -19,7 +19,7 @@ from dbselect.errors import ArgumentError
 from dbselect.gram import Gram, Vector
 from dbselect.judging.evaluate import evaluate
 from dbselect.sequence import Sequence
-from dbselect.steps import BUDGET_SLACK, fits
+from dbselect.steps import BUDGET_SLACK, best_within
 
 #: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
 Curve = Sequence | pl.DataFrame
@@ -45,7 +45,7 @@ def explained_at(curve: Curve, budget: float) -> float:
     if not (isinstance(budget, numbers.Real) and budget >= 0):
         raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0")
     spent, explained = _points(curve)
-    return float(explained[max(k for k, cost in enumerate(spent) if fits(cost, budget))])
+    return float(explained[best_within(spent, explained, budget)])
 
 
 def stopping_cost(curve: Curve, fraction: float) -> float:

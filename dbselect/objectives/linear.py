@@ -18,11 +18,13 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3 (papers 000, 001)
 the paper solves anew for every candidate.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 from scipy.linalg import blas, lapack
 
 from dbselect.errors import DataError
@@ -160,6 +162,15 @@ class _Bucket:
     blocks: Matrix  # (B, s, s), conditional covariance
 
 
+@dataclass(frozen=True)
+class _Held:
+    """A selected group: its columns that have a row in U, and those that are aliased."""
+
+    group: int
+    kept: list[int]
+    aliased: list[int]
+
+
 class State:
     """The selected groups and what every other group would add.
 
@@ -174,11 +185,10 @@ class State:
         self.problem = problem
         self.members = members
         self.b = problem.c.copy()
-        self.support: list[int] = []
-        self.aliased: list[int] = []
-        self._ends = [0]
+        self._held: list[_Held] = []
         self._U = np.empty((0, width))
         self._z = np.empty(0)
+        self._inverse: Matrix | None = None
         # A constant column is aliased whatever the ridge.
         variance = np.diagonal(problem.G) + problem.ridge
         self._floor = np.where(problem.constant, np.inf, RANK_SHARE * variance)
@@ -186,6 +196,21 @@ class State:
             _Bucket(groups, columns, blocks_of(problem, columns))
             for groups, columns in by_size(members)
         ]
+
+    @property
+    def held(self) -> list[int]:
+        """The selected groups."""
+        return [held.group for held in self._held]
+
+    @property
+    def support(self) -> list[int]:
+        """The columns of the selected groups that are not aliased, one for each row of U."""
+        return [column for held in self._held for column in held.kept]
+
+    @property
+    def aliased(self) -> list[int]:
+        """The columns of the selected groups that depend on columns before them."""
+        return [column for held in self._held for column in held.aliased]
 
     @property
     def explained(self) -> float:
@@ -205,7 +230,7 @@ class State:
         """Return the covariance of some columns given the selected ones; shape (k, k)."""
         C = self.problem.G[np.ix_(columns, columns)]
         C[np.diag_indices_from(C)] += self.problem.ridge[columns]
-        if self.support:
+        if len(self._U):
             U = self._U[:, columns]
             C = blas.dgemm(-1.0, U.T, U, 1.0, C.T, overwrite_c=1).T
         return C
@@ -217,26 +242,111 @@ class State:
         C[np.arange(len(columns)), columns] += self.problem.ridge[columns]
         # One BLAS for every product: the pools of NumPy's and SciPy's would spin
         # against each other. Transposed views are in Fortran order: nothing is copied.
-        if self.support:
+        if len(self._U):
             C = blas.dgemm(-1.0, self._U.T, self._U[:, columns], 1.0, C.T, overwrite_c=1).T
         factor, kept = _factor(C[:, columns], self._floor[columns])
-        self.support.extend(columns[kept].tolist())
-        self.aliased.extend(columns[~kept].tolist())
-        self._ends.append(len(self.support))
+        self._held.append(_Held(group, columns[kept].tolist(), columns[~kept].tolist()))
+        self._drop(group)
         if not kept.any():
-            self._drop(group)
             return 0.0
         # L U = C_g., from the right.
         U = blas.dtrsm(1.0, factor.T, C[kept].T, side=1, overwrite_b=1).T
         z = blas.dtrsv(factor.T, self.b[columns[kept]], trans=1)
-        self._U = _append(self._U, U, len(self.support))
+        if self._inverse is not None:
+            self._inverse = _extended(self._inverse, self._U[:, columns[kept]], factor.T)
+        self._U = _append(self._U, U, len(self._U) + len(U))
         self._z = np.concatenate([self._z, z])
         self.b = blas.dgemv(-1.0, U.T, z, 1.0, self.b, overwrite_y=1)
-        self._drop(group)
         for bucket in self._buckets:
             rows = U[:, bucket.columns].transpose(1, 0, 2)
             bucket.blocks -= rows.transpose(0, 2, 1) @ rows
         return float(z @ z)
+
+    def losses(self) -> Vector:
+        """Return loss(g | S) of each of the J groups; 0 for those not selected.
+
+        Notes
+        -----
+        O(|S|^2), after the first call, which inverts L. Where columns are aliased, a
+        removal may bring them back: the loss is then taken from the removal itself.
+        """
+        losses = np.zeros(len(self.members))
+        if self.aliased:
+            for group in self.held:
+                trial = self._copy()
+                losses[group] = trial.remove(group)
+            return losses
+        inverse = self._inverse_factor()
+        w = inverse @ self._z
+        end = 0
+        for held in self._held:
+            rows = slice(end, end := end + len(held.kept))
+            block = inverse[rows] @ inverse[rows].T
+            # A group whose columns are all constant holds no row.
+            if held.kept:
+                losses[held.group] = w[rows] @ np.linalg.solve(block, w[rows])
+        return losses
+
+    def remove(self, group: int) -> float:
+        """Give a selected group back and return its loss."""
+        before = self.explained
+        position = self.held.index(group)
+        # A column that was aliased given this group may not be so without it.
+        again = [held.group for held in self._held[position + 1 :] if held.aliased]
+        for other in reversed(again):
+            self._take_out(other)
+        self._take_out(group)
+        for other in again:
+            self.add(other)
+        return before - self.explained
+
+    def _take_out(self, group: int) -> None:
+        """Rotate the rows of a group to the end of U and drop them."""
+        position = self.held.index(group)
+        start = sum(len(held.kept) for held in self._held[:position])
+        out = self._held.pop(position)
+        size, rank = len(out.kept), len(self._U)
+        rest = self.support[start:]
+        if size:
+            U, z = self._U[start:], self._z[start:]
+            if rest:
+                # Q' makes the columns that stay triangular again; the signs keep the
+                # diagonal positive.
+                Q, R = scipy.linalg.qr(U[:, rest])
+                Q[:, : len(rest)] *= np.sign(np.diagonal(R))
+                U, z = blas.dgemm(1.0, U.T, Q).T, Q.T @ z
+                if self._inverse is not None:
+                    order = np.r_[:start, start + size : rank]
+                    turned = np.hstack([self._inverse[:, :start], self._inverse[:, start:] @ Q])
+                    self._inverse = turned[order, : rank - size]
+            elif self._inverse is not None:
+                self._inverse = self._inverse[:start, :start]
+            self._U = np.vstack([self._U[:start], U[: len(rest)]])
+            self._z = np.concatenate([self._z[:start], z[: len(rest)]])
+        self._refresh(group)
+
+    def _refresh(self, group: int) -> None:
+        """Put a group among the unselected, and compute anew what depends on U."""
+        self.b = self.problem.c.copy()
+        if len(self._U):
+            self.b = blas.dgemv(-1.0, self._U.T, self._z, 1.0, self.b, overwrite_y=1)
+        for bucket in self._buckets:
+            if bucket.columns.shape[1] == len(self.members[group]):
+                groups = np.sort(np.append(bucket.groups, group))
+                bucket.groups = groups
+                bucket.columns = np.stack([self.members[g] for g in groups.tolist()])
+            rows = self._U[:, bucket.columns].transpose(1, 0, 2)
+            blocks = blocks_of(self.problem, bucket.columns)
+            bucket.blocks = blocks - rows.transpose(0, 2, 1) @ rows
+
+    def _copy(self) -> "State":
+        copied = copy.copy(self)
+        copied._held = list(self._held)
+        copied._U = self._U.copy()
+        copied._buckets = [
+            _Bucket(bucket.groups, bucket.columns, bucket.blocks.copy()) for bucket in self._buckets
+        ]
+        return copied
 
     def _drop(self, group: int) -> None:
         for bucket in self._buckets:
@@ -245,6 +355,13 @@ class State:
                 bucket.groups = bucket.groups[rest]
                 bucket.columns = bucket.columns[rest]
                 bucket.blocks = bucket.blocks[rest]
+
+    def coef(self) -> Vector:
+        """Return w(S) of the selected groups; shape (D,), on unit-variance columns."""
+        coef = np.zeros(len(self.problem.c))
+        if len(self._U):
+            coef[self.support] = self._inverse_factor() @ self._z
+        return coef
 
     def coefficients(self) -> Matrix:
         """Return w(S) of the groups added so far, after none, one, two, ... of them.
@@ -259,18 +376,27 @@ class State:
         the inverse, so ``w = R z`` of every prefix is a cumulative sum over the
         columns of R: one inversion, O(|S|^3 / 3), for all prefixes.
         """
-        rank = len(self.support)
-        coefficients = np.zeros((len(self._ends), len(self.problem.c)))
+        rank = len(self._U)
+        ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
+        coefficients = np.zeros((len(ends), len(self.problem.c)))
         if rank:
-            inverse, _ = lapack.dtrtri(self._U[:, self.support])
-            sums = np.cumsum(np.triu(inverse) * self._z, axis=1)
-            prefixes = np.hstack([np.zeros((rank, 1)), sums])[:, self._ends]
+            sums = np.cumsum(self._inverse_factor() * self._z, axis=1)
+            prefixes = np.hstack([np.zeros((rank, 1)), sums])[:, ends]
             coefficients[:, self.support] = prefixes.T
         return coefficients
 
+    def _inverse_factor(self) -> Matrix:
+        """Return ``L'^-1``, upper triangular; kept up to date from now on."""
+        if self._inverse is None and not len(self._U):
+            self._inverse = np.empty((0, 0))
+        elif self._inverse is None:
+            inverse, _ = lapack.dtrtri(self._U[:, self.support])
+            self._inverse = np.triu(inverse)
+        return self._inverse
+
     def condition(self) -> float:
         """Estimate the condition number of C_SS (1-norm), at O(|S|^2)."""
-        if not self.support:
+        if not len(self._U):
             return 1.0
         reciprocal, _ = lapack.dtrcon(self._U[:, self.support], norm="1")
         return float(1.0 / reciprocal**2) if reciprocal > 0 else float("inf")
@@ -285,6 +411,18 @@ def _append(rows: Matrix, more: Matrix, used: int) -> Matrix:
         base[: len(rows)] = rows
     base[len(rows) : used] = more
     return base[:used]
+
+
+def _extended(inverse: Matrix, above: Matrix, factor: Matrix) -> Matrix:
+    """Return the inverse of ``[[R, above], [0, factor]]``, given that of R."""
+    below, _ = lapack.dtrtri(np.asfortranarray(factor))
+    below = np.triu(below)
+    rank, size = above.shape
+    extended = np.zeros((rank + size, rank + size))
+    extended[:rank, :rank] = inverse
+    extended[:rank, rank:] = -(inverse @ above) @ below
+    extended[rank:, rank:] = below
+    return extended
 
 
 def _gains(blocks: Matrix, b: Vector, floor: Vector) -> Vector:

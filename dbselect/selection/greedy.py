@@ -17,18 +17,14 @@ Algorithm 2 (Doubling), which leaves open what to do where no group is within th
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from dbselect.gram import Vector
 from dbselect.groups import Groups
 from dbselect.objectives.linear import State
 from dbselect.selection.criteria import Criterion
+from dbselect.selection.ties import Mask, first_of_the_best
 from dbselect.steps import BUDGET_SLACK, Choice, Step, Stop
 
-#: Scores closer than this share of the best are ties, decided by the order of names.
-TIE_SHARE = 1e-10
-
-Mask = npt.NDArray[np.bool_]
 #: What has been spent -> the largest cost that a group may have.
 CostLimit = Callable[[float], float]
 
@@ -79,7 +75,7 @@ def greedy(
             group, choice = forced.pop(0), Choice.FORCED
         else:
             candidates, choice = _candidates(waiting, fitting, groups.costs, cost_limit, spent)
-            group = _first_of_the_best(scores, candidates)
+            group = first_of_the_best(scores, candidates)
         gain = state.add(group)
         waiting[group] = False
         spent += groups.costs[group]
@@ -114,8 +110,3 @@ def _within(costs: Vector, limit: float | None) -> Mask:
     if limit is None:
         return np.ones(len(costs), dtype=bool)
     return np.asarray(costs <= limit * (1.0 + BUDGET_SLACK))
-
-
-def _first_of_the_best(scores: Vector, candidates: Mask) -> int:
-    best = scores[candidates].max()
-    return int(np.flatnonzero(candidates & (scores >= best * (1.0 - TIE_SHARE)))[0])

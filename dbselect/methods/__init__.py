@@ -1,0 +1,1 @@
+"""The public calls: from a Gram or a table to a result."""

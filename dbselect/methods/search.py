@@ -1,0 +1,150 @@
+"""What every search begins and ends with: from a source to a state, from steps to a Sequence."""
+
+import math
+import numbers
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, ColumnError, ConditionWarning, GroupError
+from dbselect.gram import Gram, Matrix
+from dbselect.groups import Groups, patterns_of, resolve
+from dbselect.objectives.linear import Linear, State, linear
+from dbselect.sequence import Sequence as AnytimeSequence
+from dbselect.sequence import build
+from dbselect.sources.read import read_columns, stored_gram
+from dbselect.steps import Step, Stop
+
+#: Condition number of the selected columns' correlations above which coefficients
+#: keep fewer than six of sixteen digits.
+CONDITION_LIMIT = 1e10
+
+
+@dataclass(frozen=True)
+class Search:
+    """A problem that is set up, and the state that a method changes.
+
+    Parameters
+    ----------
+    first : numbers of the groups of ``always``
+    """
+
+    gram: Gram
+    target: str
+    groups: Groups
+    ridge: float
+    scale: bool
+    problem: Linear
+    state: State
+    first: list[int]
+
+
+def prepare(
+    source: Any,
+    target: str,
+    groups: Mapping[str, Iterable[str]] | None,
+    costs: Mapping[str, float] | None,
+    *,
+    ridge: float = 0.0,
+    scale: bool = True,
+    always: Sequence[str] | None = None,
+) -> Search:
+    """Read the source, match the groups and set up the problem.
+
+    Raises
+    ------
+    ColumnError, GroupError, ArgumentError, DataError : as `dbselect.anytime_sequence`
+    """
+    if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
+        raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
+    gram, unread = _gram_of(source, target, groups)
+    gram.position(target, "target")
+    features = [name for name in gram.columns if name != target]
+    resolved = resolve(features, groups, costs, target)
+    resolved = replace(resolved, unused=(*resolved.unused, *unread))
+    first = _numbers(always or (), resolved)
+    problem = linear(gram, target, resolved.members, ridge, scale)
+    state = State(problem, resolved.positions)
+    return Search(gram, target, resolved, ridge, scale, problem, state, first)
+
+
+def finish(
+    search: Search, rule: str, records: list[Step], coef: Matrix, stop: Stop
+) -> AnytimeSequence:
+    """Return the sequence of some steps.
+
+    Parameters
+    ----------
+    coef : shape (steps + 1, D), w of every prefix on unit-variance columns
+
+    Warns
+    -----
+    ConditionWarning : the columns selected at the end are nearly dependent
+    """
+    condition = search.state.condition()
+    if condition > CONDITION_LIMIT:
+        warnings.warn(
+            f"the selected columns have condition number {condition:.1e}; coefficients keep "
+            f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
+            ConditionWarning,
+            stacklevel=3,
+        )
+    return build(
+        search.gram,
+        search.problem,
+        target=search.target,
+        groups=search.groups,
+        rule=rule,
+        ridge=search.ridge,
+        scale=search.scale,
+        records=records,
+        coef=coef,
+        aliased=search.state.aliased,
+        stop=stop,
+        condition=condition,
+    )
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse a limit that is neither None nor a whole number >= 1."""
+    if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
+        raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 1")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Refuse what is not one of some names."""
+    if not isinstance(value, str) or value not in choices:
+        raise ArgumentError(f"{name} is {value!r}; it must be one of {list(choices)}")
+
+
+def _gram_of(source: Any, target: Any, groups: Any) -> tuple[Gram, list[str]]:
+    """Take a Gram as it is; read of a table only what the groups name.
+
+    Also returns the numeric columns of the table that were not read.
+    """
+    if isinstance(source, Gram):
+        return source, []
+    if isinstance(source, Mapping | pa.Scalar):
+        return Gram.from_struct(source), []
+    stored = stored_gram(source)
+    if stored is not None:
+        return stored, []
+    if not isinstance(target, str):
+        raise ColumnError(f"target is {target!r}; it must be the name of a column")
+    if not isinstance(groups, Mapping):
+        return read_columns(source)
+    patterns = [pattern for name, means in groups.items() for pattern in patterns_of(name, means)]
+    return read_columns(source, list(dict.fromkeys([target, *patterns])))
+
+
+def _numbers(always: Sequence[str], groups: Groups) -> list[int]:
+    """Return the numbers of the groups to take first."""
+    if isinstance(always, str) or not all(isinstance(name, str) for name in always):
+        raise ArgumentError(f"always is {always!r}; it must be a list of group names")
+    first = [groups.number(name, "always") for name in always]
+    if len(set(first)) < len(first):
+        raise GroupError(f"always is {list(always)}; it names a group twice")
+    return first

@@ -1,0 +1,51 @@
+"""Backward elimination: from all groups down, the least useful one each time.
+
+    while some group may go:
+        remove the group with the smallest loss(g | S) / cost(g)
+
+The same removal as in FoBa, from the full set.
+
+Source: Zhang (2008), section 2 (paper 003).
+"""
+
+from collections.abc import Sequence
+
+from dbselect.groups import Groups
+from dbselect.objectives.linear import State
+from dbselect.selection.removal import Usefulness, least_useful
+from dbselect.steps import Choice, Record, Step, Stop
+
+
+def backward(
+    state: State,
+    groups: Groups,
+    usefulness: Usefulness,
+    record: Record,
+    *,
+    max_steps: int | None = None,
+    always: Sequence[int] = (),
+) -> Stop:
+    """Remove groups until only those of `always` are left.
+
+    Parameters
+    ----------
+    state : State with the groups to begin with; changed in place
+    groups : Groups, whose costs count
+    usefulness : state -> what each selected group is worth, before the cost
+    record : takes every step, as soon as the state has made it
+    max_steps : limit on the removals
+    always : numbers of groups that stay
+
+    Notes
+    -----
+    A step costs O(D |S|) once the state is updated, and O(D |S|^2) at most for that.
+    """
+    steps = 0
+    while len(state.held) > len(always):
+        if steps == max_steps:
+            return Stop.ROUNDS
+        group, worth = least_useful(state, groups, usefulness, always)
+        loss = state.remove(group)
+        record(Step("remove", group, -worth, -loss, state.explained, Choice.FREE))
+        steps += 1
+    return Stop.EMPTY

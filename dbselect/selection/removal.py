@@ -1,0 +1,49 @@
+"""Which selected group is the least useful, per unit of cost."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dbselect.gram import Vector
+from dbselect.groups import Groups
+from dbselect.objectives.linear import State
+from dbselect.selection.ties import first_of_the_best
+
+#: Losses below this share of the target's variance are rounding, so that they tie.
+ROUNDING_LOSS = 1e-14
+
+#: The state -> how useful each selected group is, before the cost.
+Usefulness = Callable[[State], Vector]
+
+
+def by_loss(state: State) -> Vector:
+    """Return what removing each selected group would lose."""
+    losses = state.losses()
+    return np.where(losses > ROUNDING_LOSS, losses, 0.0)
+
+
+def by_coefficient(state: State) -> Vector:
+    """Return the length of each group's coefficients on unit-variance columns."""
+    squares = state.coef() ** 2
+    return np.sqrt([squares[columns].sum() for columns in state.members])
+
+
+#: Kinds of usefulness by the name that users give.
+USEFULNESS = {"loss": by_loss, "coefficient": by_coefficient}
+
+
+def least_useful(
+    state: State, groups: Groups, usefulness: Usefulness, kept: Sequence[int]
+) -> tuple[int, float]:
+    """Return the selected group that is worth least per cost, and what it is worth.
+
+    Parameters
+    ----------
+    kept : groups that stay
+    """
+    candidates = np.zeros(len(groups.costs), dtype=bool)
+    candidates[state.held] = True
+    candidates[list(kept)] = False
+    worth = usefulness(state) / groups.costs
+    group = first_of_the_best(-worth, candidates)
+    return group, float(worth[group])
