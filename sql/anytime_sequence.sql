@@ -26,6 +26,7 @@
 CREATE OR REPLACE TEMP MACRO anytime_sequence(
     record, target, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
     scale := true, budget := NULL, max_groups := NULL, always := NULL, c_min := NULL
-) AS dbselect_sequence(
-    record, target, groups, costs, rule, ridge, scale, budget, max_groups, always, c_min
-);
+) AS dbselect_sequence('anytime_sequence', record, target, {
+    'groups': groups, 'costs': costs, 'rule': rule, 'ridge': ridge, 'scale': scale,
+    'budget': budget, 'max_groups': max_groups, 'always': always, 'c_min': c_min
+});

@@ -120,11 +120,51 @@ class ExprNamespace:
         ----------
         target, groups, costs, options : as in `dbselect.anytime_sequence`
         """
+        return self._sequences("anytime_sequence", target, groups, costs, options)
+
+    def foba(
+        self,
+        target: str,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        costs: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return a list of steps for each record, as in SQL; empty if it is unusable.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.foba`
+        """
+        return self._sequences("foba", target, groups, costs, options)
+
+    def backward(
+        self,
+        target: str,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        costs: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return a list of steps for each record, as in SQL; empty if it is unusable.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.backward`
+        """
+        return self._sequences("backward", target, groups, costs, options)
+
+    def _sequences(
+        self,
+        method: str,
+        target: str,
+        groups: Mapping[str, Iterable[str]] | None,
+        costs: Mapping[str, float] | None,
+        options: Mapping[str, Any],
+    ) -> pl.Expr:
+        given = {"groups": groups, "costs": costs, **options}
 
         def sequences(records: pl.Series) -> pl.Series:
             found = write_sequences(
-                sequence_of(record, target, groups=groups, costs=costs, **options)
-                for record in records.to_arrow()
+                sequence_of(method, record, target, given) for record in records.to_arrow()
             )
             return pl.Series(records.name, found).cast(SEQUENCE_DTYPE)
 

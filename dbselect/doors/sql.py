@@ -28,9 +28,6 @@ _STEPS = ", ".join(f'"{field.name}" {_SQL_TYPES[field.type]}' for field in STEP_
 _SEQUENCE_TYPE = f"STRUCT({_STEPS})[]"
 #: DuckDB calls from several threads, which would only take the interpreter from each other.
 _TURN = Lock()
-_OPTIONS = (
-    "groups", "costs", "rule", "ridge", "scale", "budget", "max_groups", "always", "c_min",
-)  # fmt: skip
 
 
 def connect(
@@ -123,34 +120,38 @@ def _load(connection: duckdb.DuckDBPyConnection) -> None:
         ) from None
 
 
-def _sequence(*arguments: pa.ChunkedArray) -> pa.ListArray:
-    """Answer a chunk of `dbselect_sequence(record, target, options...)`."""
-    records, targets, *options = (_flat(argument) for argument in arguments)
+def _sequence(
+    methods: pa.ChunkedArray,
+    records: pa.ChunkedArray,
+    targets: pa.ChunkedArray,
+    options: pa.ChunkedArray,
+) -> pa.ListArray:
+    """Answer a chunk of `dbselect_sequence(method, record, target, options)`."""
     if len(records) == 0:
         return pa.array([], pa.list_(STEP_TYPE))
-    read = _Options(options)
+    method = methods[0].as_py()
+    read = _Options(_flat(options))
     with _TURN:
         return write_sequences(
-            sequence_of(record, target.as_py(), **read.at(row))
-            for row, (record, target) in enumerate(zip(records, targets, strict=True))
+            sequence_of(method, record, target.as_py(), read.at(row))
+            for row, (record, target) in enumerate(zip(_flat(records), _flat(targets), strict=True))
         )
 
 
 class _Options:
-    """Options row by row; a value that repeats is converted once."""
+    """A struct of options row by row; a value that repeats is converted once."""
 
-    def __init__(self, columns: list[pa.Array]) -> None:
-        self._columns = columns
-        self._last: list[pa.Scalar | None] = [None] * len(columns)
+    def __init__(self, options: pa.StructArray) -> None:
+        self._columns = dict(zip(options.type.names, options.flatten(), strict=True))
+        self._last: dict[str, pa.Scalar] = {}
         self._values: dict[str, Any] = {}
 
     def at(self, row: int) -> dict[str, Any]:
         """Return the options of a row; NULL means the default."""
-        for i, (name, column) in enumerate(zip(_OPTIONS, self._columns, strict=True)):
+        for name, column in self._columns.items():
             scalar = column[row]
-            last = self._last[i]
-            if last is None or not scalar.equals(last):
-                self._last[i] = scalar
+            if name not in self._last or not scalar.equals(self._last[name]):
+                self._last[name] = scalar
                 value = plain(scalar.as_py())
                 if value is None:
                     self._values.pop(name, None)

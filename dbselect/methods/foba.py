@@ -81,13 +81,7 @@ def foba(
     >>> ds.foba(table, "y").steps["group"].to_list()
     [None, 'a', 'b']
     """
-    if not (isinstance(epsilon, numbers.Real) and 0 <= float(epsilon) < math.inf):
-        raise ArgumentError(f"epsilon is {epsilon!r}; it must be a number >= 0")
-    if not (isinstance(nu, numbers.Real) and 0 < float(nu) < 1):
-        raise ArgumentError(f"nu is {nu!r}; it must lie between 0 and 1, both excluded")
-    check_choice("rule", rule, FORWARD)
-    check_choice("backward", backward, USEFULNESS)
-    check_count("max_steps", max_steps)
+    check_options(epsilon, nu, rule, backward, max_steps)
     search = prepare(gram, target, groups, costs, ridge=ridge, always=always)
 
     def run(record: Record) -> Stop:
@@ -158,8 +152,7 @@ def backward(
     >>> ds.backward(table, "y").steps.filter(action="remove")["group"].to_list()
     ['b', 'a']
     """
-    check_choice("backward", backward, USEFULNESS)
-    check_count("max_steps", max_steps)
+    check_options(backward=backward, max_steps=max_steps)
     search = prepare(gram, target, groups, costs, ridge=ridge, always=always)
     rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
@@ -185,6 +178,24 @@ def backward(
         )
 
     return _recorded(search, "backward", run)
+
+
+def check_options(
+    epsilon: Any = 0.0,
+    nu: Any = 0.5,
+    rule: Any = "fr",
+    backward: Any = "loss",
+    max_steps: Any = None,
+    **_: Any,
+) -> None:
+    """Refuse options that no Gram could make right."""
+    if not (isinstance(epsilon, numbers.Real) and 0 <= float(epsilon) < math.inf):
+        raise ArgumentError(f"epsilon is {epsilon!r}; it must be a number >= 0")
+    if not (isinstance(nu, numbers.Real) and 0 < float(nu) < 1):
+        raise ArgumentError(f"nu is {nu!r}; it must lie between 0 and 1, both excluded")
+    check_choice("rule", rule, FORWARD)
+    check_choice("backward", backward, USEFULNESS)
+    check_count("max_steps", max_steps)
 
 
 def _recorded(search: Search, rule: str, run: Callable[[Record], Stop]) -> AnytimeSequence:

@@ -1,0 +1,23 @@
+-- backward(record, target, groups := NULL, costs := NULL, backward := 'loss',
+--          max_steps := NULL, ridge := 0.0, always := NULL)
+--
+-- Backward elimination: all groups, then without the least useful one, again and again.
+--
+--   record      Gram record, as gram(...) returns it
+--   target      column to predict
+--   groups      STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
+--   costs       STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
+--   backward    least useful by 'loss' (exact) or by 'coefficient'
+--   max_steps   limit on the removals
+--   ridge       >= 0, lambda on unit-variance columns
+--   always      list of groups that stay
+--
+-- Returns the LIST of steps of anytime_sequence: every group added, then removed; empty if
+-- the record is unusable, or if columns depend linearly on others and there is no ridge.
+CREATE OR REPLACE TEMP MACRO backward(
+    record, target, groups := NULL, costs := NULL, backward := 'loss',
+    max_steps := NULL, ridge := 0.0, always := NULL
+) AS dbselect_sequence('backward', record, target, {
+    'groups': groups, 'costs': costs, 'backward': backward, 'max_steps': max_steps,
+    'ridge': ridge, 'always': always
+});
