@@ -24,6 +24,15 @@ from dbselect.judging.timeliness import (
     timeliness,
 )
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.dash import (
+    ChosenModel,
+    Selection,
+    coverage,
+    dash,
+    greedy,
+    random_k,
+    top_k,
+)
 from dbselect.methods.foba import backward, foba
 from dbselect.model import Model
 from dbselect.sequence import Guarantee, Sequence
@@ -31,6 +40,7 @@ from dbselect.sources.read import gram, gram_by
 
 __all__ = [
     "ArgumentError",
+    "ChosenModel",
     "ColumnError",
     "ConditionWarning",
     "DataError",
@@ -41,20 +51,26 @@ __all__ = [
     "Guarantee",
     "Model",
     "RecordError",
+    "Selection",
     "Sequence",
     "SourceError",
     "anytime_sequence",
     "backward",
     "compare",
     "connect",
+    "coverage",
+    "dash",
     "evaluate",
     "explained_at",
     "foba",
     "gram",
     "gram_by",
+    "greedy",
     "oracle",
     "plateau",
+    "random_k",
     "register",
     "stopping_cost",
     "timeliness",
+    "top_k",
 ]

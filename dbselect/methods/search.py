@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, ConditionWarning, GroupError
@@ -106,6 +107,25 @@ def finish(
         stop=stop,
         condition=condition,
     )
+
+
+def fitted(search: Search, state: State) -> dict[str, Any]:
+    """Return the parts of the `Model` on the selected groups of a state."""
+    problem, groups = search.problem, search.groups
+    scaled = state.coef()
+    coef = scaled * (problem.target_spread / problem.spread)
+    members = groups.members
+    at = np.concatenate([np.empty(0, np.intp), *(groups.positions[g] for g in state.held)])
+    return {
+        "target": search.target,
+        "intercept": float(problem.target_mean - coef @ problem.mean),
+        "coefficients": {members[j]: float(coef[j]) for j in at.tolist()},
+        "groups": [groups.names[group] for group in state.held],
+        "spent": float(groups.costs[state.held].sum()),
+        "explained": state.explained,
+        "r2": float(state.explained + scaled**2 @ problem.ridge),
+        "aliased": tuple(members[j] for j in state.aliased),
+    }
 
 
 def check_count(name: str, value: Any) -> None:

@@ -198,6 +198,11 @@ class State:
         ]
 
     @property
+    def size(self) -> int:
+        """J, the number of groups."""
+        return len(self.members)
+
+    @property
     def held(self) -> list[int]:
         """The selected groups."""
         return [held.group for held in self._held]
@@ -216,6 +221,11 @@ class State:
     def explained(self) -> float:
         """F of the selected groups, as a share of the target's variance."""
         return float(self._z @ self._z)
+
+    @property
+    def value(self) -> float:
+        """What every search maximises: `explained`."""
+        return self.explained
 
     def gains(self) -> Vector:
         """Return gain(g | S) of each of the J groups; 0 for the selected ones."""
@@ -237,7 +247,11 @@ class State:
 
     def add(self, group: int) -> float:
         """Select a group and return its gain."""
-        columns = self.members[group]
+        return self.add_all([group])
+
+    def add_all(self, groups: Sequence[int]) -> float:
+        """Select several groups at once and return what they gain together."""
+        columns = np.concatenate([self.members[group] for group in groups])
         C = self.problem.G[columns]
         C[np.arange(len(columns)), columns] += self.problem.ridge[columns]
         # One BLAS for every product: the pools of NumPy's and SciPy's would spin
@@ -245,8 +259,7 @@ class State:
         if len(self._U):
             C = blas.dgemm(-1.0, self._U.T, self._U[:, columns], 1.0, C.T, overwrite_c=1).T
         factor, kept = _factor(C[:, columns], self._floor[columns])
-        self._held.append(_Held(group, columns[kept].tolist(), columns[~kept].tolist()))
-        self._drop(group)
+        self._hold(groups, kept)
         if not kept.any():
             return 0.0
         # L U = C_g., from the right.
@@ -262,6 +275,20 @@ class State:
             bucket.blocks -= rows.transpose(0, 2, 1) @ rows
         return float(z @ z)
 
+    def _hold(self, groups: Sequence[int], kept: npt.NDArray[np.bool_]) -> None:
+        """Move groups to the selected ones; `kept` tells which of their columns have a row."""
+        end = 0
+        for group in groups:
+            columns = self.members[group]
+            mine = kept[end : (end := end + len(columns))]
+            self._held.append(_Held(group, columns[mine].tolist(), columns[~mine].tolist()))
+        for bucket in self._buckets:
+            rest = ~np.isin(bucket.groups, groups)
+            if not rest.all():
+                bucket.groups = bucket.groups[rest]
+                bucket.columns = bucket.columns[rest]
+                bucket.blocks = bucket.blocks[rest]
+
     def losses(self) -> Vector:
         """Return loss(g | S) of each of the J groups; 0 for those not selected.
 
@@ -273,18 +300,18 @@ class State:
         losses = np.zeros(len(self.members))
         if self.aliased:
             for group in self.held:
-                trial = self._copy()
-                losses[group] = trial.remove(group)
+                losses[group] = self.copy().remove(group)
+            return losses
+        if not self._held:
             return losses
         inverse = self._inverse_factor()
         w = inverse @ self._z
-        end = 0
-        for held in self._held:
-            rows = slice(end, end := end + len(held.kept))
-            block = inverse[rows] @ inverse[rows].T
-            # A group whose columns are all constant holds no row.
-            if held.kept:
-                losses[held.group] = w[rows] @ np.linalg.solve(block, w[rows])
+        groups = np.array(self.held)
+        ends = np.cumsum([len(held.kept) for held in self._held])
+        for which, rows in by_size(np.split(np.arange(len(w)), ends[:-1])):
+            blocks = inverse[rows] @ inverse[rows].transpose(0, 2, 1)
+            solved = np.linalg.solve(blocks, w[rows][:, :, None])[:, :, 0]
+            losses[groups[which]] = np.einsum("bs,bs->b", w[rows], solved)
         return losses
 
     def remove(self, group: int) -> float:
@@ -339,22 +366,16 @@ class State:
             blocks = blocks_of(self.problem, bucket.columns)
             bucket.blocks = blocks - rows.transpose(0, 2, 1) @ rows
 
-    def _copy(self) -> "State":
+    def copy(self) -> "State":
+        """Return a state that changes alone."""
         copied = copy.copy(self)
         copied._held = list(self._held)
-        copied._U = self._U.copy()
+        # What `add_all` changes in place.
+        copied.b, copied._U = self.b.copy(), self._U.copy()
         copied._buckets = [
             _Bucket(bucket.groups, bucket.columns, bucket.blocks.copy()) for bucket in self._buckets
         ]
         return copied
-
-    def _drop(self, group: int) -> None:
-        for bucket in self._buckets:
-            rest = bucket.groups != group
-            if not rest.all():
-                bucket.groups = bucket.groups[rest]
-                bucket.columns = bucket.columns[rest]
-                bucket.blocks = bucket.blocks[rest]
 
     def coef(self) -> Vector:
         """Return w(S) of the selected groups; shape (D,), on unit-variance columns."""

@@ -11,13 +11,13 @@ Source: Zhang (2008), section 2 (paper 003).
 from collections.abc import Sequence
 
 from dbselect.groups import Groups
-from dbselect.objectives.linear import State
+from dbselect.objectives.contract import Objective
 from dbselect.selection.removal import Usefulness, least_useful
 from dbselect.steps import Choice, Record, Step, Stop
 
 
 def backward(
-    state: State,
+    state: Objective,
     groups: Groups,
     usefulness: Usefulness,
     record: Record,
@@ -29,7 +29,7 @@ def backward(
 
     Parameters
     ----------
-    state : State with the groups to begin with; changed in place
+    state : Objective with the groups to begin with; changed in place
     groups : Groups, whose costs count
     usefulness : state -> what each selected group is worth, before the cost
     record : takes every step, as soon as the state has made it
@@ -46,6 +46,6 @@ def backward(
             return Stop.ROUNDS
         group, worth = least_useful(state, groups, usefulness, always)
         loss = state.remove(group)
-        record(Step("remove", group, -worth, -loss, state.explained, Choice.FREE))
+        record(Step("remove", group, -worth, -loss, state.value, Choice.FREE))
         steps += 1
     return Stop.EMPTY

@@ -14,6 +14,7 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, sections 2 and 5.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,8 @@ ROUNDING_GRADIENT = 1e-15**2
 #: A whitened squared gradient below this is rounding: whitening divides by an eigenvalue.
 ROUNDING_WHITENED = ROUNDING_GRADIENT / EIGENVALUE_SHARE
 
-Criterion = Callable[[State], Vector]
+#: The state of the search -> one number a group.
+Criterion = Callable[[Any], Vector]
 
 
 def forward_regression(_: State) -> Criterion:

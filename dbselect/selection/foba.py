@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dbselect.groups import Groups
-from dbselect.objectives.linear import State
+from dbselect.objectives.contract import Objective
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.removal import Usefulness, least_useful
 from dbselect.selection.ties import first_of_the_best
@@ -27,7 +27,7 @@ from dbselect.steps import ROUNDING_GAIN, Choice, Record, Step, Stop
 
 
 def foba(
-    state: State,
+    state: Objective,
     groups: Groups,
     criterion: Criterion,
     usefulness: Usefulness,
@@ -42,7 +42,7 @@ def foba(
 
     Parameters
     ----------
-    state : State without selected groups; changed in place
+    state : Objective without selected groups; changed in place
     groups : Groups, whose costs count
     criterion : state -> what adding each group is worth, before the cost
     usefulness : state -> what each selected group is worth, before the cost
@@ -71,14 +71,14 @@ def foba(
         choice = Choice.FORCED if forced else Choice.FREE
         group = forced.pop(0) if forced else first_of_the_best(scores, candidates)
         gained.append(state.add(group))
-        record(Step("add", group, float(scores[group]), gained[-1], state.explained, choice))
+        record(Step("add", group, float(scores[group]), gained[-1], state.value, choice))
         steps += 1
         while len(gained) > len(always) and steps < limit:
             group, worth = least_useful(state, groups, usefulness, always)
             if state.losses()[group] > nu * gained[-1]:
                 break
             loss = state.remove(group)
-            record(Step("remove", group, -worth, -loss, state.explained))
+            record(Step("remove", group, -worth, -loss, state.value))
             gained.pop()
             steps += 1
     return Stop.ROUNDS

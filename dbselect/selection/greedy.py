@@ -20,7 +20,7 @@ import numpy as np
 
 from dbselect.gram import Vector
 from dbselect.groups import Groups
-from dbselect.objectives.linear import State
+from dbselect.objectives.contract import Objective
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.ties import Mask, first_of_the_best
 from dbselect.steps import BUDGET_SLACK, Choice, Step, Stop
@@ -30,7 +30,7 @@ CostLimit = Callable[[float], float]
 
 
 def greedy(
-    state: State,
+    state: Objective,
     groups: Groups,
     criterion: Criterion,
     *,
@@ -43,7 +43,7 @@ def greedy(
 
     Parameters
     ----------
-    state : State without selected groups; changed in place
+    state : Objective without selected groups; changed in place
     groups : Groups, whose costs count
     criterion : state -> one score a group, before the cost
     cost_limit : summed cost so far -> the largest cost of a candidate
@@ -79,7 +79,7 @@ def greedy(
         gain = state.add(group)
         waiting[group] = False
         spent += groups.costs[group]
-        steps.append(Step("add", group, float(scores[group]), gain, state.explained, choice))
+        steps.append(Step("add", group, float(scores[group]), gain, state.value, choice))
     return steps, Stop.EXHAUSTED
 
 

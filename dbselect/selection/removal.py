@@ -1,22 +1,24 @@
 """Which selected group is the least useful, per unit of cost."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from dbselect.gram import Vector
 from dbselect.groups import Groups
+from dbselect.objectives.contract import Objective
 from dbselect.objectives.linear import State
 from dbselect.selection.ties import first_of_the_best
 
 #: Losses below this share of the target's variance are rounding, so that they tie.
 ROUNDING_LOSS = 1e-14
 
-#: The state -> how useful each selected group is, before the cost.
-Usefulness = Callable[[State], Vector]
+#: The state of the search -> how useful each selected group is, before the cost.
+Usefulness = Callable[[Any], Vector]
 
 
-def by_loss(state: State) -> Vector:
+def by_loss(state: Objective) -> Vector:
     """Return what removing each selected group would lose."""
     losses = state.losses()
     return np.where(losses > ROUNDING_LOSS, losses, 0.0)
@@ -33,7 +35,7 @@ USEFULNESS = {"loss": by_loss, "coefficient": by_coefficient}
 
 
 def least_useful(
-    state: State, groups: Groups, usefulness: Usefulness, kept: Sequence[int]
+    state: Objective, groups: Groups, usefulness: Usefulness, kept: Sequence[int]
 ) -> tuple[int, float]:
     """Return the selected group that is worth least per cost, and what it is worth.
 

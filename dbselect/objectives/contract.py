@@ -1,0 +1,44 @@
+"""What a search asks of an objective, whatever it selects."""
+
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+from dbselect.gram import Vector
+
+
+class Objective(Protocol):
+    """Selected candidates, and what every other one would add.
+
+    Candidates are numbered from 0: groups of columns, single columns, rows. The value
+    of a set never falls when a candidate is added; that of the empty set is 0.
+    """
+
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+
+    @property
+    def held(self) -> list[int]:
+        """The selected candidates."""
+
+    @property
+    def value(self) -> float:
+        """f(S) of the selected candidates."""
+
+    def gains(self) -> Vector:
+        """Return f(S + a) - f(S) of each of the n candidates; 0 for the selected ones."""
+
+    def losses(self) -> Vector:
+        """Return f(S) - f(S - a) of each of the n candidates; 0 for those not selected."""
+
+    def add(self, candidate: int) -> float:
+        """Select a candidate and return its gain."""
+
+    def add_all(self, candidates: Sequence[int]) -> float:
+        """Select several candidates at once and return their gain."""
+
+    def remove(self, candidate: int) -> float:
+        """Give a selected candidate back and return its loss."""
+
+    def copy(self) -> Self:
+        """Return an objective that changes alone: several sets are asked about side by side."""

@@ -1,0 +1,160 @@
+"""Diversity that is added to an objective: how many kinds of columns are covered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from dbselect.gram import Matrix, Vector
+from dbselect.objectives.contract import Objective
+from dbselect.objectives.linear import Index
+
+First = TypeVar("First", bound=Objective)
+
+
+class Coverage:
+    """d(S) = weight times the share of clusters with a selected candidate.
+
+    Monotone and submodular: a candidate adds the clusters that nobody covered before.
+
+    Parameters
+    ----------
+    covers : shape (n, clusters), whether a candidate has a column in a cluster
+    weight : >= 0, d of all candidates
+    """
+
+    def __init__(self, covers: npt.NDArray[np.bool_], weight: float) -> None:
+        self.covers = covers
+        self.weight = weight
+        self.held: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+        return len(self.covers)
+
+    @property
+    def value(self) -> float:
+        """D of the selected candidates."""
+        return self._worth(self._times() > 0)
+
+    def gains(self) -> Vector:
+        """Return what each candidate would add; 0 for the selected ones."""
+        gains = self._share(self.covers[:, self._times() == 0])
+        gains[self.held] = 0.0
+        return gains
+
+    def losses(self) -> Vector:
+        """Return what removing each selected candidate would lose."""
+        losses = np.zeros(self.size)
+        losses[self.held] = self._share(self.covers[self.held][:, self._times() == 1])
+        return losses
+
+    def add(self, candidate: int) -> float:
+        """Select a candidate and return its gain."""
+        return self.add_all([candidate])
+
+    def add_all(self, candidates: Sequence[int]) -> float:
+        """Select several candidates and return their gain."""
+        before = self.value
+        self.held.extend(candidates)
+        return self.value - before
+
+    def remove(self, candidate: int) -> float:
+        """Give a selected candidate back and return its loss."""
+        before = self.value
+        self.held.remove(candidate)
+        return before - self.value
+
+    def copy(self) -> "Coverage":
+        """Return a coverage that changes alone."""
+        copied = Coverage(self.covers, self.weight)
+        copied.held = list(self.held)
+        return copied
+
+    def _times(self) -> npt.NDArray[np.intp]:
+        """How many selected candidates cover each cluster."""
+        return np.asarray(self.covers[self.held].sum(axis=0))
+
+    def _share(self, covers: npt.NDArray[np.bool_]) -> Vector:
+        return np.asarray(self.weight * covers.sum(axis=1) / self.covers.shape[1])
+
+    def _worth(self, covered: npt.NDArray[np.bool_]) -> float:
+        return float(self.weight * covered.mean())
+
+
+@dataclass
+class Sum(Generic[First]):
+    """An objective plus a diversity, over the same candidates."""
+
+    first: First
+    second: Objective
+
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+        return self.first.size
+
+    @property
+    def held(self) -> list[int]:
+        """The selected candidates."""
+        return self.first.held
+
+    @property
+    def value(self) -> float:
+        """The sum of both values."""
+        return self.first.value + self.second.value
+
+    def gains(self) -> Vector:
+        """Return the sums of both gains."""
+        return self.first.gains() + self.second.gains()
+
+    def losses(self) -> Vector:
+        """Return the sums of both losses."""
+        return self.first.losses() + self.second.losses()
+
+    def add(self, candidate: int) -> float:
+        """Select a candidate and return its gain."""
+        return self.first.add(candidate) + self.second.add(candidate)
+
+    def add_all(self, candidates: Sequence[int]) -> float:
+        """Select several candidates and return their gain."""
+        return self.first.add_all(candidates) + self.second.add_all(candidates)
+
+    def remove(self, candidate: int) -> float:
+        """Give a selected candidate back and return its loss."""
+        return self.first.remove(candidate) + self.second.remove(candidate)
+
+    def copy(self) -> "Sum[First]":
+        """Return a sum that changes alone."""
+        return Sum(self.first.copy(), self.second.copy())
+
+
+def coverage_of(G: Matrix, members: Sequence[Index], similarity: float, weight: float) -> Coverage:
+    """Cover the clusters of columns whose correlation is, on average, above `similarity`.
+
+    Parameters
+    ----------
+    G : shape (D, D), correlations; zero rows for constant columns
+    members : the columns of each of the n candidates
+    similarity : in (0, 1), absolute correlation
+    weight : >= 0
+
+    Notes
+    -----
+    Average linkage, O(D^2 log D).
+    """
+    labels = np.zeros(len(G), dtype=np.intp)
+    if len(G) > 1:
+        distance = 1.0 - np.clip(np.abs(G), 0.0, 1.0)
+        np.fill_diagonal(distance, 0.0)
+        tree = linkage(squareform(distance, checks=False), method="average")
+        labels = fcluster(tree, 1.0 - similarity, criterion="distance") - 1
+    covers = np.zeros((len(members), labels.max() + 1), dtype=bool)
+    for candidate, columns in enumerate(members):
+        covers[candidate, labels[columns]] = True
+    return Coverage(covers, weight)

@@ -1,0 +1,192 @@
+"""DASH: add a random set of good candidates at a time, in few adaptive rounds.
+
+    S = {}
+    repeat r times:
+        X = all but S,  t = (1 - eps) (OPT - f(S))
+        while  E_R[f_S(R)] < alpha^2 t / r:                  R: a random subset of X of size k/r
+            X = X - {a : E_R[f_{S + (R - a)}(a)] < alpha (1 + eps/2) t / k}
+        S = S + R
+
+Expectations are means over m sampled sets, whose queries are asked side by side: one
+adaptive round. A round costs m additions of k/r candidates and m times all gains.
+
+Source: Qian, Singer (2019), Algorithm 1 (paper 004). Departures: X starts anew for each
+set, as in Balkanski and Singer (2018), since a candidate may become useful after others;
+of the m sets the best is taken; where X runs out, the set is the best by the last means;
+where a filter step leaves everybody in, the best sampled set is taken as it is. So it
+always ends. The result records the last two.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from dbselect.objectives.contract import Objective
+from dbselect.selection.ties import Mask, first_of_the_best
+
+#: The least alpha that is guessed: below it, random sets pass unfiltered.
+LEAST_ALPHA = 0.5
+
+O = TypeVar("O", bound=Objective)  # noqa: E741 - the objective
+
+
+@dataclass(frozen=True)
+class Run(Generic[O]):
+    """How k candidates were selected.
+
+    Parameters
+    ----------
+    objective : with k candidates selected
+    history : value after each adaptive round
+    queries : sets whose value was asked for
+    opt, alpha : the guess that DASH ran under
+    stalled : sets taken because a filter step left everybody in
+    completed : candidates taken because too few passed the filter
+    """
+
+    objective: O
+    history: list[float]
+    queries: int
+    opt: float | None = None
+    alpha: float | None = None
+    stalled: int = 0
+    completed: int = 0
+
+
+def dash(
+    objective: O,
+    k: int,
+    *,
+    rounds: int,
+    samples: int,
+    epsilon: float,
+    opt: float,
+    alpha: float,
+    rng: np.random.Generator,
+) -> Run[O]:
+    """Select k candidates in `rounds` sets.
+
+    Parameters
+    ----------
+    objective : without selected candidates; left as it is
+    k : how many of the n candidates to select
+    rounds : r, number of sets, at most k
+    samples : m, sets that an expectation is a mean of
+    epsilon : in (0, 1), slack of the thresholds
+    opt : > 0, guess of the best value of k candidates
+    alpha : in (0, 1], guess of the differential submodularity
+    """
+    history: list[float] = []
+    queries = stalled = completed = 0
+    for done in range(rounds):
+        size = -(-(k - len(objective.held)) // (rounds - done))
+        if not size:
+            break
+        left = unselected = np.flatnonzero(_unselected(objective))
+        t = (1.0 - epsilon) * (opt - objective.value)
+        while True:
+            sets = [rng.choice(left, size, replace=False).tolist() for _ in range(samples)]
+            trials = [objective.copy() for _ in range(samples)]
+            gains = np.array([trial.add_all(R) for trial, R in zip(trials, sets, strict=True)])
+            queries += samples
+            if gains.mean() >= alpha**2 * t / rounds:
+                objective = trials[int(gains.argmax())]
+                break
+            marginal = np.mean([trial.gains() + trial.losses() for trial in trials], axis=0)
+            queries += samples * len(unselected)
+            kept = left[marginal[left] >= alpha * (1.0 + epsilon / 2.0) * t / k]
+            if len(kept) == len(left):
+                stalled += 1
+                objective = trials[int(gains.argmax())]
+                break
+            history.append(objective.value)
+            if len(kept) < size:
+                best = unselected[np.argsort(-marginal[unselected], kind="stable")[:size]]
+                objective = objective.copy()
+                objective.add_all(best.tolist())
+                completed += size
+                break
+            left = kept
+        history.append(objective.value)
+    return Run(objective, history, queries, opt, alpha, stalled, completed)
+
+
+def best_guess(
+    objective: O,
+    k: int,
+    *,
+    rounds: int,
+    samples: int,
+    epsilon: float,
+    opt: float | None,
+    alpha: float | None,
+    seed: int,
+) -> Run[O]:
+    """Run DASH under every guess of OPT and alpha, and return the best run.
+
+    OPT is ``(1 + eps)^i max_a f(a)`` from f(all) down, alpha ``(1 + eps)^-i`` from 1 down.
+    A guess of OPT that a run has reached is too low and is left out. What is given is not
+    guessed.
+    """
+    alphas = _powers(1.0, LEAST_ALPHA, epsilon) if alpha is None else [alpha]
+    if opt is None:
+        whole = objective.copy()
+        whole.add_all(np.flatnonzero(_unselected(objective)).tolist())
+        opts = _powers(whole.value, float(objective.gains().max()), epsilon)
+    else:
+        opts = [opt]
+    best = random_k(objective, k, np.random.default_rng(seed))
+    for guess in opts:
+        if guess <= best.objective.value:
+            break
+        for other in alphas:
+            run = dash(
+                objective, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=guess,
+                alpha=other, rng=np.random.default_rng(seed),
+            )  # fmt: skip
+            if run.objective.value > best.objective.value:
+                best = run
+    return best
+
+
+def greedy(objective: O, k: int) -> Run[O]:
+    """Take the candidate with the largest gain, k times: k adaptive rounds."""
+    objective = objective.copy()
+    history = []
+    for _ in range(k):
+        candidates = _unselected(objective)
+        objective.add(first_of_the_best(objective.gains(), candidates))
+        history.append(objective.value)
+    queries = sum(objective.size - taken for taken in range(k))
+    return Run(objective, history, queries)
+
+
+def top_k(objective: O, k: int) -> Run[O]:
+    """Take the k candidates with the largest values alone: one adaptive round."""
+    gains = objective.gains()
+    return _taken(objective, np.argsort(-gains, kind="stable")[:k].tolist(), len(gains))
+
+
+def random_k(objective: O, k: int, rng: np.random.Generator) -> Run[O]:
+    """Take k candidates at random: no query."""
+    return _taken(objective, rng.choice(objective.size, k, replace=False).tolist(), 0)
+
+
+def _taken(objective: O, candidates: Sequence[int], queries: int) -> Run[O]:
+    objective = objective.copy()
+    objective.add_all(candidates)
+    return Run(objective, [objective.value], queries)
+
+
+def _unselected(objective: Objective) -> Mask:
+    unselected = np.ones(objective.size, dtype=bool)
+    unselected[objective.held] = False
+    return unselected
+
+
+def _powers(largest: float, least: float, epsilon: float) -> list[float]:
+    """Return ``largest (1 + epsilon)^-i`` as long as it is not below `least`."""
+    steps = int(np.log(max(largest / least, 1.0)) / np.log1p(epsilon) + 1e-9) if least > 0 else 0
+    return [largest * (1.0 + epsilon) ** -i for i in range(steps + 1)]
