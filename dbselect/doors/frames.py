@@ -8,21 +8,26 @@ import pyarrow as pa
 from polars.plugins import register_plugin_function
 
 from dbselect._native import Reader, library_path
-from dbselect.doors.sequences import sequence_of
+from dbselect.doors.results import MODELS, SEQUENCES, result_of, write_models
 from dbselect.gram import RECORD_DTYPE
 from dbselect.sequence_record import write_sequences
 from dbselect.sources.polars import LazyTable
 from dbselect.sources.request import resolve
 from dbselect.steps import STEP_DTYPES
 
-SEQUENCE_DTYPE = pl.List(
-    pl.Struct(
-        {
-            **STEP_DTYPES,
-            "intercept": pl.Float64,
-            "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
-        }
-    )
+_COEFFICIENTS: dict[str, Any] = {
+    "intercept": pl.Float64,
+    "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
+}
+SEQUENCE_DTYPE = pl.List(pl.Struct({**STEP_DTYPES, **_COEFFICIENTS}))
+MODEL_DTYPE = pl.Struct(
+    {
+        "columns": pl.List(pl.String),
+        "groups": pl.List(pl.String),
+        **_COEFFICIENTS,
+        "explained": pl.Float64,
+        "r2": pl.Float64,
+    }
 )
 
 
@@ -152,6 +157,30 @@ class ExprNamespace:
         """
         return self._sequences("backward", target, groups, costs, options)
 
+    def dash(
+        self,
+        target: str,
+        k: int,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return struct(columns, groups, intercept, coefficients, explained, r2) as in SQL.
+
+        Parameters
+        ----------
+        target, k, groups, options : as in `dbselect.dash`
+        """
+        return self._models("dash", target, {"k": k, "groups": groups, **options})
+
+    def _models(self, method: str, target: str, options: Mapping[str, Any]) -> pl.Expr:
+        def models(records: pl.Series) -> pl.Series:
+            found = write_models(
+                result_of(MODELS[method], record, target, options) for record in records.to_arrow()
+            )
+            return pl.Series(records.name, found).cast(MODEL_DTYPE)
+
+        return self._expr.map_batches(models, return_dtype=MODEL_DTYPE, is_elementwise=True)
+
     def _sequences(
         self,
         method: str,
@@ -164,7 +193,7 @@ class ExprNamespace:
 
         def sequences(records: pl.Series) -> pl.Series:
             found = write_sequences(
-                sequence_of(method, record, target, given) for record in records.to_arrow()
+                result_of(SEQUENCES[method], record, target, given) for record in records.to_arrow()
             )
             return pl.Series(records.name, found).cast(SEQUENCE_DTYPE)
 

@@ -1,6 +1,6 @@
 """The door to DuckDB: native aggregates, selection as functions, macros from ``sql/``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from threading import Lock
@@ -10,7 +10,15 @@ import duckdb
 import pyarrow as pa
 
 from dbselect.doors.extension import extension_path
-from dbselect.doors.sequences import plain, sequence_of
+from dbselect.doors.results import (
+    MODEL_TYPE,
+    MODELS,
+    SEQUENCES,
+    Method,
+    plain,
+    result_of,
+    write_models,
+)
 from dbselect.errors import EngineError, RecordError
 from dbselect.gram import Gram
 from dbselect.objectives.linear import unusable
@@ -22,10 +30,9 @@ _SQL_TYPES = {
     pa.string(): "VARCHAR",
     pa.float64(): "DOUBLE",
     pa.bool_(): "BOOLEAN",
+    pa.list_(pa.string()): "VARCHAR[]",
     pa.map_(pa.string(), pa.float64()): "MAP(VARCHAR, DOUBLE)",
 }
-_STEPS = ", ".join(f'"{field.name}" {_SQL_TYPES[field.type]}' for field in STEP_TYPE)
-_SEQUENCE_TYPE = f"STRUCT({_STEPS})[]"
 #: DuckDB calls from several threads, which would only take the interpreter from each other.
 _TURN = Lock()
 
@@ -88,19 +95,19 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     if "gram_merge" not in known:
         _load(connection)
     as_arrow: Any = {"type": "arrow", "null_handling": "special"}
-    if "dbselect_sequence" not in known:
-        connection.create_function("dbselect_sequence", _sequence, None, _SEQUENCE_TYPE, **as_arrow)
-    if "dbselect_check" not in known:
-        connection.create_function("dbselect_check", _check, None, "VARCHAR", **as_arrow)
+    for name, (function, returns) in _FUNCTIONS.items():
+        if name not in known:
+            connection.create_function(name, function, None, returns, **as_arrow)
     for file in sorted(resources.files("dbselect.sql").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql"):
             connection.execute(file.read_text())
 
 
 def _functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """Return those of our functions that the database has."""
+    names = ", ".join(f"'{name}'" for name in ("gram_merge", *_FUNCTIONS))
     rows = connection.execute(
-        "SELECT DISTINCT function_name FROM duckdb_functions() "
-        "WHERE function_name IN ('gram_merge', 'dbselect_sequence', 'dbselect_check')"
+        f"SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name IN ({names})"
     ).fetchall()
     return {name for (name,) in rows}
 
@@ -120,20 +127,32 @@ def _load(connection: duckdb.DuckDBPyConnection) -> None:
         ) from None
 
 
-def _sequence(
-    methods: pa.ChunkedArray,
+def _sequences(*arguments: pa.ChunkedArray) -> pa.ListArray:
+    """Answer a chunk of `dbselect_sequence(method, record, target, options)`."""
+    return _answer(SEQUENCES, write_sequences, pa.list_(STEP_TYPE), *arguments)
+
+
+def _models(*arguments: pa.ChunkedArray) -> pa.StructArray:
+    """Answer a chunk of `dbselect_model(method, record, target, options)`."""
+    return _answer(MODELS, write_models, MODEL_TYPE, *arguments)
+
+
+def _answer(
+    methods: Mapping[str, Method[Any]],
+    write: Callable[[Iterator[Any]], pa.Array],
+    empty: pa.DataType,
+    names: pa.ChunkedArray,
     records: pa.ChunkedArray,
     targets: pa.ChunkedArray,
     options: pa.ChunkedArray,
-) -> pa.ListArray:
-    """Answer a chunk of `dbselect_sequence(method, record, target, options)`."""
+) -> pa.Array:
     if len(records) == 0:
-        return pa.array([], pa.list_(STEP_TYPE))
-    method = methods[0].as_py()
+        return pa.array([], empty)
+    method = methods[names[0].as_py()]
     read = _Options(_flat(options))
     with _TURN:
-        return write_sequences(
-            sequence_of(method, record, target.as_py(), read.at(row))
+        return write(
+            result_of(method, record, target.as_py(), read.at(row))
             for row, (record, target) in enumerate(zip(_flat(records), _flat(targets), strict=True))
         )
 
@@ -183,3 +202,15 @@ def _reason(record: pa.Scalar, target: str) -> str | None:
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _struct(type_: pa.StructType) -> str:
+    fields = ", ".join(f'"{field.name}" {_SQL_TYPES[field.type]}' for field in type_)
+    return f"STRUCT({fields})"
+
+
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
+    "dbselect_sequence": (_sequences, f"{_struct(STEP_TYPE)}[]"),
+    "dbselect_model": (_models, _struct(MODEL_TYPE)),
+    "dbselect_check": (_check, "VARCHAR"),
+}

@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from dbselect.objectives.contract import Objective
-from dbselect.selection.ties import Mask, first_of_the_best
+from dbselect.selection.ties import TIE_SHARE, Mask, first_of_the_best
 
 #: The least alpha that is guessed: below it, random sets pass unfiltered.
 LEAST_ALPHA = 0.5
@@ -128,7 +128,7 @@ def best_guess(
 
     OPT is ``(1 + eps)^i max_a f(a)`` from f(all) down, alpha ``(1 + eps)^-i`` from 1 down.
     A guess of OPT that a run has reached is too low and is left out. What is given is not
-    guessed.
+    guessed; of runs that tie, the first wins.
     """
     alphas = _powers(1.0, LEAST_ALPHA, epsilon) if alpha is None else [alpha]
     if opt is None:
@@ -146,7 +146,7 @@ def best_guess(
                 objective, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=guess,
                 alpha=other, rng=np.random.default_rng(seed),
             )  # fmt: skip
-            if run.objective.value > best.objective.value:
+            if run.objective.value > best.objective.value * (1.0 + TIE_SHARE):
                 best = run
     return best
 
