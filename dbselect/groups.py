@@ -5,6 +5,7 @@ import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,12 +35,12 @@ class Groups:
         """Names of the groups, in the order given; ties go to the first."""
         return list(self.columns)
 
-    @property
+    @cached_property
     def members(self) -> list[str]:
         """The D columns of all groups, group by group."""
         return [column for columns in self.columns.values() for column in columns]
 
-    @property
+    @cached_property
     def positions(self) -> list[npt.NDArray[np.intp]]:
         """Where the columns of each group stand in `members`."""
         sizes = [len(columns) for columns in self.columns.values()]

@@ -124,11 +124,12 @@ def best_guess(
     alpha: float | None,
     seed: int,
 ) -> Run[O]:
-    """Run DASH under every guess of OPT and alpha, and return the best run.
+    """Run DASH under guesses of OPT and alpha, and return the best run.
 
-    OPT is ``(1 + eps)^i max_a f(a)`` from f(all) down, alpha ``(1 + eps)^-i`` from 1 down.
-    A guess of OPT that a run has reached is too low and is left out. What is given is not
-    guessed; of runs that tie, the first wins.
+    OPT is ``(1 + eps)^i max_a f(a)`` from f(all) down, with the largest alpha; then alpha
+    is ``(1 + eps)^-i`` from 1 down, with the OPT that won. A guess of OPT that a run has
+    reached is too low and is left out; of runs that tie, the first wins. What is given
+    is not guessed.
     """
     alphas = _powers(1.0, LEAST_ALPHA, epsilon) if alpha is None else [alpha]
     if opt is None:
@@ -137,18 +138,29 @@ def best_guess(
         opts = _powers(whole.value, float(objective.gains().max()), epsilon)
     else:
         opts = [opt]
-    best = random_k(objective, k, np.random.default_rng(seed))
-    for guess in opts:
+
+    def run(opt: float, alpha: float) -> Run[O]:
+        rng = np.random.default_rng(seed)
+        return dash(
+            objective, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt, alpha=alpha,
+            rng=rng,
+        )  # fmt: skip
+
+    best = run(opts[0], alphas[0])
+    for guess in opts[1:]:
         if guess <= best.objective.value:
             break
-        for other in alphas:
-            run = dash(
-                objective, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=guess,
-                alpha=other, rng=np.random.default_rng(seed),
-            )  # fmt: skip
-            if run.objective.value > best.objective.value * (1.0 + TIE_SHARE):
-                best = run
+        best = _better(best, run(guess, alphas[0]))
+    won = best.opt or opts[0]
+    for other in alphas[1:]:
+        best = _better(best, run(won, other))
     return best
+
+
+def _better(best: Run[O], other: Run[O]) -> Run[O]:
+    """Return the run that reached more, the first if they tie."""
+    reached = best.objective.value
+    return other if other.objective.value > reached + TIE_SHARE * abs(reached) else best
 
 
 def greedy(objective: O, k: int) -> Run[O]:
