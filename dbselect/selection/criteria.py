@@ -102,8 +102,13 @@ def _plain(problem: Linear, columns: Index) -> Matrix:
     return problem.unit[columns][:, :, None] * np.eye(columns.shape[1])
 
 
-def _columns_times_variance(blocks: Matrix) -> float:
-    return float(blocks.shape[1] * np.diagonal(blocks, axis1=1, axis2=2).max())
+def _gamma_of_single(problem: Linear, members: Sequence[Index]) -> float:
+    """Also the competing groups are seen by one column each: the largest counts most."""
+    return gamma(problem, members, _plain, _largest_variance) / max(map(len, members))
+
+
+def _largest_variance(blocks: Matrix) -> float:
+    return float(np.diagonal(blocks, axis1=1, axis2=2).max())
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,6 @@ RULES = {
     "fr": Rule(forward_regression, partial(gamma, whitener=_exact)),
     "omp": Rule(orthogonal_matching_pursuit, partial(gamma, whitener=_whitened)),
     "omp-unwhitened": Rule(unwhitened, partial(gamma, whitener=_plain)),
-    "omp-single": Rule(single, partial(gamma, whitener=_plain, largest=_columns_times_variance)),
+    "omp-single": Rule(single, _gamma_of_single),
     "doubling": Rule(forward_regression, partial(gamma, whitener=_exact), doubling=True),
 }
