@@ -116,6 +116,8 @@ def _conditional_eigenvalue(state: State, groups: Sequence[int]) -> float:
     """Return mu: the groups not selected, given the selected ones, each whitened."""
     columns = np.concatenate([state.members[group] for group in groups])
     C = state.conditional(columns)
+    C /= state.problem.deviation[columns]
+    C /= state.problem.deviation[columns, None]
     ends = np.cumsum([len(state.members[group]) for group in groups])
     buckets = []
     for _, at in by_size(np.split(np.arange(len(columns)), ends[:-1])):

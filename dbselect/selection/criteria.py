@@ -91,7 +91,10 @@ def _above(values: Vector, rounding: float) -> Vector:
 
 
 def _exact(problem: Linear, columns: Index) -> Matrix:
-    return inverse_root(blocks_of(problem, columns))
+    # A large ridge on a column of small unit must not make the others look like 0.
+    deviation = problem.deviation[columns]
+    blocks = blocks_of(problem, columns) / (deviation[:, :, None] * deviation[:, None, :])
+    return np.asarray(inverse_root(blocks) / deviation[:, :, None])
 
 
 def _whitened(problem: Linear, columns: Index) -> Matrix:
