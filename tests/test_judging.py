@@ -133,6 +133,9 @@ def test_plateau_by_hand():
     # From 97 % to 98 % costs 22 of 100, from 96 % to 97 % it costs 1.
     assert ds.plateau(table) == 0.97
     assert ds.plateau(table.with_columns(pl.col("explained") * 0.3)) == 0.97
+    # Useless groups make the same costs a small share of the total.
+    useless = pl.DataFrame({"spent": [1000.0], "explained": [1.0]})
+    assert ds.plateau(pl.concat([table, useless])) == 1.0
 
 
 # Timeliness
