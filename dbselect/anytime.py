@@ -8,6 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, ConditionWarning, GroupError
@@ -71,7 +72,7 @@ def anytime_sequence(
     ------
     ColumnError : an unknown column
     GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
-    ArgumentError : rule, ridge, budget, max_groups or c_min out of range
+    ArgumentError : rule, ridge, scale, budget, max_groups or c_min out of range
     DataError : no usable rows, or a constant target
 
     Warns
@@ -100,7 +101,8 @@ def anytime_sequence(
     Sequence(y ~ b, a; r2 1.0000, spent 51; every group is in the sequence)
     """
     budget = float(budget) if isinstance(budget, Decimal) else budget
-    check_options(rule, ridge, budget, max_groups, c_min)
+    c_min = float(c_min) if isinstance(c_min, Decimal) else c_min
+    check_options(rule, ridge, budget, max_groups, c_min, scale)
     gram, unread = _gram_of(source, target, groups)
     gram.position(target, "target")
     features = [name for name in gram.columns if name != target]
@@ -150,6 +152,7 @@ def check_options(
     budget: Any = None,
     max_groups: Any = None,
     c_min: Any = None,
+    scale: Any = True,
     **_: Any,
 ) -> None:
     """Refuse options that no Gram could make right."""
@@ -157,6 +160,8 @@ def check_options(
         raise ArgumentError(f"rule is {rule!r}; it must be one of {list(RULES)}")
     if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
         raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
+    if not isinstance(scale, bool | np.bool_):
+        raise ArgumentError(f"scale is {scale!r}; it must be True or False")
     check_budget(budget)
     if max_groups is not None and not (
         isinstance(max_groups, numbers.Integral) and int(max_groups) >= 1
