@@ -1,8 +1,10 @@
 """Each rule against its definition, by the same name through every door."""
 
 from dataclasses import replace
+from decimal import Decimal
 from itertools import accumulate
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -206,6 +208,26 @@ def test_c_min_must_be_a_cost(c_min):
     problem = random_problem(np.random.default_rng(9))
     with pytest.raises(ds.ArgumentError, match=r"c_min is .*; it must be a number > 0"):
         problem.sequence(rule="doubling", c_min=c_min)
+
+
+def test_c_min_can_be_a_decimal_as_budgets_can():
+    problem = random_problem(np.random.default_rng(14))
+    expected = problem.sequence(rule="doubling", c_min=2.0, budget=9.5).steps
+    found = problem.sequence(rule="doubling", c_min=Decimal("2.0"), budget=Decimal("9.5")).steps
+    assert_frame_equal(found, expected, check_exact=True)
+
+
+@pytest.mark.parametrize("scale", [None, "false", 0, 1.0])
+def test_scale_must_be_true_or_false(connection, scale):
+    problem = random_problem(np.random.default_rng(15))
+    with pytest.raises(ds.ArgumentError, match=f"scale is {scale!r}; it must be True or False"):
+        problem.sequence(scale=scale)
+    if scale is not None:
+        with pytest.raises(duckdb.Error, match=r"scale is .*; it must be True or False"):
+            connection.execute(
+                f"SELECT anytime_sequence(gram({{'y': i * i, 'x': i}}), 'y', scale := {scale!r}) "
+                "FROM range(9) t(i)"
+            ).fetchall()
 
 
 # Doors
