@@ -113,7 +113,7 @@ def test_gamma_of_omp_is_the_least_eigenvalue_of_the_whitened_gram():
 @penalties
 @rules
 def test_gamma_equals_its_dense_definition(rule, asked, make):
-    for seed in range(4):
+    for seed in range(3):
         problem = make(np.random.default_rng(seed), **asked)
         expected = dense_gamma(problem.table, list(problem.groups.values()), rule)
         gamma = problem.sequence(rule=rule).guarantee().gamma
@@ -133,7 +133,7 @@ def assert_theorem_holds(problem: Problem, sets: Subsets, **options: Any) -> Non
 @pytest.mark.parametrize("make", [correlated, nearly_orthogonal])
 @penalties
 def test_theorem_holds_against_every_set_of_groups(asked, make):
-    for seed in range(5):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         problem = make(rng, **asked)
         sets = subsets(problem)
@@ -196,7 +196,7 @@ def test_units_within_a_group_do_not_hide_a_dependence_from_the_bounds(unit):
         assert (bounds.to_numpy() >= np.array(truth) - sets.error).all()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["duplicate", "combination", "fewer rows than columns"])
 @rules
 def test_factor_is_zero_where_groups_depend_on_each_other(rule, kind, seed):
@@ -392,11 +392,11 @@ def assert_certified(seq: ds.Sequence, sets: Subsets) -> None:
 @pytest.mark.parametrize(
     ("make", "seeds"),
     [
-        (correlated, 12),
-        (nearly_orthogonal, 6),
-        (dependent, 8),
-        (few_rows, 6),
-        (suppressing, 8),
+        (correlated, 10),
+        (nearly_orthogonal, 5),
+        (dependent, 6),
+        (few_rows, 5),
+        (suppressing, 6),
         (twelve, 2),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -136,7 +136,7 @@ def cheap_enough(costs: list[float], first: float) -> bool:
     return all(cost <= limit for cost, limit in zip(costs, spent, strict=False))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("asked", [{}, {"ridge": 0.2}], ids=["none", "ridge"])
 @pytest.mark.parametrize(
     "limits",
@@ -152,7 +152,7 @@ def test_doubling_is_algorithm_2(limits, asked, seed):
 @pytest.mark.parametrize("c_min", [None, 0.1, 1.5, 4.0, 1e9])
 def test_doubling_capable_says_whether_every_step_kept_the_limit(c_min):
     capable = []
-    for seed in range(30):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         problem = random_problem(rng, (1,) * 7)
         first = min(problem.costs.values()) if c_min is None else c_min

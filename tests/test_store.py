@@ -183,7 +183,7 @@ def searches(draw: st.DrawFn) -> tuple[Problem, dict[str, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore::dbselect.ConditionWarning")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(searches())
 def test_any_sequence_is_the_same_after_reading(search):
     problem, options = search
