@@ -35,9 +35,21 @@ class Guarantee:
         groups depend linearly
     steps : step, spent, factor: what the prefix explains is above factor times what
         any set of groups of the competing cost explains (Theorem 3.2)
-    doubling : rule ``doubling`` only: at every budget B above the cheapest group, what
-        is explained is above this factor of the best within B / 4 (Theorem 4.3); None
-        for other rules, or if a step had no group that may double the cost
+    doubling : rule ``doubling`` only: at every budget B above c_min, that is above the
+        cheapest group unless told, what is explained is above this factor of the best
+        within B / 4 (Theorem 4.3); None for other rules, if a step had no group that
+        may double the cost, or if not all groups were free to be taken
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> guarantee = ds.anytime_sequence(table, "y").guarantee()
+    >>> round(guarantee.gamma, 6)  # a and b are uncorrelated
+    1.0
+    >>> guarantee.steps["factor"].round(3).to_list()  # 1 - 1/e
+    [0.0, 0.632, 0.632]
     """
 
     gamma: float

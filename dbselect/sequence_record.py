@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dbselect.errors import RecordError
 from dbselect.gram import RECORD_TYPE, Gram, Matrix, Vector
-from dbselect.groups import Groups
+from dbselect.groups import Groups, costs_of
 from dbselect.steps import STEP_TYPE, Choice, Step, Stop, is_useful
 
 #: A stored sequence.
@@ -156,7 +156,7 @@ def to_struct(sequence: SequenceRecord) -> dict[str, Any]:
         "target": sequence.target,
         "rule": sequence.rule,
         "ridge": float(sequence.ridge),
-        "scale": sequence.scale,
+        "scale": bool(sequence.scale),
         "groups": [
             {"name": name, "columns": columns, "cost": float(cost)}
             for (name, columns), cost in zip(groups.columns.items(), groups.costs, strict=True)
@@ -199,43 +199,71 @@ def parts(record: Any) -> dict[str, Any]:
         raise RecordError(f"sequence record lacks {missing}; its fields must be {list(FIELDS)}")
     try:
         return _parts(record)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"sequence record is damaged: {error}") from error
 
 
 def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
+    names = [group["name"] for group in record["groups"]]
     groups = Groups(
-        {group["name"]: list(group["columns"]) for group in record["groups"]},
-        np.array([group["cost"] for group in record["groups"]], dtype=np.float64),
-        tuple(record["unused"]),
+        {group["name"]: _texts(group["columns"]) for group in record["groups"]},
+        costs_of(names, {group["name"]: group["cost"] for group in record["groups"]}),
+        tuple(_texts(record["unused"])),
     )
+    gram = Gram.from_struct(record["gram"])
+    missing = {record["target"], *groups.members} - set(gram.columns)
+    if missing:
+        raise ValueError(f"its gram lacks the columns {sorted(missing)}")
+    (ridge,) = _numbers([record["ridge"]]).tolist()
+    if ridge < 0:
+        raise ValueError(f"its ridge is {ridge}")
     start, *steps = record["sequence"]
-    records = [
-        Step(
-            step["action"], groups.number(step["group"], "sequence record"),
-            step["score"], step["gain"], step["explained"], Choice[choice],
-        )
-        for step, choice in zip(steps, record["choices"], strict=True)
-    ]  # fmt: skip
     numbers = {name: j for j, name in enumerate(groups.members)}
     coef = np.zeros((1 + len(steps), len(numbers)))
     for row, step in zip(coef[1:], steps, strict=True):
-        row[[numbers[name] for name in step["coefficients"]]] = list(step["coefficients"].values())
+        at = [numbers[name] for name in step["coefficients"]]
+        row[at] = _numbers(step["coefficients"].values())
     curves = {
-        name: np.array([step[name] for step in (start, *steps)], dtype=np.float64)
+        name: _numbers(step[name] for step in (start, *steps))
         for name in ("spent", "explained", "r2", "intercept")
     }
     return {
-        "gram": Gram.from_struct(record["gram"]),
-        "target": str(record["target"]),
+        "gram": gram,
+        "target": record["target"],
         "groups": groups,
         "rule": str(record["rule"]),
-        "ridge": float(record["ridge"]),
+        "ridge": ridge,
         "scale": bool(record["scale"]),
-        "records": records,
+        "records": [
+            _step(step, Choice[choice], groups)
+            for step, choice in zip(steps, record["choices"], strict=True)
+        ],
         **curves,
         "coef": coef,
-        "aliased": tuple(record["aliased"]),
+        "aliased": tuple(_texts(record["aliased"])),
         "stop": Stop[record["stop"]],
-        "condition": float("inf") if record["condition"] is None else record["condition"],
+        "condition": float("inf") if record["condition"] is None else float(record["condition"]),
     }
+
+
+def _step(step: Mapping[str, Any], choice: Choice, groups: Groups) -> Step:
+    action, score = step["action"], float(step["score"])
+    if action not in ("add", "remove"):
+        raise ValueError(f"{action!r} is no action")
+    gain, explained = _numbers([step["gain"], step["explained"]]).tolist()
+    number = groups.number(step["group"], "sequence record")
+    return Step(action, number, score, gain, explained, choice)
+
+
+def _numbers(values: Iterable[Any]) -> Vector:
+    """Return numbers as doubles; NumPy alone would take NULL for NaN."""
+    found = np.array([float(value) for value in values])
+    if not np.isfinite(found).all():
+        raise ValueError("a number is not finite")
+    return found
+
+
+def _texts(values: Any) -> list[str]:
+    if not isinstance(values, list | tuple) or not all(isinstance(text, str) for text in values):
+        raise TypeError(f"{values!r} is no list of texts")
+    return list(values)

@@ -1,6 +1,7 @@
 """Random problems, and what dbselect makes of them."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ class Problem:
     def names(self) -> dict[str, list[str]]:
         return {group: [f"x{j}" for j in columns] for group, columns in self.groups.items()}
 
-    @property
+    @cached_property
     def gram(self) -> ds.Gram:
         return ds.gram(self.table.frame, weight="w")
 

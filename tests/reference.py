@@ -1,5 +1,6 @@
 """Slow, dense definitions from the rows of a table; dbselect is never imported here."""
 
+import itertools
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -113,6 +114,32 @@ def omp(table: Table, held: Sequence[int], group: Sequence[int]) -> float:
     return b @ whitened / (table.t @ table.t)
 
 
+def gradient(table: Table, held: Sequence[int], group: Sequence[int]) -> np.ndarray:
+    """``X_g'(y - X_S w) / n``: of unit-variance columns, or of X as it is if not scaled."""
+    unit = 1.0 if table.scale else table.deviation[group]
+    return unit * (table.A[:, group].T @ residual(table, held))
+
+
+def unwhitened(table: Table, held: Sequence[int], group: Sequence[int]) -> float:
+    """``b_g' b_g``, as a share of the target's variance."""
+    b = gradient(table, held, group)
+    return b @ b / (table.t @ table.t)
+
+
+def single(table: Table, held: Sequence[int], group: Sequence[int]) -> float:
+    """``max_j b_gj^2``, as a share of the target's variance."""
+    return max(unwhitened(table, held, [column]) for column in group)
+
+
+#: What each rule weighs against the cost.
+CRITERIA = {
+    "fr": gain,
+    "omp": omp,
+    "omp-unwhitened": unwhitened,
+    "omp-single": single,
+    "doubling": gain,
+}
+
 #: One row of a sequence.
 Step = namedtuple("Step", ["group", "cost", "spent", "score", "gain", "explained", "r2"])
 
@@ -126,9 +153,14 @@ def greedy(
     budget: float = np.inf,
     max_groups: int | None = None,
     always: Sequence[str] = (),
+    c_min: float | None = None,
 ) -> list[Step]:
-    """Try every group at every step; ties go to the group named first."""
-    criterion = {"fr": gain, "omp": omp}[rule]
+    """Try every group at every step; ties go to the group named first.
+
+    Rule "doubling" is Algorithm 2: the first group costs at most c_min, each later one at
+    most what is spent; where no group is so cheap, the cheapest ones are tried.
+    """
+    criterion = CRITERIA[rule]
     steps, held, spent, waiting = [], [], 0.0, dict(groups)
     while waiting and len(steps) != max_groups:
         scores = {
@@ -138,8 +170,13 @@ def greedy(
         }
         if not scores:
             break
-        best = max(scores.values()) - TIE
-        first = next(name for name, score in scores.items() if score >= best)
+        limit = np.inf
+        if rule == "doubling":
+            limit = spent or (min(costs.values()) if c_min is None else c_min)
+            limit = max(limit, min(costs[name] for name in scores))
+        allowed = {name: score for name, score in scores.items() if costs[name] <= limit + TIE}
+        best = max(allowed.values()) - TIE
+        first = next(name for name, score in allowed.items() if score >= best)
         name = always[len(steps)] if len(steps) < len(always) else first
         before, held = explained(table, held), held + waiting.pop(name)
         spent += costs[name]
@@ -147,3 +184,24 @@ def greedy(
         values = (costs[name], spent, scores[name], after - before, after, r2(table, held))
         steps.append(Step(name, *values))
     return steps
+
+
+#: Every set of groups: shape (2^J, J), what each costs and explains, and the rounding of that.
+Subsets = namedtuple("Subsets", ["held", "cost", "explained", "error"])
+
+
+def subsets(table: Table, groups: Mapping[str, list[int]], costs: Mapping[str, float]) -> Subsets:
+    """2F/var(y) of every set of groups, by the pseudo-inverse of its normal equations."""
+    held = np.array(list(itertools.product([False, True], repeat=len(groups))))
+    columns = np.zeros((len(held), table.X.shape[1]), dtype=bool)
+    for number, members in enumerate(groups.values()):
+        columns[:, members] = held[:, [number]]
+    C = table.A.T @ table.A + np.diag(table.penalty**2)
+    values, vectors = np.linalg.eigh(C * columns[:, :, None] * columns[:, None, :])
+    kept = values > TIE * values[:, -1:]
+    inverse = np.where(kept, 1 / np.where(kept, values, 1.0), 0.0)
+    c = np.einsum("kji,kj->ki", vectors, columns * (table.A.T @ table.t))
+    condition = (values[:, -1:] * inverse).max()
+    error = table.X.size * np.finfo(float).eps * condition
+    share = np.einsum("ki,ki,ki->k", c, c, inverse) / (table.t @ table.t)
+    return Subsets(held, held @ np.array([costs[name] for name in groups]), share, error)

@@ -87,9 +87,22 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     them named arguments are temporary objects of this connection, so nothing is
     written to the database; a cursor that uses them is registered, too.
 
+    Parameters
+    ----------
+    connection : of a database opened with ``allow_unsigned_extensions``
+
     Raises
     ------
     EngineError : the database refuses unsigned extensions
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import duckdb
+    >>> con = duckdb.connect(config={"allow_unsigned_extensions": True})
+    >>> ds.register(con)
+    >>> con.execute("SELECT (gram({'x': i})).rows FROM range(5) t(i)").fetchall()
+    [(5,)]
     """
     known = _functions(connection)
     if "gram_merge" not in known:

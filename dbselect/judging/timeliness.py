@@ -41,6 +41,18 @@ def explained_at(curve: Curve, budget: float) -> float:
     ----------
     curve : Sequence, or a DataFrame of `evaluate` or `oracle`
     budget : >= 0, in the unit of cost
+
+    Raises
+    ------
+    ArgumentError : `budget` is negative or not a number
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.6, 0.8]})
+    >>> ds.explained_at(curve, 3.9)
+    0.6
     """
     if not (isinstance(budget, numbers.Real) and budget >= 0):
         raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0")
@@ -60,9 +72,21 @@ def stopping_cost(curve: Curve, fraction: float) -> float:
     -------
     what the first prefix has spent that explains so much, in the unit of cost
 
+    Raises
+    ------
+    ArgumentError : `fraction` is not from 0 to 1
+
     References
     ----------
     Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.6, 0.8]})
+    >>> ds.stopping_cost(curve, 0.7), ds.stopping_cost(curve, 0.8)
+    (1.0, 4.0)
     """
     if not (isinstance(fraction, numbers.Real) and 0 <= fraction <= 1):
         raise ArgumentError(f"fraction is {fraction!r}; it must be a number from 0 to 1")
@@ -77,9 +101,21 @@ def plateau(curve: Curve) -> float:
     The first of .95, .96, ... after which the next 1 % of the final height needs more
     than 20 % of the total cost; 1 if there is none.
 
+    Parameters
+    ----------
+    curve : Sequence, or a DataFrame of `evaluate` or `oracle`
+
     References
     ----------
     Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0, 1, 2, 10], "explained": [0.0, 0.96, 0.97, 1.0]})
+    >>> ds.plateau(curve)  # from 97 % to 98 % costs 8 of 10
+    0.97
     """
     total = float(_points(curve)[0][-1])
     for fraction in np.round(np.arange(PLATEAU_START, 1.0, PLATEAU_GAIN), 2):
@@ -147,6 +183,10 @@ def oracle(curve: Curve) -> pl.DataFrame:
 
     Each group keeps the gain that it had: what no order of these gains could beat.
 
+    Parameters
+    ----------
+    curve : Sequence, or a DataFrame of `evaluate`
+
     Returns
     -------
     DataFrame: step, spent, explained, and group where the curve has it
@@ -158,6 +198,14 @@ def oracle(curve: Curve) -> pl.DataFrame:
     References
     ----------
     Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, 0.1, 0.9]})
+    >>> ds.oracle(curve)["explained"].round(6).to_list()
+    [0.0, 0.8, 0.9]
     """
     spent, explained = _points(curve)
     cost, gain = np.diff(spent), np.diff(explained)
@@ -206,6 +254,15 @@ def compare(
     -----
     The stopping cost comes from the rows of the search, as in the paper; with `gram` the
     areas and heights are those on the other data. A DataFrame is judged as it is.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, 0.1, 0.9]})
+    >>> found = ds.compare({"found": curve, "oracle": ds.oracle(curve)}, fraction=1.0)
+    >>> found["timeliness"].round(4).to_list()  # 0.1 / 1.8 and 0.8 / 1.8
+    [0.0556, 0.4444]
     """
     if not sequences:
         raise ArgumentError("sequences is empty; at least one is needed")

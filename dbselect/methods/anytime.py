@@ -6,8 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from dbselect.errors import ArgumentError
-from dbselect.methods.search import Search, check_choice, check_count, finish, prepare
+from dbselect.methods.search import (
+    Search,
+    check_choice,
+    check_count,
+    check_ridge,
+    finish,
+    prepare,
+)
 from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import doubling, greedy
 from dbselect.sequence import Sequence as AnytimeSequence
@@ -60,7 +69,7 @@ def anytime_sequence(
     ------
     ColumnError : an unknown column
     GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
-    ArgumentError : rule, ridge, budget, max_groups or c_min out of range
+    ArgumentError : rule, ridge, scale, budget, max_groups or c_min out of range
     DataError : no usable rows, or a constant target
 
     Warns
@@ -89,7 +98,8 @@ def anytime_sequence(
     Sequence(y ~ b, a; r2 1.0000, spent 51; every group is in the sequence)
     """
     budget = float(budget) if isinstance(budget, Decimal) else budget
-    check_options(rule, budget, max_groups, c_min)
+    c_min = float(c_min) if isinstance(c_min, Decimal) else c_min
+    check_options(rule, ridge, scale, budget, max_groups, c_min)
     search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
     _check_first(search, budget, max_groups)
     method, all_costs = RULES[rule], search.groups.costs
@@ -106,10 +116,19 @@ def anytime_sequence(
 
 
 def check_options(
-    rule: Any = "fr", budget: Any = None, max_groups: Any = None, c_min: Any = None, **_: Any
+    rule: Any = "fr",
+    ridge: Any = 0.0,
+    scale: Any = True,
+    budget: Any = None,
+    max_groups: Any = None,
+    c_min: Any = None,
+    **_: Any,
 ) -> None:
     """Refuse options that no Gram could make right."""
     check_choice("rule", rule, RULES)
+    check_ridge(ridge)
+    if not isinstance(scale, bool | np.bool_):
+        raise ArgumentError(f"scale is {scale!r}; it must be True or False")
     check_budget(budget)
     check_count("max_groups", max_groups)
     if c_min is not None and not RULES[rule].doubling:

@@ -45,14 +45,41 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class ChosenModel(Model):
-    """The linear model on the chosen groups, and how they were chosen."""
+    """The linear model on the chosen groups, and how they were chosen.
+
+    Parameters
+    ----------
+    diagnostics : Diagnostics; the other parts are those of `Model`
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> ds.greedy(table, "y", k=2).diagnostics.rounds
+    2
+    """
 
     diagnostics: Diagnostics
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The chosen candidates of any objective, in the order taken."""
+    """The chosen candidates of any objective, in the order taken.
+
+    Parameters
+    ----------
+    chosen : numbers of the candidates
+    diagnostics : Diagnostics
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3], "b": [1, 2, 4], "c": [0, 5, 0], "y": [1, 2, 3]})
+    >>> ds.greedy(ds.coverage(table, "y"), k=2).chosen  # a and c: a and b are one cluster
+    (0, 2)
+    """
 
     chosen: tuple[int, ...]
     diagnostics: Diagnostics

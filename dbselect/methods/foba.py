@@ -9,7 +9,7 @@ import numpy as np
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.gram import Vector
-from dbselect.methods.search import Search, check_choice, check_count, finish, prepare
+from dbselect.methods.search import Search, check_choice, check_count, check_ridge, finish, prepare
 from dbselect.selection import backward as elimination
 from dbselect.selection import foba as forward_backward
 from dbselect.selection.criteria import RULES
@@ -81,7 +81,7 @@ def foba(
     >>> ds.foba(table, "y").steps["group"].to_list()
     [None, 'a', 'b']
     """
-    check_options(epsilon, nu, rule, backward, max_steps)
+    check_options(epsilon, nu, rule, backward, max_steps, ridge)
     search = prepare(gram, target, groups, costs, ridge=ridge, always=always)
 
     def run(record: Record) -> Stop:
@@ -152,7 +152,7 @@ def backward(
     >>> ds.backward(table, "y").steps.filter(action="remove")["group"].to_list()
     ['b', 'a']
     """
-    check_options(backward=backward, max_steps=max_steps)
+    check_options(backward=backward, max_steps=max_steps, ridge=ridge)
     search = prepare(gram, target, groups, costs, ridge=ridge, always=always)
     rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
@@ -186,6 +186,7 @@ def check_options(
     rule: Any = "fr",
     backward: Any = "loss",
     max_steps: Any = None,
+    ridge: Any = 0.0,
     **_: Any,
 ) -> None:
     """Refuse options that no Gram could make right."""
@@ -196,6 +197,7 @@ def check_options(
     check_choice("rule", rule, FORWARD)
     check_choice("backward", backward, USEFULNESS)
     check_count("max_steps", max_steps)
+    check_ridge(ridge)
 
 
 def _recorded(search: Search, rule: str, run: Callable[[Record], Stop]) -> AnytimeSequence:

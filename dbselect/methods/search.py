@@ -59,8 +59,6 @@ def prepare(
     ------
     ColumnError, GroupError, ArgumentError, DataError : as `dbselect.anytime_sequence`
     """
-    if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
-        raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
     gram, unread = _gram_of(source, target, groups)
     gram.position(target, "target")
     features = [name for name in gram.columns if name != target]
@@ -132,6 +130,12 @@ def check_count(name: str, value: Any) -> None:
     """Refuse a limit that is neither None nor a whole number >= 1."""
     if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
         raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 1")
+
+
+def check_ridge(ridge: Any) -> None:
+    """Refuse a ridge that is not a number >= 0."""
+    if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
+        raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:

@@ -34,6 +34,8 @@ from dbselect.steps import BUDGET_SLACK
 #: Prefixes at which mu is computed anew: it never falls from one to the next, and an
 #: eigenvalue costs as much as many steps.
 CHECKPOINTS = 4
+#: Rounding of an eigenvalue of a matrix of norm about 1, for each of its rows.
+EPS = float(np.finfo(np.float64).eps)
 
 #: The columns of B groups of one size -> B roots W, whose W W' weighs a gradient.
 Whitener = Callable[[Linear, Index], Matrix]
@@ -98,7 +100,7 @@ def gamma(
     """
     buckets = [(columns, whitener(problem, columns)) for _, columns in by_size(members)]
     C = problem.G.copy()
-    C[np.diag_indices_from(C)] += problem.ridge
+    C[np.diag_indices_from(C)] += _even_ridge(problem, buckets)
     excess = max(
         (largest or _largest_eigenvalue)(
             roots.transpose(0, 2, 1) @ blocks_of(problem, columns) @ roots
@@ -106,6 +108,19 @@ def gamma(
         for columns, roots in buckets
     )
     return _least_eigenvalue(C, buckets) / excess if excess > 0 else 0.0
+
+
+def _even_ridge(problem: Linear, buckets: Sequence[tuple[Index, Matrix]]) -> Vector:
+    """Return the ridge, at its least in groups whose whitening leaves a direction out.
+
+    An even ridge keeps that direction apart from the others, so that it can be left
+    out of lambda_min; less ridge only lowers it.
+    """
+    ridge = problem.ridge.copy()
+    for columns, roots in buckets:
+        partial = columns[np.abs(roots).max(axis=1).min(axis=1) == 0]
+        ridge[partial] = ridge[partial].min(axis=1, keepdims=True)
+    return ridge
 
 
 def _largest_eigenvalue(blocks: Matrix) -> float:
@@ -116,6 +131,8 @@ def _conditional_eigenvalue(state: State, groups: Sequence[int]) -> float:
     """Return mu: the groups not selected, given the selected ones, each whitened."""
     columns = np.concatenate([state.members[group] for group in groups])
     C = state.conditional(columns)
+    C /= state.problem.deviation[columns]
+    C /= state.problem.deviation[columns, None]
     ends = np.cumsum([len(state.members[group]) for group in groups])
     buckets = []
     for _, at in by_size(np.split(np.arange(len(columns)), ends[:-1])):
@@ -137,7 +154,7 @@ def _least_eigenvalue(C: Matrix, buckets: Sequence[tuple[Index, Matrix]]) -> flo
         return 1.0
     white = white[np.ix_(kept, kept)]
     least = scipy.linalg.eigvalsh(white, subset_by_index=(0, 0), overwrite_a=True)[0]
-    return max(float(least) - len(white) * np.finfo(np.float64).eps, 0.0)
+    return max(float(least) - len(white) * EPS, 0.0)
 
 
 def _knapsack(gains: Vector, costs: Vector, budgets: Vector) -> Vector:

@@ -71,6 +71,12 @@ class Linear:
     target_mean: float
     target_spread: float
 
+    @property
+    def deviation(self) -> Vector:
+        """Root of the diagonal of C, 1 where that is 0; shape (D,)."""
+        variance = np.diagonal(self.G) + self.ridge
+        return np.sqrt(np.where(variance > 0, variance, 1.0))
+
 
 def unusable(gram: Gram, target: str) -> str | None:
     """Say why no sequence can be computed for a target; None if one can."""

@@ -93,7 +93,10 @@ def _above(values: Vector, rounding: float) -> Vector:
 
 
 def _exact(problem: Linear, columns: Index) -> Matrix:
-    return inverse_root(blocks_of(problem, columns))
+    # A large ridge on a column of small unit must not make the others look like 0.
+    deviation = problem.deviation[columns]
+    blocks = blocks_of(problem, columns) / (deviation[:, :, None] * deviation[:, None, :])
+    return np.asarray(inverse_root(blocks) / deviation[:, :, None])
 
 
 def _whitened(problem: Linear, columns: Index) -> Matrix:
@@ -104,8 +107,13 @@ def _plain(problem: Linear, columns: Index) -> Matrix:
     return problem.unit[columns][:, :, None] * np.eye(columns.shape[1])
 
 
-def _columns_times_variance(blocks: Matrix) -> float:
-    return float(blocks.shape[1] * np.diagonal(blocks, axis1=1, axis2=2).max())
+def _gamma_of_single(problem: Linear, members: Sequence[Index]) -> float:
+    """Also the competing groups are seen by one column each: the largest counts most."""
+    return gamma(problem, members, _plain, _largest_variance) / max(map(len, members))
+
+
+def _largest_variance(blocks: Matrix) -> float:
+    return float(np.diagonal(blocks, axis1=1, axis2=2).max())
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,6 @@ RULES = {
     "fr": Rule(forward_regression, partial(gamma, whitener=_exact)),
     "omp": Rule(orthogonal_matching_pursuit, partial(gamma, whitener=_whitened)),
     "omp-unwhitened": Rule(unwhitened, partial(gamma, whitener=_plain)),
-    "omp-single": Rule(single, partial(gamma, whitener=_plain, largest=_columns_times_variance)),
+    "omp-single": Rule(single, _gamma_of_single),
     "doubling": Rule(forward_regression, partial(gamma, whitener=_exact), doubling=True),
 }

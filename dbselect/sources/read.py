@@ -107,9 +107,10 @@ def gram_by(
 
     Parameters
     ----------
-    source, columns, weight : as in `gram`
+    source : as in `gram`
     by : columns whose values make the groups; they are left out of the default
         `columns`
+    columns, weight : as in `gram`
 
     Returns
     -------
