@@ -49,7 +49,8 @@ class ChosenModel(Model):
 
     Parameters
     ----------
-    diagnostics : Diagnostics; the other parts are those of `Model`
+    target, intercept, coefficients, groups, spent, explained, r2, aliased : as in `Model`
+    diagnostics : Diagnostics
 
     Examples
     --------
