@@ -414,8 +414,13 @@ def build(
 
 def _spent(groups: Groups, records: Ordered[Step]) -> Vector:
     """Return the summed cost of the groups held after each step, step 0 first."""
-    costs = [groups.costs[step.group] * (1 if step.action == "add" else -1) for step in records]
-    return np.concatenate([[0.0], np.cumsum(costs)])
+    change = np.zeros((1 + len(records), len(groups.costs)))
+    for row, step in zip(change[1:], records, strict=True):
+        row[step.group] = 1.0 if step.action == "add" else -1.0
+    if (change >= 0).all():
+        return np.cumsum(change @ groups.costs)
+    # Differences of sums would leave rounding where nothing is held.
+    return np.asarray(np.cumsum(change, axis=0) @ groups.costs)
 
 
 def check_budget(budget: float | None) -> None:
