@@ -24,6 +24,7 @@ class Stop(Enum):
     STEPS = "max_groups was reached"
     ROUNDS = "max_steps was reached"
     THRESHOLD = "no other group gains enough"
+    PATH = "no other group enters the path"
     EMPTY = "no group is left to remove"
 
 
