@@ -57,6 +57,13 @@ def certificates() -> Iterator[Row]:
     )
 
 
+def lasso() -> Iterator[Row]:
+    """Measure the path of the group lasso."""
+    gram, groups = problem(500, 100)
+    (path,) = seconds(lambda: ds.group_lasso_path(gram, "y", groups, n_penalties=50))
+    yield "group lasso at 50 penalties, D = 500 in 100 groups", f"{path:.2f} s", "< 2 s"
+
+
 def removals() -> Iterator[Row]:
     """Measure the searches that give groups back."""
     gram, groups = problem(500, 100)

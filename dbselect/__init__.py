@@ -34,6 +34,7 @@ from dbselect.methods.dash import (
     top_k,
 )
 from dbselect.methods.foba import backward, foba
+from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.model import Model
 from dbselect.sequence import Guarantee, Sequence
 from dbselect.sources.read import gram, gram_by
@@ -48,6 +49,7 @@ __all__ = [
     "EngineError",
     "Gram",
     "GroupError",
+    "GroupLassoPath",
     "Guarantee",
     "Model",
     "RecordError",
@@ -66,6 +68,8 @@ __all__ = [
     "gram",
     "gram_by",
     "greedy",
+    "group_lasso",
+    "group_lasso_path",
     "oracle",
     "plateau",
     "random_k",

@@ -12,7 +12,7 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.gram import Matrix, Vector
 from dbselect.groups import Groups
-from dbselect.methods.search import finish, prepare
+from dbselect.methods.search import check_ridge, finish, prepare
 from dbselect.selection import group_lasso as lasso
 from dbselect.sequence import Sequence
 from dbselect.steps import Step, Stop
@@ -39,10 +39,10 @@ class GroupLassoPath:
 
     Examples
     --------
+    >>> import dbselect as ds
     >>> import polars as pl
-    >>> from dbselect.methods.group_lasso import group_lasso_path
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> path = group_lasso_path(table, "y", n_penalties=3, smallest=0.1)
+    >>> path = ds.group_lasso_path(table, "y", n_penalties=3, smallest=0.1)
     >>> path
     GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976)
     >>> path.points["groups"].to_list()
@@ -142,10 +142,10 @@ def group_lasso_path(
 
     Examples
     --------
+    >>> import dbselect as ds
     >>> import polars as pl
-    >>> from dbselect.methods.group_lasso import group_lasso_path
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> path = group_lasso_path(table, "y", n_penalties=3, smallest=0.1)
+    >>> path = ds.group_lasso_path(table, "y", n_penalties=3, smallest=0.1)
     >>> path.penalties.round(3).tolist()
     [0.976, 0.309, 0.098]
     >>> path.scaled_coef[:, 0].round(3).tolist()
@@ -224,15 +224,16 @@ def group_lasso(
 
     Examples
     --------
+    >>> import dbselect as ds
     >>> import polars as pl
-    >>> from dbselect.methods.group_lasso import group_lasso
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> group_lasso(table, "y")
+    >>> ds.group_lasso(table, "y")
     Sequence(y ~ a, b; r2 1.0000, spent 2; every group is in the sequence)
-    >>> group_lasso(table, "y", smallest=0.5)
+    >>> ds.group_lasso(table, "y", smallest=0.5)
     Sequence(y ~ a; r2 0.9524, spent 1; no other group enters the path)
     """
     check_options(n_penalties, smallest)
+    check_ridge(ridge)
     search = prepare(gram, target, groups, costs, ridge=ridge, scale=scale)
     state = search.state
     found = lasso.path(
