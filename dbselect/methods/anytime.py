@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
-
 from dbselect.errors import ArgumentError
 from dbselect.methods.search import (
     Search,
     check_choice,
     check_count,
     check_ridge,
+    check_scale,
     finish,
     prepare,
 )
@@ -127,8 +126,7 @@ def check_options(
     """Refuse options that no Gram could make right."""
     check_choice("rule", rule, RULES)
     check_ridge(ridge)
-    if not isinstance(scale, bool | np.bool_):
-        raise ArgumentError(f"scale is {scale!r}; it must be True or False")
+    check_scale(scale)
     check_budget(budget)
     check_count("max_groups", max_groups)
     if c_min is not None and not RULES[rule].doubling:

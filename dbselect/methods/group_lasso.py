@@ -12,7 +12,7 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.gram import Matrix, Vector
 from dbselect.groups import Groups
-from dbselect.methods.search import check_ridge, finish, prepare
+from dbselect.methods.search import check_ridge, check_scale, finish, prepare
 from dbselect.selection import group_lasso as lasso
 from dbselect.sequence import Sequence
 from dbselect.steps import Step, Stop
@@ -42,7 +42,8 @@ class GroupLassoPath:
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> path = ds.group_lasso_path(table, "y", n_penalties=3, smallest=0.1)
+    >>> gram = ds.gram(table)
+    >>> path = ds.group_lasso_path(gram, "y", n_penalties=3, smallest=0.1)
     >>> path
     GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976)
     >>> path.points["groups"].to_list()
@@ -126,7 +127,7 @@ def group_lasso_path(
     Raises
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
-    ArgumentError : n_penalties or smallest out of range
+    ArgumentError : n_penalties, smallest or scale out of range
 
     Notes
     -----
@@ -145,13 +146,14 @@ def group_lasso_path(
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> path = ds.group_lasso_path(table, "y", n_penalties=3, smallest=0.1)
+    >>> gram = ds.gram(table)
+    >>> path = ds.group_lasso_path(gram, "y", n_penalties=3, smallest=0.1)
     >>> path.penalties.round(3).tolist()
     [0.976, 0.309, 0.098]
     >>> path.scaled_coef[:, 0].round(3).tolist()
     [0.0, 0.667, 0.878]
     """
-    check_options(n_penalties, smallest)
+    check_options(n_penalties, smallest, scale=scale)
     search = prepare(gram, target, groups, costs, scale=scale)
     problem = search.problem
     found = lasso.path(
@@ -208,7 +210,7 @@ def group_lasso(
     Raises
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
-    ArgumentError : n_penalties, smallest or ridge out of range
+    ArgumentError : n_penalties, smallest, ridge or scale out of range
 
     Warns
     -----
@@ -227,13 +229,13 @@ def group_lasso(
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> ds.group_lasso(table, "y")
+    >>> gram = ds.gram(table)
+    >>> ds.group_lasso(gram, "y")
     Sequence(y ~ a, b; r2 1.0000, spent 2; every group is in the sequence)
-    >>> ds.group_lasso(table, "y", smallest=0.5)
+    >>> ds.group_lasso(gram, "y", smallest=0.5)
     Sequence(y ~ a; r2 0.9524, spent 1; no other group enters the path)
     """
-    check_options(n_penalties, smallest)
-    check_ridge(ridge)
+    check_options(n_penalties, smallest, ridge, scale)
     search = prepare(gram, target, groups, costs, ridge=ridge, scale=scale)
     state = search.state
     found = lasso.path(
@@ -247,9 +249,13 @@ def group_lasso(
     return finish(search, "group-lasso", steps, state.coefficients(), stop)
 
 
-def check_options(n_penalties: Any = 50, smallest: Any = 1e-3, **_: Any) -> None:
+def check_options(
+    n_penalties: Any = 50, smallest: Any = 1e-3, ridge: Any = 0.0, scale: Any = True, **_: Any
+) -> None:
     """Refuse options that no Gram could make right."""
     if not (isinstance(n_penalties, numbers.Integral) and int(n_penalties) >= 2):
         raise ArgumentError(f"n_penalties is {n_penalties!r}; it must be a whole number >= 2")
     if not (isinstance(smallest, numbers.Real) and 0 < float(smallest) < 1):
         raise ArgumentError(f"smallest is {smallest!r}; it must lie between 0 and 1, both excluded")
+    check_ridge(ridge)
+    check_scale(scale)

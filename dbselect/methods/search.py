@@ -138,6 +138,12 @@ def check_ridge(ridge: Any) -> None:
         raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
 
 
+def check_scale(scale: Any) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(scale, bool | np.bool_):
+        raise ArgumentError(f"scale is {scale!r}; it must be True or False")
+
+
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     """Refuse what is not one of some names."""
     if not isinstance(value, str) or value not in choices:
