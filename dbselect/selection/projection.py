@@ -1,0 +1,331 @@
+"""Exact projection of a vector onto few nonzeros in few groups, by dynamic programming.
+
+    maximise the sum of v_i^2 over at most s1 entries that lie in at most s2 groups
+
+Inside a group only the largest entries matter: CH(i, t) is the sum of the t largest
+squares of group i, and the best value T of the first i groups is::
+
+    T(i, j, k) = max( T(i-1, j, k), max_t T(i-1, j-1, k-t) + CH(i, t) )
+
+The inner maximum is a (max,+) convolution with a concave sequence, so the best source
+k - t never falls as k grows: halving the distance between solved k finds all of them in
+O(s1 log s1). One table answers every smaller pair of limits.
+
+Departures from the source. A group that takes part with t entries is among the s2 best
+groups for that t, else a better one could replace it: other groups are left out of the
+table. Squares are whole numbers of one unit, 2^-60 of what can be kept or less, so that
+sums are exact, CH is concave to the last digit and ties are ties.
+
+Ties: of equal entries of a group the first is kept; of equal supports the one that takes
+the fewest entries from the last group, then from the last but one, and so on.
+
+Source: Xiang, Yang, Ye (2014), section 3, Algorithms 3 and 4 (paper 002).
+"""
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.errors import ArgumentError
+from dbselect.gram import Vector
+from dbselect.objectives.linear import Index
+from dbselect.selection.convolution import Whole, max_plus
+from dbselect.selection.layout import Grouping, Layout, layout_of
+
+#: Bits of the largest sum of squares: 63 would fit, three are left for rounding upwards.
+SUM_BITS = 60
+#: Groups up to this size are sorted whole: to look for their largest first costs more.
+SORTED_SIZE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class SupportTable:
+    """The best support for every pair of limits up to `max_columns` and `max_groups`.
+
+    Parameters
+    ----------
+    value : shape (max_groups + 1, max_columns + 1), the sum of squares kept, exact to
+        some 1e-16 of the largest sum for each entry; inf where a float is too small
+    width : p, entries of the vector
+    entries : shape (n,), entries that some pair of limits can keep, by group, then by
+        magnitude
+    kept : shape (n,), the vector there
+    starts : shape (m,), where each of the m groups that can be kept starts in `entries`
+    choices : shape (m, max_groups, max_columns + 1), how many entries a group gives
+    """
+
+    value: Vector
+    width: int
+    entries: Index
+    kept: Vector
+    starts: Index
+    choices: npt.NDArray[Any]
+
+    def support(self, max_columns: int, max_groups: int) -> Index:
+        """Return the entries to keep, in increasing order, at O(m) steps.
+
+        Raises
+        ------
+        ArgumentError : a limit is below 1 or above that of the table
+        """
+        return np.sort(self.entries[self._places(max_columns, max_groups)])
+
+    def project(self, max_columns: int, max_groups: int) -> Vector:
+        """Return the vector with every entry outside the support set to 0; shape (p,)."""
+        places = self._places(max_columns, max_groups)
+        projection = np.zeros(self.width)
+        projection[self.entries[places]] = self.kept[places]
+        return projection
+
+    def _places(self, max_columns: int, max_groups: int) -> Index:
+        """Follow the choices back (Algorithm 4)."""
+        k = check_limit("max_columns", max_columns, self.value.shape[1] - 1)
+        j = check_limit("max_groups", max_groups, self.value.shape[0] - 1)
+        places = [np.empty(0, dtype=np.intp)]
+        for group in range(len(self.choices) - 1, -1, -1):
+            if j == 0:
+                break
+            taken = int(self.choices[group, j - 1, k])
+            if taken:
+                places.append(np.arange(self.starts[group], self.starts[group] + taken))
+                j, k = j - 1, k - taken
+        return np.concatenate(places)
+
+
+def sght_project(v: npt.ArrayLike, groups: Grouping, max_columns: int, max_groups: int) -> Vector:
+    """Return the nearest vector with few nonzeros in few groups.
+
+    Parameters
+    ----------
+    v : shape (p,), finite
+    groups : shape (p,), the group of each entry, 0, 1, ..., J - 1; or the indices of
+        each group, as a list or by name, an entry in no group being never kept
+    max_columns : s1, most nonzeros, 1 to p
+    max_groups : s2, most groups with a nonzero, 1 to J
+
+    Returns
+    -------
+    shape (p,): v with all but the kept entries set to 0
+
+    Raises
+    ------
+    ArgumentError : v is not a finite vector; a limit is below 1 or above what exists
+    GroupError : groups overlap, are empty or do not fit v
+
+    Notes
+    -----
+    Ties: of equal entries of a group the first is kept; of equal supports the one that
+    takes the fewest entries from the last group, then from the last but one, and so on.
+    Where one limit implies the other, O(p) and a sort of what can be kept; else as
+    `sght_table`.
+
+    References
+    ----------
+    Xiang, Yang, Ye (2014), Algorithms 3 and 4 (paper 002).
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> ds.sght_project([3, 1, -2, 2, 2], [0, 0, 1, 1, 1], 3, 1).tolist()
+    [0.0, 0.0, -2.0, 2.0, 2.0]
+    >>> ds.sght_project([3, 1, -2, 2, 2], {"a": [0, 1], "b": [2, 3, 4]}, 2, 2).tolist()
+    [3.0, 0.0, -2.0, 0.0, 0.0]
+    """
+    return project(*_checked(v, groups, max_columns, max_groups))
+
+
+def sght_table(
+    v: npt.ArrayLike, groups: Grouping, max_columns: int, max_groups: int
+) -> SupportTable:
+    """Return the projections for every pair of limits up to the two given.
+
+    Parameters
+    ----------
+    v, groups, max_columns, max_groups : as of `sght_project`
+
+    Returns
+    -------
+    SupportTable
+
+    Raises
+    ------
+    ArgumentError : v is not a finite vector; a limit is below 1 or above what exists
+    GroupError : groups overlap, are empty or do not fit v
+
+    Notes
+    -----
+    With m groups that some pair of limits can keep, O(p + m s2 s1 log s1). Memory is
+    m s2 s1 numbers of 1, 2 or 4 bytes, as s1 needs, beside some 9 p bytes, or 25 p if
+    the entries do not stand group by group.
+
+    References
+    ----------
+    Xiang, Yang, Ye (2014), Algorithms 3 and 4 (paper 002).
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> table = ds.sght_table([3, 1, -2, 2, 2], [0, 0, 1, 1, 1], max_columns=3, max_groups=2)
+    >>> table.value.tolist()
+    [[0.0, 0.0, 0.0, 0.0], [0.0, 9.0, 10.0, 12.0], [0.0, 9.0, 13.0, 17.0]]
+    >>> table.support(max_columns=2, max_groups=1).tolist()
+    [0, 1]
+    """
+    return tabulate(*_checked(v, groups, max_columns, max_groups))
+
+
+def project(v: Vector, layout: Layout, max_columns: int, max_groups: int) -> Vector:
+    """Return the projection of a vector whose groups are known."""
+    best = _best_entries(v, layout, max_columns)
+    places = _decided_by_one_limit(best, max_columns, max_groups)
+    if places is None:
+        return _tabulate(v, best, max_columns, max_groups).project(max_columns, max_groups)
+    projection = np.zeros(len(v))
+    projection[best.entries[places]] = v[best.entries[places]]
+    return projection
+
+
+def tabulate(v: Vector, layout: Layout, max_columns: int, max_groups: int) -> SupportTable:
+    """Return the table of a vector whose groups are known (Algorithm 3)."""
+    return _tabulate(v, _best_entries(v, layout, max_columns), max_columns, max_groups)
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The largest entries of each group: what any projection can keep.
+
+    Parameters
+    ----------
+    entries : shape (n,), nonzero; by group, then largest first, then by index
+    starts : where each group with such entries starts, and the last ends
+    units : shape (n,), their squares as whole numbers
+    power : units are multiples of this power of 2
+    """
+
+    entries: Index
+    starts: Index
+    units: Whole
+    power: int
+
+
+def _best_entries(v: Vector, layout: Layout, max_columns: int) -> _Best:
+    magnitude = np.abs(v)
+    entries, starts = _largest(magnitude, layout, max_columns)
+    return _Best(entries, starts, *_units(magnitude[entries], max_columns))
+
+
+def _decided_by_one_limit(best: _Best, max_columns: int, max_groups: int) -> Index | None:
+    """Return what to keep if one limit implies the other (Lemma 1), else None."""
+    sizes = np.diff(best.starts)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    largest = np.argsort(-best.units, kind="stable")[:max_columns]
+    if np.count_nonzero(np.bincount(owner[largest])) <= max_groups:
+        return largest
+    totals = np.add.reduceat(best.units, best.starts[:-1])
+    kept_mask = np.zeros(len(sizes), dtype=bool)
+    kept_mask[np.argsort(-totals, kind="stable")[:max_groups]] = True
+    return np.flatnonzero(kept_mask[owner]) if sizes[kept_mask].sum() <= max_columns else None
+
+
+def _tabulate(v: Vector, best: _Best, max_columns: int, max_groups: int) -> SupportTable:
+    contenders = _contenders(best.units, best.starts, max_groups)
+    totals = np.zeros((max_groups + 1, max_columns + 1), dtype=np.int64)
+    choices = np.empty(
+        (len(contenders), max_groups, max_columns + 1), dtype=np.min_scalar_type(max_columns)
+    )
+    for number, group in enumerate(contenders.tolist()):
+        gains = np.append(0, np.cumsum(best.units[best.starts[group] : best.starts[group + 1]]))
+        sums, taken = max_plus(totals[:-1], gains)
+        choices[number] = taken * (sums > totals[1:])
+        np.maximum(totals[1:], sums, out=totals[1:])
+    with np.errstate(over="ignore"):
+        value = np.ldexp(totals.astype(np.float64), best.power)
+    return SupportTable(
+        value, len(v), best.entries, v[best.entries], best.starts[contenders], choices
+    )
+
+
+def _largest(magnitude: Vector, layout: Layout, limit: int) -> tuple[Index, Index]:
+    """Return the `limit` largest entries of each group, largest first, and the starts."""
+    ordered = magnitude if layout.order is None else magnitude[layout.order]
+    starts = layout.starts
+    sizes = np.diff(starts)
+    kept = ordered[: starts[-1]] > 0
+    for group in np.flatnonzero(sizes > max(limit, SORTED_SIZE)).tolist():
+        part = slice(starts[group], starts[group + 1])
+        last = sizes[group] - limit
+        kept[part] &= ordered[part] >= np.partition(ordered[part], last)[last]
+    at = np.flatnonzero(kept)
+    owner = np.searchsorted(starts, at, side="right") - 1
+    # Both sorts are stable, so that equal entries stay in the order of their index.
+    at = at[np.lexsort((-ordered[at], owner))]
+    rank = np.arange(len(at)) - np.searchsorted(owner, owner)
+    at, owner = at[rank < limit], owner[rank < limit]
+    entries = at if layout.order is None else layout.order[at]
+    return entries, np.append(np.flatnonzero(np.diff(owner, prepend=-1)), len(owner))
+
+
+def _units(magnitude: Vector, max_columns: int) -> tuple[Whole, int]:
+    """Return squares as whole numbers, at least 1, of a unit, and its power of 2.
+
+    Powers of 2 keep squares of whole numbers exact; rounding upwards keeps their order.
+    """
+    if not len(magnitude):
+        return np.zeros(0, dtype=np.int64), 0
+    power = int(np.frexp(magnitude.max())[1])
+    squares = np.ldexp(magnitude, -power) ** 2
+    most = np.partition(squares, max(len(squares) - max_columns, 0))[-max_columns:].sum()
+    shift = SUM_BITS - int(np.frexp(most)[1])
+    units = np.ceil(np.ldexp(squares, shift)).astype(np.int64)
+    return np.maximum(units, 1), 2 * power - shift
+
+
+def _contenders(units: Whole, starts: Index, max_groups: int) -> Index:
+    """Return the groups that are among the best `max_groups` for some number of entries."""
+    sizes = np.diff(starts)
+    if len(sizes) <= max_groups:
+        return np.arange(len(sizes))
+    totals = np.zeros(len(sizes), dtype=np.int64)
+    wanted = np.zeros(len(sizes), dtype=bool)
+    for rank in range(sizes.max()):
+        groups = np.flatnonzero(sizes > rank)
+        totals[groups] += units[starts[groups] + rank]
+        wanted[np.argsort(-totals, kind="stable")[:max_groups]] = True
+    return np.flatnonzero(wanted)
+
+
+def _checked(
+    v: npt.ArrayLike, groups: Grouping, max_columns: int, max_groups: int
+) -> tuple[Vector, Layout, int, int]:
+    vector = _vector(v)
+    layout = layout_of(groups, len(vector))
+    return (
+        vector,
+        layout,
+        check_limit("max_columns", max_columns, int(layout.starts[-1])),
+        check_limit("max_groups", max_groups, len(layout.starts) - 1),
+    )
+
+
+def _vector(v: npt.ArrayLike) -> Vector:
+    """Return v as floats; refuse what is not a finite vector."""
+    try:
+        vector = np.asarray(v, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"v holds something else than numbers: {error}") from None
+    if vector.ndim != 1 or not vector.size:
+        raise ArgumentError(f"v has shape {vector.shape}; it must be a vector with an entry")
+    infinite = np.flatnonzero(~np.isfinite(vector))
+    if infinite.size:
+        raise ArgumentError(f"v holds {vector[infinite[0]]} at {infinite[0]}; it must be finite")
+    return vector
+
+
+def check_limit(name: str, limit: Any, most: int) -> int:
+    """Return a limit as a number; refuse what is not a whole number from 1 to `most`."""
+    if not isinstance(limit, numbers.Integral) or not 1 <= int(limit) <= most:
+        raise ArgumentError(f"{name} is {limit!r}; it must be a whole number from 1 to {most}")
+    return int(limit)
