@@ -77,6 +77,27 @@ def removals() -> Iterator[Row]:
     )
 
 
+def projections() -> Iterator[Row]:
+    """Project onto few entries in few of 100 groups."""
+    rng = np.random.default_rng(0)
+    for p, groups, entries, bar in ((5_000_000, 20, 100, 0.5), (1_000_000, 60, 1200, 3.0)):
+        v, labels = rng.standard_normal(p), np.repeat(np.arange(100), p // 100)
+        shuffled = rng.permutation(labels)
+        sorted_, mixed = seconds(
+            *(
+                lambda by=by, v=v, k=entries, j=groups: ds.sght_project(v, by, k, j)
+                for by in (labels, shuffled)
+            )
+        )
+        table = ds.sght_table(v, labels, entries, groups)
+        yield (
+            f"sght_project, p = {p:,} in 100 groups, {groups} groups, {entries} entries",
+            f"{sorted_:.2f} s, labels shuffled {mixed:.2f} s; "
+            f"table of choices {table.choices.nbytes / 1e6:.1f} MB",
+            f"< {bar} s",
+        )
+
+
 def sampling() -> Iterator[Row]:
     """Measure DASH against the greedy search, on many columns."""
     gram, _ = problem(2000, 2000)

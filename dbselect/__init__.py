@@ -35,7 +35,9 @@ from dbselect.methods.dash import (
 )
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.methods.sght import SparseModel, sght, sght_path
 from dbselect.model import Model
+from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sequence import Guarantee, Sequence
 from dbselect.sources.read import gram, gram_by
 
@@ -56,6 +58,8 @@ __all__ = [
     "Selection",
     "Sequence",
     "SourceError",
+    "SparseModel",
+    "SupportTable",
     "anytime_sequence",
     "backward",
     "compare",
@@ -74,6 +78,10 @@ __all__ = [
     "plateau",
     "random_k",
     "register",
+    "sght",
+    "sght_path",
+    "sght_project",
+    "sght_table",
     "stopping_cost",
     "timeliness",
     "top_k",

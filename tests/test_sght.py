@@ -17,10 +17,11 @@ from dbselect.errors import (
     DataError,
     GroupError,
     RecordError,
+    SourceError,
 )
+from dbselect.methods.sght import sght, sght_path
 from dbselect.selection.descent import VARIANTS
 from dbselect.selection.projection import sght_project
-from dbselect.selection.sght import sght, sght_path
 
 SIZES = (1, 3, 2, 1, 2, 4, 5)
 
@@ -316,7 +317,7 @@ REFUSALS = [
     ({"groups": {"a": []}}, GroupError, "group 'a' is empty"),
     ({"groups": {"a": ["y"]}}, GroupError, "names the target"),
     ({"gram": {"columns": ["x"]}}, RecordError, "lacks"),
-    ({"gram": 3}, RecordError, "must be a mapping"),
+    ({"gram": 3}, SourceError, "source is"),
 ]
 
 
@@ -355,3 +356,23 @@ def test_a_constant_target_is_refused():
     gram = ds.gram(pl.DataFrame({"x": [1.0, 2.0, 3.0], "y": [1.0, 1.0, 1.0]}))
     with pytest.raises(DataError, match="constant"):
         sght(gram, "y", max_columns=1, max_groups=1)
+
+
+def test_every_door_selects_the_same(connection):
+    frame = random_problem(np.random.default_rng(8)).table.frame.drop("w")
+    groups = {"u": ["x0", "x1", "x2"], "v": ["x3", "x4"], "z": ["x5", "x6", "x7"]}
+    found = sght(frame, "y", groups=groups, max_columns=4, max_groups=2)
+    connection.register("t", frame)
+    spelled = ", ".join(f"'{name}': {columns}" for name, columns in groups.items())
+    row = connection.execute(f"SELECT sght(gram(t), 'y', {{{spelled}}}, 4, 2) FROM t").fetchone()[0]
+    assert row["groups"] == found.groups
+    assert row["coefficients"] == pytest.approx(found.coefficients, rel=1e-8)
+    assert row["r2"] == pytest.approx(found.r2, rel=1e-12)
+    gram = pl.struct(pl.all()).dbselect.gram()
+    struct = frame.select(
+        gram.dbselect.sght("y", groups=groups, max_columns=4, max_groups=2)
+    ).item()
+    assert struct["columns"] == found.columns
+    assert connection.execute(
+        "SELECT sght(gram({'y': 1, 'a': i}), 'y', NULL, 1, 1) FROM range(9) t(i)"
+    ).fetchone() == (None,)

@@ -172,6 +172,20 @@ class ExprNamespace:
         """
         return self._models("dash", target, {"k": k, "groups": groups, **options})
 
+    def sght(
+        self,
+        target: str,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return struct(columns, groups, intercept, coefficients, explained, r2) as in SQL.
+
+        Parameters
+        ----------
+        target, groups, options : as in `dbselect.sght`
+        """
+        return self._models("sght", target, {"groups": groups, **options})
+
     def _models(self, method: str, target: str, options: Mapping[str, Any]) -> pl.Expr:
         def models(records: pl.Series) -> pl.Series:
             found = write_models(

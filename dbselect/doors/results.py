@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dbselect.errors import DataError
 from dbselect.gram import Gram
-from dbselect.methods import anytime, dash, foba
+from dbselect.methods import anytime, dash, foba, sght
 from dbselect.model import Model
 from dbselect.sequence import Sequence
 
@@ -45,6 +45,7 @@ SEQUENCES: dict[str, Method[Sequence]] = {
 #: Calls that make one model.
 MODELS: dict[str, Method[Any]] = {
     "dash": Method(dash.dash, dash.check_dash),
+    "sght": Method(sght.sght, sght.check_sght),
 }
 
 

@@ -84,13 +84,7 @@ def finish(
     ConditionWarning : the columns selected at the end are nearly dependent
     """
     condition = search.state.condition()
-    if condition > CONDITION_LIMIT:
-        warnings.warn(
-            f"the selected columns have condition number {condition:.1e}; coefficients keep "
-            f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
-            ConditionWarning,
-            stacklevel=3,
-        )
+    warn_of(condition, stacklevel=4)
     return build(
         search.gram,
         search.problem,
@@ -105,6 +99,17 @@ def finish(
         stop=stop,
         condition=condition,
     )
+
+
+def warn_of(condition: float, stacklevel: int) -> None:
+    """Warn where selected columns are so nearly dependent that coefficients lose digits."""
+    if condition > CONDITION_LIMIT:
+        warnings.warn(
+            f"the selected columns have condition number {condition:.1e}; coefficients keep "
+            f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
+            ConditionWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def fitted(search: Search, state: State) -> dict[str, Any]:

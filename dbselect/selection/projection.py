@@ -55,6 +55,15 @@ class SupportTable:
     kept : shape (n,), the vector there
     starts : shape (m,), where each of the m groups that can be kept starts in `entries`
     choices : shape (m, max_groups, max_columns + 1), how many entries a group gives
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> table = ds.sght_table([3.0, 1.0, 2.0, 2.0], [0, 0, 1, 1], max_columns=3, max_groups=2)
+    >>> table.value[:, 2].tolist()  # two entries in none, one or two groups
+    [0.0, 10.0, 13.0]
+    >>> table.project(max_columns=2, max_groups=2).tolist()
+    [3.0, 0.0, 2.0, 0.0]
     """
 
     value: Vector

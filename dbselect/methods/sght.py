@@ -6,7 +6,6 @@ is fitted again by least squares. Source: Xiang, Yang, Ye (2014) (paper 002).
 
 import math
 import numbers
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,17 +13,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, ConditionWarning
-from dbselect.gram import Gram, Vector
-from dbselect.groups import Groups, resolve
+from dbselect.errors import ArgumentError
+from dbselect.gram import Vector
+from dbselect.methods.search import Search, check_choice, check_count, prepare, warn_of
+from dbselect.model import Model
 from dbselect.objectives.linear import Linear, State, linear
 from dbselect.selection.descent import STARTS, VARIANTS, Descent, Settings, descend
 from dbselect.selection.layout import Layout
 from dbselect.selection.projection import check_limit, tabulate
-from dbselect.sequence import Model
-
-#: Condition number above which coefficients keep fewer than six of sixteen digits.
-CONDITION_LIMIT = 1e10
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +29,19 @@ class SparseModel(Model):
 
     Parameters
     ----------
+    target, intercept, coefficients, groups, spent, explained, r2, aliased : as in `Model`
     history : the objective 1/2 x'Gx - c'x on unit-variance columns, at the start and
         after every step, before the refit; 1 + 2 f is the share of variance left
     converged : False if the descent was stopped by `max_iter`
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> model = ds.sght(table, "y", max_columns=1, max_groups=1)
+    >>> model.columns, model.converged, bool((model.history[1:] <= model.history[:-1]).all())
+    (['a'], True, True)
     """
 
     history: Vector
@@ -66,7 +72,7 @@ def sght(
 
     Parameters
     ----------
-    gram : Gram, or a Gram record (mapping or Arrow scalar)
+    gram : Gram, record or table, as `anytime_sequence` takes it
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
     max_columns : s1, most columns, 1 to the number of columns in groups
@@ -117,13 +123,14 @@ def sght(
     >>> {name: round(value, 6) for name, value in model.coefficients.items()}
     {'a': 3.0, 'c': 1.0}
     """
-    settings = _settings(variant, start, tol, max_iter)
-    task = _task(gram, target, groups)
+    check_sght(variant, start, refit, tol, max_iter)
+    settings = Settings(VARIANTS[variant], STARTS[start], float(tol), int(max_iter))
+    search = prepare(gram, target, groups, None)
     limits = (
-        check_limit("max_columns", max_columns, len(task.columns)),
-        check_limit("max_groups", max_groups, len(task.groups.names)),
+        check_limit("max_columns", max_columns, len(search.groups.members)),
+        check_limit("max_groups", max_groups, len(search.groups.names)),
     )
-    (model,) = _models(task, [limits], settings, refit)
+    (model,) = _models(search, [limits], settings, refit)
     return model
 
 
@@ -144,9 +151,10 @@ def sght_path(
 
     Parameters
     ----------
-    gram, target, groups, variant, start, refit, tol, max_iter : as of `sght`
+    gram, target, groups : as of `sght`
     grid_columns : values of max_columns
     grid_groups : values of max_groups
+    variant, start, refit, tol, max_iter : as of `sght`
 
     Returns
     -------
@@ -179,12 +187,13 @@ def sght_path(
     >>> ds.sght_path(g, "y", groups=u_v, grid_columns=[2], grid_groups=[1, 2])["columns"].to_list()
     [['a', 'c'], ['a', 'b']]
     """
-    settings = _settings(variant, start, tol, max_iter)
-    task = _task(gram, target, groups)
-    most_columns = _grid("grid_columns", grid_columns, len(task.columns))
-    most_groups = _grid("grid_groups", grid_groups, len(task.groups.names))
+    check_sght(variant, start, refit, tol, max_iter)
+    settings = Settings(VARIANTS[variant], STARTS[start], float(tol), int(max_iter))
+    search = prepare(gram, target, groups, None)
+    most_columns = _grid("grid_columns", grid_columns, len(search.groups.members))
+    most_groups = _grid("grid_groups", grid_groups, len(search.groups.names))
     limits = [(s1, s2) for s1 in most_columns for s2 in most_groups]
-    models = _models(task, limits, settings, refit)
+    models = _models(search, limits, settings, refit)
     rows = [_row(pair, model) for pair, model in zip(limits, models, strict=True)]
     return pl.DataFrame(rows, schema=PATH_DTYPES, orient="row")
 
@@ -212,36 +221,24 @@ def _row(limits: tuple[int, int], model: SparseModel) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Task:
-    """What is asked, whatever the limits; `columns` stand group by group."""
-
-    gram: Gram
-    target: str
-    groups: Groups
-    columns: list[str]
-
-
-def _task(gram: Any, target: str, groups: Any) -> _Task:
-    if not isinstance(gram, Gram):
-        gram = Gram.from_struct(gram)
-    gram.position(target, "target")
-    features = [name for name in gram.columns if name != target]
-    resolved = resolve(features, groups, None, target)
-    columns = [name for members in resolved.columns.values() for name in members]
-    return _Task(gram, target, resolved, columns)
-
-
-def _settings(variant: Any, start: Any, tol: Any, max_iter: Any) -> Settings:
-    if not isinstance(variant, str) or variant not in VARIANTS:
-        raise ArgumentError(f"variant is {variant!r}; it must be one of {list(VARIANTS)}")
-    if not isinstance(start, str) or start not in STARTS:
-        raise ArgumentError(f"start is {start!r}; it must be one of {list(STARTS)}")
+def check_sght(
+    variant: Any = "ista",
+    start: Any = "ridge",
+    refit: Any = True,
+    tol: Any = 1e-8,
+    max_iter: Any = 500,
+    **_: Any,
+) -> None:
+    """Refuse options that no Gram could make right."""
+    check_choice("variant", variant, VARIANTS)
+    check_choice("start", start, STARTS)
+    if not isinstance(refit, bool | np.bool_):
+        raise ArgumentError(f"refit is {refit!r}; it must be True or False")
     if not (isinstance(tol, numbers.Real) and 0 <= float(tol) < math.inf):
         raise ArgumentError(f"tol is {tol!r}; it must be a number >= 0")
-    if not (isinstance(max_iter, numbers.Integral) and int(max_iter) >= 1):
-        raise ArgumentError(f"max_iter is {max_iter!r}; it must be a whole number >= 1")
-    return Settings(VARIANTS[variant], STARTS[start], float(tol), int(max_iter))
+    if max_iter is None:
+        raise ArgumentError("max_iter is None; it must be a whole number >= 1")
+    check_count("max_iter", max_iter)
 
 
 def _grid(name: str, values: Any, most: int) -> list[int]:
@@ -254,11 +251,11 @@ def _grid(name: str, values: Any, most: int) -> list[int]:
 
 
 def _models(
-    task: _Task, limits: Sequence[tuple[int, int]], settings: Settings, refit: bool
+    search: Search, limits: Sequence[tuple[int, int]], settings: Settings, refit: bool
 ) -> list[SparseModel]:
     """Descend for every pair of limits, from projections of the same vectors."""
-    problem = linear(task.gram, task.target, task.columns)
-    ends = np.cumsum([len(members) for members in task.groups.columns.values()])
+    problem = search.problem
+    ends = np.cumsum([len(members) for members in search.groups.columns.values()])
     layout = Layout(None, np.append(0, ends))
     most_columns, most_groups = np.max(limits, axis=0).tolist()
     tables = [
@@ -270,37 +267,30 @@ def _models(
         descents = [
             descend(problem, layout, table.project(*pair), pair, settings) for table in tables
         ]
-        models.append(model(task, min(descents, key=lambda descent: descent.objective)))
+        models.append(model(search, min(descents, key=lambda descent: descent.objective)))
     return models
 
 
-def _refitted(task: _Task, descent: Descent) -> SparseModel:
+def _refitted(search: Search, descent: Descent) -> SparseModel:
     """Fit the kept columns by least squares."""
-    columns = [task.columns[j] for j in np.flatnonzero(descent.x)]
-    problem = linear(task.gram, task.target, columns)
+    columns = [search.groups.members[j] for j in np.flatnonzero(descent.x)]
+    problem = linear(search.gram, search.target, columns)
     state = State(problem, [np.arange(len(columns))])
     state.add(0)
-    condition = state.condition()
-    if condition > CONDITION_LIMIT:
-        warnings.warn(
-            f"the kept columns have condition number {condition:.1e}; coefficients keep "
-            f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
-            ConditionWarning,
-            stacklevel=4,
-        )
+    warn_of(state.condition(), stacklevel=5)
     aliased = tuple(columns[j] for j in state.aliased)
-    return _model(task, descent, problem, columns, state.coefficients()[-1], aliased)
+    return _model(search, descent, problem, columns, state.coefficients()[-1], aliased)
 
 
-def _as_descended(task: _Task, descent: Descent) -> SparseModel:
+def _as_descended(search: Search, descent: Descent) -> SparseModel:
     """Keep the coefficients of the descent."""
-    columns = [task.columns[j] for j in np.flatnonzero(descent.x)]
-    problem = linear(task.gram, task.target, columns)
-    return _model(task, descent, problem, columns, descent.x[descent.x != 0], ())
+    columns = [search.groups.members[j] for j in np.flatnonzero(descent.x)]
+    problem = linear(search.gram, search.target, columns)
+    return _model(search, descent, problem, columns, descent.x[descent.x != 0], ())
 
 
 def _model(
-    task: _Task,
+    search: Search,
     descent: Descent,
     problem: Linear,
     columns: list[str],
@@ -310,9 +300,9 @@ def _model(
     """Return the model with coefficients `coef` on unit-variance columns."""
     own = coef * (problem.target_spread / problem.spread)
     explained = float(coef @ (2.0 * problem.c - problem.G @ coef))
-    held = [name for name, members in task.groups.columns.items() if set(members) & set(columns)]
+    held = [name for name, members in search.groups.columns.items() if set(members) & set(columns)]
     return SparseModel(
-        target=task.target,
+        target=search.target,
         intercept=float(problem.target_mean - own @ problem.mean),
         coefficients=dict(zip(columns, own.tolist(), strict=True)),
         groups=held,

@@ -1,0 +1,25 @@
+-- sght(record, target, groups, max_columns, max_groups, variant := 'ista', start := 'ridge',
+--      refit := true, tol := 1e-8, max_iter := 500)
+--
+-- A model on at most max_columns columns in at most max_groups groups (SGHT).
+--
+--   record       Gram record, as gram(...) returns it
+--   target       column to predict
+--   groups       STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
+--   max_columns  most columns, from 1 on
+--   max_groups   most groups, from 1 on
+--   variant      'ista', 'ista-l', 'fista' or 'fista-c'
+--   start        'ridge' or 'zero'
+--   refit        whether the kept columns are fitted again by least squares
+--   tol          stop when a step changes the objective by at most this share
+--   max_iter     most steps
+--
+-- Returns STRUCT(columns VARCHAR[], groups VARCHAR[], intercept DOUBLE, coefficients
+-- MAP(VARCHAR, DOUBLE), explained DOUBLE, r2 DOUBLE); NULL if the record is unusable.
+CREATE OR REPLACE TEMP MACRO sght(
+    record, target, groups, max_columns, max_groups, variant := 'ista', start := 'ridge',
+    refit := true, tol := 1e-8, max_iter := 500
+) AS dbselect_model('sght', record, target, {
+    'groups': groups, 'max_columns': max_columns, 'max_groups': max_groups, 'variant': variant,
+    'start': start, 'refit': refit, 'tol': tol, 'max_iter': max_iter
+});
