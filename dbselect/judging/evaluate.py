@@ -10,22 +10,24 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import DataError
-from dbselect.gram import Gram
+from dbselect.gram import Gram, Matrix, Vector
+from dbselect.model import Model
 from dbselect.objectives.linear import unusable
 from dbselect.sequence import Sequence
 
 
-def evaluate(sequence: Sequence, gram: Gram) -> pl.DataFrame:
+def evaluate(sequence: Sequence | Model, gram: Gram) -> pl.DataFrame:
     """Return what each prefix explains on other data, without touching a row.
 
     Parameters
     ----------
-    sequence : Sequence
+    sequence : Sequence, or one Model
     gram : Gram of the other data, with the columns and the target of the sequence
 
     Returns
     -------
-    DataFrame, one row a step: step, action, group, spent, explained, r2, mse
+    DataFrame, one row a step: step, action, group, spent, explained, r2, mse; of a Model
+    one row: spent, r2, mse
 
     r2 is that of scikit-learn's ``r2_score`` on the rows; explained is 0 at step 0; mse
     is in the squared unit of the target
@@ -50,18 +52,36 @@ def evaluate(sequence: Sequence, gram: Gram) -> pl.DataFrame:
     >>> ds.evaluate(seq, ds.gram(test))["mse"].to_list()
     [3.75, 1.0]
     """
-    reason = unusable(gram, sequence.target)
-    if reason is not None:
-        raise DataError(reason)
-    there = gram.select([sequence.target, *sequence.columns])
-    C = there.covariance()
-    target_mean, mean = there.mean[0], there.mean[1:]
-    coef = sequence.coef
-    bias = target_mean - sequence.intercept - coef @ mean
-    variance = C[0, 0] - 2.0 * coef @ C[1:, 0] + np.einsum("si,si->s", coef @ C[1:, 1:], coef)
-    mse = np.maximum(variance, 0.0) + bias**2
+    if isinstance(sequence, Model):
+        coef = np.array([list(sequence.coefficients.values())])
+        intercept = np.array([sequence.intercept])
+        mse, variance = _errors(gram, sequence.target, sequence.columns, coef, intercept)
+        return pl.DataFrame({"spent": [sequence.spent], "r2": 1.0 - mse / variance, "mse": mse})
+    mse, variance = _errors(
+        gram, sequence.target, sequence.columns, sequence.coef, sequence.intercept
+    )
     # On the rows of the search, r2 - explained is the penalty's share of the variance.
     penalty = (sequence.r2 - sequence.explained) * sequence.problem.target_spread**2
     return sequence.steps.select("step", "action", "group", "spent").with_columns(
-        explained=(mse[0] - mse - penalty) / C[0, 0], r2=1.0 - mse / C[0, 0], mse=mse
+        explained=(mse[0] - mse - penalty) / variance, r2=1.0 - mse / variance, mse=mse
     )
+
+
+def _errors(
+    gram: Gram, target: str, columns: list[str], coef: Matrix, intercept: Vector
+) -> tuple[Vector, float]:
+    """Return the mean squared error of M models, shape (M,), and the target's variance.
+
+    Parameters
+    ----------
+    coef : shape (M, D)
+    intercept : shape (M,)
+    """
+    reason = unusable(gram, target)
+    if reason is not None:
+        raise DataError(reason)
+    there = gram.select([target, *columns])
+    C = there.covariance()
+    bias = there.mean[0] - intercept - coef @ there.mean[1:]
+    variance = C[0, 0] - 2.0 * coef @ C[1:, 0] + np.einsum("si,si->s", coef @ C[1:, 1:], coef)
+    return np.maximum(variance, 0.0) + bias**2, float(C[0, 0])
