@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import extension_path
 from dbselect.doors.sequences import STEP_TYPE, plain, sequence_of, write_sequences
 from dbselect.errors import EngineError, RecordError
@@ -87,6 +88,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         connection.create_function("dbselect_sequence", _sequence, None, _SEQUENCE_TYPE, **as_arrow)
     if "dbselect_check" not in known:
         connection.create_function("dbselect_check", _check, None, "VARCHAR", **as_arrow)
+    if "dbselect_a_optimal" not in known:
+        connection.create_function("dbselect_a_optimal", _a_optimal, None, "BIGINT[]", **as_arrow)
     for file in sorted(resources.files("dbselect.sql").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql"):
             connection.execute(file.read_text())
@@ -95,7 +98,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 def _functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
     rows = connection.execute(
         "SELECT DISTINCT function_name FROM duckdb_functions() "
-        "WHERE function_name IN ('gram_merge', 'dbselect_sequence', 'dbselect_check')"
+        "WHERE function_name IN "
+        "('gram_merge', 'dbselect_sequence', 'dbselect_check', 'dbselect_a_optimal')"
     ).fetchall()
     return {name for (name,) in rows}
 
@@ -170,6 +174,29 @@ def _reason(record: pa.Scalar, target: str) -> str | None:
     except RecordError as error:
         return str(error)
     return unusable(gram, target)
+
+
+def _a_optimal(*arguments: pa.ChunkedArray) -> pa.ListArray:
+    """Answer a chunk of `dbselect_a_optimal(candidates, k, options...)`.
+
+    Candidates are lists of STRUCT(key, row); places in them come back, counted from 1.
+    """
+    lists, *options = (_flat(argument) for argument in arguments)
+    with _TURN:
+        places = [
+            _places(candidates, *(plain(option[i].as_py()) for option in options))
+            for i, candidates in enumerate(lists)
+        ]
+    return pa.array(places, pa.list_(pa.int64()))
+
+
+def _places(candidates: pa.ListScalar, k: Any, *options: Any) -> list[int] | None:
+    if not candidates.is_valid:
+        return None
+    names = ("beta2", "sigma2", "scale_rows")
+    # NULL means the default.
+    given = {name: value for name, value in zip(names, options, strict=True) if value is not None}
+    return [at + 1 for at in chosen_of(candidates.values.field("row"), k, **given)]
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
