@@ -33,6 +33,7 @@ from dbselect.methods.dash import (
     random_k,
     top_k,
 )
+from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.sght import SparseModel, sght, sght_path
@@ -48,6 +49,7 @@ __all__ = [
     "ConditionWarning",
     "DataError",
     "DbselectError",
+    "Design",
     "EngineError",
     "Gram",
     "GroupError",
@@ -60,6 +62,7 @@ __all__ = [
     "SourceError",
     "SparseModel",
     "SupportTable",
+    "a_optimal",
     "anytime_sequence",
     "backward",
     "compare",

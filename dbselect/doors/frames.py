@@ -8,10 +8,12 @@ import pyarrow as pa
 from polars.plugins import register_plugin_function
 
 from dbselect._native import Reader, library_path
+from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import MODELS, SEQUENCES, result_of, write_models
 from dbselect.gram import RECORD_DTYPE
+from dbselect.methods.design import check_options
 from dbselect.sequence_record import write_sequences
-from dbselect.sources.polars import LazyTable
+from dbselect.sources.polars import LazyTable, plain_dtype
 from dbselect.sources.request import resolve
 from dbselect.steps import STEP_DTYPES
 
@@ -226,6 +228,41 @@ class ExprNamespace:
         """
         arguments = [self._expr.cast(SEQUENCE_DTYPE), row, _number(budget)]
         return _plugin("predict", arguments, is_elementwise=True)
+
+    def a_optimal(
+        self, k: int, *, beta2: float = 1.0, sigma2: float = 1.0, scale_rows: bool = False
+    ) -> pl.Expr:
+        """Return the place 1, 2, ..., k of each row in an A-optimal design, null for others.
+
+        Parameters
+        ----------
+        k, beta2, sigma2, scale_rows : as in `dbselect.a_optimal`; if there are fewer than k
+            candidates, all have a place
+
+        Notes
+        -----
+        A struct of numbers; a row with a null or NaN is no candidate. Works in ``select``,
+        ``over`` and ``group_by().agg``. Polars gathers all rows of a group in memory, which
+        takes up to 50 bytes a value. For more use `dbselect.a_optimal`.
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"a": [2, 0, 1], "b": [0, 1, 1]})
+        >>> df.select(pl.struct("a", "b").dbselect.a_optimal(2))["a"].to_list()
+        [1, 2, None]
+        """
+        options = {"beta2": beta2, "sigma2": sigma2, "scale_rows": scale_rows}
+        check_options(k, **options)
+
+        def places(rows: pl.Series) -> pl.Series:
+            found: list[int | None] = [None] * len(rows)
+            structs = rows.cast(plain_dtype(rows.dtype)).to_arrow()
+            for place, at in enumerate(chosen_of(structs, k, **options), start=1):
+                found[at] = place
+            return pl.Series(rows.name, found, pl.Int64)
+
+        return self._expr.map_batches(places, return_dtype=pl.Int64)
 
 
 def _number(value: str | pl.Expr | float | None) -> pl.Expr:

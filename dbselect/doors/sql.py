@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import extension_path
 from dbselect.doors.results import (
     MODEL_TYPE,
@@ -213,6 +214,29 @@ def _reason(record: pa.Scalar, target: str) -> str | None:
     return unusable(gram, target)
 
 
+def _a_optimal(*arguments: pa.ChunkedArray) -> pa.ListArray:
+    """Answer a chunk of `dbselect_a_optimal(candidates, k, options...)`.
+
+    Candidates are lists of STRUCT(key, row); places in them come back, counted from 1.
+    """
+    lists, *options = (_flat(argument) for argument in arguments)
+    with _TURN:
+        places = [
+            _places(candidates, *(plain(option[i].as_py()) for option in options))
+            for i, candidates in enumerate(lists)
+        ]
+    return pa.array(places, pa.list_(pa.int64()))
+
+
+def _places(candidates: pa.ListScalar, k: Any, *options: Any) -> list[int] | None:
+    if not candidates.is_valid:
+        return None
+    names = ("beta2", "sigma2", "scale_rows")
+    # NULL means the default.
+    given = {name: value for name, value in zip(names, options, strict=True) if value is not None}
+    return [at + 1 for at in chosen_of(candidates.values.field("row"), k, **given)]
+
+
 def _flat(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
@@ -226,4 +250,5 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_sequence": (_sequences, f"{_struct(STEP_TYPE)}[]"),
     "dbselect_model": (_models, _struct(MODEL_TYPE)),
     "dbselect_check": (_check, "VARCHAR"),
+    "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
 }

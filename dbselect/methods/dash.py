@@ -149,11 +149,10 @@ def dash(
     check_dash(rounds, samples, epsilon, opt, alpha, seed)
 
     def run(start: Objective, k: int) -> Run[Any]:
-        most = min(k, int(np.ceil(2.0 * np.log2(max(start.size, 2)))))
         if rounds is not None and rounds > k:
             raise ArgumentError(f"rounds is {rounds!r}; there are only k = {k} to choose")
         return sampling.best_guess(
-            start, k, rounds=most if rounds is None else rounds, samples=samples,
+            start, k, rounds=rounds or sampling.default_rounds(start.size, k), samples=samples,
             epsilon=epsilon, opt=opt, alpha=alpha, seed=seed,
         )  # fmt: skip
 

@@ -113,6 +113,11 @@ def dash(
     return Run(objective, history, queries, opt, alpha, stalled, completed)
 
 
+def default_rounds(size: int, k: int) -> int:
+    """Return the number of sets that is taken unless asked: ``2 log2(n)``, at most k."""
+    return min(k, int(np.ceil(2.0 * np.log2(max(size, 2)))))
+
+
 def best_guess(
     objective: O,
     k: int,

@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from threading import BoundedSemaphore
 from typing import Any
 
@@ -26,11 +27,11 @@ class StreamTable:
     """
 
     def __init__(self, source: Any, rows: int | None = None) -> None:
-        try:
-            self._reader = pa.RecordBatchReader.from_stream(source)
-        except (pa.ArrowException, OSError) as error:
-            raise SourceError(f"cannot read the Arrow stream: {error}") from error
+        self._source = source
+        self._reader: pa.RecordBatchReader | None = self._open()
         self.rows = rows
+        # What has a length is a table in memory.
+        self.again = rows is not None
         schema = self._reader.schema
         # The index of a pandas frame is no column of the table.
         notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
@@ -39,9 +40,22 @@ class StreamTable:
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, each consumed on one of several threads."""
+        with closing(self.batches(fields)) as batches:
+            consume_batches(batches, consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in order."""
+        reader, self._reader = self._reader or self._open(), None
         try:
-            with self._reader:
-                consume_batches((batch.select(fields) for batch in self._reader), consume)
+            with reader:
+                for batch in reader:
+                    yield batch.select(fields)
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"cannot read the Arrow stream: {error}") from error
+
+    def _open(self) -> pa.RecordBatchReader:
+        try:
+            return pa.RecordBatchReader.from_stream(self._source)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"cannot read the Arrow stream: {error}") from error
 

@@ -1,6 +1,8 @@
 """DuckDB relations: by the aggregate where the extension is loaded, else as Arrow batches."""
 
 import re
+from collections.abc import Generator
+from contextlib import closing
 
 import duckdb
 import polars as pl
@@ -18,14 +20,20 @@ class RelationTable:
     def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
         self._relation = relation
         self.rows: int | None = None
+        self.again = True
         self.schema: pa.Schema = relation.limit(0).to_arrow_table().schema
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields as Arrow batches, each consumed on one of several threads."""
+        with closing(self.batches(fields)) as batches:
+            consume_batches(batches, consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields as Arrow batches, in the order that DuckDB gives the rows."""
         wanted = self._relation.select(", ".join(quote(field) for field in fields))
         try:
             with wanted.to_arrow_reader() as reader:
-                consume_batches(reader, consume)
+                yield from reader
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
 

@@ -1,6 +1,6 @@
 """A NumPy array with names for its columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,17 +34,18 @@ class ArrayTable:
         self._array = array
         self._names = list(names)
         self.rows: int | None = len(array)
+        self.again = True
         self._dtype = array.dtype.newbyteorder("=")
         self.schema = pa.schema([(name, pa.from_numpy_dtype(self._dtype)) for name in names])
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Copy the columns out of the array, each batch consumed on one of several threads."""
+        consume_batches(self.batches(fields), consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Copy the columns out of the array, some rows at a time."""
         at = [self._names.index(field) for field in fields]
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for start in range(0, len(self._array), BATCH_ROWS):
-                rows = self._array[start : start + BATCH_ROWS, at]
-                block = np.ascontiguousarray(rows.T, dtype=self._dtype)
-                yield pa.RecordBatch.from_arrays([pa.array(column) for column in block], fields)
-
-        consume_batches(batches(), consume)
+        for start in range(0, len(self._array), BATCH_ROWS):
+            rows = self._array[start : start + BATCH_ROWS, at]
+            block = np.ascontiguousarray(rows.T, dtype=self._dtype)
+            yield pa.RecordBatch.from_arrays([pa.array(column) for column in block], fields)

@@ -5,6 +5,7 @@ nothing is gathered, so memory depends on the size of the row groups only.
 """
 
 import glob
+from collections.abc import Generator
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -30,9 +31,10 @@ class LazyTable:
             schema = frame.collect_schema()
         except pl.exceptions.PolarsError as error:
             raise SourceError(f"Polars cannot read the table: {error}") from error
-        plain = {name: _plain(dtype) for name, dtype in schema.items()}
+        plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
         self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
         self.rows = rows
+        self.again = True
         empty = pl.DataFrame(schema=plain)
         self.schema: pa.Schema = pa.RecordBatchReader.from_stream(empty).schema
 
@@ -60,18 +62,27 @@ class LazyTable:
                 raise failures[0] from None
             raise SourceError(f"Polars cannot read the table: {error}") from error
 
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in the order that Polars gives the rows."""
+        try:
+            for frame in self.frame.select(fields).collect_batches(lazy=True, engine="streaming"):
+                # Arrow computes nothing on the views in which Polars keeps texts.
+                yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+        except pl.exceptions.PolarsError as error:
+            raise SourceError(f"Polars cannot read the table: {error}") from error
 
-def _plain(dtype: Any) -> Any:
+
+def plain_dtype(dtype: Any) -> Any:
     """Return the type with doubles for 128-bit integers, which Arrow does not know."""
     if dtype in (pl.Int128, pl.UInt128):
         return pl.Float64()
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({field.name: _plain(field.dtype) for field in dtype.fields})
+        return pl.Struct({field.name: plain_dtype(field.dtype) for field in dtype.fields})
     if isinstance(dtype, pl.Array):
         inner: Any = dtype
         for _ in dtype.shape:
             inner = inner.inner
-        return pl.Array(_plain(inner), dtype.shape)
+        return pl.Array(plain_dtype(inner), dtype.shape)
     return dtype
 
 

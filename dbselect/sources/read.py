@@ -65,7 +65,7 @@ def read_columns(
     source: Any, columns: Sequence[str] | None = None, weight: str | None = None
 ) -> tuple[Gram, list[str]]:
     """Return what `gram` returns, and the numeric columns that were not read."""
-    table = _open(source, columns)
+    table = open_table(source, columns)
     request = resolve(table.schema, columns, weight)
     read = {*request.names, weight}
     unread = [
@@ -140,7 +140,7 @@ def gram_by(
     │ b   ┆ [5.0]     │
     └─────┴───────────┘
     """
-    table = _open(source, columns)
+    table = open_table(source, columns)
     request = resolve(table.schema, columns, weight, by)
     if not request.by:
         raise ArgumentError("by is empty; name at least one column, or use gram")
@@ -157,7 +157,7 @@ def gram_by(
         return grouping.table(reader.finish())
 
 
-def _open(source: Any, columns: Sequence[str] | None) -> Table:
+def open_table(source: Any, columns: Sequence[str] | None) -> Table:
     """Find the engine of a source; each is imported only where it is used."""
     if isinstance(source, str | Path):
         from dbselect.sources.polars import from_path
@@ -189,14 +189,7 @@ def _open(source: Any, columns: Sequence[str] | None) -> Table:
 def _scan(table: Table, request: Request, consume: Consumer) -> None:
     """Read the table, with a progress bar on a terminal."""
     lock = Lock()
-    with tqdm(
-        total=table.rows,
-        unit=" rows",
-        unit_scale=True,
-        delay=PROGRESS_DELAY,
-        disable=None,
-        leave=False,
-    ) as bar:
+    with progress(table.rows) as bar:
 
         def consume_and_show(batch: Any) -> None:
             consume(batch)
@@ -204,6 +197,13 @@ def _scan(table: Table, request: Request, consume: Consumer) -> None:
                 bar.update(len(batch))
 
         table.scan(request.fields, consume_and_show)
+
+
+def progress(rows: int | None) -> Any:
+    """Return a progress bar of some rows, for terminals only."""
+    return tqdm(
+        total=rows, unit=" rows", unit_scale=True, delay=PROGRESS_DELAY, disable=None, leave=False
+    )
 
 
 def _empty(request: Request) -> Gram:

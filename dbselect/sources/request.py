@@ -1,6 +1,6 @@
 """What is wanted of a table: checked against its schema before any row is read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,13 +14,17 @@ Consumer = Callable[[Any], None]
 
 
 class Table(Protocol):
-    """A table that can be read once, in runs of rows."""
+    """A table that can be read once, in runs of rows; more often if it says so."""
 
     schema: pa.Schema
     rows: int | None
+    again: bool
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Hand every row's fields to `consume`, which any number of threads may call."""
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Give every row's fields in the order of the table."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def resolve(
     by = [by] if isinstance(by, str) else list(by)
     for name, what in [(weight, "weight"), *((key, "by") for key in by)]:
         if name is not None:
-            _check_field(name, what, schema)
+            check_field(name, what, schema)
     if len(set(by)) < len(by):
         doubled = next(key for key in by if by.count(key) > 1)
         raise ColumnError(f"by names column '{doubled}' twice")
@@ -113,7 +117,8 @@ def _columns_of(schema: pa.Schema) -> dict[str, Leaf]:
     return every
 
 
-def _check_field(name: Any, what: str, schema: pa.Schema) -> None:
+def check_field(name: Any, what: str, schema: pa.Schema) -> None:
+    """Refuse a name that is no field of the table."""
     if not isinstance(name, str):
         raise ArgumentError(f"{what} is {name!r}; it must be the name of a column")
     if name not in schema.names:

@@ -1,0 +1,26 @@
+"""Designs from a column of rows, for DuckDB and Polars alike."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from dbselect.columns import leaves
+from dbselect.errors import ColumnError
+from dbselect.methods.design import chosen
+from dbselect.sources.request import resolve
+from dbselect.sources.rows import matrix
+
+
+def chosen_of(rows: pa.StructArray, k: int, **options: Any) -> list[int]:
+    """Return the positions of the rows chosen, in order; fewer than k if there are fewer.
+
+    Parameters
+    ----------
+    rows : structs of numbers; a row with a NULL or NaN is no candidate
+    k, options : as in `dbselect.methods.design.chosen`
+    """
+    if not pa.types.is_struct(rows.type):
+        raise ColumnError(f"row must be a STRUCT of numbers, not {rows.type}")
+    schema = pa.schema(list(rows.type))
+    request = resolve(schema, [leaf.name for leaf in leaves(schema)])
+    return chosen(matrix(rows, request.columns), request.names, k, **options)

@@ -1,0 +1,122 @@
+"""The rows of any table as numbers, block by block in their order."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbselect.columns import Leaf
+from dbselect.errors import DataError
+from dbselect.gram import Matrix
+from dbselect.sources.read import open_table, progress
+from dbselect.sources.request import check_field, resolve
+
+#: Largest size of a value: fourth powers times the square of a variance stay finite.
+LARGEST = 1e60
+
+Index = npt.NDArray[np.intp]
+
+
+class Rows:
+    """Some columns of a table, read in order; rows with a NULL or NaN are left out.
+
+    Parameters
+    ----------
+    source, columns : as in `dbselect.gram`
+    key : field that names the rows; it is left out of the default `columns`
+    scale : whether rows are scaled to norm 1; a row of zeros stays one
+
+    Attributes
+    ----------
+    names : d columns
+    again : whether the table can be read more than once
+    skipped : rows left out by the last reading
+    """
+
+    def __init__(
+        self, source: Any, columns: Sequence[str] | None, key: str | None, scale: bool
+    ) -> None:
+        self._table = open_table(source, columns)
+        if key is not None:
+            check_field(key, "key", self._table.schema)
+        self._request = resolve(self._table.schema, columns, by=[] if key is None else [key])
+        self._key = key
+        self._scale = scale
+        self.names = self._request.names
+        self.again = self._table.again
+        self.skipped = 0
+
+    def blocks(self, size: int) -> Iterator[tuple[Index, Matrix, pa.Array | None]]:
+        """Read the table: row numbers from 0, rows and keys, at most `size` at a time.
+
+        Raises
+        ------
+        DataError : a value is infinite or larger than 1e60
+        """
+        self.skipped = 0
+        start = 0
+        with (
+            closing(self._table.batches(self._request.fields)) as batches,
+            progress(self._table.rows) as bar,
+        ):
+            for batch in batches:
+                for offset in range(0, batch.num_rows, size):
+                    rows = batch.slice(offset, size).to_struct_array()
+                    used, X = usable(matrix(rows, self._request.columns), self.names, self._scale)
+                    self.skipped += len(rows) - len(used)
+                    yield start + used, X, self._keys(rows, used)
+                    start += len(rows)
+                    bar.update(len(rows))
+
+    def _keys(self, rows: pa.StructArray, used: Index) -> pa.Array | None:
+        if self._key is None:
+            return None
+        keys = rows.field(self._key)
+        if pa.types.is_dictionary(keys.type):
+            keys = keys.dictionary_decode()
+        return keys.take(pa.array(used))
+
+
+def matrix(rows: pa.StructArray, columns: Sequence[Leaf]) -> Matrix:
+    """Return some columns of rows, shape (n, d), with NaN for NULL."""
+    X = np.empty((len(rows), len(columns)))
+    for j, leaf in enumerate(columns):
+        X[:, j] = _values(rows, leaf)
+    return X
+
+
+def _values(rows: pa.StructArray, leaf: Leaf) -> npt.NDArray[np.float64]:
+    values: pa.Array = rows
+    for part in leaf.path:
+        if isinstance(part, int):
+            values = pc.list_element(values, part - 1)
+        else:
+            values = pc.struct_field(values, [values.type.get_field_index(part)])
+    numbers = pc.cast(values, pa.float64(), safe=False)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False))
+
+
+def usable(X: Matrix, names: Sequence[str], scale: bool) -> tuple[Index, Matrix]:
+    """Return the positions of the rows without NaN, and these rows; X may be changed.
+
+    Raises
+    ------
+    DataError : a value is infinite or larger than 1e60
+    """
+    used = np.flatnonzero(~np.isnan(X).any(axis=1))
+    X = X if len(used) == len(X) else X[used]
+    large = np.argwhere(np.abs(X) > LARGEST)
+    if large.size:
+        at, column = large[0]
+        raise DataError(
+            f"column '{names[column]}' has the value {X[at, column]}; values must be finite "
+            f"and at most {LARGEST:g}"
+        )
+    if scale:
+        norm = np.linalg.norm(X, axis=1, keepdims=True)
+        X /= np.where(norm > 0, norm, 1.0)
+    return used, X
