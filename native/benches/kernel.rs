@@ -4,9 +4,10 @@
 
 use std::time::Instant;
 
-use dbselect_native::block::{BLOCK_ROWS, Block};
-use dbselect_native::kernel::{Kernel, LANES, triangle};
+use dbselect_native::block::{BLOCK_ROWS, Block, stride};
+use dbselect_native::kernel::{Kernel, Tile, n_tiles};
 use dbselect_native::moments::Moments;
+use dbselect_native::sums::Sums;
 
 const REPEATS: usize = 200;
 
@@ -17,22 +18,25 @@ fn main() {
             .map(|j| (0..BLOCK_ROWS).map(|r| ((r * 7 + j * 13) % 101) as f64).collect())
             .collect();
         let columns: Vec<&[f64]> = columns.iter().map(|column| &column[..]).collect();
-        let panels = vec![0.5; width.div_ceil(LANES) * LANES * BLOCK_ROWS];
-        let mut comoment = vec![0.0; triangle(width)];
+        let panels = vec![0.5; stride(width) * BLOCK_ROWS];
+        let mut tiles = vec![Tile::default(); n_tiles(width)];
         let flops = (width * (width + 1)) as f64;
         for kernel in Kernel::available() {
-            let ns = median_ns(|| kernel.rank_k(&panels, width, &mut comoment));
+            let ns = median_ns(|| kernel.rank_k(&panels, width, &mut tiles));
             println!("{:>9} {width:>7} {ns:>12.1} {:>9.1}", kernel.name, flops / ns);
         }
-        let center = vec![50.0; width];
-        let (mut block, mut moments) = (Block::default(), Moments::new(width));
-        let ns = median_ns(|| block.pack_columns(&columns, &center, None));
-        println!("{:>9} {width:>7} {ns:>12.1}", "pack");
+        let mut center = vec![50.0; width];
+        let (mut sums, mut moments) = (Sums::default(), Moments::new(width));
         let ns = median_ns(|| {
-            block.pack_columns(&columns, &center, None);
-            moments.add(&block);
+            sums.start(&center);
+            sums.add_columns(&columns, None);
+            moments.add(&sums);
         });
         println!("{:>9} {width:>7} {ns:>12.1} {:>9.1}", "block", flops / ns);
+        center.resize(stride(width), 0.0);
+        let mut block = Block::default();
+        let ns = median_ns(|| block.pack_columns(&columns, &center, None));
+        println!("{:>9} {width:>7} {ns:>12.1}", "pack");
     }
 }
 

@@ -4,14 +4,17 @@
 //! scatter over groups wait in a buffer of their group until there are enough
 //! for a block.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
-use crate::block::{BLOCK_ROWS, Block, mean_of_rows, prefetch, stride, turn};
+use crate::block::{BLOCK_ROWS, mean_of_rows, prefetch, stride, turn};
 use crate::chunk::{Chunk, Labels};
 use crate::moments::Moments;
+use crate::sums::Sums;
 
-/// Rows screened at a time: they stay in the caches until the kernel has them.
-pub const CHUNK_ROWS: usize = 8 * BLOCK_ROWS;
+/// Rows handed over at a time: they stay in the caches until the kernel has them,
+/// and the merge with what came before is little work beside theirs.
+pub const CHUNK_ROWS: usize = 16 * BLOCK_ROWS;
 /// Rows to look ahead for groups, which lie all over memory.
 const ROWS_AHEAD: usize = 8;
 /// Rows turned from columns to rows at a time, inside an L1 cache.
@@ -23,7 +26,7 @@ thread_local! {
 
 #[derive(Default)]
 struct Scratch {
-    block: Block,
+    sums: Sums,
     rows: Vec<f64>,
 }
 
@@ -52,37 +55,35 @@ impl Accumulator {
     }
 
     /// Add all rows of a chunk.
+    ///
+    /// Once there are rows, their mean is a center near that of all that follow,
+    /// so the blocks of the chunk share it and are merged with the moments as one.
     pub fn add(&mut self, chunk: &Chunk, labels: Labels) -> Result<(), String> {
-        SCRATCH.with_borrow_mut(|Scratch { block, .. }| {
-            for (_, rows) in chunk.blocks() {
-                if self.add_plain(&rows, block) {
+        SCRATCH.with_borrow_mut(|Scratch { sums, .. }| {
+            let mut blocks = chunk.blocks();
+            while !self.moments.is_settled() {
+                let Some((_, rows)) = blocks.next() else { return Ok(()) };
+                let rows = rows.screen(labels)?;
+                let columns = slices(&rows.columns);
+                sums.start(&rows.center(&columns));
+                sums.add_columns(&columns, rows.weight.as_deref());
+                self.moments.add(sums);
+                self.moments.skipped += rows.skipped as u64;
+            }
+            sums.start(&self.moments.mean());
+            for (_, rows) in blocks {
+                // A block that packs to finite sums has nothing to be left out.
+                let plain = rows.weight.is_none() && rows.missing.is_empty();
+                if plain && sums.add_finite(&slices(&rows.columns)) {
                     continue;
                 }
                 let rows = rows.screen(labels)?;
-                let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
-                block.pack_columns(&columns, &rows.center(&columns), rows.weight.as_deref());
-                self.moments.add(block);
+                sums.add_columns(&slices(&rows.columns), rows.weight.as_deref());
                 self.moments.skipped += rows.skipped as u64;
             }
+            self.moments.add(sums);
             Ok(())
         })
-    }
-
-    /// Add a block in one look at its values, if nothing speaks against it.
-    ///
-    /// Once there are rows, their mean is a center near that of the next block,
-    /// and a block that packs to finite sums has nothing to be left out.
-    fn add_plain(&mut self, rows: &Chunk, block: &mut Block) -> bool {
-        if rows.weight.is_some() || !rows.missing.is_empty() || !self.moments.is_settled() {
-            return false;
-        }
-        let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
-        block.pack_columns(&columns, &self.moments.mean(), None);
-        let finite = block.is_finite();
-        if finite {
-            self.moments.add(block);
-        }
-        finite
     }
 
     /// Add the rows of other accumulators of the same width.
@@ -90,13 +91,13 @@ impl Accumulator {
         self.moments.merge(&other.moments);
         let stride = stride(self.width());
         for (row, &weight) in other.buffer.chunks_exact(stride.max(1)).zip(&other.buffer_weight) {
-            SCRATCH.with_borrow_mut(|scratch| self.add_row(row, weight, &mut scratch.block));
+            SCRATCH.with_borrow_mut(|scratch| self.add_row(row, weight, &mut scratch.sums));
         }
     }
 
     /// The moments of all rows added so far.
     pub fn finish(&mut self) -> &Moments {
-        SCRATCH.with_borrow_mut(|scratch| self.flush(&mut scratch.block));
+        SCRATCH.with_borrow_mut(|scratch| self.flush(&mut scratch.sums));
         &self.moments
     }
 
@@ -108,15 +109,15 @@ impl Accumulator {
         prefetch(&spare[..row]);
     }
 
-    fn add_row(&mut self, row: &[f64], weight: f64, block: &mut Block) {
+    fn add_row(&mut self, row: &[f64], weight: f64, sums: &mut Sums) {
         self.buffer.extend_from_slice(row);
         self.buffer_weight.push(weight);
         if self.buffer_weight.len() == buffer_rows(self.width()) {
-            self.flush(block);
+            self.flush(sums);
         }
     }
 
-    fn flush(&mut self, block: &mut Block) {
+    fn flush(&mut self, sums: &mut Sums) {
         if self.buffer_weight.is_empty() {
             return;
         }
@@ -126,11 +127,16 @@ impl Accumulator {
         } else {
             mean_of_rows(&self.buffer, self.width(), &self.buffer_weight)
         };
-        block.pack_rows(&self.buffer, &center, &self.buffer_weight);
-        self.moments.add(block);
+        sums.start(&center);
+        sums.add_rows(&self.buffer, &self.buffer_weight);
+        self.moments.add(sums);
         self.buffer.clear();
         self.buffer_weight.clear();
     }
+}
+
+fn slices<'c>(columns: &'c [Cow<[f64]>]) -> Vec<&'c [f64]> {
+    columns.iter().map(|column| &column[..]).collect()
 }
 
 /// Rows a group holds back. With as many rows as columns, a flush moves as much
@@ -150,11 +156,11 @@ pub fn scatter<'g>(
     mut group_of: impl FnMut(usize) -> &'g mut Accumulator,
 ) -> Result<(), String> {
     let stride = stride(chunk.columns.len());
-    SCRATCH.with_borrow_mut(|Scratch { block, rows: turned }| {
+    SCRATCH.with_borrow_mut(|Scratch { sums, rows: turned }| {
         for (start, rows) in chunk.blocks() {
             let n_rows = rows.rows;
             let rows = rows.screen(labels)?;
-            let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
+            let columns = slices(&rows.columns);
             let mut kept = 0;
             for row in 0..n_rows {
                 if row + ROWS_AHEAD < n_rows {
@@ -170,7 +176,7 @@ pub fn scatter<'g>(
                 }
                 let values = &turned[kept % TURN_ROWS * stride..][..stride];
                 let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[kept]);
-                group.add_row(values, weight, block);
+                group.add_row(values, weight, sums);
                 kept += 1;
             }
         }
@@ -184,7 +190,6 @@ mod tests {
     use crate::chunk::Missing;
     use crate::kernel::triangle;
     use crate::testing::Lcg;
-    use std::borrow::Cow;
 
     const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -231,6 +236,40 @@ mod tests {
             assert_eq!(found.weight, expected.weight);
             for (x, y) in found.comoment.iter().zip(&expected.comoment) {
                 assert!((x - y).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_share_a_center_give_what_each_part_gives_alone() {
+        let mut columns = random_columns(2000);
+        // A trend, so that the mean of the first rows is far from that of the last.
+        for (row, x) in columns[0].iter_mut().enumerate() {
+            *x += row as f64;
+        }
+        columns[1][1000] = f64::NAN;
+        let weight: Vec<f64> = (0..2000).map(|r| (r % 5) as f64).collect();
+        for weight in [None, Some(&weight[..])] {
+            let mut parts = Accumulator::new(3);
+            for start in (0..2000).step_by(100) {
+                let rows = start..start + 100;
+                let part: Vec<_> = columns.iter().map(|x| x[rows.clone()].to_vec()).collect();
+                let mut alone = Accumulator::new(3);
+                let chunk = chunk(&part, weight.map(|weight| &weight[rows]));
+                with_labels(|labels| alone.add(&chunk, labels)).unwrap();
+                parts.merge(&alone);
+            }
+            let (found, expected) = (moments_of(&columns, weight), parts.finish());
+            assert_eq!((found.rows, found.skipped), (expected.rows, expected.skipped));
+            assert_eq!(found.weight, expected.weight);
+            for (x, y) in found.mean().iter().zip(expected.mean()) {
+                assert!((x - y).abs() < 1e-13 * y);
+            }
+            let variance = |j: usize| expected.comoment[triangle(j) + j];
+            for (i, j) in (0..3).flat_map(|i| (0..=i).map(move |j| (i, j))) {
+                let at = triangle(i) + j;
+                let error = (found.comoment[at] - expected.comoment[at]).abs();
+                assert!(error < 1e-13 * (variance(i) * variance(j)).sqrt());
             }
         }
     }

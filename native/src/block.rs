@@ -5,27 +5,25 @@ use std::ops::Range;
 use crate::kernel::LANES;
 use crate::simd::vectorised;
 
-/// Rows packed at a time: 256 rows of 200 columns are 400 kB, inside an L2 cache.
-pub const BLOCK_ROWS: usize = 256;
+/// Rows packed at a time: 128 rows of 200 columns are 200 kB, which fit an L2
+/// cache twice, unpacked and packed, with room for the sums of their products.
+pub const BLOCK_ROWS: usize = 128;
 // Maps of missing rows are cut into blocks at whole words.
 const _: () = assert!(BLOCK_ROWS.is_multiple_of(64));
 /// Columns turned into rows at a time: four by four doubles fill AVX2 registers.
 const QUAD: usize = 4;
 
-/// A few rows, centred by their mean, scaled by the root of their weight and
-/// packed for the kernel. Reused as scratch space from block to block.
+/// A few rows, centred, scaled by the root of their weight and packed for the
+/// kernel. Reused as scratch space from block to block.
 #[derive(Default)]
 pub struct Block {
     /// Number of rows.
     pub(crate) rows: usize,
-    width: usize,
     /// Sum of their weights.
     pub(crate) weight: f64,
     /// The rows as the kernel wants them.
     pub(crate) panels: Vec<f64>,
-    /// What was subtracted from each column: nearly its mean.
-    pub(crate) center: Vec<f64>,
-    /// Sum of w (x - center) of each column: what the center lacks.
+    /// Sum of w (x - center) of each lane.
     pub(crate) residual: Vec<f64>,
     root_weight: Vec<f64>,
 }
@@ -39,15 +37,14 @@ struct Weights<'w> {
 
 impl Block {
     /// Pack columns of equal length, at most `BLOCK_ROWS` rows, around a center
-    /// near the mean of each.
+    /// near the mean of each, as long as whole panels.
     pub fn pack_columns(&mut self, columns: &[&[f64]], center: &[f64], weight: Option<&[f64]>) {
         let rows = columns.first().map_or(0, |column| column.len());
-        self.start(rows, columns.len(), weight);
+        self.start(rows, center.len(), weight);
         if rows == 0 {
             return;
         }
-        self.center[..columns.len()].copy_from_slice(center);
-        let Block { panels, center, residual, root_weight, .. } = self;
+        let Block { panels, residual, root_weight, .. } = self;
         let weights = weight.map(|weight| Weights { weight, root: root_weight });
         for (first, quad) in (0..).step_by(QUAD).zip(columns.chunks(QUAD)) {
             columns[first..].iter().skip(QUAD).take(QUAD).for_each(|ahead| prefetch(ahead));
@@ -57,16 +54,15 @@ impl Block {
         }
     }
 
-    /// Pack weighted rows that lie one after the other, `stride` doubles apart,
-    /// around a center near their mean.
+    /// Pack weighted rows that lie one after the other, as many doubles apart as
+    /// the center is long, around that.
     pub fn pack_rows(&mut self, values: &[f64], center: &[f64], weight: &[f64]) {
         self.start(weight.len(), center.len(), Some(weight));
         if weight.is_empty() {
             return;
         }
-        self.center[..center.len()].copy_from_slice(center);
-        let (center, root) = (&self.center, &self.root_weight);
-        pack_rows(values, weight, root, center, &mut self.residual, &mut self.panels);
+        let Block { panels, residual, root_weight, .. } = self;
+        pack_rows(values, weight, root_weight, center, residual, panels);
     }
 
     /// Whether every value was finite: one that is not spoils its column's sum.
@@ -74,17 +70,11 @@ impl Block {
         self.residual.iter().all(|residual| residual.is_finite())
     }
 
-    /// Make the scratch space fit `rows` rows. Spare lanes are zero and stay so.
-    fn start(&mut self, rows: usize, width: usize, weight: Option<&[f64]>) {
-        debug_assert!(rows <= BLOCK_ROWS);
-        let lanes = stride(width);
-        if (self.rows, self.width) != (rows, width) {
-            self.panels.clear();
-            self.panels.resize(lanes * rows, 0.0);
-            self.center.clear();
-            self.center.resize(lanes, 0.0);
-        }
-        (self.rows, self.width) = (rows, width);
+    /// Make the scratch space fit the rows; spare lanes keep what they hold.
+    fn start(&mut self, rows: usize, lanes: usize, weight: Option<&[f64]>) {
+        debug_assert!(rows <= BLOCK_ROWS && lanes.is_multiple_of(LANES));
+        self.rows = rows;
+        self.panels.resize(lanes * rows, 0.0);
         self.weight = weight.map_or(rows as f64, sum);
         self.root_weight.clear();
         self.root_weight.extend(weight.unwrap_or_default().iter().map(|w| w.sqrt()));

@@ -1,9 +1,10 @@
-//! Symmetric rank-k update: `comoment += sum over rows of x x'`, lower triangle.
+//! Symmetric rank-k update: `tiles += sum over rows of x x'`, lower triangle.
 //!
 //! Rows arrive packed in panels of eight columns, so that eight doubles of one
-//! row fill one cache line. Every pair of panels is one tile of 8 x 8 sums kept
-//! in registers. The instruction set is chosen once, at run time; the portable
-//! tile is plain Rust, which the compiler turns into NEON on aarch64.
+//! row fill one cache line. Every pair of panels is one tile of 8 x 8 sums, kept
+//! in registers from the first row to the last. The instruction set is chosen
+//! once, at run time; the portable tile is plain Rust, which the compiler turns
+//! into NEON on aarch64.
 
 use std::sync::OnceLock;
 
@@ -16,9 +17,13 @@ pub const LANES: usize = 8;
 /// fill 24 of the 32 AVX-512 registers and use every broadcast three times.
 const STRIP: usize = 3;
 
-type Tile = [[f64; LANES]; LANES];
-/// Multiply one panel by up to `STRIP` others, into as many tiles.
-type StripFn = fn(&[f64], &[&[f64]], &mut [Tile; STRIP]);
+/// Sums of products of the columns of two panels.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+pub struct Tile([[f64; LANES]; LANES]);
+
+/// Multiply one panel by up to `STRIP` others and add to as many tiles.
+type StripFn = fn(&[f64], &[&[f64]], &mut [Tile]);
 
 /// One way to compute a tile.
 #[derive(Clone, Copy)]
@@ -51,43 +56,48 @@ impl Kernel {
         kernels
     }
 
-    /// Add `sum x x'` over the packed rows to `comoment`.
+    /// Add `sum x x'` over the packed rows to `tiles`.
     ///
-    /// `panels` holds `ceil(width / 8)` panels of `8 * rows` doubles, the spare
-    /// lanes of the last one zero. `comoment` is the lower triangle of a
-    /// `width x width` matrix, row by row.
-    pub fn rank_k(&self, panels: &[f64], width: usize, comoment: &mut [f64]) {
+    /// `panels` holds `ceil(width / 8)` panels of `8 * rows` doubles; what the
+    /// spare lanes of the last one hold goes to sums that nobody reads. There are
+    /// `n_tiles(width)` tiles: the lower triangle of pairs of panels, row by row.
+    pub fn rank_k(&self, panels: &[f64], width: usize, tiles: &mut [Tile]) {
         let n_panels = width.div_ceil(LANES);
         if n_panels == 0 {
             return;
         }
         let size = panels.len() / n_panels;
         let panel = |index: usize| &panels[index * size..(index + 1) * size];
-        let mut tiles = [[[0.0; LANES]; LANES]; STRIP];
         for row_panel in 0..n_panels {
-            for first in (0..=row_panel).step_by(STRIP) {
-                let last = (first + STRIP).min(row_panel + 1);
+            let tiles = &mut tiles[triangle(row_panel)..triangle(row_panel + 1)];
+            for (strip, tiles) in tiles.chunks_mut(STRIP).enumerate() {
                 let mut others: [&[f64]; STRIP] = [&[]; STRIP];
-                for (other, column_panel) in others.iter_mut().zip(first..last) {
+                for (other, column_panel) in others.iter_mut().zip(strip * STRIP..=row_panel) {
                     *other = panel(column_panel);
                 }
-                (self.strip)(panel(row_panel), &others[..last - first], &mut tiles);
-                for (tile, column_panel) in tiles.iter().zip(first..last) {
-                    add_tile(tile, row_panel * LANES, column_panel * LANES, width, comoment);
-                }
+                (self.strip)(panel(row_panel), &others[..tiles.len()], tiles);
             }
         }
     }
 }
 
+/// How many tiles the columns need.
+pub fn n_tiles(width: usize) -> usize {
+    triangle(width.div_ceil(LANES))
+}
+
 vectorised! {
-/// Add a tile whose first entry is (`row`, `column`) to the packed triangle.
-fn add_tile(tile: &Tile, row: usize, column: usize, width: usize, comoment: &mut [f64]) {
-    for (i, sums) in (row..width).zip(tile) {
-        let end = (column + LANES).min(i + 1);
-        let start = triangle(i) + column;
-        let entries = &mut comoment[start..start + end - column];
-        for (entry, sum) in entries.iter_mut().zip(sums) {
+/// Add tiles to the lower triangle of a `width x width` matrix, row by row.
+pub fn add_tiles(tiles: &[Tile], width: usize, comoment: &mut [f64]) {
+    for i in 0..width {
+        let tiles = &tiles[triangle(i / LANES)..];
+        let (whole, rest) = comoment[triangle(i)..triangle(i + 1)].as_chunks_mut::<LANES>();
+        for (entries, tile) in whole.iter_mut().zip(tiles) {
+            for (entry, sum) in entries.iter_mut().zip(&tile.0[i % LANES]) {
+                *entry += sum;
+            }
+        }
+        for (entry, sum) in rest.iter_mut().zip(&tiles[i / LANES].0[i % LANES]) {
             *entry += sum;
         }
     }
@@ -99,9 +109,9 @@ pub const fn triangle(i: usize) -> usize {
     i * (i + 1) / 2
 }
 
-fn strip_portable(a: &[f64], others: &[&[f64]], tiles: &mut [Tile; STRIP]) {
+fn strip_portable(a: &[f64], others: &[&[f64]], tiles: &mut [Tile]) {
     for (b, tile) in others.iter().zip(tiles) {
-        let mut sums = [[0.0; LANES]; LANES];
+        let mut sums = tile.0;
         for (x, y) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
             for (row, &xi) in sums.iter_mut().zip(x) {
                 for (sum, &yj) in row.iter_mut().zip(y) {
@@ -109,28 +119,28 @@ fn strip_portable(a: &[f64], others: &[&[f64]], tiles: &mut [Tile; STRIP]) {
                 }
             }
         }
-        *tile = sums;
+        tile.0 = sums;
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LANES, STRIP, Tile};
+    use super::{LANES, Tile};
     use std::arch::x86_64::*;
 
-    pub fn strip_avx512(a: &[f64], others: &[&[f64]], tiles: &mut [Tile; STRIP]) {
+    pub fn strip_avx512(a: &[f64], others: &[&[f64]], tiles: &mut [Tile]) {
         // SAFETY: listed in `Kernel::available` only where avx512f was detected.
         unsafe {
-            match *others {
-                [b] => avx512(a, [b], tiles),
-                [b, c] => avx512(a, [b, c], tiles),
-                [b, c, d] => avx512(a, [b, c, d], tiles),
-                _ => unreachable!("a strip has one to three panels"),
+            match (others, tiles) {
+                (&[b], [t]) => avx512(a, [b], [t]),
+                (&[b, c], [t, u]) => avx512(a, [b, c], [t, u]),
+                (&[b, c, d], [t, u, v]) => avx512(a, [b, c, d], [t, u, v]),
+                _ => unreachable!("a strip has one to three panels and as many tiles"),
             }
         }
     }
 
-    pub fn strip_avx2(a: &[f64], others: &[&[f64]], tiles: &mut [Tile; STRIP]) {
+    pub fn strip_avx2(a: &[f64], others: &[&[f64]], tiles: &mut [Tile]) {
         for (b, tile) in others.iter().zip(tiles) {
             // SAFETY: listed in `Kernel::available` only where avx2 and fma were.
             unsafe { avx2(a, b, tile) }
@@ -138,10 +148,13 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f")]
-    fn avx512<const N: usize>(a: &[f64], others: [&[f64]; N], tiles: &mut [Tile; STRIP]) {
+    fn avx512<const N: usize>(a: &[f64], others: [&[f64]; N], tiles: [&mut Tile; N]) {
         // What the unchecked loads below rely on.
         assert!(others.iter().all(|b| b.len() >= a.len()));
-        let mut sums = [[_mm512_setzero_pd(); LANES]; N];
+        // SAFETY: a row of a tile is eight doubles.
+        let load = |t: usize, i: usize| unsafe { _mm512_loadu_pd(tiles[t].0[i].as_ptr()) };
+        let mut sums: [[__m512d; LANES]; N] =
+            std::array::from_fn(|t| std::array::from_fn(|i| load(t, i)));
         for (r, x) in a.chunks_exact(LANES).enumerate() {
             // SAFETY: row `r` of each panel is eight doubles.
             let y: [__m512d; N] = std::array::from_fn(|t| unsafe {
@@ -154,8 +167,8 @@ mod x86 {
                 }
             }
         }
-        for (tile, sums) in tiles.iter_mut().zip(sums) {
-            for (row, sum) in tile.iter_mut().zip(sums) {
+        for (tile, sums) in tiles.into_iter().zip(sums) {
+            for (row, sum) in tile.0.iter_mut().zip(sums) {
                 // SAFETY: a row of a tile is eight doubles.
                 unsafe { _mm512_storeu_pd(row.as_mut_ptr(), sum) }
             }
@@ -165,8 +178,13 @@ mod x86 {
     #[target_feature(enable = "avx2,fma")]
     fn avx2(a: &[f64], b: &[f64], tile: &mut Tile) {
         // Four rows at a time: eight sums and their operands fit 16 registers.
-        for half in [0, 4] {
-            let mut sums = [[_mm256_setzero_pd(); 2]; 4];
+        for rows in [0..4, 4..8] {
+            let half = rows.start;
+            // SAFETY: a row of a tile is eight doubles: two loads of four.
+            let load = |row: &[f64; LANES]| unsafe {
+                [_mm256_loadu_pd(row.as_ptr()), _mm256_loadu_pd(row.as_ptr().add(4))]
+            };
+            let mut sums: [[__m256d; 2]; 4] = std::array::from_fn(|i| load(&tile.0[half + i]));
             for (x, y) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
                 // SAFETY: `y` is a chunk of exactly eight doubles: two loads of four.
                 let (low, high) =
@@ -177,7 +195,7 @@ mod x86 {
                     sums[i][1] = _mm256_fmadd_pd(x, high, sums[i][1]);
                 }
             }
-            for (row, sum) in tile[half..half + 4].iter_mut().zip(sums) {
+            for (row, sum) in tile.0[rows].iter_mut().zip(sums) {
                 // SAFETY: a row of a tile is eight doubles: two stores of four.
                 unsafe {
                     _mm256_storeu_pd(row.as_mut_ptr(), sum[0]);
@@ -226,8 +244,13 @@ mod tests {
                     .collect();
                 let expected = outer_products(&rows, width);
                 for kernel in Kernel::available() {
+                    let mut tiles = vec![Tile::default(); n_tiles(width)];
+                    // In two parts: the second adds to the tiles of the first.
+                    let (first, second) = rows.split_at(n_rows / 3);
+                    kernel.rank_k(&pack(first, width), width, &mut tiles);
+                    kernel.rank_k(&pack(second, width), width, &mut tiles);
                     let mut sums = vec![1.0; triangle(width)];
-                    kernel.rank_k(&pack(&rows, width), width, &mut sums);
+                    add_tiles(&tiles, width, &mut sums);
                     for (sum, expected) in sums.iter().zip(&expected) {
                         let error = (sum - 1.0 - expected).abs();
                         assert!(error < 1e-13 * n_rows as f64, "{}: {error}", kernel.name);

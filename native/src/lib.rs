@@ -5,7 +5,8 @@
 //! | `kernel` | symmetric rank-k update, one tile per instruction set |
 //! | `simd` | the same code, compiled for wider registers |
 //! | `block` | a few rows, centred and packed for the kernel |
-//! | `moments` | centred moments: add a block, merge, remove |
+//! | `sums` | blocks around one center, multiplied and added up |
+//! | `moments` | centred moments: add sums, merge, remove |
 //! | `chunk` | rows in: what is missing left out, the rest checked |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
 //! | `record` | the Gram record: names and moments, checked |
@@ -25,5 +26,6 @@ pub mod prefix;
 pub mod python;
 pub mod record;
 mod simd;
+pub mod sums;
 #[cfg(test)]
 mod testing;

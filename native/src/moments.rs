@@ -1,16 +1,16 @@
 //! Weighted second moments that are centred while they accumulate.
 //!
-//! A block of rows is centred by its own mean, its comoment comes from one
-//! rank-k update, and blocks are merged by Chan, Golub and LeVeque's formula
+//! Rows are centred near their mean before they are multiplied, and what was
+//! summed around unequal centers is merged by Chan, Golub and LeVeque's formula
 //! (1983, eq. 2.1). Sums of raw products are never formed.
 //!
 //! The mean is kept as `origin + offset`: the origin is a double fixed by the
 //! first block and the offset is of the size of the spread, so that a mean 1e8
 //! times the spread costs no digits when block means are subtracted.
 
-use crate::block::Block;
-use crate::kernel::{Kernel, triangle};
+use crate::kernel::triangle;
 use crate::simd::vectorised;
+use crate::sums::Sums;
 
 /// Share of a column's variation that rounding may take away too much when rows
 /// are removed: stored means are rounded, which costs digits far from zero.
@@ -74,34 +74,33 @@ impl Moments {
         self.origin.iter().zip(&self.offset).map(|(origin, offset)| origin + offset).collect()
     }
 
-    /// Add a packed block.
-    pub fn add(&mut self, block: &Block) {
-        if block.rows == 0 {
+    /// Add the rows of some sums.
+    pub fn add(&mut self, sums: &Sums) {
+        if sums.rows == 0 {
             return;
         }
-        Kernel::best().rank_k(&block.panels, self.width(), &mut self.comoment);
-        // The block was centred by a rounded mean; its residual sum corrects that.
-        let residual = &block.residual[..self.width()];
-        let center = &block.center[..self.width()];
+        sums.add_products_to(&mut self.comoment);
+        // The rows were centred by a rounded mean; their residual sum corrects that.
+        let (center, residual) = (sums.center(), sums.residual());
         if self.weight == 0.0 {
             self.origin.copy_from_slice(center);
             for (offset, residual) in self.offset.iter_mut().zip(residual) {
-                *offset = residual / block.weight;
+                *offset = residual / sums.weight;
             }
-            add_outer(&mut self.comoment, -1.0 / block.weight, residual, 0.0, residual);
+            add_outer(&mut self.comoment, -1.0 / sums.weight, residual, 0.0, residual);
         } else {
             let distance: Vec<f64> = (0..self.width())
                 .map(|j| {
-                    (center[j] - self.origin[j]) + (residual[j] / block.weight - self.offset[j])
+                    (center[j] - self.origin[j]) + (residual[j] / sums.weight - self.offset[j])
                 })
                 .collect();
-            let total = self.weight + block.weight;
-            let between = self.weight * block.weight / total;
-            add_outer(&mut self.comoment, -1.0 / block.weight, residual, between, &distance);
-            self.move_mean(&distance, block.weight / total);
+            let total = self.weight + sums.weight;
+            let between = self.weight * sums.weight / total;
+            add_outer(&mut self.comoment, -1.0 / sums.weight, residual, between, &distance);
+            self.move_mean(&distance, sums.weight / total);
         }
-        self.rows += block.rows as u64;
-        self.weight += block.weight;
+        self.rows += sums.rows;
+        self.weight += sums.weight;
         self.clear_rounding();
     }
 
@@ -268,14 +267,15 @@ mod tests {
 
     fn accumulate(sample: &Sample, from: usize, to: usize, weighted: bool) -> Moments {
         let mut moments = Moments::new(WIDTH);
-        let mut block = Block::default();
+        let mut sums = Sums::default();
         for start in (from..to).step_by(BLOCK_ROWS) {
             let end = (start + BLOCK_ROWS).min(to);
             let columns: Vec<&[f64]> = sample.columns.iter().map(|x| &x[start..end]).collect();
             // Any center will do; the first row is one that is seldom the mean.
             let center: Vec<f64> = columns.iter().map(|x| x[0]).collect();
-            block.pack_columns(&columns, &center, weighted.then_some(&sample.weight[start..end]));
-            moments.add(&block);
+            sums.start(&center);
+            sums.add_columns(&columns, weighted.then_some(&sample.weight[start..end]));
+            moments.add(&sums);
         }
         moments
     }
@@ -308,9 +308,9 @@ mod tests {
 
     #[test]
     fn rows_and_columns_pack_alike() {
-        let sample = sample(200, 3.0, 9);
+        let sample = sample(BLOCK_ROWS, 3.0, 9);
         let stride = WIDTH.div_ceil(LANES) * LANES;
-        let mut rows = vec![0.0; 200 * stride];
+        let mut rows = vec![0.0; BLOCK_ROWS * stride];
         for (j, column) in sample.columns.iter().enumerate() {
             for (r, x) in column.iter().enumerate() {
                 rows[r * stride + j] = *x;
@@ -318,13 +318,13 @@ mod tests {
         }
         for weighted in [false, true] {
             let weight = weighted.then_some(&sample.weight[..]);
-            let mut block = Block::default();
-            let ones = vec![1.0; 200];
-            let center = vec![3.0; WIDTH];
-            block.pack_rows(&rows, &center, weight.unwrap_or(&ones));
+            let ones = vec![1.0; BLOCK_ROWS];
+            let mut sums = Sums::default();
+            sums.start(&[3.0; WIDTH]);
+            sums.add_rows(&rows, weight.unwrap_or(&ones));
             let mut moments = Moments::new(WIDTH);
-            moments.add(&block);
-            let expected = accumulate(&sample, 0, 200, weighted);
+            moments.add(&sums);
+            let expected = accumulate(&sample, 0, BLOCK_ROWS, weighted);
             assert_eq!(moments.weight, expected.weight);
             assert_close(&moments.mean(), &expected.mean(), 1e-14);
             assert_close(&moments.comoment, &expected.comoment, 1e-14);
@@ -334,13 +334,14 @@ mod tests {
     #[test]
     fn a_weighted_constant_has_no_negative_variance() {
         let mut random = Lcg::new(4);
-        let mut block = Block::default();
+        let mut sums = Sums::default();
         for _ in 0..2000 {
             let x = [random.uniform() * 16.0 - 8.0];
             let weight = [random.uniform() * 4.0 + 0.1];
-            block.pack_columns(&[&x], &[x[0] * weight[0] / weight[0]], Some(&weight));
+            sums.start(&[x[0] * weight[0] / weight[0]]);
+            sums.add_columns(&[&x], Some(&weight));
             let mut moments = Moments::new(1);
-            moments.add(&block);
+            moments.add(&sums);
             assert!(moments.comoment[0] >= 0.0);
         }
     }
