@@ -140,7 +140,8 @@ class Sequence(SequenceRecord):
     def at(self, budget: float | None = None, *, size: int | None = None) -> Model:
         """Return the model of the longest prefix within a budget.
 
-        Where groups were given back, it is that of the best prefix within the budget.
+        Where all groups were given back in the end (`backward`), it is the first within
+        the budget after all were held.
 
         Parameters
         ----------
@@ -154,7 +155,7 @@ class Sequence(SequenceRecord):
         check_budget(budget)
         if size is not None:
             return self._model(self._best(budget, size))
-        return self._model(best_within(self.spent, self.explained, budget))
+        return self._model(best_within(self.spent, budget))
 
     def _best(self, budget: float | None, size: int) -> int:
         sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in self.records)])
@@ -303,7 +304,7 @@ class Sequence(SequenceRecord):
         bounds = upper_bounds(
             self.problem, self.positions, self.groups.costs, order, np.array(limits, dtype=float)
         )
-        step = [best_within(self.spent, self.explained, budget) for budget in limits]
+        step = [best_within(self.spent, budget) for budget in limits]
         explained = self.explained[step]
         # Rounding may take the bound below what is reached.
         bounds = np.maximum(bounds, explained)

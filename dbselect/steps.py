@@ -103,14 +103,14 @@ def is_useful(gain: float) -> bool:
     return bool(np.abs(gain) > ROUNDING_GAIN)
 
 
-def best_within(spent: Vector, explained: Vector, budget: float | None) -> int:
+def best_within(spent: Vector, budget: float | None) -> int:
     """Return the step whose model serves a budget: the longest prefix within it.
 
-    Where groups were given back, it is the prefix within it that explains the most.
+    Where everything was given back in the end, the longest prefix would always be the
+    empty one: then it is the first within the budget after all groups were held.
     """
     limit = np.inf if budget is None else budget * (1.0 + BUDGET_SLACK)
     within = np.flatnonzero(spent <= limit)
-    if (np.diff(spent) > 0).all():
+    if spent[-1] > 0:
         return int(within[-1])
-    best = explained[within].max()
-    return int(within[explained[within] >= best - ROUNDING_GAIN][-1])
+    return int(within[within >= spent.argmax()][0])

@@ -141,12 +141,22 @@ def test_a_size_gives_the_best_model_that_was_recorded():
         sequence.at(size=9)
 
 
-def test_a_budget_gives_the_best_prefix_where_groups_were_given_back():
+def test_a_budget_gives_the_last_model_within_it():
     problem = suppressed(np.random.default_rng(5))
-    sequence = ds.backward(problem.gram, "y", groups=problem.names)
-    assert sequence.at().explained >= sequence.explained.max() - 1e-14
-    within = sequence.explained[sequence.spent <= 2]
-    assert sequence.at(budget=2).explained == within.max()
+    sequence = ds.foba(problem.gram, "y", groups=problem.names, epsilon=1e-3)
+    assert trace_of(sequence)[-1] == "-f2"
+    assert sorted(sequence.at().groups) == ["f0", "f1"]
+    assert sequence.at(budget=1).groups == ["f2"]
+
+
+def test_a_budget_gives_the_largest_model_of_a_whole_elimination():
+    problem = random_problem(np.random.default_rng(5))
+    sequence = ds.backward(problem.gram, "y", groups=problem.names, costs=problem.costs)
+    assert len(sequence.at().groups) == len(problem.groups)
+    order = [name[1:] for name in trace_of(sequence)[len(problem.groups) :]]
+    for held in range(len(order)):
+        cost = sum(problem.costs[name] for name in order[held:])
+        assert set(sequence.at(budget=cost).groups) == set(order[held:])
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.3])

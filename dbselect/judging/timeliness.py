@@ -57,7 +57,7 @@ def explained_at(curve: Curve, budget: float) -> float:
     if not (isinstance(budget, numbers.Real) and budget >= 0):
         raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0")
     spent, explained = _points(curve)
-    return float(explained[best_within(spent, explained, budget)])
+    return float(explained[best_within(spent, budget)])
 
 
 def stopping_cost(curve: Curve, fraction: float) -> float:

@@ -128,7 +128,8 @@ def backward(
     Returns
     -------
     Sequence whose steps add every group, in the order given, and then remove them;
-    ``at(size=k)`` is the model of k groups, ``at(budget)`` the best within a budget
+    ``at(size=k)`` is the model of k groups; after a whole elimination ``at(budget)`` is
+    the largest that the budget buys, otherwise the last
 
     Raises
     ------
