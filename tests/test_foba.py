@@ -311,6 +311,24 @@ def test_every_door_takes_the_same_steps(connection):
     assert steps.struct.field("group").to_list() == backward.steps["group"].to_list()
 
 
+def test_stored_steps_predict_with_the_model_of_the_budget(connection):
+    problem = suppressed(np.random.default_rng(7))
+    frame = problem.table.frame.drop("w")
+    connection.register("t", frame)
+    for method in ("foba", "backward"):
+        sequence = getattr(ds, method)(frame, "y")
+        connection.execute(f"CREATE TABLE {method} AS SELECT {method}(gram(t), 'y') AS s FROM t")
+        for budget in (0, 1, 2.5, 4, None):
+            rows = connection.execute(
+                f"SELECT p.prediction FROM (SELECT anytime_predict(s, t, budget := $budget) AS p "
+                f"FROM t, {method})",
+                {"budget": budget},
+            ).fetchall()
+            expected = frame.select(sequence.expr(budget)).to_series()
+            expected = np.broadcast_to(expected.to_numpy(), frame.height)
+            np.testing.assert_allclose(np.ravel(rows), expected, rtol=1e-9)
+
+
 def test_one_bad_segment_gives_an_empty_list(connection):
     rows = connection.execute(
         """SELECT k, len(foba(g, 'y')), len(backward(g, 'y')) FROM (

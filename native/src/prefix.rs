@@ -2,7 +2,8 @@
 //!
 //! A prefix of a sequence serves a row if it lies within the budget and all
 //! columns of its model are there. The search runs from the longest prefix
-//! down, so a complete row within budget costs one look at each column.
+//! down, so a complete row within budget costs one look at each column. Where all
+//! groups were given back in the end, it runs from the prefix with all of them on.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -30,6 +31,8 @@ pub struct Plan {
     /// Column numbers and coefficients of each step; absent if the table lacks
     /// a column.
     terms: Vec<Option<Vec<(usize, f64)>>>,
+    /// Numbers of the steps, the best to serve a row first.
+    order: Vec<usize>,
 }
 
 /// What a row gets.
@@ -56,7 +59,7 @@ impl Plan {
             };
             step.coefficients.iter().map(number).collect()
         };
-        Plan { terms: steps.iter().map(terms).collect(), steps }
+        Plan { terms: steps.iter().map(terms).collect(), order: order(&steps), steps }
     }
 
     /// Predict row `row` of some columns of doubles, each with a map of the
@@ -72,7 +75,7 @@ impl Plan {
             fits(self.steps[*k].spent, budget)
                 && self.terms[*k].as_ref().is_some_and(|terms| terms.iter().all(present))
         };
-        let k = (0..self.steps.len()).rev().find(serves)?;
+        let k = self.order.iter().copied().find(serves)?;
         let step = &self.steps[k];
         let terms = self.terms[k].as_deref().unwrap_or_default();
         let sum: f64 = terms.iter().map(|&(j, coefficient)| coefficient * columns[j].0[row]).sum();
@@ -80,14 +83,35 @@ impl Plan {
             value: step.intercept + sum,
             step: step.step,
             spent: step.spent,
-            next_group: self.steps.get(k + 1).and_then(|next| next.group.as_deref()),
+            next_group: self.next_group(k),
         })
     }
+
+    /// The group that was taken next after step `k`, or given back to reach it.
+    fn next_group(&self, k: usize) -> Option<&str> {
+        let grows = |j: &usize| self.steps[*j].spent > self.steps[*j - 1].spent;
+        let next = match (self.order.first(), k > 0 && !grows(&k)) {
+            (Some(&first), true) if self.order.len() > 1 && first < self.order[1] => Some(k),
+            _ => (k + 1..self.steps.len()).find(grows),
+        };
+        next.and_then(|j| self.steps[j].group.as_deref())
+    }
+}
+
+/// `best_within` in `dbselect/steps.py` is the same rule.
+fn order(steps: &[Step]) -> Vec<usize> {
+    let emptied = steps.len() > 1 && steps.last().is_some_and(|last| last.spent <= 0.0);
+    if !emptied {
+        return (0..steps.len()).rev().collect();
+    }
+    let most = steps.iter().fold(0.0, |most: f64, step| most.max(step.spent));
+    let start = steps.iter().position(|step| step.spent >= most).unwrap_or(0);
+    (start..steps.len()).collect()
 }
 
 /// Whether a cost lies within a budget, up to the rounding of a sum of costs.
 ///
-/// `fits` in `dbselect/sequence.py` is the same rule.
+/// `fits` in `dbselect/steps.py` is the same rule.
 fn fits(spent: f64, budget: f64) -> bool {
     spent <= budget * (1.0 + 1e-12)
 }
@@ -143,6 +167,35 @@ mod tests {
         assert_eq!(predict(&both, &[false, true], 100.0), Some((10.0, 0, cheap)));
         assert_eq!(predict(&both[..1], &[true], 100.0), Some((11.0, 1, dear)));
         assert_eq!(predict(&both, &[true, true], -1.0), None);
+    }
+
+    #[test]
+    fn a_whole_elimination_serves_from_its_fullest_prefix_on() {
+        let mut steps = sequence();
+        steps.push(step(3, "dear", 1.0, 5.0, &[("a", 2.0)]));
+        steps.push(step(4, "cheap", 0.0, 10.0, &[]));
+        let names = ["a".to_string(), "b".to_string()];
+        let plan = Plan::new(steps, &names);
+        let columns = [3.0, 4.0].map(|x| (Cow::Owned(vec![x]), Missing::none()));
+        let at = |budget: f64| {
+            let found = plan.predict(&columns, 0, budget).unwrap();
+            (found.step, found.next_group)
+        };
+        assert_eq!(at(9.0), (2, None));
+        assert_eq!(at(5.0), (3, Some("dear")));
+        assert_eq!(at(0.5), (4, Some("cheap")));
+    }
+
+    #[test]
+    fn a_group_that_is_given_back_is_not_the_next() {
+        let mut steps = sequence();
+        steps.push(step(3, "cheap", 5.0, 0.0, &[("b", 1.0)]));
+        steps.push(step(4, "other", 7.0, 0.0, &[("b", 1.0), ("c", 1.0)]));
+        let names = ["a".to_string(), "b".to_string()];
+        let plan = Plan::new(steps, &names);
+        let columns = [3.0, 4.0].map(|x| (Cow::Owned(vec![x]), Missing::none()));
+        let found = plan.predict(&columns, 0, 6.0).unwrap();
+        assert_eq!((found.step, found.next_group), (3, Some("other")));
     }
 
     #[test]
