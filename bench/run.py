@@ -141,6 +141,49 @@ def segments() -> Iterator[Row]:
     )
 
 
+def predictions() -> Iterator[Row]:
+    """Rate of `anytime_predict` with one sequence for all rows, and of its full model alone."""
+    path, (target, *features) = table(2_000_000, 21), columns(21)
+    groups = {f"g{i}": features[5 * i // 2 : 5 * (i + 1) // 2] for i in range(8)}
+    frame, row = pl.scan_parquet(path), pl.struct(features)
+    with ds.connect() as con:
+        con.execute(
+            f"CREATE TABLE s AS SELECT anytime_sequence(gram({struct([target, *features])}), "
+            f"'{target}', groups := {groups}) AS steps FROM '{path}'"
+        )
+        sequence = pl.lit(con.sql("FROM s").pl()["steps"])
+        model = con.execute("SELECT steps[-1] FROM s").fetchall()[0][0]
+        intercept, coefficients = model["intercept"], model["coefficients"].items()
+        sql = " + ".join([str(intercept), *(f"{x} * {name}" for name, x in coefficients)])
+        expression = intercept + pl.sum_horizontal(x * pl.col(name) for name, x in coefficients)
+
+        def query(value: str) -> Callable[[], object]:
+            return lambda: con.execute(f"SELECT sum({value}) FROM '{path}'").fetchall()
+
+        def predict(budget: str) -> Callable[[], object]:
+            call = f"anytime_predict((SELECT steps FROM s), {struct(features)}, budget := {budget})"
+            return query(f"({call}).prediction")
+
+        def lazy(value: pl.Expr) -> Callable[[], object]:
+            return lambda: frame.select(value.sum()).collect(engine="streaming")
+
+        def lazy_predict(budget: pl.Expr | float) -> Callable[[], object]:
+            return lazy(sequence.dbselect.predict(row, budget).struct.field("prediction"))
+
+        engines = {
+            "DuckDB": [predict("8"), predict("k / 100"), query(sql)],
+            "Polars": [lazy_predict(8), lazy_predict(pl.col("k") / 100), lazy(expression)],
+        }
+        for engine, works in engines.items():
+            constant, column, plain = (2 / time for time in seconds(*works))
+            yield (
+                f"{engine} predictions, 2M x 20 in 8 groups, from Parquet",
+                f"{constant:.1f}M rows/s, budget a column {column:.1f}M; "
+                f"the full model as an expression {plain:.1f}M",
+                ">= 2M rows/s",
+            )
+
+
 def peers() -> Iterator[Row]:
     """Measure the whole job against selectors that hold the rows in memory."""
     path, width, picks = table(200_000, 20), 20, 5
@@ -190,7 +233,7 @@ def main() -> None:
     lines = ["# Measurements", "", f"`make bench` on {machine()}", ""]
     lines += ["| what | measured | to reach |", "|---|---|---|"]
     print("\n".join(lines), flush=True)
-    for part in (duckdb_gram, polars_gram, memory, selection, segments, peers):
+    for part in (duckdb_gram, polars_gram, memory, selection, segments, predictions, peers):
         for row in part():
             lines.append("| " + " | ".join(row) + " |")
             print(lines[-1], flush=True)

@@ -1,4 +1,4 @@
-//! Tables, Gram records and sequences, to and from Arrow arrays.
+//! Tables and Gram records, to and from Arrow arrays.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,7 +12,6 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::chunk::{Chunk, Missing};
-use crate::prefix::Step;
 use crate::record::{FIELDS, Names, RawRecord, Record};
 
 /// One column of a flattened table: a number field, a child of a STRUCT field
@@ -42,7 +41,8 @@ impl Place {
     /// One element for all rows: a literal.
     pub const LITERAL: Place = Place { stride: 0, start: 0 };
 
-    fn of(self, row: usize) -> usize {
+    /// Index of row `row` in the array.
+    pub fn of(self, row: usize) -> usize {
         row * self.stride + self.start
     }
 }
@@ -271,11 +271,7 @@ pub fn read_record(array: &StructArray, row: usize) -> Result<Option<Record>, St
 }
 
 /// Where the list of row `row` lies among all list elements, and those.
-pub fn list_at(
-    array: &ArrayRef,
-    name: &str,
-    row: usize,
-) -> Result<(Range<usize>, ArrayRef), String> {
+fn list_at(array: &ArrayRef, name: &str, row: usize) -> Result<(Range<usize>, ArrayRef), String> {
     let offsets = |start: i64, end: i64| start as usize..end as usize;
     if array.is_null(row) {
         return Err(format!("'{name}' is NULL; a list is needed"));
@@ -291,44 +287,12 @@ pub fn list_at(
             let at = list.value_offsets();
             Ok((offsets(at[row], at[row + 1]), list.values().clone()))
         }
-        DataType::Map(..) => {
-            let map = array.as_map();
-            let at = map.value_offsets();
-            let entries: ArrayRef = Arc::new(map.entries().clone());
-            Ok((offsets(at[row].into(), at[row + 1].into()), entries))
-        }
         other => Err(format!("'{name}' has type {other}; a list is needed")),
     }
 }
 
-/// The steps of a stored sequence, in their order.
-pub fn read_steps(steps: &StructArray, rows: Range<usize>) -> Result<Vec<Step>, String> {
-    let field = |name: &str| field(steps, name, "sequence");
-    let (step, group, spent) = (field("step")?, field("group")?, field("spent")?);
-    let (intercept, coefficients) = (field("intercept")?, field("coefficients")?);
-    rows.map(|row| {
-        let (range, entries) = list_at(&coefficients, "coefficients", row)?;
-        let entries = entries
-            .as_struct_opt()
-            .filter(|entries| entries.num_columns() == 2)
-            .ok_or("'coefficients' must map names to numbers")?;
-        let (names, values) = (entries.column(0), entries.column(1));
-        Ok(Step {
-            step: number(&step, "step", row)? as i64,
-            group: if group.is_null(row) { None } else { Some(string(&group, "group", row)?) },
-            spent: number(&spent, "spent", row)?,
-            intercept: number(&intercept, "intercept", row)?,
-            coefficients: range
-                .map(|i| {
-                    Ok((string(names, "coefficients", i)?, number(values, "coefficients", i)?))
-                })
-                .collect::<Result<_, String>>()?,
-        })
-    })
-    .collect()
-}
-
-fn field(array: &StructArray, name: &str, what: &str) -> Result<ArrayRef, String> {
+/// A field of a record or of a step, by name.
+pub fn field(array: &StructArray, name: &str, what: &str) -> Result<ArrayRef, String> {
     array.column_by_name(name).cloned().ok_or_else(|| {
         let names: Vec<&str> = array.fields().iter().map(|field| field.name().as_str()).collect();
         format!("{what} has no field '{name}'; its fields are [{}]", names.join(", "))

@@ -11,7 +11,8 @@
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
-//! | `arrow` | tables, records and sequences, to and from Arrow arrays |
+//! | `arrow` | tables and records, to and from Arrow arrays |
+//! | `sequences` | sequences in an Arrow array |
 //! | `duckdb`, `polars`, `python` | entry points, one host each |
 
 pub mod accumulator;
@@ -25,6 +26,7 @@ pub mod polars;
 pub mod prefix;
 pub mod python;
 pub mod record;
+pub mod sequences;
 mod simd;
 pub mod sums;
 #[cfg(test)]

@@ -23,12 +23,12 @@ use arrow_schema::{DataType, Field, Fields};
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS};
 use crate::arrow::{
-    Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, list_at, read_record, read_steps, record_type,
-    write_records,
+    Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, read_record, record_type, write_records,
 };
 use crate::chunk::{Labels, Missing, mark_nan};
 use crate::prefix::{Plan, Prediction};
 use crate::record::{Names, Record, check_overflow};
+use crate::sequences::{Sequence, Sequences};
 
 /// A Series on its way across the boundary.
 #[repr(C)]
@@ -161,7 +161,8 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
         leaves.retain(Leaf::is_number);
         let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
         let budget = piece.leaf(2, "budget")?;
-        let mut plans: HashMap<usize, Option<Plan>> = HashMap::new();
+        let sequences = Sequences::new(&piece.arrays[0])?;
+        let mut plans: HashMap<Sequence, Plan> = HashMap::new();
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
             let cells = |leaf| present(leaf, rows.clone());
@@ -170,13 +171,19 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
             let mut unlimited = Missing::none();
             budget.mark_missing(rows.clone(), &mut unlimited);
             for row in 0..rows.len() {
-                let (sequence, at) = piece.element(0, start + row);
-                let plan = match plans.entry(at) {
-                    Entry::Occupied(entry) => entry.into_mut(),
-                    Entry::Vacant(entry) => entry.insert(plan(sequence, at, &names)?),
+                let Some(sequence) = sequences.at(piece.place(0).of(start + row)) else {
+                    out.push(None);
+                    continue;
+                };
+                let plan = match plans.entry(sequence) {
+                    Entry::Occupied(plan) => plan.into_mut(),
+                    Entry::Vacant(empty) => {
+                        let plan = Plan::new(empty.key().steps(), &names);
+                        empty.insert(plan)
+                    }
                 };
                 let limit = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
-                out.push(plan.as_ref().and_then(|plan| plan.predict(&columns, row, limit)));
+                out.push(plan.predict(&columns, row, limit));
             }
         }
     }
@@ -190,15 +197,6 @@ fn present(leaf: &Leaf, rows: Range<usize>) -> Result<(Cow<'_, [f64]>, Missing),
     let values = leaf.doubles(rows)?;
     mark_nan(&values, &mut missing);
     Ok((values, missing))
-}
-
-fn plan(sequences: &ArrayRef, row: usize, columns: &[String]) -> Result<Option<Plan>, String> {
-    if sequences.is_null(row) {
-        return Ok(None);
-    }
-    let (steps, elements) = list_at(sequences, "sequence", row)?;
-    let elements = elements.as_struct_opt().ok_or("the sequence must be a list of steps")?;
-    Ok(Some(Plan::new(read_steps(elements, steps)?, columns)))
 }
 
 fn prediction_fields() -> Fields {
@@ -283,10 +281,6 @@ impl Piece<'_> {
             return Err(format!("{name} must be a number, not {}", self.arrays[input].data_type()));
         }
         Ok(leaf(name, &self.arrays[input], self.place(input)))
-    }
-
-    fn element(&self, input: usize, row: usize) -> (&ArrayRef, usize) {
-        (&self.arrays[input], if self.is_literal(input) { 0 } else { row })
     }
 }
 

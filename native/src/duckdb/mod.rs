@@ -8,6 +8,9 @@
 //! | `dbselect_predict(sequence, row, budget)` | scalar behind `anytime_predict` |
 
 mod api;
+mod records;
+mod sequences;
+mod table;
 mod types;
 mod vectors;
 
@@ -18,8 +21,10 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use api::{Access, Handle, State, Update, type_id};
-use types::plain;
-use vectors::{Leaf, LogicalType, Vector};
+use records::{read_record, write_records};
+use table::{Leaf, leaf, leaves};
+use types::{LogicalType, plain};
+use vectors::Vector;
 
 use crate::accumulator::{Accumulator, scatter};
 use crate::chunk::{Chunk, Labels, Missing, mark_nan};
@@ -184,12 +189,12 @@ unsafe extern "C" fn update(info: Handle, chunk: Handle, states: *mut State) {
         // SAFETY: a live chunk of the registered types.
         let (rows, columns, weight) = unsafe {
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-            let Some(columns) = vectors::leaves(Vector::of_chunk(chunk, 0))? else {
+            let Some(columns) = leaves(Vector::of_chunk(chunk, 0))? else {
                 return Ok(());
             };
             columns.iter().try_for_each(Leaf::check)?;
             let weighted = api::duckdb_data_chunk_get_column_count(chunk) > 1;
-            let weight = || vectors::leaf("weight", Vector::of_chunk(chunk, 1));
+            let weight = || leaf("weight", Vector::of_chunk(chunk, 1));
             (rows, columns, weighted.then(weight).transpose()?)
         };
         let mut missing = Missing::none();
@@ -243,7 +248,7 @@ unsafe extern "C" fn update_merge(info: Handle, chunk: Handle, states: *mut Stat
         unsafe {
             let records = Vector::of_chunk(chunk, 0);
             for row in 0..api::duckdb_data_chunk_get_size(chunk) as usize {
-                if let Some(Record { columns, moments }) = vectors::read_record(records, row)? {
+                if let Some(Record { columns, moments }) = read_record(records, row)? {
                     let accumulator = Accumulator::from_moments(moments);
                     merge_into((*states.add(row)).cast(), &Group { names: columns, accumulator })?;
                 }
@@ -297,7 +302,7 @@ unsafe extern "C" fn finalize(info: Handle, states: *mut State, out: Handle, n: 
         };
         let records: Vec<_> = (0..n as usize).map(finish).collect::<Result<_, String>>()?;
         // SAFETY: an output of the registered type.
-        unsafe { vectors::write_records(Vector::output(out), offset as usize, &records) };
+        unsafe { write_records(Vector::output(out), offset as usize, &records) };
         Ok(())
     });
 }
@@ -309,8 +314,8 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
         unsafe {
             let (wholes, parts) = (Vector::of_chunk(chunk, 0), Vector::of_chunk(chunk, 1));
             let difference = |row| {
-                let whole = vectors::read_record(wholes, row)?;
-                let Some((mut whole, part)) = whole.zip(vectors::read_record(parts, row)?) else {
+                let whole = read_record(wholes, row)?;
+                let Some((mut whole, part)) = whole.zip(read_record(parts, row)?) else {
                     return Ok(None);
                 };
                 whole.remove(&part).map(|()| Some(whole))
@@ -321,7 +326,7 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
                 .iter()
                 .map(|record| record.as_ref().map(|record| (&record.columns[..], &record.moments)))
                 .collect();
-            vectors::write_records(Vector::output(out), 0, &parts);
+            write_records(Vector::output(out), 0, &parts);
         }
         Ok(())
     });
@@ -334,7 +339,7 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
         unsafe {
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let (sequences, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
-            let mut leaves = vectors::leaves(Vector::of_chunk(chunk, 1))?.unwrap_or_default();
+            let mut leaves = leaves(Vector::of_chunk(chunk, 1))?.unwrap_or_default();
             // The row of a whole table may hold text, which no model asks for.
             leaves.retain(|leaf| leaf.check().is_ok());
             let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
@@ -347,25 +352,25 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
             };
             let columns: Vec<_> = leaves.iter().map(present).collect();
             // Only NULL is no limit: within a NaN nothing fits.
-            let budget = vectors::leaf("budget", Vector::of_chunk(chunk, 2))?;
+            let budget = leaf("budget", Vector::of_chunk(chunk, 2))?;
             let budgets = budget.doubles(rows);
             let mut unlimited = Missing::none();
             budget.mark_missing(rows, &mut unlimited);
             // Rows of one sequence share its list entry, constants all of them.
             let mut plans = HashMap::new();
             for row in 0..rows {
-                let Some(entry) = vectors::sequence_entry(sequences, row) else {
-                    vectors::write_prediction(out, row, None);
+                let Some(entry) = sequences::sequence_entry(sequences, row) else {
+                    sequences::write_prediction(out, row, None);
                     continue;
                 };
                 let plan = match plans.entry(entry) {
                     Entry::Occupied(plan) => plan.into_mut(),
                     Entry::Vacant(empty) => {
-                        empty.insert(Plan::new(vectors::read_steps(sequences, entry)?, &names))
+                        empty.insert(Plan::new(sequences::read_steps(sequences, entry)?, &names))
                     }
                 };
                 let budget = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
-                vectors::write_prediction(out, row, plan.predict(&columns, row, budget));
+                sequences::write_prediction(out, row, plan.predict(&columns, row, budget));
             }
         }
         Ok(())

@@ -1,10 +1,72 @@
 //! The SQL types of records, sequences and predictions.
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 
-use super::api::{self, type_id};
-use super::vectors::LogicalType;
+use super::api::{self, Handle, type_id};
 use crate::record::FIELDS;
+
+/// A logical type that is destroyed when it goes out of scope.
+pub struct LogicalType(Handle);
+
+impl LogicalType {
+    /// Take ownership of a type.
+    ///
+    /// # Safety
+    /// `handle` is a live logical type that nobody else destroys.
+    pub unsafe fn own(handle: Handle) -> LogicalType {
+        LogicalType(handle)
+    }
+
+    /// The handle, on loan.
+    pub fn handle(&self) -> Handle {
+        self.0
+    }
+
+    /// Which type it is, without its parameters.
+    pub fn id(&self) -> u32 {
+        // SAFETY: the handle lives as long as `self`.
+        unsafe { api::duckdb_get_type_id(self.0) }
+    }
+
+    /// Names and types of the fields of a STRUCT.
+    pub fn fields(&self) -> Vec<(String, LogicalType)> {
+        // SAFETY: the handle is a live STRUCT type; each name is copied and freed.
+        unsafe {
+            let field = |index| {
+                let text = api::duckdb_struct_type_child_name(self.0, index);
+                let name = CStr::from_ptr(text).to_string_lossy().into_owned();
+                api::duckdb_free(text.cast());
+                (name, LogicalType(api::duckdb_struct_type_child_type(self.0, index)))
+            };
+            (0..api::duckdb_struct_type_child_count(self.0)).map(field).collect()
+        }
+    }
+
+    /// Size and element type of an ARRAY.
+    pub fn array(&self) -> (usize, LogicalType) {
+        // SAFETY: the handle is a live ARRAY type.
+        unsafe {
+            let size = api::duckdb_array_type_array_size(self.0) as usize;
+            (size, LogicalType(api::duckdb_array_type_child_type(self.0)))
+        }
+    }
+
+    /// How a DECIMAL is stored, and how many of its units make 1.
+    pub fn decimal(&self) -> (u32, f64) {
+        // SAFETY: the handle is a live DECIMAL type.
+        unsafe {
+            let scale = api::duckdb_decimal_scale(self.0);
+            (api::duckdb_decimal_internal_type(self.0), 10f64.powi(scale.into()))
+        }
+    }
+}
+
+impl Drop for LogicalType {
+    fn drop(&mut self) {
+        // SAFETY: owned, and destroyed once.
+        unsafe { api::duckdb_destroy_logical_type(&mut self.0) }
+    }
+}
 
 /// Fields of a step of a sequence, in order, with their types.
 pub const STEP_FIELDS: [(&str, Field); 12] = [

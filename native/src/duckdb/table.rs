@@ -1,0 +1,208 @@
+//! The row of a table, flattened into columns of numbers.
+
+use std::borrow::Cow;
+use std::ffi::c_void;
+use std::slice;
+
+use super::api::type_id;
+use super::types::LogicalType;
+use super::vectors::Vector;
+use crate::chunk::Missing;
+
+/// One column of a flattened row: see `crate::arrow::Leaf`, its twin there.
+pub struct Leaf {
+    /// Name of the flattened column.
+    pub name: String,
+    data: *const c_void,
+    number: Number,
+    place: Place,
+    masks: Vec<(*const u64, Place)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Place {
+    stride: usize,
+    start: usize,
+}
+
+impl Place {
+    const ROW: Place = Place { stride: 1, start: 0 };
+
+    fn of(self, row: usize) -> usize {
+        row * self.stride + self.start
+    }
+}
+
+/// How a number is stored, and what one unit of a DECIMAL is.
+#[derive(Clone, Copy)]
+struct Number {
+    stored_as: u32,
+    unit: f64,
+}
+
+/// Flatten a row of a chunk into numbers; nothing if the row has no type: NULL.
+pub fn leaves(row: Vector) -> Result<Option<Vec<Leaf>>, String> {
+    let row_type = row.logical_type();
+    match row_type.id() {
+        type_id::SQLNULL => return Ok(None),
+        type_id::STRUCT => {}
+        other => {
+            return Err(format!(
+                "row must be a STRUCT or a table name, not {}",
+                type_id::name(other)
+            ));
+        }
+    }
+    let masks = mask_of(row, Place::ROW);
+    let mut leaves = Vec::new();
+    for (index, (name, field_type)) in row_type.fields().into_iter().enumerate() {
+        if name.is_empty() {
+            return Err("row has a field without a name; name every field".to_string());
+        }
+        flatten(name, row.child(index as u64), &field_type, Place::ROW, &masks, &mut leaves)?;
+    }
+    Ok(Some(leaves))
+}
+
+/// A plain number, such as a weight.
+pub fn leaf(name: &str, vector: Vector) -> Result<Leaf, String> {
+    let mut leaves = Vec::with_capacity(1);
+    flatten(name.to_string(), vector, &vector.logical_type(), Place::ROW, &[], &mut leaves)?;
+    let leaf = leaves.pop().ok_or_else(|| format!("{name} must be a number"))?;
+    leaf.check().map(|()| leaf)
+}
+
+fn mask_of(vector: Vector, place: Place) -> Vec<(*const u64, Place)> {
+    let validity = vector.validity();
+    if validity.is_null() { Vec::new() } else { vec![(validity, place)] }
+}
+
+fn flatten(
+    name: String,
+    vector: Vector,
+    logical_type: &LogicalType,
+    place: Place,
+    masks: &[(*const u64, Place)],
+    out: &mut Vec<Leaf>,
+) -> Result<(), String> {
+    let mut masks = masks.to_vec();
+    masks.extend(mask_of(vector, place));
+    let mut number = Number { stored_as: logical_type.id(), unit: 1.0 };
+    match number.stored_as {
+        type_id::STRUCT => {
+            for (index, (child, child_type)) in logical_type.fields().into_iter().enumerate() {
+                let name = format!("{name}.{child}");
+                flatten(name, vector.child(index as u64), &child_type, place, &masks, out)?;
+            }
+            return Ok(());
+        }
+        type_id::ARRAY => {
+            let ((size, item), items) = (logical_type.array(), vector.items());
+            for element in 0..size {
+                let name = format!("{name}[{}]", element + 1);
+                let place =
+                    Place { stride: place.stride * size, start: place.start * size + element };
+                flatten(name, items, &item, place, &masks, out)?;
+            }
+            return Ok(());
+        }
+        type_id::DECIMAL => (number.stored_as, number.unit) = logical_type.decimal(),
+        _ => {}
+    }
+    out.push(Leaf { name, data: vector.data(), number, place, masks });
+    Ok(())
+}
+
+impl Leaf {
+    /// Refuse a column that is no number.
+    pub fn check(&self) -> Result<(), String> {
+        match self.number.stored_as {
+            type_id::BOOLEAN..=type_id::DOUBLE
+            | type_id::HUGEINT
+            | type_id::UHUGEINT
+            | type_id::SQLNULL => Ok(()),
+            other => Err(format!(
+                "column '{}' has type {}; columns must be numeric or boolean, \
+                 leave it out with struct_pack(*COLUMNS(* EXCLUDE (...)))",
+                self.name,
+                type_id::name(other)
+            )),
+        }
+    }
+
+    /// The first `rows` values as doubles, borrowed where they are doubles.
+    ///
+    /// # Safety
+    /// `check` passed, and the chunk has that many rows and lives as long as the
+    /// result.
+    pub unsafe fn doubles<'c>(&self, rows: usize) -> Cow<'c, [f64]> {
+        let unit = self.number.unit;
+        // SAFETY: the type of the vector says how its values are stored, and it
+        // holds one for every row, or for every element of every row.
+        unsafe {
+            match self.number.stored_as {
+                type_id::DOUBLE if self.place == Place::ROW => {
+                    Cow::Borrowed(slice::from_raw_parts(self.data.cast(), rows))
+                }
+                type_id::DOUBLE => self.convert(rows, |x: f64| x),
+                type_id::FLOAT => self.convert(rows, |x: f32| x.into()),
+                // A BOOLEAN is a byte that need not be 0 or 1.
+                type_id::BOOLEAN => self.convert(rows, |x: u8| f64::from(u8::from(x != 0))),
+                type_id::TINYINT => self.convert(rows, |x: i8| x.into()),
+                type_id::SMALLINT => self.convert(rows, |x: i16| f64::from(x) / unit),
+                type_id::INTEGER => self.convert(rows, |x: i32| f64::from(x) / unit),
+                type_id::BIGINT => self.convert(rows, |x: i64| x as f64 / unit),
+                type_id::HUGEINT => self.convert(rows, |x: Wide<i128>| { x.0 } as f64 / unit),
+                type_id::UTINYINT => self.convert(rows, |x: u8| x.into()),
+                type_id::USMALLINT => self.convert(rows, |x: u16| x.into()),
+                type_id::UINTEGER => self.convert(rows, |x: u32| x.into()),
+                type_id::UBIGINT => self.convert(rows, |x: u64| x as f64),
+                type_id::UHUGEINT => self.convert(rows, |x: Wide<u128>| { x.0 } as f64),
+                // NULL has no values; its mask leaves every row out.
+                _ => Cow::Owned(vec![0.0; rows]),
+            }
+        }
+    }
+
+    /// # Safety
+    /// The data are values of type `T`, enough for `rows` rows.
+    unsafe fn convert<'c, T: Copy>(
+        &self,
+        rows: usize,
+        number: impl Fn(T) -> f64,
+    ) -> Cow<'c, [f64]> {
+        let values: *const T = self.data.cast();
+        // SAFETY: see the caller's promise.
+        let value = |row| number(unsafe { *values.add(self.place.of(row)) });
+        Cow::Owned((0..rows).map(value).collect())
+    }
+
+    /// Leave out the rows where this column is NULL.
+    ///
+    /// # Safety
+    /// The chunk is live and has `rows` rows.
+    pub unsafe fn mark_missing(&self, rows: usize, missing: &mut Missing) {
+        if self.number.stored_as == type_id::SQLNULL {
+            missing.set_all(rows);
+        }
+        for &(mask, place) in &self.masks {
+            // SAFETY: a mask has a bit for every row or element.
+            let word = |index: usize| unsafe { *mask.add(index) };
+            if place == Place::ROW {
+                missing.set_invalid((0..rows.div_ceil(64)).map(word), rows);
+                continue;
+            }
+            for row in 0..rows {
+                let at = place.of(row);
+                if word(at / 64) >> (at % 64) & 1 == 0 {
+                    missing.set(row, rows);
+                }
+            }
+        }
+    }
+}
+
+/// DuckDB aligns 128-bit integers to eight bytes only.
+#[repr(C, packed(8))]
+#[derive(Clone, Copy)]
+struct Wide<T>(T);
