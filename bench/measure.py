@@ -6,6 +6,9 @@ import sys
 import time
 from collections.abc import Callable
 
+#: What was measured, the figures, the bar.
+Row = tuple[str, str, str]
+
 REPEATS = 5
 
 

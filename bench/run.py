@@ -7,210 +7,29 @@ run; ratios are to that floor. Medians of five, alternatives in turns.
 
 import os
 import platform
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import polars as pl
-from measure import peak_megabytes, seconds
-from mlxtend.feature_selection import SequentialFeatureSelector as MlxtendSelector
-from sklearn.feature_selection import SequentialFeatureSelector
-from sklearn.linear_model import LinearRegression
-from tables import columns, table
+import scans
+import searches
 
-import dbselect as ds
-
-#: What was measured, the figures, the bar.
-Row = tuple[str, str, str]
-
-
-def struct(names: list[str]) -> str:
-    """Return the SQL of a row of some columns."""
-    return "struct_pack(" + ", ".join(f"{name} := {name}" for name in names) + ")"
-
-
-def duckdb_gram() -> Iterator[Row]:
-    """`gram` over Parquet, whole and grouped, and one SQL term per product."""
-    with ds.connect() as con:
-        for rows, width, bar in ((4_000_000, 50, 1.3), (2_000_000, 200, 1.5)):
-            path, names = table(rows, width), columns(width)
-
-            def run(select: str, tail: str = "", path: Path = path) -> Callable[[], object]:
-                return lambda: con.execute(f"SELECT {select} FROM '{path}' {tail}").fetchall()
-
-            floor = run(", ".join(f"sum({name})" for name in names))
-            gram = run(f"(gram({struct(names)})).rows")
-            works = [floor, gram]
-            if width == 50:
-                works.append(run(f"k, (gram({struct(names)})).rows", "GROUP BY k"))
-            base, whole, *grouped = seconds(*works)
-            what = f"DuckDB gram, {rows // 10**6}M x {width}"
-            yield what, f"{whole:.2f} s, {whole / base:.2f}x of {base:.2f} s", f"<= {bar}x"
-            for time in grouped:
-                yield (
-                    f"{what}, GROUP BY 1000 keys",
-                    f"{time:.2f} s, {time / base:.2f}x of {base:.2f} s",
-                    "<= 2.5x",
-                )
-            if width == 50:
-                products = [f"sum({a} * {b})" for i, a in enumerate(names) for b in names[: i + 1]]
-                terms, whole = seconds(run(", ".join(products)), gram)
-                yield (
-                    "one SQL term per product, 4M x 50, against gram",
-                    f"{terms:.2f} s, {terms / whole:.1f}x slower",
-                    ">= 4x",
-                )
-
-
-def polars_gram() -> Iterator[Row]:
-    """`ds.gram` on a Parquet path."""
-    for rows, width, bar in ((4_000_000, 50, 1.6), (2_000_000, 200, 2.0)):
-        path, names = table(rows, width), columns(width)
-        sums = pl.scan_parquet(path).select([pl.col(name).sum() for name in names])
-        base, gram = seconds(
-            lambda sums=sums: sums.collect(engine="streaming"),
-            lambda path=path, names=names: ds.gram(path, columns=names),
-        )
-        what = f"ds.gram of a Parquet path, {rows // 10**6}M x {width}"
-        yield what, f"{gram:.2f} s, {gram / base:.2f}x of {base:.2f} s", f"<= {bar}x"
-
-
-def memory() -> Iterator[Row]:
-    """Peak resident set of `ds.gram` at four times the rows."""
-    code = "import dbselect; dbselect.gram({!r}, columns=['x*'])"
-    small, large = (
-        float(np.median([peak_megabytes(code.format(str(table(rows, 50)))) for _ in range(3)]))
-        for rows in (4_000_000, 16_000_000)
-    )
-    yield (
-        "peak resident set of ds.gram, 16M x 50 against 4M x 50",
-        f"{large:.0f} MB against {small:.0f} MB, {large / small:.2f}x",
-        "<= 1.1x",
-    )
-
-
-def selection() -> Iterator[Row]:
-    """Measure a full sequence from a ready Gram."""
-    rng = np.random.default_rng(0)
-    for width, n_groups, bar in ((500, 100, 0.3), (2000, 200, 2.0)):
-        mixing = np.eye(width) + 0.1 * rng.standard_normal((width, width)) / np.sqrt(width)
-        features = rng.standard_normal((10 * width, width)) @ mixing
-        target = features @ rng.standard_normal(width) + 5 * rng.standard_normal(10 * width)
-        rows = np.column_stack([features, target])
-        rows -= rows.mean(axis=0)
-        n, names = len(rows), [*columns(width), "y"]
-        gram = ds.Gram(names, n, 0, float(n), np.zeros(width + 1), rows.T @ rows)
-        size = width // n_groups
-        groups = {f"g{i}": names[i * size : (i + 1) * size] for i in range(n_groups)}
-        fr, omp = seconds(
-            *(
-                lambda rule=rule, gram=gram, groups=groups: ds.anytime_sequence(
-                    gram, "y", groups, rule=rule
-                )
-                for rule in ("fr", "omp")
-            )
-        )
-        yield (
-            f"full fr sequence, D = {width} in {n_groups} groups",
-            f"{fr:.3f} s; fr / omp {fr / omp:.2f}",
-            f"< {bar} s; <= 1.5",
-        )
-
-
-def segments() -> Iterator[Row]:
-    """Ten thousand small problems in one query."""
-    row = "{'a': a, 'b': b, 'c': c, 'd': d, 'e': e}"
-    with ds.connect() as con:
-        con.execute(
-            "CREATE TABLE s AS SELECT i % 10000 AS k, random() AS a, random() AS b, "
-            "random() AS c, random() AS d, random() AS e FROM range(1000000) t(i)"
-        )
-        grams, whole = seconds(
-            lambda: con.execute(f"SELECT k, (gram({row})).rows FROM s GROUP BY k").fetchall(),
-            lambda: con.execute(
-                f"SELECT k, len(anytime_sequence(gram({row}), 'e')) FROM s GROUP BY k"
-            ).fetchall(),
-            repeats=3,
-        )
-    yield (
-        "10,000 segments x 5 columns, GROUP BY + anytime_sequence",
-        f"{whole:.1f} s, of which gram {grams:.2f} s; the rest is Python, "
-        f"{(whole - grams) / 10:.2f} ms a segment",
-        "< 20 s",
-    )
-
-
-def predictions() -> Iterator[Row]:
-    """Rate of `anytime_predict` with one sequence for all rows, and of its full model alone."""
-    path, (target, *features) = table(2_000_000, 21), columns(21)
-    groups = {f"g{i}": features[5 * i // 2 : 5 * (i + 1) // 2] for i in range(8)}
-    frame, row = pl.scan_parquet(path), pl.struct(features)
-    with ds.connect() as con:
-        con.execute(
-            f"CREATE TABLE s AS SELECT anytime_sequence(gram({struct([target, *features])}), "
-            f"'{target}', groups := {groups}) AS steps FROM '{path}'"
-        )
-        sequence = pl.lit(con.sql("FROM s").pl()["steps"])
-        model = con.execute("SELECT steps[-1] FROM s").fetchall()[0][0]
-        intercept, coefficients = model["intercept"], model["coefficients"].items()
-        sql = " + ".join([str(intercept), *(f"{x} * {name}" for name, x in coefficients)])
-        expression = intercept + pl.sum_horizontal(x * pl.col(name) for name, x in coefficients)
-
-        def query(value: str) -> Callable[[], object]:
-            return lambda: con.execute(f"SELECT sum({value}) FROM '{path}'").fetchall()
-
-        def predict(budget: str) -> Callable[[], object]:
-            call = f"anytime_predict((SELECT steps FROM s), {struct(features)}, budget := {budget})"
-            return query(f"({call}).prediction")
-
-        def lazy(value: pl.Expr) -> Callable[[], object]:
-            return lambda: frame.select(value.sum()).collect(engine="streaming")
-
-        def lazy_predict(budget: pl.Expr | float) -> Callable[[], object]:
-            return lazy(sequence.dbselect.predict(row, budget).struct.field("prediction"))
-
-        engines = {
-            "DuckDB": [predict("8"), predict("k / 100"), query(sql)],
-            "Polars": [lazy_predict(8), lazy_predict(pl.col("k") / 100), lazy(expression)],
-        }
-        for engine, works in engines.items():
-            constant, column, plain = (2 / time for time in seconds(*works))
-            yield (
-                f"{engine} predictions, 2M x 20 in 8 groups, from Parquet",
-                f"{constant:.1f}M rows/s, budget a column {column:.1f}M; "
-                f"the full model as an expression {plain:.1f}M",
-                ">= 2M rows/s",
-            )
-
-
-def peers() -> Iterator[Row]:
-    """Measure the whole job against selectors that hold the rows in memory."""
-    path, width, picks = table(200_000, 20), 20, 5
-    names = columns(width)
-    frame = pl.read_parquet(path)
-    features, target = frame.select(names[1:]).to_numpy(), frame["x0"].to_numpy()
-    ours, sklearn, mlxtend = seconds(
-        lambda: ds.anytime_sequence(ds.gram(path, columns=names), names[0], max_groups=picks),
-        lambda: SequentialFeatureSelector(LinearRegression(), n_features_to_select=picks, cv=2).fit(
-            features, target
-        ),
-        lambda: MlxtendSelector(LinearRegression(), k_features=picks, scoring="r2", cv=0).fit(
-            features, target
-        ),
-        repeats=3,
-    )
-    yield (
-        "5 of 19 columns, 200,000 rows: dbselect from the file",
-        f"{ours * 1000:.0f} ms",
-        "",
-    )
-    for name, time in (("scikit-learn", sklearn), ("mlxtend", mlxtend)):
-        yield (
-            f"the same by {name}'s SequentialFeatureSelector, rows in memory",
-            f"{time:.1f} s, {time / ours:.0f}x slower",
-            "",
-        )
+PARTS = (
+    scans.duckdb_gram,
+    scans.polars_gram,
+    scans.memory,
+    scans.segments,
+    scans.predictions,
+    scans.peers,
+    searches.sequences,
+    searches.certificates,
+    searches.lasso,
+    searches.removals,
+    searches.projections,
+    searches.sampling,
+    searches.designs,
+)
 
 
 def machine() -> str:
@@ -233,7 +52,7 @@ def main() -> None:
     lines = ["# Measurements", "", f"`make bench` on {machine()}", ""]
     lines += ["| what | measured | to reach |", "|---|---|---|"]
     print("\n".join(lines), flush=True)
-    for part in (duckdb_gram, polars_gram, memory, selection, segments, predictions, peers):
+    for part in PARTS:
         for row in part():
             lines.append("| " + " | ".join(row) + " |")
             print(lines[-1], flush=True)

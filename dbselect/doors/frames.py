@@ -226,7 +226,7 @@ class ExprNamespace:
         row : struct of the columns
         budget : number, column or expression, in the unit of the costs; None = no limit
         """
-        arguments = [self._expr.cast(SEQUENCE_DTYPE), row, _number(budget)]
+        arguments = [_sequence(self._expr), row, _number(budget)]
         return _plugin("predict", arguments, is_elementwise=True)
 
     def a_optimal(
@@ -271,6 +271,20 @@ def _number(value: str | pl.Expr | float | None) -> pl.Expr:
     if isinstance(value, str):
         return pl.col(value)
     return value if isinstance(value, pl.Expr) else pl.lit(value)
+
+
+def _sequence(expr: pl.Expr) -> pl.Expr:
+    """Return an expression as sequences, a literal Series of one row as a scalar.
+
+    The streaming engine copies a Series to every row of the frame, a scalar not.
+    """
+    sequences = expr.cast(SEQUENCE_DTYPE)
+    if not expr.meta.is_literal(allow_aliasing=True):
+        return sequences
+    found = pl.select(sequences).to_series()
+    if len(found) != 1:
+        return sequences
+    return pl.lit(found.to_list()[0], dtype=SEQUENCE_DTYPE).alias(found.name)
 
 
 def _plugin(name: str, arguments: Sequence[pl.Expr], **flags: Any) -> pl.Expr:
