@@ -6,23 +6,27 @@ The models stay as they are; with ``w`` in the table's units and residual mean m
     r2  = 1 - MSE / var(y)                 explained = (MSE_0 - MSE - penalty) / var(y)
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import polars as pl
 
-from dbselect.errors import DataError
+from dbselect.errors import ArgumentError, DataError
 from dbselect.gram import Gram, Matrix, Vector
 from dbselect.model import Model
 from dbselect.objectives.linear import unusable
 from dbselect.sequence import Sequence
 
 
-def evaluate(sequence: Sequence | Model, gram: Gram) -> pl.DataFrame:
+def evaluate(sequence: Sequence | Model, gram: Gram | Mapping[str, Any]) -> pl.DataFrame:
     """Return what each prefix explains on other data, without touching a row.
 
     Parameters
     ----------
     sequence : Sequence, or one Model
-    gram : Gram of the other data, with the columns and the target of the sequence
+    gram : Gram of the other data, or its record, with the columns and the target of the
+        sequence
 
     Returns
     -------
@@ -34,6 +38,8 @@ def evaluate(sequence: Sequence | Model, gram: Gram) -> pl.DataFrame:
 
     Raises
     ------
+    ArgumentError : `sequence` is neither a Sequence nor a Model
+    RecordError : `gram` is neither a Gram nor a record
     ColumnError : the Gram lacks a column
     DataError : no usable rows, or a constant target
 
@@ -52,6 +58,11 @@ def evaluate(sequence: Sequence | Model, gram: Gram) -> pl.DataFrame:
     >>> ds.evaluate(seq, ds.gram(test))["mse"].to_list()
     [3.75, 1.0]
     """
+    if not isinstance(sequence, Sequence | Model):
+        raise ArgumentError(
+            f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"
+        )
+    gram = gram if isinstance(gram, Gram) else Gram.from_struct(gram)
     if isinstance(sequence, Model):
         coef = np.array([list(sequence.coefficients.values())])
         intercept = np.array([sequence.intercept])
