@@ -80,12 +80,12 @@ class Model:
 
         Parameters
         ----------
-        X : shape (n, d), numbers
+        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
         columns : d names; default: the columns of the model, in their order
 
         Raises
         ------
-        ArgumentError : X has another shape
+        ArgumentError : X has another shape, or holds something else than numbers
         ColumnError : a column of the model is missing
         """
         return scoring.on_array(X, columns, self.intercept, self.coefficients)

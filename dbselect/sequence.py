@@ -20,6 +20,7 @@ from dbselect.groups import Groups, costs_of
 from dbselect.model import Model
 from dbselect.objectives.bounds import upper_bounds
 from dbselect.objectives.linear import Linear, linear
+from dbselect.scoring import is_frame
 from dbselect.selection.criteria import RULES
 from dbselect.sequence_record import SequenceRecord
 from dbselect.steps import STEP_DTYPES, Choice, Step, Stop, best_within, fits, is_useful
@@ -201,11 +202,12 @@ class Sequence(SequenceRecord):
 
         Parameters
         ----------
-        X : shape (n, d), numbers
+        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
         columns : d names; default: ``columns`` of the sequence, in their order
         budget : >= 0, in the unit of cost; None = no limit
         """
-        return self.at(budget).predict(X, self.columns if columns is None else columns)
+        names = self.columns if columns is None and not is_frame(X) else columns
+        return self.at(budget).predict(X, names)
 
     def with_costs(self, costs: Mapping[str, float]) -> "Sequence":
         """Return the same steps at other costs: what an order costs, not how it was found.
