@@ -281,7 +281,7 @@ class Sequence(SequenceRecord):
 
         Raises
         ------
-        ArgumentError : a budget is negative or not a number
+        ArgumentError : `budgets` is no list; a budget is negative or not a number
 
         Notes
         -----
@@ -297,6 +297,8 @@ class Sequence(SequenceRecord):
         >>> seq.certificate([1.0])["ratio"].round(6).to_list()
         [1.0]
         """
+        if not isinstance(budgets, Iterable | None):
+            raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
         limits = list(self.spent if budgets is None else budgets)
         for budget in limits:
             check_budget(budget)

@@ -177,7 +177,8 @@ def _gram_of(source: Any, target: Any, groups: Any) -> tuple[Gram, list[str]]:
 
 def _numbers(always: Sequence[str], groups: Groups) -> list[int]:
     """Return the numbers of the groups to take first."""
-    if isinstance(always, str) or not all(isinstance(name, str) for name in always):
+    listed = isinstance(always, Iterable) and not isinstance(always, str)
+    if not listed or not all(isinstance(name, str) for name in always):
         raise ArgumentError(f"always is {always!r}; it must be a list of group names")
     first = [groups.number(name, "always") for name in always]
     if len(set(first)) < len(first):
