@@ -1,0 +1,233 @@
+"""A sequence for each of many Gram records: one segment of a table each."""
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, ColumnError, ConditionWarning
+from dbselect.gram import Gram
+from dbselect.groups import Groups, resolve
+from dbselect.methods.anytime import anytime_sequence, check_first, check_options
+from dbselect.methods.search import CONDITION_LIMIT, numbers_of
+from dbselect.methods.step_lists import write_found
+from dbselect.objectives.batched_linear import States, constant_targets, linear_problems
+from dbselect.objectives.linear import constant_target, no_rows
+from dbselect.records import Stack, check_type, fault, read_stacks
+from dbselect.selection.batched import batched_greedy
+from dbselect.selection.batched_criteria import CRITERIA
+from dbselect.selection.criteria import RULES
+from dbselect.sequence_record import write_sequences
+from dbselect.steps import SEQUENCE_DTYPE, STEP_TYPE
+
+#: Columns beyond which a search of its own is as fast: the work is then in its products.
+WIDEST = 96
+#: Doubles of a tableau that stay in a cache while all records of a block take a step.
+BLOCK_DOUBLES = 2**16
+#: Records that are read at a time, so that what a search needs beside its result is small.
+READ_RECORDS = 2**14
+
+
+def anytime_sequences(
+    grams: pl.DataFrame,
+    target: str,
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    *,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] = (),
+    c_min: float | None = None,
+) -> pl.DataFrame:
+    """Return the sequence of every segment, and why there is none where there is none.
+
+    Parameters
+    ----------
+    grams : DataFrame with a column ``gram`` of Gram records, as `gram_by` returns it
+    target, groups, costs, rule, ridge, scale, budget, max_groups, always, c_min : as in
+        `anytime_sequence`
+
+    Returns
+    -------
+    DataFrame: the other columns of `grams`; ``sequence``, a list of steps with the fields
+    of SQL, empty where there is none; ``status``, null, or why there is none
+
+    Raises
+    ------
+    As `anytime_sequence`, for arguments; an unusable record raises nothing
+
+    Warns
+    -----
+    ConditionWarning : once for some thousand segments, if any has selected columns so
+        nearly dependent that their coefficients keep fewer than six digits
+
+    Notes
+    -----
+    Segments with the same columns are solved side by side, O(D^3) each for a full sequence
+    over D columns. Memory beside the result does not grow with the number of segments.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"k": [1, 1, 1, 2], "x": [1, 2, 3, 4], "y": [2, 4, 6, 8]})
+    >>> found = ds.anytime_sequences(ds.gram_by(table, by=["k"]), "y")
+    >>> found.select("k", pl.col("sequence").list.len(), "status").rows()
+    [(1, 2, None), (2, 0, "target 'y' is constant")]
+    """
+    if not isinstance(grams, pl.DataFrame) or "gram" not in grams.columns:
+        raise ArgumentError("grams has no column 'gram'; it must be a DataFrame as of gram_by")
+    options = {
+        "groups": groups, "costs": costs, "rule": rule, "ridge": ridge, "scale": scale,
+        "budget": budget, "max_groups": max_groups, "always": always, "c_min": c_min,
+    }  # fmt: skip
+    records = grams["gram"]
+    return grams.drop("gram").with_columns(
+        sequence_series(records, target, options).alias("sequence"),
+        status_series(records, target).alias("status"),
+    )
+
+
+def sequence_series(
+    records: pl.Series, target: str, options: Mapping[str, Any]
+) -> pl.Series:
+    """Return `sequence_lists` of a Series of records, as a Series."""
+    lists = (sequence_lists(block, target, options) for block in _blocks(records))
+    parts = [pl.Series(records.name, part).cast(SEQUENCE_DTYPE) for part in lists]
+    return pl.concat(parts, rechunk=False)
+
+
+def status_series(records: pl.Series, target: str) -> pl.Series:
+    """Return `statuses` of a Series of records, as a Series."""
+    parts = [statuses(block, target) for block in _blocks(records)]
+    return pl.Series(records.name, pa.chunked_array(parts, pa.string()), pl.String)
+
+
+def _blocks(records: pl.Series) -> Iterator[pa.Array]:
+    """Yield the records in Arrow, some thousand at a time; nothing if there is none."""
+    for start in range(0, max(len(records), 1), READ_RECORDS):
+        yield records.slice(start, READ_RECORDS).to_arrow()
+
+
+def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -> pa.ListArray:
+    """Return an Arrow list of steps for each record; an unusable one has no step.
+
+    Parameters
+    ----------
+    records : Arrow structs
+    target, options : as in `anytime_sequence`
+
+    Raises
+    ------
+    As `anytime_sequence`, for arguments
+    """
+    check_options(**options)
+    check_type(records)
+    found = [
+        (part.at, lists)
+        for stack in read_stacks(records)
+        for part, lists in _searched(records, stack, target, options)
+    ]
+    return _in_order(found, len(records))
+
+
+def statuses(records: pa.Array, target: str) -> pa.StringArray:
+    """Return why there is no sequence for each record; NULL where there is one."""
+    reasons: list[str | None] = [None] * len(records)
+    unsound = np.ones(len(records), dtype=bool)
+    for stack in read_stacks(records):
+        unsound[stack.at] = False
+        constant = constant_targets(stack, target)
+        for row in np.flatnonzero((stack.rows == 0) | constant).tolist():
+            empty = stack.rows[row] == 0
+            reason = no_rows(stack.skipped[row]) if empty else constant_target(target)
+            reasons[stack.at[row]] = reason
+    for row in np.flatnonzero(unsound).tolist():
+        reasons[row] = fault(records[row])
+    return pa.array(reasons, pa.string())
+
+
+def _searched(
+    records: pa.Array, stack: Stack, target: str, options: Mapping[str, Any]
+) -> Iterator[tuple[Stack, pa.ListArray]]:
+    """Search the usable records of a stack: side by side, or one by one if they are wide."""
+    constant = constant_targets(stack, target)
+    features = [name for name in stack.columns if name != target]
+    groups = resolve(features, options.get("groups"), options.get("costs"), target)
+    usable = stack.take((stack.rows > 0) & ~constant)
+    if len(groups.members) > WIDEST:
+        grams = (Gram.from_struct(records[row]) for row in usable.at.tolist())
+        yield usable, write_sequences(anytime_sequence(gram, target, **options) for gram in grams)
+        return
+    size = max(1, BLOCK_DOUBLES // len(groups.members) ** 2)
+    for start in range(0, len(usable), size):
+        part = usable.take(slice(start, start + size))
+        yield part, _side_by_side(part, target, **{**options, "groups": groups})
+
+
+def _side_by_side(
+    stack: Stack,
+    target: str,
+    groups: Groups,
+    *,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | Decimal | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] | None = None,
+    c_min: float | None = None,
+    **_: Any,
+) -> pa.ListArray:
+    """Search the records of a stack at once."""
+    limit = None if budget is None else float(budget)
+    first = numbers_of(always or (), groups)
+    check_first(groups, first, limit, max_groups)
+    problem = linear_problems(stack, target, groups.members, ridge, scale)
+    states = States(problem, groups.positions)
+    start = float(groups.costs.min()) if c_min is None else float(c_min)
+    found = batched_greedy(
+        states,
+        groups.costs,
+        CRITERIA[rule](states),
+        first_cost=start if RULES[rule].doubling else None,
+        budget=limit,
+        max_groups=max_groups,
+        always=first,
+    )
+    _warn_of(found.condition)
+    return write_found(found, problem, groups)
+
+
+def _warn_of(condition: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+    """Warn where selected columns are so nearly dependent that coefficients lose digits."""
+    poor = int((condition > CONDITION_LIMIT).sum())
+    if poor:
+        worst = float(condition.max())
+        warnings.warn(
+            f"{poor} of {len(condition)} segments have selected columns of condition number up "
+            f"to {worst:.1e}; their coefficients keep about {max(0, 16 - math.log10(worst)):.0f} "
+            "of 16 digits or more",
+            ConditionWarning,
+            stacklevel=2,
+        )
+
+
+def _in_order(found: list[tuple[Any, pa.ListArray]], length: int) -> pa.ListArray:
+    """Put the lists of some records in the order of all; the others get empty ones."""
+    empty = pa.array([[]], pa.list_(STEP_TYPE))
+    answers = pa.concat_arrays([*(lists for _, lists in found), empty])
+    rows = np.concatenate([np.empty(0, dtype=np.intp), *(at for at, _ in found)])
+    if len(rows) == length and (rows[:-1] < rows[1:]).all():
+        return answers.slice(0, length)
+    order = np.full(length, len(rows))
+    order[rows] = np.arange(len(rows))
+    return answers.take(pa.array(order))
