@@ -17,7 +17,7 @@ from pyarrow import types
 
 from dbselect.columns import position
 from dbselect.errors import RecordError
-from dbselect.gram import FIELDS, Gram, Matrix, Vector
+from dbselect.gram import FIELDS, Matrix, Vector
 
 Index = npt.NDArray[np.intp]
 Counts = npt.NDArray[np.int64]
@@ -62,7 +62,7 @@ class Stack:
     def entries(self, rows: Index, columns: Index) -> Matrix:
         """Return comoments, one for each pair of a row and a column, shape (..., B)."""
         low, high = np.minimum(rows, columns), np.maximum(rows, columns)
-        return self.comoment[high * (high + 1) // 2 + low]
+        return np.asarray(self.comoment[triangle(high) + low])
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,11 @@ class _Lists:
     length: Index
 
 
+def triangle(width: Any) -> Any:
+    """Return how many entries the lower triangle of a matrix has."""
+    return width * (width + 1) // 2
+
+
 def check_type(records: pa.Array) -> None:
     """Refuse a column that holds something else than records.
 
@@ -81,7 +86,7 @@ def check_type(records: pa.Array) -> None:
     ------
     RecordError : it is no struct, or lacks a field
     """
-    if types.is_null(records.type):
+    if records.null_count == len(records):
         return
     if not types.is_struct(records.type):
         raise RecordError(f"a gram record must be a mapping, not {records.type}")
@@ -95,8 +100,8 @@ def read_stacks(records: pa.Array) -> list[Stack]:
 
     Notes
     -----
-    O(d^2) time and memory a record. What is NULL or malformed is in no stack; `fault`
-    says why.
+    O(d^2) time and memory a record. What is NULL, malformed or of unusual types is in no
+    stack: `Gram.from_struct` reads it or says what is wrong.
     """
     if not _has_record_type(records.type):
         return []
@@ -109,29 +114,18 @@ def read_stacks(records: pa.Array) -> list[Stack]:
     weight = _doubles(fields["weight"])
     names, mean, lower = (_lists(fields[name]) for name in ("columns", "mean", "comoment"))
     width = names.length
-    sound = present & (mean.length == width) & (lower.length == width * (width + 1) // 2)
+    sound = present & (mean.length == width) & (lower.length == triangle(width))
     sound &= (numbers["rows"] >= 0) & (numbers["skipped"] >= 0) & np.isfinite(weight)
     sound &= (weight >= 0) & ((numbers["rows"] > 0) == (weight > 0))
     stacks = [
         Stack(
             at, columns, numbers["rows"][at], numbers["skipped"][at], weight[at],
             _gather(_doubles(mean.values), mean.start[at], len(columns)),
-            _gather(_doubles(lower.values), lower.start[at], len(columns) * (len(columns) + 1) // 2),
+            _gather(_doubles(lower.values), lower.start[at], triangle(len(columns))),
         )
         for at, columns in _equal_columns(names, np.flatnonzero(sound))
     ]  # fmt: skip
     return [stack.take(_is_finite(stack)) for stack in stacks]
-
-
-def fault(record: pa.Scalar) -> str | None:
-    """Say what is wrong with one record; None if it is sound."""
-    if not record.is_valid:
-        return "no rows"
-    try:
-        Gram.from_struct(record)
-    except RecordError as error:
-        return str(error)
-    return None
 
 
 def _has_record_type(type_: pa.DataType) -> bool:

@@ -143,6 +143,4 @@ def check_first(
     if not fits(cost, budget):
         raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
     if max_groups is not None and len(first) > max_groups:
-        raise ArgumentError(
-            f"always names {len(first)} groups; max_groups allows {max_groups}"
-        )
+        raise ArgumentError(f"always names {len(first)} groups; max_groups allows {max_groups}")

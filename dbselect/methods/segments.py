@@ -2,28 +2,30 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, ColumnError, ConditionWarning
+from dbselect.errors import ArgumentError, ConditionWarning, DataError, RecordError
 from dbselect.gram import Gram
 from dbselect.groups import Groups, resolve
 from dbselect.methods.anytime import anytime_sequence, check_first, check_options
 from dbselect.methods.search import CONDITION_LIMIT, numbers_of
 from dbselect.methods.step_lists import write_found
 from dbselect.objectives.batched_linear import States, constant_targets, linear_problems
-from dbselect.objectives.linear import constant_target, no_rows
-from dbselect.records import Stack, check_type, fault, read_stacks
+from dbselect.objectives.linear import Index, constant_target, no_rows, unusable
+from dbselect.records import Stack, check_type, read_stacks
 from dbselect.selection.batched import batched_greedy
 from dbselect.selection.batched_criteria import CRITERIA
 from dbselect.selection.criteria import RULES
 from dbselect.sequence_record import write_sequences
 from dbselect.steps import SEQUENCE_DTYPE, STEP_TYPE
+
+Result = TypeVar("Result")
 
 #: Columns beyond which a search of its own is as fast: the work is then in its products.
 WIDEST = 96
@@ -91,30 +93,26 @@ def anytime_sequences(
     }  # fmt: skip
     records = grams["gram"]
     return grams.drop("gram").with_columns(
-        sequence_series(records, target, options).alias("sequence"),
-        status_series(records, target).alias("status"),
+        sequence=by_blocks(
+            records, lambda block: sequence_lists(block, target, options), SEQUENCE_DTYPE
+        ),
+        status=by_blocks(records, lambda block: statuses(block, target), pl.String),
     )
 
 
-def sequence_series(
-    records: pl.Series, target: str, options: Mapping[str, Any]
-) -> pl.Series:
-    """Return `sequence_lists` of a Series of records, as a Series."""
-    lists = (sequence_lists(block, target, options) for block in _blocks(records))
-    parts = [pl.Series(records.name, part).cast(SEQUENCE_DTYPE) for part in lists]
+def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype: Any) -> pl.Series:
+    """Return what a function of Arrow records answers, as a Series.
+
+    Parameters
+    ----------
+    records : Series of records
+    answer : some thousand records -> one value each
+    dtype : of the answers
+    """
+    starts = range(0, max(len(records), 1), READ_RECORDS)
+    answers = (answer(records.slice(start, READ_RECORDS).to_arrow()) for start in starts)
+    parts = [pl.Series(records.name, part).cast(dtype) for part in answers]
     return pl.concat(parts, rechunk=False)
-
-
-def status_series(records: pl.Series, target: str) -> pl.Series:
-    """Return `statuses` of a Series of records, as a Series."""
-    parts = [statuses(block, target) for block in _blocks(records)]
-    return pl.Series(records.name, pa.chunked_array(parts, pa.string()), pl.String)
-
-
-def _blocks(records: pl.Series) -> Iterator[pa.Array]:
-    """Yield the records in Arrow, some thousand at a time; nothing if there is none."""
-    for start in range(0, max(len(records), 1), READ_RECORDS):
-        yield records.slice(start, READ_RECORDS).to_arrow()
 
 
 def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -> pa.ListArray:
@@ -131,46 +129,68 @@ def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -
     """
     check_options(**options)
     check_type(records)
-    found = [
-        (part.at, lists)
-        for stack in read_stacks(records)
-        for part, lists in _searched(records, stack, target, options)
-    ]
-    return _in_order(found, len(records))
+    found: list[tuple[Index, pa.ListArray]] = []
+    alone = np.ones(len(records), dtype=bool)
+    for stack in read_stacks(records):
+        constant = constant_targets(stack, target)
+        features = [name for name in stack.columns if name != target]
+        groups = resolve(features, options.get("groups"), options.get("costs"), target)
+        width = len(groups.members)
+        if width > WIDEST:
+            continue
+        alone[stack.at] = False
+        usable = stack.take((stack.rows > 0) & ~constant)
+        size = max(1, BLOCK_DOUBLES // width**2)
+        for start in range(0, len(usable), size):
+            part = usable.take(slice(start, start + size))
+            lists = _side_by_side(part, target, **{**options, "groups": groups})
+            found.append((part.at, lists))
+    rows = np.flatnonzero(alone)
+    one_by_one = (result_of(anytime_sequence, records[i], target, options) for i in rows.tolist())
+    return _in_order([*found, (rows, write_sequences(one_by_one))], len(records))
+
+
+def result_of(
+    run: Callable[..., Result], record: pa.Scalar, target: str, options: Mapping[str, Any]
+) -> Result | None:
+    """Return what a call on a Gram makes of one record, None if the record is unusable."""
+    if not record.is_valid:
+        return None
+    try:
+        gram = Gram.from_struct(record)
+    except RecordError:
+        return None
+    gram.position(target, "target")
+    try:
+        return run(gram, target, **options)
+    except DataError:
+        return None
 
 
 def statuses(records: pa.Array, target: str) -> pa.StringArray:
     """Return why there is no sequence for each record; NULL where there is one."""
     reasons: list[str | None] = [None] * len(records)
-    unsound = np.ones(len(records), dtype=bool)
+    alone = np.ones(len(records), dtype=bool)
     for stack in read_stacks(records):
-        unsound[stack.at] = False
+        alone[stack.at] = False
         constant = constant_targets(stack, target)
-        for row in np.flatnonzero((stack.rows == 0) | constant).tolist():
-            empty = stack.rows[row] == 0
-            reason = no_rows(stack.skipped[row]) if empty else constant_target(target)
-            reasons[stack.at[row]] = reason
-    for row in np.flatnonzero(unsound).tolist():
-        reasons[row] = fault(records[row])
+        for i in np.flatnonzero((stack.rows == 0) | constant).tolist():
+            empty = stack.rows[i] == 0
+            reason = no_rows(stack.skipped[i]) if empty else constant_target(target)
+            reasons[stack.at[i]] = reason
+    for i in np.flatnonzero(alone).tolist():
+        reasons[i] = _status(records[i], target)
     return pa.array(reasons, pa.string())
 
 
-def _searched(
-    records: pa.Array, stack: Stack, target: str, options: Mapping[str, Any]
-) -> Iterator[tuple[Stack, pa.ListArray]]:
-    """Search the usable records of a stack: side by side, or one by one if they are wide."""
-    constant = constant_targets(stack, target)
-    features = [name for name in stack.columns if name != target]
-    groups = resolve(features, options.get("groups"), options.get("costs"), target)
-    usable = stack.take((stack.rows > 0) & ~constant)
-    if len(groups.members) > WIDEST:
-        grams = (Gram.from_struct(records[row]) for row in usable.at.tolist())
-        yield usable, write_sequences(anytime_sequence(gram, target, **options) for gram in grams)
-        return
-    size = max(1, BLOCK_DOUBLES // len(groups.members) ** 2)
-    for start in range(0, len(usable), size):
-        part = usable.take(slice(start, start + size))
-        yield part, _side_by_side(part, target, **{**options, "groups": groups})
+def _status(record: pa.Scalar, target: str) -> str | None:
+    if not record.is_valid:
+        return "no rows"
+    try:
+        gram = Gram.from_struct(record)
+    except RecordError as error:
+        return str(error)
+    return unusable(gram, target)
 
 
 def _side_by_side(

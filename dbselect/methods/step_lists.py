@@ -1,12 +1,12 @@
 """The steps of many records, from arrays to Arrow lists, without a Python object a record."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dbselect.gram import Matrix
 from dbselect.groups import Groups
 from dbselect.objectives.linear import Index, Linear
 from dbselect.selection.batched import NONE, Found
@@ -84,17 +84,15 @@ def _orders(taken: Index, positions: Sequence[Index]) -> Index:
     return np.argsort(steps[group], axis=0, kind="stable")
 
 
-def _with_start(values: Matrix, start: float) -> Matrix:
+def _with_start(values: npt.NDArray[Any], start: float) -> npt.NDArray[Any]:
     """Put the row of the model without features first."""
     return np.concatenate([np.full_like(values, start, shape=(1, *values.shape[1:])), values])
 
 
-def _by_record(
-    values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.generic]:
+def _by_record(values: npt.NDArray[Any], there: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
     """Return what is there of an array whose last axis numbers the records, one by one."""
     return np.moveaxis(values, -1, 0)[np.moveaxis(there, -1, 0)]
 
 
-def _offsets(lengths: npt.NDArray[np.integer]) -> pa.Array:
+def _offsets(lengths: npt.NDArray[Any]) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())

@@ -16,6 +16,7 @@ Source: Goodnight (1979), A tutorial on the SWEEP operator, section 3.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -171,6 +172,6 @@ def _inverse(pivot: Matrix, floor: Matrix) -> Matrix:
     return np.asarray(np.divide(1.0, pivot, out=np.zeros_like(pivot), where=keep))
 
 
-def _entry(values: npt.NDArray[np.generic], at: Index) -> npt.NDArray[np.generic]:
+def _entry(values: npt.NDArray[Any], at: Index) -> npt.NDArray[Any]:
     """Return the entry of each record in its own row."""
-    return np.take_along_axis(values, at, axis=0)[0]
+    return np.asarray(np.take_along_axis(values, at, axis=0)[0])

@@ -143,10 +143,10 @@ def linear(
 def scaled(
     comoment: Matrix,
     products: Vector,
-    variation: Vector,
+    variation: Any,
     mean: Vector,
-    target_mean: Vector,
-    weight: Vector,
+    target_mean: Any,
+    weight: Any,
     ridge: float,
     scale: bool,
 ) -> Linear:

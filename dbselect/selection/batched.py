@@ -76,7 +76,7 @@ def batched_greedy(
     coef = [states.coef()]
     for step in range(len(costs) if max_groups is None else min(max_groups, len(costs))):
         fitting = waiting & _within(spent + cost, budget)
-        which = fitting.any(axis=0)
+        which: Masks = np.asarray(fitting.any(axis=0))
         if not which.any():
             break
         scores = criterion(states) / cost
