@@ -1,6 +1,5 @@
 """A sequence for each of many Gram records: one segment of a table each."""
 
-import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -11,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ConditionWarning, DataError, RecordError
-from dbselect.gram import Gram
+from dbselect.gram import Gram, Vector
 from dbselect.groups import Groups, resolve
 from dbselect.methods.anytime import anytime_sequence, check_first, check_options
 from dbselect.methods.search import CONDITION_LIMIT, numbers_of
@@ -27,10 +26,12 @@ from dbselect.steps import SEQUENCE_DTYPE, STEP_TYPE
 
 Result = TypeVar("Result")
 
-#: Columns beyond which a search of its own is as fast: the work is then in its products.
-WIDEST = 96
-#: Doubles of a tableau that stay in a cache while all records of a block take a step.
-BLOCK_DOUBLES = 2**16
+#: Columns up to which records are searched side by side: measured with groups of 8 columns.
+#: Beyond, a search spends its time in products, not in Python, and one alone is faster.
+WIDEST = 128
+#: Doubles of the tableaus that are searched at once: 2 MB, which caches hold. Fewer leave
+#: the time to Python's loops, of wide records above all.
+BLOCK_DOUBLES = 2**18
 #: Records that are read at a time, so that what a search needs beside its result is small.
 READ_RECORDS = 2**14
 
@@ -68,8 +69,8 @@ def anytime_sequences(
 
     Warns
     -----
-    ConditionWarning : once for some thousand segments, if any has selected columns so
-        nearly dependent that their coefficients keep fewer than six digits
+    ConditionWarning : a segment has selected columns so nearly dependent that their
+        coefficients keep fewer than six digits; `anytime_sequence` of its record says more
 
     Notes
     -----
@@ -127,6 +128,10 @@ def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -
     ------
     As `anytime_sequence`, for arguments
     """
+    options = {
+        name: float(value) if isinstance(value, Decimal) else value
+        for name, value in options.items()
+    }
     check_options(**options)
     check_type(records)
     found: list[tuple[Index, pa.ListArray]] = []
@@ -201,25 +206,24 @@ def _side_by_side(
     rule: str = "fr",
     ridge: float = 0.0,
     scale: bool = True,
-    budget: float | Decimal | None = None,
+    budget: float | None = None,
     max_groups: int | None = None,
     always: Sequence[str] | None = None,
     c_min: float | None = None,
     **_: Any,
 ) -> pa.ListArray:
     """Search the records of a stack at once."""
-    limit = None if budget is None else float(budget)
     first = numbers_of(always or (), groups)
-    check_first(groups, first, limit, max_groups)
+    check_first(groups, first, budget, max_groups)
     problem = linear_problems(stack, target, groups.members, ridge, scale)
     states = States(problem, groups.positions)
-    start = float(groups.costs.min()) if c_min is None else float(c_min)
+    start = float(groups.costs.min()) if c_min is None else c_min
     found = batched_greedy(
         states,
         groups.costs,
         CRITERIA[rule](states),
         first_cost=start if RULES[rule].doubling else None,
-        budget=limit,
+        budget=budget,
         max_groups=max_groups,
         always=first,
     )
@@ -227,15 +231,13 @@ def _side_by_side(
     return write_found(found, problem, groups)
 
 
-def _warn_of(condition: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+def _warn_of(condition: Vector) -> None:
     """Warn where selected columns are so nearly dependent that coefficients lose digits."""
-    poor = int((condition > CONDITION_LIMIT).sum())
-    if poor:
-        worst = float(condition.max())
+    if (condition > CONDITION_LIMIT).any():
+        # The same words for every block of records, so that they are shown once.
         warnings.warn(
-            f"{poor} of {len(condition)} segments have selected columns of condition number up "
-            f"to {worst:.1e}; their coefficients keep about {max(0, 16 - math.log10(worst)):.0f} "
-            "of 16 digits or more",
+            "segments have selected columns of a condition number above "
+            f"{CONDITION_LIMIT:.0e}; their coefficients keep fewer than six of 16 digits",
             ConditionWarning,
             stacklevel=2,
         )

@@ -31,7 +31,8 @@ Masks = npt.NDArray[np.bool_]
 def constant_targets(stack: Stack, target: str) -> Masks:
     """Whether the target of each record is constant; shape (B,)."""
     y = np.array(stack.position(target, "target"))
-    with np.errstate(invalid="ignore"):
+    # A record without rows has no deviation.
+    with np.errstate(divide="ignore", invalid="ignore"):
         deviation = np.sqrt(stack.entries(y, y) / stack.weight)
     return is_constant(deviation, stack.mean[y])
 
