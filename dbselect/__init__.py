@@ -36,6 +36,7 @@ from dbselect.methods.dash import (
 from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import SparseModel, sght, sght_path
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
@@ -64,6 +65,7 @@ __all__ = [
     "SupportTable",
     "a_optimal",
     "anytime_sequence",
+    "anytime_sequences",
     "backward",
     "compare",
     "connect",

@@ -12,8 +12,8 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect import files
-from dbselect.columns import match, unknown
-from dbselect.errors import ColumnError, RecordError
+from dbselect.columns import match, position
+from dbselect.errors import RecordError
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -202,12 +202,7 @@ class Gram:
 
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
-        if not isinstance(column, str):
-            raise ColumnError(f"{what} is {column!r}; it must be the name of a column")
-        try:
-            return self.columns.index(column)
-        except ValueError:
-            raise ColumnError(f"{what} names {unknown('column', column, self.columns)}") from None
+        return position(column, self.columns, what)
 
     def covariance(self) -> Matrix:
         """Return ``comoment / weight``, shape (d, d); NaN if there are no rows."""

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from dbselect.errors import ArgumentError
+from dbselect.groups import Groups
 from dbselect.methods.search import (
-    Search,
     check_choice,
     check_count,
     check_ridge,
@@ -100,7 +100,7 @@ def anytime_sequence(
     c_min = float(c_min) if isinstance(c_min, Decimal) else c_min
     check_options(rule, ridge, scale, budget, max_groups, c_min)
     search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
-    _check_first(search, budget, max_groups)
+    check_first(search.groups, search.first, budget, max_groups)
     method, all_costs = RULES[rule], search.groups.costs
     steps, stop = greedy(
         search.state,
@@ -135,12 +135,12 @@ def check_options(
         raise ArgumentError(f"c_min is {c_min!r}; it must be a number > 0")
 
 
-def _check_first(search: Search, budget: float | None, max_groups: int | None) -> None:
+def check_first(
+    groups: Groups, first: Sequence[int], budget: float | None, max_groups: int | None
+) -> None:
     """Refuse groups to take first that go beyond the limits."""
-    cost = float(search.groups.costs[search.first].sum())
+    cost = float(groups.costs[list(first)].sum())
     if not fits(cost, budget):
         raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
-    if max_groups is not None and len(search.first) > max_groups:
-        raise ArgumentError(
-            f"always names {len(search.first)} groups; max_groups allows {max_groups}"
-        )
+    if max_groups is not None and len(first) > max_groups:
+        raise ArgumentError(f"always names {len(first)} groups; max_groups allows {max_groups}")

@@ -64,7 +64,7 @@ def prepare(
     features = [name for name in gram.columns if name != target]
     resolved = resolve(features, groups, costs, target)
     resolved = replace(resolved, unused=(*resolved.unused, *unread))
-    first = _numbers(always or (), resolved)
+    first = numbers_of(always or (), resolved)
     problem = linear(gram, target, resolved.members, ridge, scale)
     state = State(problem, resolved.positions)
     return Search(gram, target, resolved, ridge, scale, problem, state, first)
@@ -175,7 +175,7 @@ def _gram_of(source: Any, target: Any, groups: Any) -> tuple[Gram, list[str]]:
     return read_columns(source, list(dict.fromkeys([target, *patterns])))
 
 
-def _numbers(always: Sequence[str], groups: Groups) -> list[int]:
+def numbers_of(always: Sequence[str], groups: Groups) -> list[int]:
     """Return the numbers of the groups to take first."""
     listed = isinstance(always, Iterable) and not isinstance(always, str)
     if not listed or not all(isinstance(name, str) for name in always):
