@@ -2,8 +2,9 @@
 
 import ctypes
 import importlib.util
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,6 +35,11 @@ def _library() -> ctypes.CDLL:
     library.dbselect_reader_finish.restype = pointer
     library.dbselect_reader_free.argtypes = [pointer]
     library.dbselect_reader_free.restype = None
+    library.dbselect_folds.argtypes = [
+        pointer, ctypes.POINTER(text), ctypes.c_size_t, ctypes.c_int64, ctypes.c_int64,
+        pointer, pointer,
+    ]  # fmt: skip
+    library.dbselect_folds.restype = pointer
     library.dbselect_text_free.argtypes = [pointer]
     library.dbselect_text_free.restype = None
     return library
@@ -52,10 +58,9 @@ class Reader:
     def __init__(
         self, columns: Sequence[str], weight: str | None = None, group: str | None = None
     ) -> None:
-        encoded = [column.encode() for column in columns]
         self._handle = _library().dbselect_reader_new(
-            (ctypes.c_char_p * len(encoded))(*encoded),
-            len(encoded),
+            _texts(columns),
+            len(columns),
             None if weight is None else weight.encode(),
             None if group is None else group.encode(),
         )
@@ -76,18 +81,48 @@ class Reader:
 
     def add(self, batch: Any) -> None:
         """Add all rows of an object with an Arrow C stream; the GIL is released."""
-        capsule = batch.__arrow_c_stream__()
-        stream = ctypes.pythonapi.PyCapsule_GetPointer
-        stream.restype, stream.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        _check(_library().dbselect_reader_add(self._handle, stream(capsule, b"arrow_array_stream")))
+        with _stream(batch) as stream:
+            _check(_library().dbselect_reader_add(self._handle, stream))
 
     def finish(self) -> pa.StructArray:
         """Return the records: one, or one a group."""
-        # The structures of the Arrow C data interface are 80 and 72 bytes long.
-        array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
-        addresses = ctypes.addressof(array), ctypes.addressof(schema)
-        _check(_library().dbselect_reader_finish(self._handle, *addresses))
-        return pa.Array._import_from_c(*addresses)
+        return _array(partial(_library().dbselect_reader_finish, self._handle))
+
+
+def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:
+    """Return the fold, 0 to k - 1, of every row of an object with an Arrow C stream.
+
+    Parameters
+    ----------
+    columns : flattened columns whose values make the key; none: the first field is the key
+    """
+    with _stream(table) as stream:
+        return _array(
+            partial(_library().dbselect_folds, stream, _texts(columns), len(columns), k, seed)
+        )
+
+
+def _texts(columns: Sequence[str]) -> Any:
+    encoded = [column.encode() for column in columns]
+    return (ctypes.c_char_p * len(encoded))(*encoded)
+
+
+@contextmanager
+def _stream(table: Any) -> Iterator[int]:
+    """Give the address of the Arrow C stream of a table."""
+    capsule = table.__arrow_c_stream__()
+    stream = ctypes.pythonapi.PyCapsule_GetPointer
+    stream.restype, stream.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    yield stream(capsule, b"arrow_array_stream")
+
+
+def _array(call: Callable[[int, int], int | None]) -> Any:
+    """Return the Arrow array that a call writes."""
+    # The structures of the Arrow C data interface are 80 and 72 bytes long.
+    array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
+    addresses = ctypes.addressof(array), ctypes.addressof(schema)
+    _check(call(*addresses))
+    return pa.Array._import_from_c(*addresses)
 
 
 def _check(error: int | None) -> None:

@@ -14,7 +14,7 @@ from dbselect.gram import RECORD_DTYPE
 from dbselect.methods.design import check_options
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.request import resolve
+from dbselect.sources.request import folding_of, resolve
 from dbselect.steps import SEQUENCE_DTYPE
 
 _COEFFICIENTS: dict[str, Any] = {
@@ -108,6 +108,31 @@ class ExprNamespace:
         if weight is not None:
             arguments.append(_number(weight))
         return _plugin("gram", arguments, returns_scalar=True)
+
+    def fold(self, k: int, seed: int = 0) -> pl.Expr:
+        """Return the fold, 0 to k - 1, of each row, decided by its value.
+
+        Parameters
+        ----------
+        k : number of folds, >= 2
+        seed : of the hash that decides, 0 to 2^63 - 1
+
+        Notes
+        -----
+        As ``fold=`` of `dbselect.gram_by` and ``fold_of`` in SQL. Equal values have equal
+        folds, whatever their type: numbers, booleans, texts, blobs, dates, timestamps,
+        NULL, and structs and arrays of these.
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"id": [1, 2, 3, 1]})
+        >>> df.select(pl.col("id").dbselect.fold(2))["id"].to_list()
+        [0, 1, 1, 0]
+        """
+        folding_of(k, None, seed)
+        whole = [pl.lit(int(number), pl.Int64) for number in (k, seed)]
+        return _plugin("fold", [self._expr, *whole], is_elementwise=True)
 
     def merge(self) -> pl.Expr:
         """Return the record of all rows of several records; NULL if there are none."""

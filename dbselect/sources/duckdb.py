@@ -11,7 +11,7 @@ import pyarrow as pa
 from dbselect.columns import Leaf, leaves
 from dbselect.errors import DataError, SourceError
 from dbselect.sources.arrow import consume_batches
-from dbselect.sources.request import Consumer, Request
+from dbselect.sources.request import FOLD, Consumer, Folding, Request
 
 
 class RelationTable:
@@ -45,10 +45,14 @@ class RelationTable:
         """
         row = "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
         weight = "" if request.weight is None else f", {quote(request.weight)}"
-        keys = ", ".join(quote(key) for key in request.by)
-        columns = f"{keys + ', ' if keys else ''}gram({row}{weight}) AS gram"
+        keys = [quote(name) for name in request.by]
+        named = list(keys)
+        if request.folding is not None:
+            keys.append(_fold(request.folding, row))
+            named.append(f"{keys[-1]} AS {quote(FOLD)}")
+        columns = ", ".join([*named, f"gram({row}{weight}) AS gram"])
         try:
-            result = self._relation.aggregate(columns, keys)
+            result = self._relation.aggregate(columns, ", ".join(keys))
         except (duckdb.CatalogException, duckdb.BinderException):
             return None
         try:
@@ -60,6 +64,11 @@ class RelationTable:
             # SQL knows the weight by its place only.
             message = re.sub("^weight is", f"weight '{request.weight}' is", ours[1])
             raise DataError(message) from None
+
+
+def _fold(folding: Folding, row: str) -> str:
+    key = row if folding.key is None else quote(folding.key)
+    return f"fold_of({key}, {folding.k}, {folding.seed})"
 
 
 def _arguments(columns: list[Leaf], schema: pa.Schema) -> list[str]:

@@ -16,8 +16,8 @@ from dbselect._native import Reader
 from dbselect.columns import leaves
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.gram import RECORD_DTYPE, Gram
-from dbselect.sources.grouping import GROUP, Grouping
-from dbselect.sources.request import Consumer, Request, Table, resolve
+from dbselect.sources.grouping import GROUP, Grouping, folds_of
+from dbselect.sources.request import Consumer, Request, Table, folding_of, resolve
 
 #: Seconds after which a progress bar appears on a terminal.
 PROGRESS_DELAY = 2
@@ -99,9 +99,13 @@ def stored_gram(source: Any) -> Gram | None:
 
 def gram_by(
     source: Any,
-    by: Sequence[str],
+    by: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     weight: str | None = None,
+    *,
+    fold: int | None = None,
+    key: str | None = None,
+    seed: int = 0,
 ) -> pl.DataFrame:
     """Read a table once and return one Gram record for each group of rows.
 
@@ -109,20 +113,31 @@ def gram_by(
     ----------
     source : as in `gram`
     by : columns whose values make the groups; they are left out of the default
-        `columns`
+        `columns`; may be missing where `fold` is given
     columns, weight : as in `gram`
+    fold : number of folds, >= 2, into which each group is cut; default: not cut
+    key : field whose value decides the fold, so that rows of equal keys stay together;
+        left out of the default `columns`; default: what the row has in `columns`
+    seed : of the hash that decides, 0 to 2^63 - 1
 
     Returns
     -------
-    DataFrame with the columns `by` and ``gram``, sorted by the keys, NULL last
+    DataFrame with the columns `by`, ``fold`` (Int64, from 0) if asked for, and ``gram``,
+    sorted by the keys, NULL last; a fold without rows has no row
 
     Raises
     ------
-    As `gram`
+    ArgumentError : neither `by` nor `fold` is given; fold or seed out of range
+    ColumnError : the key is no number, boolean, text, blob, date, timestamp, or STRUCT
+        or ARRAY of these
+    SourceError, ColumnError, DataError : as `gram`
 
     Notes
     -----
     O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread.
+    The fold depends on the value of the key and on the seed only, not on engine, order
+    or type: it is that of ``fold_of(key, fold, seed)`` in SQL and of
+    ``pl.col(key).dbselect.fold(fold, seed)`` in Polars.
 
     Examples
     --------
@@ -139,22 +154,38 @@ def gram_by(
     │ a   ┆ [2.0]     │
     │ b   ┆ [5.0]     │
     └─────┴───────────┘
+    >>> halves = ds.gram_by(table, fold=2, columns=["x"])
+    >>> halves.select("fold", pl.col("gram").struct.field("rows")).rows()
+    [(0, 1), (1, 2)]
     """
     table = open_table(source, columns)
-    request = resolve(table.schema, columns, weight, by)
-    if not request.by:
+    folding = folding_of(fold, key, seed)
+    request = resolve(table.schema, columns, weight, [] if by is None else by, folding)
+    if not request.keys:
         raise ArgumentError("by is empty; name at least one column, or use gram")
-    if "gram" in request.by:
-        raise ArgumentError("by names a column 'gram'; rename it, as the result has that name")
+    if folding is not None:
+        table = _with_digits_of(key, table)
+        folds_of(table.schema.empty_table(), folding, request.names)
+    for name in ("gram", *request.keys[len(request.by) :]):
+        if name in request.by:
+            raise ArgumentError(
+                f"by names a column '{name}'; rename it, as the result has that name"
+            )
     aggregate = getattr(table, "aggregate", None)
     records = aggregate(request) if aggregate else None
     if records is not None:
         cast = pl.DataFrame(records).with_columns(pl.col("gram").cast(RECORD_DTYPE))
-        return cast.sort(request.by, nulls_last=True)
-    grouping = Grouping(request.by, table.schema)
+        return cast.sort(request.keys, nulls_last=True)
+    grouping = Grouping(request, table.schema)
     with Reader(request.names, request.weight, GROUP) as reader:
         _scan(table, request, lambda batch: reader.add(grouping.number(batch)))
         return grouping.table(reader.finish())
+
+
+def _with_digits_of(key: str | None, table: Table) -> Table:
+    """Return the table with all digits of a key, where its engine would drop some."""
+    keep = getattr(table, "with_digits_of", None)
+    return keep(key) if keep else table
 
 
 def open_table(source: Any, columns: Sequence[str] | None) -> Table:

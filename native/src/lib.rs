@@ -10,6 +10,7 @@
 //! | `chunk` | rows in: what is missing left out, the rest checked |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
 //! | `record` | the Gram record: names and moments, checked |
+//! | `fold` | which fold a key lies in |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
@@ -20,6 +21,7 @@ pub mod arrow;
 pub mod block;
 pub mod chunk;
 pub mod duckdb;
+pub mod fold;
 pub mod kernel;
 pub mod moments;
 pub mod polars;

@@ -4,28 +4,29 @@
 //! `version_0.rs`), so no Polars crate is linked. Inputs come in any number of
 //! chunks, cut differently from input to input; a literal has length 1.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{CString, c_char, c_void};
 use std::mem::ManuallyDrop;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, Int64Builder, LargeStringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
-use arrow_array::{Array, ArrayRef, StructArray, make_array};
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int64Array, StructArray, make_array};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS};
 use crate::arrow::{
-    Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, read_record, record_type, write_records,
+    Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
+    write_records,
 };
-use crate::chunk::{Labels, Missing, mark_nan};
+use crate::chunk::{Labels, Missing};
+use crate::fold;
 use crate::prefix::{Plan, Prediction};
 use crate::record::{Names, Record, check_overflow};
 use crate::sequences::{Sequence, Sequences};
@@ -109,6 +110,7 @@ expression!(
     DataType::Struct(prediction_fields()),
     predict
 );
+expression!(_polars_plugin_fold, _polars_plugin_field_fold, DataType::Int64, fold_of);
 
 /// `gram(row [, weight])`: one record, NULL for no rows.
 fn gram(inputs: &[Input]) -> Result<StructArray, String> {
@@ -165,8 +167,8 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
         let mut plans: HashMap<Sequence, Plan> = HashMap::new();
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
-            let cells = |leaf| present(leaf, rows.clone());
-            let columns: Vec<_> = leaves.iter().map(cells).collect::<Result<_, _>>()?;
+            let columns = leaves.iter().map(|leaf| leaf.present(rows.clone()));
+            let columns: Vec<_> = columns.collect::<Result<_, _>>()?;
             let budgets = budget.doubles(rows.clone())?;
             let mut unlimited = Missing::none();
             budget.mark_missing(rows.clone(), &mut unlimited);
@@ -190,13 +192,18 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
     Ok(out.finish())
 }
 
-/// The values of `rows` and where there is none: NULL or NaN.
-fn present(leaf: &Leaf, rows: Range<usize>) -> Result<(Cow<'_, [f64]>, Missing), String> {
-    let mut missing = Missing::none();
-    leaf.mark_missing(rows.clone(), &mut missing);
-    let values = leaf.doubles(rows)?;
-    mark_nan(&values, &mut missing);
-    Ok((values, missing))
+/// `fold_of(key, k, seed)`: a number a row.
+fn fold_of(inputs: &[Input]) -> Result<Int64Array, String> {
+    let mut folds = Vec::new();
+    for piece in pieces(inputs)? {
+        let [k, seed] = [piece.whole(1, "k")?, piece.whole(2, "seed")?];
+        let mut hashes = vec![fold::begin(seed)?; piece.rows];
+        mix_key(&inputs[0].name, &piece.arrays[0], piece.place(0), &mut hashes)?;
+        for hash in hashes {
+            folds.push(fold::fold(hash, k)?);
+        }
+    }
+    Ok(folds.into())
 }
 
 fn prediction_fields() -> Fields {
@@ -282,6 +289,12 @@ impl Piece<'_> {
         }
         Ok(leaf(name, &self.arrays[input], self.place(input)))
     }
+
+    /// A whole number that is the same for all rows.
+    fn whole(&self, input: usize, name: &str) -> Result<i64, String> {
+        let number = self.arrays[input].as_primitive_opt::<Int64Type>();
+        number.map(|number| number.value(0)).ok_or_else(|| format!("{name} must be an Int64"))
+    }
 }
 
 /// Cut the inputs where any of them is cut; literals serve every piece.
@@ -323,11 +336,11 @@ fn pieces(inputs: &[Input]) -> Result<Vec<Piece<'_>>, String> {
 ///
 /// # Safety
 /// `inputs` points to `n_inputs` exports that we now own; `out` is writable.
-unsafe fn evaluate(
+unsafe fn evaluate<T: Array>(
     inputs: *const SeriesExport,
     n_inputs: usize,
     out: *mut SeriesExport,
-    expression: fn(&[Input]) -> Result<StructArray, String>,
+    expression: fn(&[Input]) -> Result<T, String>,
 ) {
     guard(|| {
         // Every input is read, and by that released, whatever becomes of the others.
@@ -433,7 +446,7 @@ struct Owned {
     pointer: *mut FFI_ArrowArray,
 }
 
-fn write_output(name: &str, array: &StructArray) -> Result<SeriesExport, String> {
+fn write_output(name: &str, array: &dyn Array) -> Result<SeriesExport, String> {
     let field = schema(name, array.data_type())?;
     let (array, _) = to_ffi(&array.to_data()).map_err(|error| error.to_string())?;
     let pointer = std::ptr::null_mut();

@@ -6,16 +6,18 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
+use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, StructArray};
+use arrow_array::{Array, Int64Array, RecordBatch, RecordBatchReader, StructArray};
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter};
-use crate::arrow::{Leaf, Place, chunk, leaves, write_records};
+use crate::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::chunk::Labels;
+use crate::fold;
 use crate::record::{Names, Record, check_overflow};
 
 /// A pass over a table that is still under way.
@@ -30,15 +32,10 @@ pub struct Reader {
 impl Reader {
     fn add(&self, batch: &StructArray, groups: &mut Vec<Accumulator>) -> Result<(), String> {
         let leaves = leaves(batch, Place::ROW);
-        let by_name: HashMap<&str, &Leaf> =
-            leaves.iter().map(|leaf| (leaf.name.as_str(), leaf)).collect();
-        let find = |name: &String| {
-            let leaf = by_name.get(name.as_str()).copied();
-            leaf.ok_or_else(|| format!("column '{name}' is not in the table"))
-        };
-        let columns: Vec<&Leaf> = self.columns.iter().map(find).collect::<Result<_, _>>()?;
-        let weight = self.weight.as_ref().map(find).transpose()?;
-        let group = self.group.as_ref().map(find).transpose()?;
+        let columns = named(&leaves, &self.columns)?;
+        let one = |name: &String| Ok::<_, String>(named(&leaves, &[name])?[0]);
+        let weight = self.weight.as_ref().map(one).transpose()?;
+        let group = self.group.as_ref().map(one).transpose()?;
         let label = self.weight.as_ref().map(|name| format!("weight '{name}'")).unwrap_or_default();
         let labels = Labels { columns: &self.columns, weight: &label };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
@@ -87,6 +84,17 @@ impl Reader {
         };
         total.iter_mut().map(record).collect()
     }
+}
+
+/// The leaves of some names, in the order of the names.
+fn named<'l>(leaves: &'l [Leaf], names: &[impl AsRef<str>]) -> Result<Vec<&'l Leaf>, String> {
+    let by_name: HashMap<&str, &Leaf> =
+        leaves.iter().map(|leaf| (leaf.name.as_str(), leaf)).collect();
+    let find = |name: &str| {
+        let leaf = by_name.get(name).copied();
+        leaf.ok_or_else(|| format!("column '{name}' is not in the table"))
+    };
+    names.iter().map(|name| find(name.as_ref())).collect()
 }
 
 const POISONED: &str = "an earlier batch failed; the pass cannot go on";
@@ -176,6 +184,59 @@ pub unsafe extern "C" fn dbselect_reader_finish(
 pub unsafe extern "C" fn dbselect_reader_free(reader: *mut Reader) {
     // SAFETY: see the caller's promise.
     drop(unsafe { Box::from_raw(reader) });
+}
+
+/// Write the fold of every row of a stream to `array` and `schema`. The key is
+/// the row of the columns named, or the first field if none is. The stream is
+/// consumed and released. Null comes back, or an error text for
+/// `dbselect_text_free`.
+///
+/// # Safety
+/// `stream` is a live Arrow C stream; `columns` holds `n_columns` NUL-terminated
+/// strings; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_folds(
+    stream: *mut FFI_ArrowArrayStream,
+    columns: *const *const c_char,
+    n_columns: usize,
+    k: i64,
+    seed: i64,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (batches, columns) = unsafe {
+            let text = |i| CStr::from_ptr(*columns.add(i)).to_string_lossy();
+            let columns: Vec<_> = (0..n_columns).map(text).collect();
+            (RecordBatchStreamReader::from_raw(stream), columns)
+        };
+        let batches = batches.map_err(|error| error.to_string())?;
+        // Without rows, too, the type of the key is checked.
+        let empty = RecordBatch::new_empty(batches.schema());
+        let mut folds = Vec::new();
+        for batch in once(Ok(empty)).chain(batches) {
+            let batch: StructArray = batch.map_err(|error| error.to_string())?.into();
+            let mut hashes = vec![fold::begin(seed)?; batch.len()];
+            if columns.is_empty() {
+                mix_key(batch.fields()[0].name(), batch.column(0), Place::ROW, &mut hashes)?;
+            } else {
+                let leaves = leaves(&batch, Place::ROW);
+                mix_row(&named(&leaves, &columns)?, &mut hashes)?;
+            }
+            for hash in hashes {
+                folds.push(fold::fold(hash, k)?);
+            }
+        }
+        let exported =
+            to_ffi(&Int64Array::from(folds).to_data()).map_err(|error| error.to_string())?;
+        // SAFETY: see the caller's promise.
+        unsafe {
+            array.write(exported.0);
+            schema.write(exported.1);
+        }
+        Ok(())
+    })
 }
 
 /// Free an error text.

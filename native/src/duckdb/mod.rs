@@ -5,6 +5,7 @@
 //! | `gram(row [, weight])` | aggregate; `row` is any STRUCT |
 //! | `gram_merge(record)` | aggregate |
 //! | `gram_remove(a, b)` | scalar |
+//! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
 //! | `dbselect_predict(sequence, row, budget)` | scalar behind `anytime_predict` |
 
 mod api;
@@ -22,12 +23,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use api::{Access, Handle, State, Update, type_id};
 use records::{read_record, write_records};
-use table::{Leaf, leaf, leaves};
+use table::{Leaf, leaf, leaves, mix_key};
 use types::{LogicalType, plain};
 use vectors::Vector;
 
 use crate::accumulator::{Accumulator, scatter};
-use crate::chunk::{Chunk, Labels, Missing, mark_nan};
+use crate::chunk::{Chunk, Labels, Missing};
+use crate::fold;
 use crate::prefix::Plan;
 use crate::record::{Names, Record, check_overflow, same_columns};
 
@@ -86,10 +88,14 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let record = types::record;
         register_aggregate(connection, c"gram", &[&[any()], &[any(), double()]], update)?;
         register_aggregate(connection, c"gram_merge", &[&[record()]], update_merge)?;
+        let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
-        register_scalar(connection, c"gram_remove", &two_records, &record(), remove)?;
+        register_scalar(connection, c"gram_remove", &[&two_records], &record(), remove)?;
+        let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
+        register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;
         let arguments = [types::sequence(), any(), double()];
-        register_scalar(connection, c"dbselect_predict", &arguments, &types::prediction(), predict)
+        let prediction = types::prediction();
+        register_scalar(connection, c"dbselect_predict", &[&arguments], &prediction, predict)
     }
 }
 
@@ -131,23 +137,28 @@ unsafe fn register_aggregate(
 unsafe fn register_scalar(
     connection: Handle,
     name: &CStr,
-    parameters: &[LogicalType],
+    overloads: &[&[LogicalType]],
     returns: &LogicalType,
     call: api::ScalarCall,
 ) -> Result<(), String> {
     // SAFETY: as above.
     let state = unsafe {
-        let mut function = api::duckdb_create_scalar_function();
-        api::duckdb_scalar_function_set_name(function, name.as_ptr());
-        for parameter in parameters {
-            api::duckdb_scalar_function_add_parameter(function, parameter.handle());
+        let mut set = api::duckdb_create_scalar_function_set(name.as_ptr());
+        for parameters in overloads {
+            let mut function = api::duckdb_create_scalar_function();
+            api::duckdb_scalar_function_set_name(function, name.as_ptr());
+            for parameter in *parameters {
+                api::duckdb_scalar_function_add_parameter(function, parameter.handle());
+            }
+            api::duckdb_scalar_function_set_return_type(function, returns.handle());
+            // We see NULL arguments ourselves: a NULL budget is no budget.
+            api::duckdb_scalar_function_set_special_handling(function);
+            api::duckdb_scalar_function_set_function(function, call);
+            api::duckdb_add_scalar_function_to_set(set, function);
+            api::duckdb_destroy_scalar_function(&mut function);
         }
-        api::duckdb_scalar_function_set_return_type(function, returns.handle());
-        // We see NULL arguments ourselves: a NULL budget is no budget.
-        api::duckdb_scalar_function_set_special_handling(function);
-        api::duckdb_scalar_function_set_function(function, call);
-        let state = api::duckdb_register_scalar_function(connection, function);
-        api::duckdb_destroy_scalar_function(&mut function);
+        let state = api::duckdb_register_scalar_function_set(connection, set);
+        api::duckdb_destroy_scalar_function_set(&mut set);
         state
     };
     check_registered(name, state)
@@ -343,14 +354,7 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
             // The row of a whole table may hold text, which no model asks for.
             leaves.retain(|leaf| leaf.check().is_ok());
             let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
-            let present = |leaf: &Leaf| {
-                let mut missing = Missing::none();
-                leaf.mark_missing(rows, &mut missing);
-                let values = leaf.doubles(rows);
-                mark_nan(&values, &mut missing);
-                (values, missing)
-            };
-            let columns: Vec<_> = leaves.iter().map(present).collect();
+            let columns: Vec<_> = leaves.iter().map(|leaf| leaf.present(rows)).collect();
             // Only NULL is no limit: within a NaN nothing fits.
             let budget = leaf("budget", Vector::of_chunk(chunk, 2))?;
             let budgets = budget.doubles(rows);
@@ -371,6 +375,34 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
                 };
                 let budget = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
                 sequences::write_prediction(out, row, plan.predict(&columns, row, budget));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// `fold_of(key, k [, seed])`: a number from 0 to k - 1.
+unsafe extern "C" fn fold_of(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, "fold_of", || {
+        // SAFETY: a live chunk of the registered types and an output of BIGINTs.
+        unsafe {
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let k = Vector::of_chunk(chunk, 1);
+            let seeded = api::duckdb_data_chunk_get_column_count(chunk) > 2;
+            let seeds = seeded.then(|| Vector::of_chunk(chunk, 2));
+            // A NULL seed is the default.
+            let begin = |row| match seeds.filter(|seeds| !seeds.is_null(row)) {
+                Some(seeds) => fold::begin(seeds.get(row)),
+                None => fold::begin(0),
+            };
+            let mut hashes = (0..rows).map(begin).collect::<Result<Vec<_>, _>>()?;
+            mix_key(Vector::of_chunk(chunk, 0), &mut hashes)?;
+            let folds = Vector::output(out).data::<i64>();
+            for (row, hash) in hashes.into_iter().enumerate() {
+                if k.is_null(row) {
+                    return Err("k is NULL; it must be a whole number >= 2".to_string());
+                }
+                folds.add(row).write(fold::fold(hash, k.get(row))?);
             }
         }
         Ok(())

@@ -51,12 +51,27 @@ impl LogicalType {
         }
     }
 
-    /// How a DECIMAL is stored, and how many of its units make 1.
-    pub fn decimal(&self) -> (u32, f64) {
+    /// How a DECIMAL is stored, and its digits after the point.
+    pub fn decimal(&self) -> (u32, u8) {
         // SAFETY: the handle is a live DECIMAL type.
+        unsafe { (api::duckdb_decimal_internal_type(self.0), api::duckdb_decimal_scale(self.0)) }
+    }
+
+    /// How the codes of an ENUM are stored.
+    pub fn codes(&self) -> u32 {
+        // SAFETY: the handle is a live ENUM type.
+        unsafe { api::duckdb_enum_internal_type(self.0) }
+    }
+
+    /// The text of a code of an ENUM.
+    pub fn level(&self, code: u64) -> CString {
+        // SAFETY: the handle is a live ENUM type, which has that code; the text is
+        // copied and freed.
         unsafe {
-            let scale = api::duckdb_decimal_scale(self.0);
-            (api::duckdb_decimal_internal_type(self.0), 10f64.powi(scale.into()))
+            let text = api::duckdb_enum_dictionary_value(self.0, code);
+            let level = CStr::from_ptr(text).to_owned();
+            api::duckdb_free(text.cast());
+            level
         }
     }
 }
