@@ -12,6 +12,9 @@ import pyarrow as pa
 
 from dbselect.errors import DataError
 
+#: The library's letters for policies; what is an error is known when all rows are read.
+_LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n"}
+
 
 @cache
 def library_path() -> Path:
@@ -26,11 +29,13 @@ def library_path() -> Path:
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
     text, pointer = ctypes.c_char_p, ctypes.c_void_p
-    library.dbselect_reader_new.argtypes = [ctypes.POINTER(text), ctypes.c_size_t, text, text]
+    library.dbselect_reader_new.argtypes = [
+        ctypes.POINTER(text), ctypes.c_size_t, text, text, text
+    ]  # fmt: skip
     library.dbselect_reader_new.restype = pointer
     library.dbselect_reader_add.argtypes = [pointer, pointer]
     library.dbselect_reader_add.restype = pointer
-    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
+    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer, pointer]
     library.dbselect_reader_finish.restype = pointer
     library.dbselect_reader_free.argtypes = [pointer]
     library.dbselect_reader_free.restype = None
@@ -47,17 +52,28 @@ class Reader:
     columns : flattened columns, in the order of the record
     weight : column of row weights
     group : column that numbers each row's group, from 0; one record a group comes back
+    policies : what becomes of missing values, one policy a column; default: skip all
+
+    Attributes
+    ----------
+    absent : rows in which each column is missing, once the reading is finished
     """
 
     def __init__(
-        self, columns: Sequence[str], weight: str | None = None, group: str | None = None
+        self,
+        columns: Sequence[str],
+        weight: str | None = None,
+        group: str | None = None,
+        policies: Sequence[str] | None = None,
     ) -> None:
         encoded = [column.encode() for column in columns]
+        self.absent = [0] * len(encoded)
         self._handle = _library().dbselect_reader_new(
             (ctypes.c_char_p * len(encoded))(*encoded),
             len(encoded),
             None if weight is None else weight.encode(),
             None if group is None else group.encode(),
+            letters(policies or ["skip"] * len(encoded)).encode(),
         )
         if not self._handle:
             raise DataError(f"columns are {list(columns)!r}; their names must be valid text")
@@ -86,8 +102,15 @@ class Reader:
         # The structures of the Arrow C data interface are 80 and 72 bytes long.
         array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
         addresses = ctypes.addressof(array), ctypes.addressof(schema)
-        _check(_library().dbselect_reader_finish(self._handle, *addresses))
+        absent = (ctypes.c_uint64 * len(self.absent))()
+        _check(_library().dbselect_reader_finish(self._handle, *addresses, absent))
+        self.absent = list(absent)
         return pa.Array._import_from_c(*addresses)
+
+
+def letters(policies: Sequence[str]) -> str:
+    """Return policies as the library takes them, a letter each."""
+    return "".join(_LETTERS[policy] for policy in policies)
 
 
 def _check(error: int | None) -> None:

@@ -8,6 +8,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
+from dbselect._native import letters
 from dbselect.columns import Leaf, leaves
 from dbselect.errors import DataError, SourceError
 from dbselect.sources.arrow import consume_batches
@@ -38,7 +39,7 @@ class RelationTable:
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
-        """Compute the records in DuckDB: the keys and a column ``gram``.
+        """Compute the records in DuckDB: the keys, ``gram`` and ``missing``, counts a column.
 
         None if the connection does not have the extension; it need not be told
         apart beforehand, as binding the query tells.
@@ -46,13 +47,14 @@ class RelationTable:
         row = "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
         weight = "" if request.weight is None else f", {quote(request.weight)}"
         keys = ", ".join(quote(key) for key in request.by)
-        columns = f"{keys + ', ' if keys else ''}gram({row}{weight}) AS gram"
+        call = f"dbselect_gram({row}, '{letters(request.policies)}'{weight})"
+        columns = f"{keys + ', ' if keys else ''}{call} AS gram"
         try:
             result = self._relation.aggregate(columns, keys)
         except (duckdb.CatalogException, duckdb.BinderException):
             return None
         try:
-            return pl.DataFrame(pl.from_arrow(result.to_arrow_table()))
+            return pl.DataFrame(pl.from_arrow(result.to_arrow_table())).unnest("gram")
         except duckdb.Error as error:
             ours = re.match("Invalid Input Error: gram: (.*)", str(error), re.DOTALL)
             if ours is None:

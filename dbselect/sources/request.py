@@ -1,6 +1,6 @@
 """What is wanted of a table: checked against its schema before any row is read."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -8,9 +8,12 @@ import pyarrow as pa
 
 from dbselect.columns import Leaf, leaves, match, unknown
 from dbselect.errors import ArgumentError, ColumnError
+from dbselect.missing import policies_of
 
 #: Takes a run of rows: anything with an Arrow C stream.
 Consumer = Callable[[Any], None]
+#: A policy for missing values, or one for each of some names and globs.
+NullPolicy = str | Mapping[str, str]
 
 
 class Table(Protocol):
@@ -36,11 +39,13 @@ class Request:
     columns : the leaves of the Gram, in its order
     weight : column of row weights
     by : fields whose values make groups
+    policies : what becomes of the missing values of each column
     """
 
     columns: list[Leaf]
     weight: str | None
     by: list[str]
+    policies: list[str]
 
     @property
     def names(self) -> list[str]:
@@ -61,8 +66,9 @@ def resolve(
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     by: Sequence[str] = (),
+    null_policy: NullPolicy = "skip",
 ) -> Request:
-    """Match columns, weight and keys to a schema.
+    """Match columns, weight, keys and policies to a schema.
 
     Without `columns`, every numeric or boolean column is taken, nested ones
     included, except the weight and the keys.
@@ -70,6 +76,7 @@ def resolve(
     Raises
     ------
     ColumnError : a column is unknown, named twice or not numeric, or there is none
+    ArgumentError : there is no such policy
     """
     every = _columns_of(schema)
     by = [by] if isinstance(by, str) else list(by)
@@ -101,7 +108,8 @@ def resolve(
             raise ColumnError(
                 f"column '{leaf.name}' has type {leaf.type}; columns must be numeric or boolean"
             )
-    return Request(wanted, weight, by)
+    policies = policies_of(null_policy, [leaf.name for leaf in wanted])
+    return Request(wanted, weight, by, policies)
 
 
 def _columns_of(schema: pa.Schema) -> dict[str, Leaf]:

@@ -12,6 +12,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::chunk::{Chunk, Missing};
+use crate::gaps::Policy;
 use crate::record::{FIELDS, Names, RawRecord, Record};
 
 /// One column of a flattened table: a number field, a child of a STRUCT field
@@ -165,7 +166,7 @@ impl Leaf {
         Cow::Owned(rows.map(|row| number(values[self.place.of(row)])).collect())
     }
 
-    /// Leave out the rows where this column is NULL; `rows` counts from 0.
+    /// Set the rows where this column is NULL; `rows` counts from 0.
     pub fn mark_missing(&self, rows: Range<usize>, missing: &mut Missing) {
         for (nulls, place) in &self.masks {
             match place {
@@ -183,20 +184,24 @@ impl Leaf {
     }
 }
 
-/// The values of `rows` in some columns, with the rows where one is NULL.
+/// The values of `rows` in some columns, with the rows where each is NULL.
 pub fn chunk<'a>(
     columns: &[&'a Leaf],
     weight: Option<&'a Leaf>,
     rows: Range<usize>,
+    policies: &'a [Policy],
 ) -> Result<Chunk<'a>, String> {
-    let mut missing = Missing::none();
-    for leaf in columns.iter().copied().chain(weight) {
-        leaf.mark_missing(rows.clone(), &mut missing);
-    }
+    let nulls_of = |leaf: &Leaf| {
+        let mut nulls = Missing::none();
+        leaf.mark_missing(rows.clone(), &mut nulls);
+        nulls
+    };
+    let nulls = columns.iter().map(|leaf| nulls_of(leaf)).collect();
+    let missing = weight.map(nulls_of).unwrap_or_default();
     let columns =
         columns.iter().map(|leaf| leaf.doubles(rows.clone())).collect::<Result<_, _>>()?;
     let weight = weight.map(|leaf| leaf.doubles(rows.clone())).transpose()?;
-    Ok(Chunk { rows: rows.len(), columns, weight, missing })
+    Ok(Chunk { rows: rows.len(), columns, weight, missing, nulls, policies })
 }
 
 /// The type of a Gram record.

@@ -177,7 +177,7 @@ impl Leaf {
         Cow::Owned((0..rows).map(value).collect())
     }
 
-    /// Leave out the rows where this column is NULL.
+    /// Set the rows where this column is NULL.
     ///
     /// # Safety
     /// The chunk is live and has `rows` rows.
