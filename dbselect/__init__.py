@@ -38,6 +38,7 @@ from dbselect.methods.foba import backward, foba
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import SparseModel, sght, sght_path
+from dbselect.missing import impute_mean
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sequence import Guarantee, Sequence
@@ -79,6 +80,7 @@ __all__ = [
     "greedy",
     "group_lasso",
     "group_lasso_path",
+    "impute_mean",
     "oracle",
     "plateau",
     "random_k",

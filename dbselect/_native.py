@@ -13,6 +13,9 @@ import pyarrow as pa
 
 from dbselect.errors import DataError
 
+#: The library's letters for policies; what is an error is known when all rows are read.
+_LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n"}
+
 
 @cache
 def library_path() -> Path:
@@ -27,11 +30,13 @@ def library_path() -> Path:
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
     text, pointer = ctypes.c_char_p, ctypes.c_void_p
-    library.dbselect_reader_new.argtypes = [ctypes.POINTER(text), ctypes.c_size_t, text, text]
+    library.dbselect_reader_new.argtypes = [
+        ctypes.POINTER(text), ctypes.c_size_t, text, text, text
+    ]  # fmt: skip
     library.dbselect_reader_new.restype = pointer
     library.dbselect_reader_add.argtypes = [pointer, pointer]
     library.dbselect_reader_add.restype = pointer
-    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
+    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer, pointer]
     library.dbselect_reader_finish.restype = pointer
     library.dbselect_reader_free.argtypes = [pointer]
     library.dbselect_reader_free.restype = None
@@ -53,16 +58,27 @@ class Reader:
     columns : flattened columns, in the order of the record
     weight : column of row weights
     group : column that numbers each row's group, from 0; one record a group comes back
+    policies : what becomes of missing values, one policy a column; default: skip all
+
+    Attributes
+    ----------
+    absent : rows in which each column is missing, once the reading is finished
     """
 
     def __init__(
-        self, columns: Sequence[str], weight: str | None = None, group: str | None = None
+        self,
+        columns: Sequence[str],
+        weight: str | None = None,
+        group: str | None = None,
+        policies: Sequence[str] | None = None,
     ) -> None:
+        self.absent = [0] * len(columns)
         self._handle = _library().dbselect_reader_new(
             _texts(columns),
             len(columns),
             None if weight is None else weight.encode(),
             None if group is None else group.encode(),
+            letters(policies or ["skip"] * len(columns)).encode(),
         )
         if not self._handle:
             raise DataError(f"columns are {list(columns)!r}; their names must be valid text")
@@ -86,7 +102,17 @@ class Reader:
 
     def finish(self) -> pa.StructArray:
         """Return the records: one, or one a group."""
-        return _array(partial(_library().dbselect_reader_finish, self._handle))
+        absent = (ctypes.c_uint64 * len(self.absent))()
+
+        def call(array: int, schema: int) -> int | None:
+            error: int | None = _library().dbselect_reader_finish(
+                self._handle, array, schema, absent
+            )
+            return error
+
+        records = _array(call)
+        self.absent = list(absent)
+        return records
 
 
 def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:
@@ -123,6 +149,11 @@ def _array(call: Callable[[int, int], int | None]) -> Any:
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
     _check(call(*addresses))
     return pa.Array._import_from_c(*addresses)
+
+
+def letters(policies: Sequence[str]) -> str:
+    """Return policies as the library takes them, a letter each."""
+    return "".join(_LETTERS[policy] for policy in policies)
 
 
 def _check(error: int | None) -> None:

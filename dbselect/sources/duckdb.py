@@ -8,6 +8,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
+from dbselect._native import letters
 from dbselect.columns import Leaf, leaves
 from dbselect.errors import DataError, SourceError
 from dbselect.sources.arrow import consume_batches
@@ -38,7 +39,7 @@ class RelationTable:
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
-        """Compute the records in DuckDB: the keys and a column ``gram``.
+        """Compute the records in DuckDB: the keys, ``gram`` and ``missing``, counts a column.
 
         None if the connection does not have the extension; it need not be told
         apart beforehand, as binding the query tells.
@@ -50,13 +51,14 @@ class RelationTable:
         if request.folding is not None:
             keys.append(_fold(request.folding, row))
             named.append(f"{keys[-1]} AS {quote(FOLD)}")
-        columns = ", ".join([*named, f"gram({row}{weight}) AS gram"])
+        call = f"dbselect_gram({row}, '{letters(request.policies)}'{weight})"
+        columns = ", ".join([*named, f"{call} AS gram"])
         try:
             result = self._relation.aggregate(columns, ", ".join(keys))
         except (duckdb.CatalogException, duckdb.BinderException):
             return None
         try:
-            return pl.DataFrame(pl.from_arrow(result.to_arrow_table()))
+            return pl.DataFrame(pl.from_arrow(result.to_arrow_table())).unnest("gram")
         except duckdb.Error as error:
             ours = re.match("Invalid Input Error: gram: (.*)", str(error), re.DOTALL)
             if ours is None:

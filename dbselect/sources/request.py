@@ -1,7 +1,7 @@
 """What is wanted of a table: checked against its schema before any row is read."""
 
 import numbers
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dbselect.columns import Leaf, leaves, match, unknown
 from dbselect.errors import ArgumentError, ColumnError
+from dbselect.missing import policies_of
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
 SEEDS = 2**63
@@ -17,6 +18,8 @@ FOLD = "fold"
 
 #: Takes a run of rows: anything with an Arrow C stream.
 Consumer = Callable[[Any], None]
+#: A policy for missing values, or one for each of some names and globs.
+NullPolicy = str | Mapping[str, str]
 
 
 class Table(Protocol):
@@ -58,12 +61,14 @@ class Request:
     columns : the leaves of the Gram, in its order
     weight : column of row weights
     by : fields whose values make groups
+    policies : what becomes of the missing values of each column
     folding : how the groups are cut into folds; None if they are not
     """
 
     columns: list[Leaf]
     weight: str | None
     by: list[str]
+    policies: list[str]
     folding: Folding | None = None
 
     @property
@@ -93,8 +98,9 @@ def resolve(
     weight: str | None = None,
     by: Sequence[str] = (),
     folding: Folding | None = None,
+    null_policy: NullPolicy = "skip",
 ) -> Request:
-    """Match columns, weight and keys to a schema.
+    """Match columns, weight, keys and policies to a schema.
 
     Without `columns`, every numeric or boolean column is taken, nested ones
     included, except the weight, the keys and what decides the fold.
@@ -102,6 +108,7 @@ def resolve(
     Raises
     ------
     ColumnError : a column is unknown, named twice or not numeric, or there is none
+    ArgumentError : there is no such policy
     """
     every = _columns_of(schema)
     by = [by] if isinstance(by, str) else list(by)
@@ -134,7 +141,8 @@ def resolve(
             raise ColumnError(
                 f"column '{leaf.name}' has type {leaf.type}; columns must be numeric or boolean"
             )
-    return Request(wanted, weight, by, folding)
+    policies = policies_of(null_policy, [leaf.name for leaf in wanted])
+    return Request(wanted, weight, by, policies, folding)
 
 
 def folding_of(fold: Any, key: Any, seed: Any) -> Folding | None:

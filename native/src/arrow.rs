@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use crate::accumulator::CHUNK_ROWS;
 use crate::chunk::{Chunk, Missing, mark_nan};
 use crate::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
+use crate::gaps::Policy;
 use crate::record::{FIELDS, Names, RawRecord, Record};
 
 /// One column of a flattened table: a number field, a child of a STRUCT field
@@ -189,7 +190,7 @@ impl Leaf {
             .ok_or_else(|| refusal(&self.name, self.values.data_type()))
     }
 
-    /// Leave out the rows where this column is NULL; `rows` counts from 0.
+    /// Set the rows where this column is NULL; `rows` counts from 0.
     pub fn mark_missing(&self, rows: Range<usize>, missing: &mut Missing) {
         for (nulls, place) in &self.masks {
             match place {
@@ -333,20 +334,24 @@ fn mix_values(
     Some(())
 }
 
-/// The values of `rows` in some columns, with the rows where one is NULL.
+/// The values of `rows` in some columns, with the rows where each is NULL.
 pub fn chunk<'a>(
     columns: &[&'a Leaf],
     weight: Option<&'a Leaf>,
     rows: Range<usize>,
+    policies: &'a [Policy],
 ) -> Result<Chunk<'a>, String> {
-    let mut missing = Missing::none();
-    for leaf in columns.iter().copied().chain(weight) {
-        leaf.mark_missing(rows.clone(), &mut missing);
-    }
+    let nulls_of = |leaf: &Leaf| {
+        let mut nulls = Missing::none();
+        leaf.mark_missing(rows.clone(), &mut nulls);
+        nulls
+    };
+    let nulls = columns.iter().map(|leaf| nulls_of(leaf)).collect();
+    let missing = weight.map(nulls_of).unwrap_or_default();
     let columns =
         columns.iter().map(|leaf| leaf.doubles(rows.clone())).collect::<Result<_, _>>()?;
     let weight = weight.map(|leaf| leaf.doubles(rows.clone())).transpose()?;
-    Ok(Chunk { rows: rows.len(), columns, weight, missing })
+    Ok(Chunk { rows: rows.len(), columns, weight, missing, nulls, policies })
 }
 
 /// The type of a Gram record.

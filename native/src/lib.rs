@@ -8,6 +8,7 @@
 //! | `sums` | blocks around one center, multiplied and added up |
 //! | `moments` | centred moments: add sums, merge, remove |
 //! | `chunk` | rows in: what is missing left out, the rest checked |
+//! | `gaps` | missing values filled, and indicators of where they were |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `fold` | which fold a key lies in |
@@ -22,6 +23,7 @@ pub mod block;
 pub mod chunk;
 pub mod duckdb;
 pub mod fold;
+pub mod gaps;
 pub mod kernel;
 pub mod moments;
 pub mod polars;

@@ -27,8 +27,9 @@ use crate::arrow::{
 };
 use crate::chunk::{Labels, Missing};
 use crate::fold;
+use crate::gaps::{Policy, layout, record};
 use crate::prefix::{Plan, Prediction};
-use crate::record::{Names, Record, check_overflow};
+use crate::record::{Names, Record};
 use crate::sequences::{Sequence, Sequences};
 
 /// A Series on its way across the boundary.
@@ -103,6 +104,12 @@ macro_rules! expression {
 }
 
 expression!(_polars_plugin_gram, _polars_plugin_field_gram, record_type(), gram);
+expression!(
+    _polars_plugin_gram_filled,
+    _polars_plugin_field_gram_filled,
+    record_type(),
+    gram_filled
+);
 expression!(_polars_plugin_merge, _polars_plugin_field_merge, record_type(), merge);
 expression!(
     _polars_plugin_predict,
@@ -114,28 +121,53 @@ expression!(_polars_plugin_fold, _polars_plugin_field_fold, DataType::Int64, fol
 
 /// `gram(row [, weight])`: one record, NULL for no rows.
 fn gram(inputs: &[Input]) -> Result<StructArray, String> {
-    let mut state: Option<(Names, Accumulator)> = None;
+    gram_of(inputs, Policy::Skip).map(|(record, _)| write_records(&[record]))
+}
+
+/// `gram_filled(row, policy [, weight])`: one record, NULL for no rows.
+fn gram_filled(inputs: &[Input]) -> Result<StructArray, String> {
+    let [row, policy, weight @ ..] = inputs else { return Err("two inputs are needed".into()) };
+    let letters = policy.chunks[0].as_string_view_opt().map(|texts| texts.value(0).to_string());
+    let mut rest = vec![row.clone()];
+    rest.extend_from_slice(weight);
+    let letter = letters.and_then(|letters| letters.bytes().next()).unwrap_or_default();
+    if letter == b'e' {
+        let (record, absent) = gram_of(&rest, Policy::Skip)?;
+        let columns = record.iter().flat_map(|record| record.columns.iter());
+        return match columns.zip(absent).find(|(_, rows)| *rows > 0) {
+            Some((name, rows)) => Err(format!(
+                "column '{name}' is missing in {rows} rows; null_policy 'error' allows none"
+            )),
+            None => Ok(write_records(&[record])),
+        };
+    }
+    let policy = Policy::of(letter).ok_or("the policy is none")?;
+    gram_of(&rest, policy).map(|(record, _)| write_records(&[record]))
+}
+
+/// The record, and in how many rows each column is missing.
+fn gram_of(inputs: &[Input], policy: Policy) -> Result<(Option<Record>, Vec<u64>), String> {
+    let mut state: Option<(Names, Vec<Policy>, Accumulator)> = None;
     for piece in pieces(inputs)? {
         let table = piece.table(0)?;
         let leaves = leaves(table, piece.place(0));
         let columns: Vec<&Leaf> = leaves.iter().collect();
         let weight = (inputs.len() > 1).then(|| piece.leaf(1, "weight")).transpose()?;
-        let (names, accumulator) = state.get_or_insert_with(|| {
+        let (names, policies, accumulator) = state.get_or_insert_with(|| {
             let names: Names = leaves.iter().map(|leaf| leaf.name.clone()).collect();
             let accumulator = Accumulator::new(names.len());
-            (names, accumulator)
+            (names, vec![policy; leaves.len()], accumulator)
         });
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
             let labels = Labels { columns: names, weight: "weight" };
-            accumulator.add(&chunk(&columns, weight.as_ref(), rows)?, labels)?;
+            accumulator.add(&chunk(&columns, weight.as_ref(), rows, policies)?, labels)?;
         }
     }
-    let record = state.map(|(columns, mut accumulator)| {
-        let moments = accumulator.finish().clone();
-        check_overflow(&columns, &moments).map(|()| Record { columns, moments })
-    });
-    Ok(write_records(&[record.transpose()?]))
+    let Some((columns, policies, mut accumulator)) = state else { return Ok((None, Vec::new())) };
+    let layout = layout(&policies, |_| true);
+    let record = record(&columns, accumulator.finish(), &policies, &layout)?;
+    Ok((Some(record), accumulator.absent().to_vec()))
 }
 
 /// `merge(record)`: one record, NULL if there is none.
@@ -250,6 +282,7 @@ impl Predictions {
 }
 
 /// A Series received from Polars.
+#[derive(Clone)]
 struct Input {
     name: String,
     chunks: Vec<ArrayRef>,

@@ -18,7 +18,8 @@ use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter};
 use crate::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::chunk::Labels;
 use crate::fold;
-use crate::record::{Names, Record, check_overflow};
+use crate::gaps::{Policy, layout, record};
+use crate::record::{Names, Record};
 
 /// A pass over a table that is still under way.
 pub struct Reader {
@@ -26,8 +27,13 @@ pub struct Reader {
     weight: Option<String>,
     /// Column that numbers the group of each row, from 0.
     group: Option<String>,
+    policies: Vec<Policy>,
     idle: Mutex<Vec<Vec<Accumulator>>>,
 }
+
+/// What a pass has found: a record for each group, and in how many rows each column
+/// was missing.
+type Found = (Vec<Option<Record>>, Vec<u64>);
 
 impl Reader {
     fn add(&self, batch: &StructArray, groups: &mut Vec<Accumulator>) -> Result<(), String> {
@@ -40,7 +46,7 @@ impl Reader {
         let labels = Labels { columns: &self.columns, weight: &label };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(batch.len());
-            let chunk = chunk(&columns, weight, rows.clone())?;
+            let chunk = chunk(&columns, weight, rows.clone(), &self.policies)?;
             let Some(group) = group else {
                 self.grow(groups, 1);
                 groups[0].add(&chunk, labels)?;
@@ -65,7 +71,7 @@ impl Reader {
         }
     }
 
-    fn finish(&self) -> Result<Vec<Option<Record>>, String> {
+    fn finish(&self) -> Result<Found, String> {
         let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
         let mut total: Vec<Accumulator> = Vec::new();
         for set in sets {
@@ -77,12 +83,17 @@ impl Reader {
         if self.group.is_none() {
             self.grow(&mut total, 1);
         }
-        let record = |group: &mut Accumulator| {
-            let moments = group.finish();
-            check_overflow(&self.columns, moments)?;
-            Ok(Some(Record { columns: self.columns.clone(), moments: moments.clone() }))
+        let (mut has_gaps, mut absent) =
+            (vec![false; self.columns.len()], vec![0; self.columns.len()]);
+        for group in &mut total {
+            group.finish().gaps().for_each(|column| has_gaps[column] = true);
+            absent.iter_mut().zip(group.absent()).for_each(|(sum, rows)| *sum += rows);
+        }
+        let layout = layout(&self.policies, |column| has_gaps[column]);
+        let finish = |group: &mut Accumulator| {
+            record(&self.columns, group.finish(), &self.policies, &layout).map(Some)
         };
-        total.iter_mut().map(record).collect()
+        Ok((total.iter_mut().map(finish).collect::<Result<_, _>>()?, absent))
     }
 }
 
@@ -99,8 +110,9 @@ fn named<'l>(leaves: &'l [Leaf], names: &[impl AsRef<str>]) -> Result<Vec<&'l Le
 
 const POISONED: &str = "an earlier batch failed; the pass cannot go on";
 
-/// Start a pass. `columns` holds `n_columns` names; `weight` and `group` may be
-/// null. Null comes back if a name is not UTF-8.
+/// Start a pass. `columns` holds `n_columns` names and `policies` a letter for each;
+/// `weight` and `group` may be null. Null comes back if a name is not UTF-8, or a
+/// letter no policy.
 ///
 /// # Safety
 /// Every non-null pointer is a NUL-terminated string; `columns` holds
@@ -111,6 +123,7 @@ pub unsafe extern "C" fn dbselect_reader_new(
     n_columns: usize,
     weight: *const c_char,
     group: *const c_char,
+    policies: *const c_char,
 ) -> *mut Reader {
     // SAFETY: see the caller's promise.
     let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_str().ok().map(str::to_string);
@@ -118,12 +131,19 @@ pub unsafe extern "C" fn dbselect_reader_new(
     // SAFETY: see the caller's promise.
     let columns: Option<Vec<String>> =
         (0..n_columns).map(|i| text(unsafe { *columns.add(i) })).collect();
-    let (Some(columns), Some(weight), Some(group)) = (columns, optional(weight), optional(group))
+    // SAFETY: see the caller's promise.
+    let letters = unsafe { CStr::from_ptr(policies) }.to_bytes();
+    let policies: Option<Vec<Policy>> = letters.iter().map(|&letter| Policy::of(letter)).collect();
+    let (Some(columns), Some(weight), Some(group), Some(policies)) =
+        (columns, optional(weight), optional(group), policies)
     else {
         return std::ptr::null_mut();
     };
+    if policies.len() != columns.len() {
+        return std::ptr::null_mut();
+    }
     let idle = Mutex::default();
-    Box::into_raw(Box::new(Reader { columns: columns.into(), weight, group, idle }))
+    Box::into_raw(Box::new(Reader { columns: columns.into(), weight, group, policies, idle }))
 }
 
 /// Add every batch of a stream; may be called from several threads at once.
@@ -151,26 +171,30 @@ pub unsafe extern "C" fn dbselect_reader_add(
     })
 }
 
-/// Write the records, one a group, to `array` and `schema`. Null comes back,
-/// or an error text for `dbselect_text_free`.
+/// Write the records, one a group, to `array` and `schema`, and in how many rows
+/// each column was missing to `absent`. Null comes back, or an error text for
+/// `dbselect_text_free`.
 ///
 /// # Safety
-/// `reader` as above; `array` and `schema` are writable and hold nothing.
+/// `reader` as above; `array` and `schema` are writable and hold nothing; `absent`
+/// has room for a number a column.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_reader_finish(
     reader: *const Reader,
     array: *mut FFI_ArrowArray,
     schema: *mut FFI_ArrowSchema,
+    absent: *mut u64,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        let records = unsafe { &*reader }.finish()?;
+        let (records, counts) = unsafe { &*reader }.finish()?;
         let exported =
             to_ffi(&write_records(&records).to_data()).map_err(|error| error.to_string())?;
         // SAFETY: see the caller's promise.
         unsafe {
             array.write(exported.0);
             schema.write(exported.1);
+            absent.copy_from_nonoverlapping(counts.as_ptr(), counts.len());
         }
         Ok(())
     })

@@ -308,7 +308,7 @@ impl Leaf {
         missing
     }
 
-    /// Leave out the rows where this column is NULL.
+    /// Set the rows where this column is NULL.
     ///
     /// # Safety
     /// The chunk is live and has `rows` rows.

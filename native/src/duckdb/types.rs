@@ -130,6 +130,11 @@ pub fn record() -> LogicalType {
     structure(&fields)
 }
 
+/// A Gram record, and in how many rows each column was missing.
+pub fn counted() -> LogicalType {
+    struct_of(&["gram", "missing"], &[record(), list(&plain(type_id::BIGINT))])
+}
+
 /// A list of steps.
 pub fn sequence() -> LogicalType {
     list(&structure(&STEP_FIELDS))
@@ -161,16 +166,20 @@ fn structure(fields: &[(&str, Field)]) -> LogicalType {
         }
     };
     let types: Vec<LogicalType> = fields.iter().map(field_type).collect();
+    struct_of(&fields.iter().map(|field| field.0).collect::<Vec<_>>(), &types)
+}
+
+fn struct_of(names: &[&str], types: &[LogicalType]) -> LogicalType {
     let mut handles: Vec<_> = types.iter().map(LogicalType::handle).collect();
-    let names: Vec<CString> =
-        fields.iter().map(|field| CString::new(field.0).expect("no NUL in a field name")).collect();
-    let mut names: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    let texts: Vec<CString> =
+        names.iter().map(|name| CString::new(*name).expect("no NUL in a field name")).collect();
+    let mut names: Vec<*const c_char> = texts.iter().map(|name| name.as_ptr()).collect();
     // SAFETY: two arrays of that length, which DuckDB copies from.
     unsafe {
         LogicalType::own(api::duckdb_create_struct_type(
             handles.as_mut_ptr(),
             names.as_mut_ptr(),
-            fields.len() as u64,
+            types.len() as u64,
         ))
     }
 }
