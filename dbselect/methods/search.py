@@ -13,7 +13,9 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, ConditionWarning, GroupError
 from dbselect.gram import Gram, Matrix
 from dbselect.groups import Groups, patterns_of, resolve
+from dbselect.objectives.inference import Fit
 from dbselect.objectives.linear import Linear, State, linear
+from dbselect.objectives.refine import refined
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import build
 from dbselect.sources.read import read_columns, stored_gram
@@ -119,6 +121,9 @@ def fitted(search: Search, state: State) -> dict[str, Any]:
     coef = scaled * (problem.target_spread / problem.spread)
     members = groups.members
     at = np.concatenate([np.empty(0, np.intp), *(groups.positions[g] for g in state.held)])
+    if search.ridge == 0:
+        kept = {members[j]: float(coef[j]) for j in state.support}
+        coef[state.support] = list(refined(search.gram, search.target, kept).values())
     return {
         "target": search.target,
         "intercept": float(problem.target_mean - coef @ problem.mean),
@@ -128,6 +133,7 @@ def fitted(search: Search, state: State) -> dict[str, Any]:
         "explained": state.explained,
         "r2": float(state.explained + scaled**2 @ problem.ridge),
         "aliased": tuple(members[j] for j in state.aliased),
+        "fit": Fit(search.gram, search.ridge, 0 < len(state.held) < len(groups.names)),
     }
 
 

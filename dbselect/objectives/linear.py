@@ -421,6 +421,14 @@ class State:
             self._inverse = np.triu(inverse)
         return self._inverse
 
+    def degrees(self) -> float:
+        """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
+        ridge = self.problem.ridge[self.support]
+        if not ridge.any():
+            return float(len(ridge))
+        inverse = self._inverse_factor()
+        return float(len(ridge) - ridge @ np.einsum("ij,ij->i", inverse, inverse))
+
     def condition(self) -> float:
         """Estimate the condition number of C_SS (1-norm), at O(|S|^2)."""
         if not len(self._U):
