@@ -46,6 +46,33 @@ def refined(gram: Gram, target: str, coefficients: dict[str, float]) -> dict[str
     return dict(zip(coefficients, (w * unit).tolist(), strict=True))
 
 
+def prefix_residuals(gram: Gram, target: str, columns: Sequence[str], coef: Matrix) -> Matrix:
+    """Return c - C w of M models, in the units of the comoments; shape (M, D).
+
+    Parameters
+    ----------
+    coef : shape (M, D), in the table's units
+
+    Notes
+    -----
+    The leading bits of C and w have products that add up without rounding; the rest is
+    2^-20 of them, and so is its rounding. Three products of matrices, O(M D^2).
+    """
+    C, c, unit = scaled(gram, target, columns)
+    bits = (53 - len(C).bit_length()) // 2
+    w = coef / unit
+    C_high, w_high = _leading(C, 1.0, bits), _leading(w, np.abs(w).max(axis=1, initial=0.0), bits)
+    left = c - w_high @ C_high
+    return np.asarray((left - ((w - w_high) @ C_high + w @ (C - C_high))) / unit)
+
+
+def _leading(X: Matrix, largest: float | Vector, bits: int) -> Matrix:
+    """Return the leading bits of each row, counted from its largest value."""
+    step = np.ldexp(1.0, np.frexp(largest)[1] - bits)
+    step = np.reshape(step, (-1, 1))
+    return np.asarray(np.rint(X / step) * step)
+
+
 def scaled(gram: Gram, target: str, columns: Sequence[str]) -> tuple[Matrix, Vector, Vector]:
     """Return the comoments of columns and with the target, in units near their deviations.
 
