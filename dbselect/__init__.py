@@ -11,6 +11,7 @@ from dbselect.errors import (
     EngineError,
     GroupError,
     RecordError,
+    SelectionWarning,
     SourceError,
 )
 from dbselect.gram import Gram
@@ -34,6 +35,7 @@ from dbselect.methods.dash import (
     top_k,
 )
 from dbselect.methods.design import Design, a_optimal
+from dbselect.methods.fit import fit
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
@@ -60,6 +62,7 @@ __all__ = [
     "Model",
     "RecordError",
     "Selection",
+    "SelectionWarning",
     "Sequence",
     "SourceError",
     "SparseModel",
@@ -74,6 +77,7 @@ __all__ = [
     "dash",
     "evaluate",
     "explained_at",
+    "fit",
     "foba",
     "gram",
     "gram_by",

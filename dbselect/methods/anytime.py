@@ -14,6 +14,7 @@ from dbselect.methods.search import (
     check_ridge,
     check_scale,
     finish,
+    prefix_coefficients,
     prepare,
 )
 from dbselect.selection.criteria import RULES
@@ -111,7 +112,7 @@ def anytime_sequence(
         max_groups=max_groups,
         always=search.first,
     )
-    return finish(search, rule, steps, search.state.coefficients(), stop)
+    return finish(search, rule, steps, prefix_coefficients(search), stop)
 
 
 def check_options(

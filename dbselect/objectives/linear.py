@@ -463,6 +463,25 @@ class State:
             coefficients[:, self.support] = prefixes.T
         return coefficients
 
+    def corrections(self, residuals: Matrix) -> Matrix:
+        """Return what lacks in `coefficients` that leave ``r = c_S - C_SS w``.
+
+        Parameters
+        ----------
+        residuals : shape (groups added + 1, D), r of every prefix on its own columns
+
+        Returns
+        -------
+        shape (groups added + 1, D), ``C_SS^-1 r``, by two products with ``R = L'^-1``
+        """
+        inverse, support = self._inverse_factor(), self.support
+        ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
+        held = np.arange(len(support)) < ends[:, None]
+        steps = (np.where(held, residuals[:, support], 0.0) @ inverse) * held
+        corrections = np.zeros(residuals.shape)
+        corrections[:, support] = steps @ inverse.T
+        return corrections
+
     def _inverse_factor(self) -> Matrix:
         """Return ``L'^-1``, upper triangular; kept up to date from now on."""
         if self._inverse is None and not len(self._U):
@@ -471,6 +490,14 @@ class State:
             inverse, _ = lapack.dtrtri(self._U[:, self.support])
             self._inverse = np.triu(inverse)
         return self._inverse
+
+    def degrees(self) -> float:
+        """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
+        ridge = self.problem.ridge[self.support]
+        if not ridge.any():
+            return float(len(ridge))
+        inverse = self._inverse_factor()
+        return float(len(ridge) - ridge @ np.einsum("ij,ij->i", inverse, inverse))
 
     def condition(self) -> float:
         """Estimate the condition number of C_SS (1-norm), at O(|S|^2)."""

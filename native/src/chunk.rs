@@ -129,8 +129,19 @@ pub(crate) struct Screened<'a> {
 }
 
 impl Screened<'_> {
-    /// Mean of each column, rounded.
+    /// The value of each column that is nearest to its mean.
+    ///
+    /// Whole numbers differ from one of their own by whole numbers, so that their
+    /// products add up without rounding, which a rounded mean does not let them.
     pub fn center(&self, columns: &[&[f64]]) -> Vec<f64> {
+        let nearest = |(column, mean): (&&[f64], f64)| {
+            let nearer = |a: f64, b: f64| if (b - mean).abs() < (a - mean).abs() { b } else { a };
+            column.iter().copied().reduce(nearer).unwrap_or(mean)
+        };
+        columns.iter().zip(self.means(columns)).map(nearest).collect()
+    }
+
+    fn means(&self, columns: &[&[f64]]) -> Vec<f64> {
         let rows = columns.first().map_or(0, |column| column.len()) as f64;
         match &self.weight {
             Some(weight) => {
