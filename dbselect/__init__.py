@@ -23,7 +23,9 @@ from dbselect.judging.timeliness import (
     stopping_cost,
     timeliness,
 )
+from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import (
     ChosenModel,
     Selection,
@@ -47,6 +49,7 @@ __all__ = [
     "ChosenModel",
     "ColumnError",
     "ConditionWarning",
+    "CrossValidation",
     "DataError",
     "DbselectError",
     "Design",
@@ -68,6 +71,7 @@ __all__ = [
     "compare",
     "connect",
     "coverage",
+    "cross_validate",
     "dash",
     "evaluate",
     "explained_at",

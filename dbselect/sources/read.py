@@ -1,7 +1,7 @@
 """One pass over any table: `gram` and `gram_by`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -164,7 +164,7 @@ def gram_by(
     if not request.keys:
         raise ArgumentError("by is empty; name at least one column, or use gram")
     if folding is not None:
-        table = _with_digits_of(key, table)
+        table = _with_digits_of(folding.key, table)
         folds_of(table.schema.empty_table(), folding, request.names)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
@@ -184,8 +184,8 @@ def gram_by(
 
 def _with_digits_of(key: str | None, table: Table) -> Table:
     """Return the table with all digits of a key, where its engine would drop some."""
-    keep = getattr(table, "with_digits_of", None)
-    return keep(key) if keep else table
+    keep: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
+    return table if keep is None or key is None else keep(key)
 
 
 def open_table(source: Any, columns: Sequence[str] | None) -> Table:
