@@ -39,29 +39,27 @@ def scores_of(
     """Return the scores of the candidates on each fold."""
     errors = {fold: squared_errors(result, held[fold]) for fold, result in results.items()}
     last = max(len(mse) for mse, _ in errors.values())
-    frames = []
+    columns: dict[str, list[Any]] = {name: [] for name in NO_SCORES.columns}
     for fold, result in results.items():
         mse, variance = errors[fold]
         steps = np.arange(_first(result), last)
         # A sequence that has ended carries its last model on.
         at = np.minimum(steps, len(mse) - 1)
+        r2 = np.full(len(at), np.nan) if fold in constant else 1.0 - mse[at] / variance
         used = (coefficients_of(result)[0] != 0).sum(axis=1)
-        frames.append(
-            pl.DataFrame(
-                {
-                    "step": steps if isinstance(result, AnytimeSequence) else [None],
-                    "fold": [fold] * len(steps),
-                    "rows": [held[fold].rows] * len(steps),
-                    "spent": np.atleast_1d(result.spent)[at],
-                    "columns": used[at],
-                    "r2": [None] * len(steps) if fold in constant else 1.0 - mse[at] / variance,
-                    "mse": mse[at],
-                    "variance": variance,
-                },
-                schema_overrides={"step": pl.Int64, "r2": pl.Float64},
-            )
-        )
-    return pl.concat(frames)
+        for name, values in (
+            ("step", steps.tolist() if isinstance(result, AnytimeSequence) else [None]),
+            ("fold", [fold] * len(at)),
+            ("rows", [held[fold].rows] * len(at)),
+            ("spent", np.atleast_1d(result.spent)[at].tolist()),
+            ("columns", used[at].tolist()),
+            ("r2", r2.tolist()),
+            ("mse", mse[at].tolist()),
+            ("variance", [variance] * len(at)),
+        ):
+            columns[name].extend(values)
+    scores = pl.DataFrame(columns, schema_overrides={"step": pl.Int64, "spent": pl.Float64})
+    return scores.with_columns(pl.col("r2").fill_nan(None))
 
 
 def _first(result: AnytimeSequence | Model) -> int:

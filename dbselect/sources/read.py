@@ -117,7 +117,8 @@ def gram_by(
     columns, weight : as in `gram`
     fold : number of folds, >= 2, into which each group is cut; default: not cut
     key : field whose value decides the fold, so that rows of equal keys stay together;
-        left out of the default `columns`; default: what the row has in `columns`
+        left out of the default `columns`; default: what the row has in `columns`, so
+        that equal rows stay together
     seed : of the hash that decides, 0 to 2^63 - 1
 
     Returns
