@@ -24,7 +24,9 @@ from dbselect.judging.timeliness import (
     stopping_cost,
     timeliness,
 )
+from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import (
     ChosenModel,
     Selection,
@@ -51,6 +53,7 @@ __all__ = [
     "ChosenModel",
     "ColumnError",
     "ConditionWarning",
+    "CrossValidation",
     "DataError",
     "DbselectError",
     "Design",
@@ -74,6 +77,7 @@ __all__ = [
     "compare",
     "connect",
     "coverage",
+    "cross_validate",
     "dash",
     "evaluate",
     "explained_at",

@@ -14,7 +14,7 @@ from dbselect.gram import RECORD_DTYPE
 from dbselect.methods.design import check_options
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.request import folding_of, resolve
+from dbselect.sources.request import check_folds, check_seed, resolve
 from dbselect.steps import SEQUENCE_DTYPE
 
 _COEFFICIENTS: dict[str, Any] = {
@@ -130,7 +130,8 @@ class ExprNamespace:
         >>> df.select(pl.col("id").dbselect.fold(2))["id"].to_list()
         [0, 1, 1, 0]
         """
-        folding_of(k, None, seed)
+        check_folds("k", k)
+        check_seed(seed)
         whole = [pl.lit(int(number), pl.Int64) for number in (k, seed)]
         return _plugin("fold", [self._expr, *whole], is_elementwise=True)
 

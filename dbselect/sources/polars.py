@@ -66,9 +66,9 @@ class LazyTable:
                 raise failures[0] from None
             raise SourceError(f"Polars cannot read the table: {error}") from error
 
-    def with_digits_of(self, field: str | None) -> "LazyTable":
+    def with_digits_of(self, field: str) -> "LazyTable":
         """Return the table with a field of 128-bit integers as decimals, not as doubles."""
-        if self._given.collect_schema().get(field or "") not in (pl.Int128, pl.UInt128):
+        if self._given.collect_schema()[field] not in (pl.Int128, pl.UInt128):
             return self
         return LazyTable(self._given.with_columns(pl.col(field).cast(WHOLE)), self.rows)
 

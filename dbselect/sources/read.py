@@ -1,7 +1,7 @@
 """One pass over any table: `gram` and `gram_by`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -146,12 +146,14 @@ def gram_by(
     source : as in `gram`
     by : columns whose values make the groups; they are left out of the default
         `columns`; may be missing where `fold` is given
-    columns, weight, null_policy : as in `gram`; a mean is that of the group's own rows,
-        and a column has an indicator in every group where it has one in any
+    columns, weight : as in `gram`
     fold : number of folds, >= 2, into which each group is cut; default: not cut
     key : field whose value decides the fold, so that rows of equal keys stay together;
-        left out of the default `columns`; default: what the row has in `columns`
+        left out of the default `columns`; default: what the row has in `columns`, so
+        that equal rows stay together
     seed : of the hash that decides, 0 to 2^63 - 1
+    null_policy : as in `gram`; a mean is that of the group's own rows, and a column has
+        an indicator in every group where it has one in any
 
     Returns
     -------
@@ -197,7 +199,7 @@ def gram_by(
     if not request.keys:
         raise ArgumentError("by is empty; name at least one column, or use gram")
     if folding is not None:
-        table = _with_digits_of(key, table)
+        table = _with_digits_of(folding.key, table)
         folds_of(table.schema.empty_table(), folding, request.names)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
@@ -225,8 +227,8 @@ def gram_by(
 
 def _with_digits_of(key: str | None, table: Table) -> Table:
     """Return the table with all digits of a key, where its engine would drop some."""
-    keep = getattr(table, "with_digits_of", None)
-    return keep(key) if keep else table
+    keep: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
+    return table if keep is None or key is None else keep(key)
 
 
 def open_table(source: Any, columns: Sequence[str] | None) -> Table:

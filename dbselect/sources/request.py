@@ -12,7 +12,7 @@ from dbselect.errors import ArgumentError, ColumnError
 from dbselect.missing import policies_of
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
-SEEDS = 2**63
+LIMIT = 2**63
 #: Name of the column of folds.
 FOLD = "fold"
 
@@ -152,8 +152,7 @@ def folding_of(fold: Any, key: Any, seed: Any) -> Folding | None:
     ------
     ArgumentError : `fold` is no number of folds, `seed` out of range, `key` without `fold`
     """
-    if not (isinstance(seed, numbers.Integral) and 0 <= int(seed) < SEEDS):
-        raise ArgumentError(f"seed is {seed!r}; it must be a whole number from 0 to 2^63 - 1")
+    check_seed(seed)
     if fold is None:
         if key is not None:
             raise ArgumentError(f"key is {key!r}, but fold is missing; give the number of folds")
@@ -164,8 +163,14 @@ def folding_of(fold: Any, key: Any, seed: Any) -> Folding | None:
 
 def check_folds(name: str, value: Any) -> None:
     """Refuse what is no number of folds."""
-    if not (isinstance(value, numbers.Integral) and 2 <= int(value) < SEEDS):
+    if not (isinstance(value, numbers.Integral) and 2 <= int(value) < LIMIT):
         raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 2")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse what is no seed."""
+    if not (isinstance(seed, numbers.Integral) and 0 <= int(seed) < LIMIT):
+        raise ArgumentError(f"seed is {seed!r}; it must be a whole number from 0 to 2^63 - 1")
 
 
 def _columns_of(schema: pa.Schema) -> dict[str, Leaf]:

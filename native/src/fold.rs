@@ -121,3 +121,62 @@ pub fn refusal(name: &str, data_type: impl std::fmt::Display) -> String {
          date, a timestamp, or a STRUCT or ARRAY of these"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(value: Value) -> u64 {
+        value.hash(0)
+    }
+
+    #[test]
+    fn a_value_has_one_hash_in_every_form() {
+        assert_eq!(hash(Value::Whole(-7)), hash(Value::Double(-7.0)));
+        assert_eq!(hash(Value::Double(-0.0)), hash(Value::Whole(0)));
+        assert_eq!(hash(Value::Double(f64::NAN)), hash(Value::Double(-f64::NAN)));
+        assert_eq!(hash(Value::Decimal(1100, 3)), hash(Value::Double(1.1)));
+        assert_eq!(hash(Value::Decimal(-70, 1)), hash(Value::Whole(-7)));
+        let large = (1 << 100) + 1;
+        assert_eq!(hash(Value::Whole(large)), hash(Value::Unsigned(large as u128)));
+        assert_eq!(hash(Value::Whole(large)), hash(Value::Decimal(large * 100, 2)));
+        assert_ne!(hash(Value::Whole(large)), hash(Value::Whole(large - 1)));
+    }
+
+    #[test]
+    fn a_decimal_counts_as_the_nearest_double() {
+        // Neither 3^38 nor 10^38 is a double, so that their quotient may be off.
+        for scale in 1..=38 {
+            let units = 3i128.pow(38);
+            let nearest: f64 = format!("{units}e-{scale}").parse().unwrap();
+            assert_eq!(hash(Value::Decimal(units, scale)), hash(Value::Double(nearest)));
+        }
+    }
+
+    #[test]
+    fn folds_are_equal_parts_of_the_hashes() {
+        for k in [2, 3, 10, i64::MAX] {
+            assert_eq!(fold(0, k), Ok(0));
+            assert_eq!(fold(u64::MAX, k), Ok(k - 1));
+        }
+        assert_eq!(fold(1 << 63, 2), Ok(1));
+        assert_eq!(fold((1 << 63) - 1, 2), Ok(0));
+        assert!(fold(0, 1).is_err() && begin(-1).is_err());
+    }
+
+    #[test]
+    fn the_values_of_a_row_count_in_their_order() {
+        let row = |values: [Option<f64>; 3]| {
+            let mut hashes = [begin(5).unwrap()];
+            for value in values {
+                let mut missing = Missing::none();
+                value.is_none().then(|| missing.set(0, 1));
+                mix(&mut hashes, &missing, |_| Value::Double(value.unwrap()));
+            }
+            hashes[0]
+        };
+        let rows = [[None, None, Some(1.0)], [None, Some(1.0), None], [Some(1.0), None, None]];
+        assert!(rows.map(row).windows(2).all(|pair| pair[0] != pair[1]));
+        assert_ne!(row([Some(1.0), Some(2.0), None]), row([Some(2.0), Some(1.0), None]));
+    }
+}
