@@ -101,6 +101,12 @@ impl Accumulator {
         &self.moments
     }
 
+    /// The moments of all rows added.
+    pub fn into_moments(mut self) -> Moments {
+        self.finish();
+        self.moments
+    }
+
     /// Ask for the memory that the next row goes to.
     fn expect_row(&mut self) {
         let stride = stride(self.width());

@@ -70,22 +70,25 @@ impl Reader {
 
     fn finish(&self) -> Result<Vec<Option<Record>>, String> {
         let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
-        let mut total: Vec<Accumulator> = Vec::new();
+        let mut sets = sets.into_iter();
+        let mut total = sets.next().unwrap_or_default();
         for set in sets {
             self.grow(&mut total, set.len());
-            for (into, from) in total.iter_mut().zip(&set) {
-                into.merge(from);
+            // Each group is freed as soon as it is merged, and below as soon as it is
+            // written: of a million groups there must not be a second copy.
+            for (into, from) in total.iter_mut().zip(set) {
+                into.merge(&from);
             }
         }
         if self.group.is_none() {
             self.grow(&mut total, 1);
         }
-        let record = |group: &mut Accumulator| {
-            let moments = group.finish();
-            check_overflow(&self.columns, moments)?;
-            Ok(Some(Record { columns: self.columns.clone(), moments: moments.clone() }))
+        let record = |group: Accumulator| {
+            let moments = group.into_moments();
+            check_overflow(&self.columns, &moments)?;
+            Ok(Some(Record { columns: self.columns.clone(), moments }))
         };
-        total.iter_mut().map(record).collect()
+        total.into_iter().map(record).collect()
     }
 }
 
