@@ -131,26 +131,20 @@ def read_stacks(records: pa.Array) -> list[Stack]:
 def _has_record_type(type_: pa.DataType) -> bool:
     if not types.is_struct(type_) or not set(FIELDS) <= set(type_.names):
         return False
-
-    def is_list(name: str) -> bool:
-        return bool(types.is_list(type_.field(name).type) or types.is_large_list(
-            type_.field(name).type))  # fmt: skip
-
+    kinds = {name: type_.field(name).type for name in FIELDS}
+    lists = [kinds[name] for name in ("columns", "mean", "comoment")]
+    if not all(types.is_list(kind) or types.is_large_list(kind) for kind in lists):
+        return False
+    names, *values = (kind.value_type for kind in lists)
     return (
-        all(types.is_integer(type_.field(name).type) for name in ("rows", "skipped"))
-        and _is_number(type_.field("weight").type)
-        and all(is_list(name) for name in ("columns", "mean", "comoment"))
-        and all(_is_number(type_.field(name).type.value_type) for name in ("mean", "comoment"))
-        and _is_text(type_.field("columns").type.value_type)
+        bool(types.is_string(names) or types.is_large_string(names))
+        and all(_is_number(kind) for kind in (*values, kinds["weight"]))
+        and all(types.is_integer(kinds[name]) for name in ("rows", "skipped"))
     )
 
 
 def _is_number(type_: pa.DataType) -> bool:
     return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_))
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(types.is_string(type_) or types.is_large_string(type_))
 
 
 def _present(field: pa.Array) -> npt.NDArray[np.bool_]:
@@ -159,7 +153,7 @@ def _present(field: pa.Array) -> npt.NDArray[np.bool_]:
 
 def _doubles(values: pa.Array) -> Vector:
     """Return numbers as doubles, NaN for NULL."""
-    return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def _lists(field: pa.Array) -> _Lists:

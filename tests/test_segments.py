@@ -223,7 +223,8 @@ def test_segments_with_columns_of_their_own_keep_their_places():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("WIDEST", 13), ("WIDEST", 12), ("BLOCK_DOUBLES", 1), ("READ_RECORDS", 7)]
+    ("name", "value"),
+    [("WIDEST", 13), ("WIDEST", 12), ("BLOCK_DOUBLES", 1), ("READ_BYTES", 10_000)],
 )
 def test_neither_blocks_nor_the_one_by_one_search_change_a_sequence(monkeypatch, name, value):
     parts = problems(np.random.default_rng(5), 30)
@@ -305,6 +306,7 @@ def test_costs_and_budgets_may_be_decimals():
         ({"always": ["x"], "budget": 0.5}, ["always", "budget"]),
         ({"c_min": 1.0}, ["c_min", "'fr'"]),
         ({"grams": pl.DataFrame({"x": [1]})}, ["grams", "'gram'"]),
+        ({"grams": pl.DataFrame({"gram": [1], "status": [1]})}, ["grams", "'status'"]),
         ({"grams": pl.DataFrame({"gram": [1]})}, ["gram record", "mapping"]),
         ({"grams": pl.DataFrame({"gram": [{"rows": 1}]})}, ["lacks", "'columns'"]),
     ],

@@ -32,8 +32,9 @@ WIDEST = 128
 #: Doubles of the tableaus that are searched at once: 2 MB, which caches hold. Fewer leave
 #: the time to Python's loops, of wide records above all.
 BLOCK_DOUBLES = 2**18
-#: Records that are read at a time, so that what a search needs beside its result is small.
-READ_RECORDS = 2**14
+#: Bytes of records that are read at a time: what a search needs beside its result is some
+#: ten times as much.
+READ_BYTES = 2**23
 
 
 def anytime_sequences(
@@ -88,6 +89,9 @@ def anytime_sequences(
     """
     if not isinstance(grams, pl.DataFrame) or "gram" not in grams.columns:
         raise ArgumentError("grams has no column 'gram'; it must be a DataFrame as of gram_by")
+    taken = [name for name in ("sequence", "status") if name in grams.columns]
+    if taken:
+        raise ArgumentError(f"grams has a column '{taken[0]}'; rename it, as the result has one")
     options = {
         "groups": groups, "costs": costs, "rule": rule, "ridge": ridge, "scale": scale,
         "budget": budget, "max_groups": max_groups, "always": always, "c_min": c_min,
@@ -107,11 +111,13 @@ def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype:
     Parameters
     ----------
     records : Series of records
-    answer : some thousand records -> one value each
+    answer : some of the records -> one value each
     dtype : of the answers
     """
-    starts = range(0, max(len(records), 1), READ_RECORDS)
-    answers = (answer(records.slice(start, READ_RECORDS).to_arrow()) for start in starts)
+    share = READ_BYTES / max(records.estimated_size(), 1)
+    size = max(1, int(len(records) * share))
+    starts = range(0, max(len(records), 1), size)
+    answers = (answer(records.slice(start, size).to_arrow()) for start in starts)
     parts = [pl.Series(records.name, part).cast(dtype) for part in answers]
     return pl.concat(parts, rechunk=False)
 

@@ -73,11 +73,14 @@ impl Reader {
 
     fn finish(&self) -> Result<Found, String> {
         let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
-        let mut total: Vec<Accumulator> = Vec::new();
+        let mut sets = sets.into_iter();
+        let mut total = sets.next().unwrap_or_default();
         for set in sets {
             self.grow(&mut total, set.len());
-            for (into, from) in total.iter_mut().zip(&set) {
-                into.merge(from);
+            // Each group is freed as soon as it is merged, and below as soon as it is
+            // written: of a million groups there must not be a second copy.
+            for (into, from) in total.iter_mut().zip(set) {
+                into.merge(&from);
             }
         }
         if self.group.is_none() {
@@ -90,10 +93,10 @@ impl Reader {
             absent.iter_mut().zip(group.absent()).for_each(|(sum, rows)| *sum += rows);
         }
         let layout = layout(&self.policies, |column| has_gaps[column]);
-        let finish = |group: &mut Accumulator| {
+        let finish = |mut group: Accumulator| {
             record(&self.columns, group.finish(), &self.policies, &layout).map(Some)
         };
-        Ok((total.iter_mut().map(finish).collect::<Result<_, _>>()?, absent))
+        Ok((total.into_iter().map(finish).collect::<Result<_, _>>()?, absent))
     }
 }
 
