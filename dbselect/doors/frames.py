@@ -189,6 +189,8 @@ class ExprNamespace:
         return self._models("sght", target, {"groups": groups, **options})
 
     def _models(self, method: str, target: str, options: Mapping[str, Any]) -> pl.Expr:
+        MODELS[method].check(**options)
+
         def models(records: pl.Series) -> pl.Series:
             found = write_models(
                 result_of(MODELS[method], record, target, options) for record in records.to_arrow()
@@ -206,6 +208,7 @@ class ExprNamespace:
         options: Mapping[str, Any],
     ) -> pl.Expr:
         given = {"groups": groups, "costs": costs, **options}
+        SEQUENCES[method].check(**given)
 
         def sequences(records: pl.Series) -> pl.Series:
             found = write_sequences(
