@@ -9,7 +9,7 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import Reader, library_path
 from dbselect.doors.designs import chosen_of
-from dbselect.doors.results import MODELS, SEQUENCES, Call
+from dbselect.doors.results import MODELS, SEQUENCES, Method
 from dbselect.gram import RECORD_DTYPE
 from dbselect.methods.design import check_options
 from dbselect.methods.segments import by_blocks, statuses
@@ -227,9 +227,11 @@ class ExprNamespace:
         given = {"groups": groups, "costs": costs, **options}
         return self._call(SEQUENCES[method], target, given, SEQUENCE_DTYPE)
 
-    def _call(self, call: Call, target: str, options: Mapping[str, Any], dtype: Any) -> pl.Expr:
+    def _call(self, method: Method, target: str, options: Mapping[str, Any], dtype: Any) -> pl.Expr:
+        method.check(**options)
+
         def answers(records: pl.Series) -> pl.Series:
-            return by_blocks(records, lambda block: call(block, target, options), dtype)
+            return by_blocks(records, lambda block: method.run(block, target, options), dtype)
 
         return self._expr.map_batches(answers, return_dtype=dtype, is_elementwise=True)
 
