@@ -101,6 +101,8 @@ def fit(
             raise ArgumentError(f"{name} is {value!r}; it must be True or False")
     if not isinstance(target, str):
         raise ColumnError(f"target is {target!r}; it must be the name of a column")
+    if isinstance(columns, str):
+        raise ArgumentError(f"columns is {columns!r}; it must be a list of column names and globs")
     known = _gram_in(source)
     if known is not None and weight is not None:
         raise ArgumentError(f"weight is {weight!r}; a Gram was made with its weights")

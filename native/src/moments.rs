@@ -17,7 +17,7 @@ use crate::sums::Sums;
 const REMOVED_SHARE: f64 = 1e-6;
 /// Rows after which the mean is near that of more rows of the kind. A center that
 /// is off by t deviations costs about 2 log10(t) digits of the block it serves.
-const SETTLED_ROWS: u64 = 32;
+pub const SETTLED_ROWS: u64 = 32;
 
 /// Count, weight, mean and comoment of some rows.
 #[derive(Clone, Debug, Default)]
