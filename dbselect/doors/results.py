@@ -45,7 +45,7 @@ SEQUENCES: dict[str, Method[Sequence]] = {
 #: Calls that make one model.
 MODELS: dict[str, Method[Any]] = {
     "dash": Method(dash.dash, dash.check_dash),
-    "sght": Method(sght.sght, sght.check_sght),
+    "sght": Method(sght.sght, sght.check_options),
 }
 
 
