@@ -131,6 +131,21 @@ def test_greedy_foba_and_backward_run_on_whatever_meets_the_contract(seed):
     assert all(on_a_function)
 
 
+class Promising(Dense):
+    """Says that every candidate gains a little, which adding it does not bear out."""
+
+    def gains(self):
+        return super().gains() + 1e-12
+
+
+def test_foba_ends_where_gains_turn_out_to_be_rounding():
+    groups, steps = resolve(["a", "b", "c"]), []
+    start = Promising(lambda held: float(0 in held), 3)
+    foba(start, groups, forward_regression(None), by_loss, steps.append, epsilon=0.0, nu=0.5,
+         max_steps=50)  # fmt: skip
+    assert [(step.action, step.group) for step in steps] == [("add", 0), ("add", 1), ("add", 2)]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_several_groups_at_once_are_groups_one_by_one(seed):
     problem = random_problem(np.random.default_rng(seed), ridge=0.1 * seed)

@@ -91,5 +91,5 @@ SEQUENCES: dict[str, Method] = {
 #: Calls that make one model.
 MODELS: dict[str, Method] = {
     "dash": _one_by_one(dash.dash, dash.check_dash, write_models),
-    "sght": _one_by_one(sght.sght, sght.check_sght, write_models),
+    "sght": _one_by_one(sght.sght, sght.check_options, write_models),
 }

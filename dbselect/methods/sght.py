@@ -243,6 +243,15 @@ def check_sght(
     check_count("max_iter", max_iter)
 
 
+def check_options(max_columns: Any = None, max_groups: Any = None, **options: Any) -> None:
+    """Refuse options of `sght` that no Gram could make right; an engine's NULL is no limit."""
+    for name, limit in (("max_columns", max_columns), ("max_groups", max_groups)):
+        if limit is None:
+            raise ArgumentError(f"{name} is None; it must be a whole number >= 1")
+        check_count(name, limit)
+    check_sght(**options)
+
+
 def _grid(name: str, values: Any, most: int) -> list[int]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ArgumentError(f"{name} is {values!r}; it must list whole numbers from 1 to {most}")
