@@ -79,7 +79,8 @@ def listed_parameters(thing: Any) -> list[str] | None:
 
 def test_sections_are_found():
     text = inspect.getdoc(ds.gram_by)
-    assert listed_parameters(ds.gram_by) == ["source", "by", "columns", "weight"]
+    parameters = ["source", "by", "columns", "weight", "null_policy"]
+    assert listed_parameters(ds.gram_by) == parameters
     assert section(text, "Raises").strip() == "As `gram`"
     assert ">>> ds.gram_by(table" in section(text, "Examples")
     assert section(text, "Warns") is None

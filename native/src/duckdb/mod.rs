@@ -444,11 +444,13 @@ unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
             let records = Vector::of_chunk(chunk, 0);
             let imputed = |row| {
                 let record = read_record(records, row)?;
-                Ok(record.map(|record| impute(&record.columns, &record.moments)))
+                Ok(record.map(|record| impute(&record)))
             };
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
-            let parts = found.iter().map(|found| found.as_ref().map(|(n, m)| (&n[..], m)));
+            let parts = found
+                .iter()
+                .map(|found| found.as_ref().map(|record| (&record.columns[..], &record.moments)));
             write_records(Vector::output(out), 0, &parts.collect::<Vec<_>>());
         }
         Ok(())
