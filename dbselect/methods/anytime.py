@@ -21,6 +21,7 @@ from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import doubling, greedy
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import check_budget
+from dbselect.sources.request import NullPolicy
 from dbselect.steps import fits
 
 
@@ -37,6 +38,7 @@ def anytime_sequence(
     max_groups: int | None = None,
     always: Sequence[str] = (),
     c_min: float | None = None,
+    null_policy: NullPolicy = "skip",
 ) -> AnytimeSequence:
     """Order groups of columns by how much prediction each buys for its cost.
 
@@ -60,6 +62,8 @@ def anytime_sequence(
     always : groups taken first, in the order given
     c_min : rule ``doubling`` only: the largest cost of the first group, > 0;
         default: the cheapest cost there is
+    null_policy : what becomes of missing values while a table is read, as in
+        `dbselect.gram`; rows without the target are left out under every policy
 
     Returns
     -------
@@ -100,7 +104,10 @@ def anytime_sequence(
     budget = float(budget) if isinstance(budget, Decimal) else budget
     c_min = float(c_min) if isinstance(c_min, Decimal) else c_min
     check_options(rule, ridge, scale, budget, max_groups, c_min)
-    search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
+    search = prepare(
+        source, target, groups, costs, ridge=ridge, scale=scale, always=always,
+        null_policy=null_policy,
+    )  # fmt: skip
     check_first(search.groups, search.first, budget, max_groups)
     method, all_costs = RULES[rule], search.groups.costs
     steps, stop = greedy(

@@ -14,6 +14,7 @@ from dbselect.objectives.contract import Objective
 from dbselect.objectives.diversity import Coverage, Sum, coverage_of
 from dbselect.selection import dash as sampling
 from dbselect.selection.dash import Run
+from dbselect.sources.request import NullPolicy
 
 Groups = Mapping[str, Iterable[str]] | None
 
@@ -100,6 +101,7 @@ def dash(
     alpha: float | None = None,
     diversity: Objective | None = None,
     seed: int = 0,
+    null_policy: NullPolicy = "skip",
 ) -> ChosenModel | Selection:
     """Choose k groups in few adaptive rounds, random sets of good ones at a time.
 
@@ -118,6 +120,8 @@ def dash(
     diversity : monotone submodular objective over the same candidates, such as
         `coverage`, that is added
     seed : of the random sets: the same seed gives the same result
+    null_policy : what becomes of missing values while a table is read, as in
+        `dbselect.gram`; rows without the target are left out under every policy
 
     Returns
     -------
@@ -159,7 +163,7 @@ def dash(
             epsilon=epsilon, opt=opt, alpha=alpha, seed=seed,
         )  # fmt: skip
 
-    return _chosen(run, objective, target, k, groups, diversity)
+    return _chosen(run, objective, target, k, groups, diversity, null_policy)
 
 
 def greedy(
@@ -316,8 +320,11 @@ def _chosen(
     k: int | None,
     groups: Groups,
     diversity: Objective | None,
+    null_policy: NullPolicy = "skip",
 ) -> ChosenModel | Selection:
-    search = None if target is None else prepare(objective, target, groups, None)
+    search = None
+    if target is not None:
+        search = prepare(objective, target, groups, None, null_policy=null_policy)
     start = objective if search is None else search.state
     if search is None and not _is_objective(objective):
         raise ArgumentError(
