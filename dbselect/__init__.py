@@ -40,7 +40,8 @@ from dbselect.methods.sght import SparseModel, sght, sght_path
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sequence import Guarantee, Sequence
-from dbselect.sources.read import gram, gram_by
+from dbselect.sources.read import gram, gram_by, terms
+from dbselect.sources.terms import Terms
 
 __all__ = [
     "ArgumentError",
@@ -62,6 +63,7 @@ __all__ = [
     "SourceError",
     "SparseModel",
     "SupportTable",
+    "Terms",
     "a_optimal",
     "anytime_sequence",
     "backward",
@@ -86,6 +88,7 @@ __all__ = [
     "sght_project",
     "sght_table",
     "stopping_cost",
+    "terms",
     "timeliness",
     "top_k",
 ]

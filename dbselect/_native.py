@@ -28,6 +28,10 @@ def _library() -> ctypes.CDLL:
     text, pointer = ctypes.c_char_p, ctypes.c_void_p
     library.dbselect_reader_new.argtypes = [ctypes.POINTER(text), ctypes.c_size_t, text, text]
     library.dbselect_reader_new.restype = pointer
+    library.dbselect_reader_category.argtypes = [
+        pointer, text, ctypes.POINTER(text), ctypes.c_size_t,
+    ]  # fmt: skip
+    library.dbselect_reader_category.restype = ctypes.c_bool
     library.dbselect_reader_add.argtypes = [pointer, pointer]
     library.dbselect_reader_add.restype = pointer
     library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
@@ -61,6 +65,22 @@ class Reader:
         )
         if not self._handle:
             raise DataError(f"columns are {list(columns)!r}; their names must be valid text")
+
+    def category(self, codes: str, levels: Sequence[str]) -> None:
+        """Add, before any rows, columns of 0 and 1 for the values 0, 1, ... of a column of codes.
+
+        Parameters
+        ----------
+        codes : column of codes; a NULL leaves its row out, other values have no column
+        levels : names of the columns, which follow those there are already
+        """
+        encoded = [level.encode() for level in levels]
+        array = (ctypes.c_char_p * len(encoded))(*encoded)
+        added = _library().dbselect_reader_category(
+            self._handle, codes.encode(), array, len(encoded)
+        )
+        if not added:
+            raise DataError(f"levels are {list(levels)!r}; their names must be valid text")
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,7 @@
 """One pass over any table: `gram` and `gram_by`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,13 +17,33 @@ from dbselect.columns import leaves
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.gram import RECORD_DTYPE, Gram
 from dbselect.sources.grouping import GROUP, Grouping
+from dbselect.sources.learn import learn
 from dbselect.sources.request import Consumer, Request, Table, resolve
+from dbselect.sources.terms import Terms
 
 #: Seconds after which a progress bar appears on a terminal.
 PROGRESS_DELAY = 2
 
 
-def gram(source: Any, columns: Sequence[str] | None = None, weight: str | None = None) -> Gram:
+#: Levels of a category that have a column each, unless the caller says otherwise.
+MAX_LEVELS = 1000
+
+#: Columns of categories, or these with their levels.
+Categories = Sequence[str] | Mapping[str, Sequence[str | int | bool]]
+#: Columns with the kind and the size of their basis.
+Bases = Mapping[str, tuple[str, int]]
+
+
+def gram(
+    source: Any,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    *,
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    max_levels: int = MAX_LEVELS,
+    terms: Terms | None = None,
+) -> Gram:
     """Read a table once and return the Gram record of its columns.
 
     Parameters
@@ -34,21 +54,27 @@ def gram(source: Any, columns: Sequence[str] | None = None, weight: str | None =
     columns : names and globs (``*``, ``?``), nested fields by the name of the field;
         default: every numeric or boolean column, nested ones included
     weight : column of row weights, >= 0
+    categories, basis, max_levels : as in `terms`; what they name gives way to the
+        columns made of it, whether or not it is one of `columns`
+    terms : what `terms` learnt, of this table or another, in place of these three
 
     Returns
     -------
-    Gram of d columns: those of `columns`, in that order
+    Gram of d columns: those of `columns`, in that order, then those of the categories
 
     Raises
     ------
     SourceError : there is no such table
-    ColumnError : a column is unknown, named twice or not numeric
+    ColumnError : a column is unknown, named twice or of another type than is allowed
+    ArgumentError : as in `terms`
     DataError : an infinite value or a negative weight
 
     Notes
     -----
     O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles a thread, and the
     batches in flight. A progress bar appears on a terminal after two seconds.
+    Of d numbers and c categories, a row costs O(d^2 + c d + c^2), however many levels
+    there are: sums by level and cross tables take the place of columns of 0 and 1.
 
     Examples
     --------
@@ -58,27 +84,125 @@ def gram(source: Any, columns: Sequence[str] | None = None, weight: str | None =
     >>> g.rows, g.skipped, g.mean.tolist()
     (2, 1, [3.0, 5.0])
     """
-    return read_columns(source, columns, weight)[0]
+    table = open_table(source, columns)
+    learnt = terms_for(table, categories, basis, max_levels, terms)
+    return _read(table, resolve(table.schema, columns, weight, terms=learnt))
 
 
-def read_columns(
-    source: Any, columns: Sequence[str] | None = None, weight: str | None = None
-) -> tuple[Gram, list[str]]:
+def read_columns(source: Any, columns: Sequence[str] | None = None) -> tuple[Gram, list[str]]:
     """Return what `gram` returns, and the numeric columns that were not read."""
     table = open_table(source, columns)
-    request = resolve(table.schema, columns, weight)
-    read = {*request.names, weight}
+    request = resolve(table.schema, columns)
+    read = set(request.names)
     unread = [
         leaf.name for leaf in leaves(table.schema) if leaf.is_numeric and leaf.name not in read
     ]
-    aggregate = getattr(table, "aggregate", None)
-    records = aggregate(request) if aggregate else None
+    return _read(table, request), unread
+
+
+def _read(table: Table, request: Request) -> Gram:
+    records = _aggregated(table, request)
     if records is not None:
         record = records["gram"][0]
-        return (_empty(request) if record is None else Gram.from_struct(record)), unread
-    with Reader(request.names, request.weight) as reader:
-        _scan(table, request, reader.add)
-        return Gram.from_struct(reader.finish()[0]), unread
+        return _empty(request) if record is None else Gram.from_struct(record)
+    with reader_of(request) as reader:
+        _scan(table, request, lambda batch: reader.add(request.terms.encode(batch)))
+        return Gram.from_struct(reader.finish()[0])
+
+
+def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
+    """Return the records that the table's engine makes itself, None if it does not."""
+    aggregate = getattr(table, "aggregate", None)
+    return aggregate(request) if aggregate and not request.terms.columns else None
+
+
+def reader_of(request: Request, group: str | None = None) -> Reader:
+    """Return a reader for rows as `Terms.encode` gives them."""
+    reader = Reader(request.names, request.weight, group)
+    for category in request.terms.categories:
+        reader.category(category.code_column, category.names)
+    return reader
+
+
+def terms(
+    source: Any,
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    *,
+    max_levels: int = MAX_LEVELS,
+) -> Terms:
+    """Learn how the categories and curves of a table become columns.
+
+    Parameters
+    ----------
+    source : as in `gram`; a stream that can be read only once must come with the
+        levels of its categories and without `basis`
+    categories : columns of text, ENUM, Categorical, boolean or integer type. Their
+        most frequent levels, of equally frequent ones the first, become columns of 0
+        and 1, in ascending order: ``carrier.AA``, ``carrier.UA``, ...; all other
+        values one more, ``carrier.other``, if there are any. A mapping gives the
+        levels and their order; there is always a column for the others then
+    basis : column -> ``("poly", degree)``, Legendre polynomials of the column scaled
+        to [-1, 1]: ``age.poly1``, ``age.poly2``, ...; or ``("spline", k)``, k >= 3
+        cubic B-splines with knots at quantiles, constant beyond the smallest and
+        largest value: ``age.spline1``, ..., fewer than k where many rows share a value
+    max_levels : most levels to have a column each, >= 1
+
+    Returns
+    -------
+    Terms, to read this table and others with
+
+    Raises
+    ------
+    SourceError : there is no such table
+    ColumnError : a column is unknown, named twice or of another type
+    ArgumentError : levels, degree, k or max_levels out of range, or a stream that
+        would have to be read twice
+    DataError : an infinite value, or fewer than two distinct ones, in a column of `basis`
+
+    Notes
+    -----
+    One pass over these columns only; all rows count, also those that a Gram leaves
+    out. Memory grows with the number of distinct values of a category; for knots it
+    holds at most 2^18 values of a column, by their hash if there are more. With an
+    intercept the columns of a category add up to it: one is redundant, which every
+    search of dbselect takes care of.
+
+    References
+    ----------
+    Abramowitz and Stegun (1964), section 22 (Legendre polynomials).
+    Eilers and Marx (1996), section 2 (B-splines on evenly continued knots).
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"k": ["a", "b", "b", "c"], "x": [0.0, 1.0, 2.0, 4.0]})
+    >>> terms = ds.terms(table, ["k"], {"x": ("poly", 2)}, max_levels=1)
+    >>> ds.gram(table, terms=terms).columns
+    ['x.poly1', 'x.poly2', 'k.b', 'k.other']
+    """
+    return learn(open_table(source, None), categories, basis, max_levels)
+
+
+def terms_for(
+    table: Table,
+    categories: Categories | None,
+    basis: Bases | None,
+    max_levels: int,
+    terms: Terms | None,
+) -> Terms | None:
+    """Return the terms that a caller gives, or learn those asked for."""
+    if terms is not None:
+        if not isinstance(terms, Terms):
+            raise ArgumentError(f"terms is a {type(terms).__name__}; it must come from ds.terms")
+        if categories is not None or basis is not None:
+            raise ArgumentError("terms comes with categories or basis; it takes their place")
+        terms.check(table.schema)
+        return terms
+    if categories is None and basis is None:
+        return None
+    return learn(table, categories, basis, max_levels)
 
 
 def stored_gram(source: Any) -> Gram | None:
@@ -102,6 +226,11 @@ def gram_by(
     by: Sequence[str],
     columns: Sequence[str] | None = None,
     weight: str | None = None,
+    *,
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    max_levels: int = MAX_LEVELS,
+    terms: Terms | None = None,
 ) -> pl.DataFrame:
     """Read a table once and return one Gram record for each group of rows.
 
@@ -111,6 +240,8 @@ def gram_by(
     by : columns whose values make the groups; they are left out of the default
         `columns`
     columns, weight : as in `gram`
+    categories, basis, max_levels, terms : as in `gram`; found over the whole table, so
+        that all groups have equal columns
 
     Returns
     -------
@@ -122,7 +253,9 @@ def gram_by(
 
     Notes
     -----
-    O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread.
+    O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread; with L levels of
+    categories beside d numbers, L d and the cross tables, less than L^2 / 2, more. The
+    records themselves hold (d + L)^2 / 2 doubles a group.
 
     Examples
     --------
@@ -141,19 +274,21 @@ def gram_by(
     └─────┴───────────┘
     """
     table = open_table(source, columns)
-    request = resolve(table.schema, columns, weight, by)
+    learnt = terms_for(table, categories, basis, max_levels, terms)
+    request = resolve(table.schema, columns, weight, by, learnt)
     if not request.by:
         raise ArgumentError("by is empty; name at least one column, or use gram")
     if "gram" in request.by:
         raise ArgumentError("by names a column 'gram'; rename it, as the result has that name")
-    aggregate = getattr(table, "aggregate", None)
-    records = aggregate(request) if aggregate else None
+    records = _aggregated(table, request)
     if records is not None:
         cast = pl.DataFrame(records).with_columns(pl.col("gram").cast(RECORD_DTYPE))
         return cast.sort(request.by, nulls_last=True)
     grouping = Grouping(request.by, table.schema)
-    with Reader(request.names, request.weight, GROUP) as reader:
-        _scan(table, request, lambda batch: reader.add(grouping.number(batch)))
+    with reader_of(request, GROUP) as reader:
+        _scan(
+            table, request, lambda batch: reader.add(request.terms.encode(grouping.number(batch)))
+        )
         return grouping.table(reader.finish())
 
 

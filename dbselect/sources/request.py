@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from dbselect.columns import Leaf, leaves, match, unknown
 from dbselect.errors import ArgumentError, ColumnError
+from dbselect.sources.terms import Terms
 
 #: Takes a run of rows: anything with an Arrow C stream.
 Consumer = Callable[[Any], None]
@@ -36,15 +37,17 @@ class Request:
     columns : the leaves of the Gram, in its order
     weight : column of row weights
     by : fields whose values make groups
+    terms : categories and bases, in place of the fields that they are made of
     """
 
     columns: list[Leaf]
     weight: str | None
     by: list[str]
+    terms: Terms = Terms()
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns of the Gram."""
+        """Names of the columns of the Gram that are numbers in the rows."""
         return [leaf.name for leaf in self.columns]
 
     @property
@@ -53,7 +56,7 @@ class Request:
         fields = [leaf.field for leaf in self.columns]
         if self.weight is not None:
             fields.append(self.weight)
-        return list(dict.fromkeys([*fields, *self.by]))
+        return list(dict.fromkeys([*fields, *self.terms.columns, *self.by]))
 
 
 def resolve(
@@ -61,11 +64,13 @@ def resolve(
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     by: Sequence[str] = (),
+    terms: Terms | None = None,
 ) -> Request:
     """Match columns, weight and keys to a schema.
 
     Without `columns`, every numeric or boolean column is taken, nested ones
-    included, except the weight and the keys.
+    included, except the weight and the keys. A column of `terms` gives way to the
+    columns that are made of it, whether or not it is one of `columns`.
 
     Raises
     ------
@@ -87,7 +92,7 @@ def resolve(
     if columns is None:
         apart = {weight, *by}
         wanted = [leaf for leaf in every.values() if leaf.is_numeric and leaf.field not in apart]
-        if not wanted:
+        if not wanted and terms is None:
             raise ColumnError(f"the table has no numeric column; it has {schema.names}")
     else:
         numeric = [name for name, leaf in every.items() if leaf.is_numeric]
@@ -95,13 +100,27 @@ def resolve(
         wanted = [every[name] for name in match(columns, numeric, "columns", others)]
         if not wanted:
             raise ColumnError("columns is empty; at least one column is needed")
+    if terms is not None:
+        wanted = _replaced(wanted, terms)
     weights = [leaf for leaf in every.values() if leaf.name == weight]
     for leaf in [*wanted, *weights]:
         if not leaf.is_numeric:
             raise ColumnError(
                 f"column '{leaf.name}' has type {leaf.type}; columns must be numeric or boolean"
             )
-    return Request(wanted, weight, by)
+    return Request(wanted, weight, by, terms or Terms())
+
+
+def _replaced(columns: list[Leaf], terms: Terms) -> list[Leaf]:
+    """Put the columns of bases in the place of their own, and leave categories out."""
+    made = {
+        basis.column: [Leaf(name, (basis.column,), pa.float64()) for name in basis.names]
+        for basis in terms.bases
+    }
+    categories = {category.column for category in terms.categories}
+    kept = [leaf for leaf in columns if leaf.name not in categories]
+    replaced = [new for leaf in kept for new in made.pop(leaf.name, [leaf])]
+    return replaced + [new for leaves in made.values() for new in leaves]
 
 
 def _columns_of(schema: pa.Schema) -> dict[str, Leaf]:

@@ -9,6 +9,7 @@
 //! | `moments` | centred moments: add sums, merge, remove |
 //! | `chunk` | rows in: what is missing left out, the rest checked |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
+//! | `categories` | sums by level, for columns of zeros and ones |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `arrow` | tables and records, to and from Arrow arrays |
@@ -18,6 +19,7 @@
 pub mod accumulator;
 pub mod arrow;
 pub mod block;
+pub mod categories;
 pub mod chunk;
 pub mod duckdb;
 pub mod kernel;

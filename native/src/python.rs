@@ -15,6 +15,7 @@ use arrow_array::{Array, StructArray};
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter};
 use crate::arrow::{Leaf, Place, chunk, leaves, write_records};
+use crate::categories::{self, Category, Layout, LevelSums};
 use crate::chunk::Labels;
 use crate::record::{Names, Record, check_overflow};
 
@@ -24,11 +25,21 @@ pub struct Reader {
     weight: Option<String>,
     /// Column that numbers the group of each row, from 0.
     group: Option<String>,
-    idle: Mutex<Vec<Vec<Accumulator>>>,
+    categories: Vec<Category>,
+    idle: Mutex<Vec<Sums>>,
+}
+
+/// What one thread knows of each group.
+#[derive(Default)]
+struct Sums {
+    numbers: Vec<Accumulator>,
+    /// Empty where there are no categories.
+    levels: Vec<LevelSums>,
 }
 
 impl Reader {
-    fn add(&self, batch: &StructArray, groups: &mut Vec<Accumulator>) -> Result<(), String> {
+    fn add(&self, batch: &StructArray, sums: &mut Sums) -> Result<(), String> {
+        let layout = Layout::new(self.columns.len(), &self.categories);
         let leaves = leaves(batch, Place::ROW);
         let by_name: HashMap<&str, &Leaf> =
             leaves.iter().map(|leaf| (leaf.name.as_str(), leaf)).collect();
@@ -39,53 +50,86 @@ impl Reader {
         let columns: Vec<&Leaf> = self.columns.iter().map(find).collect::<Result<_, _>>()?;
         let weight = self.weight.as_ref().map(find).transpose()?;
         let group = self.group.as_ref().map(find).transpose()?;
+        let categories: Vec<&Leaf> =
+            self.categories.iter().map(|c| find(&c.column)).collect::<Result<_, _>>()?;
         let label = self.weight.as_ref().map(|name| format!("weight '{name}'")).unwrap_or_default();
         let labels = Labels { columns: &self.columns, weight: &label };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(batch.len());
-            let chunk = chunk(&columns, weight, rows.clone())?;
+            let mut chunk = chunk(&columns, weight, rows.clone())?;
+            categories.iter().for_each(|leaf| leaf.mark_missing(rows.clone(), &mut chunk.missing));
+            let codes: Vec<_> = categories
+                .iter()
+                .map(|leaf| leaf.doubles(rows.clone()))
+                .collect::<Result<_, _>>()?;
             let Some(group) = group else {
-                self.grow(groups, 1);
-                groups[0].add(&chunk, labels)?;
+                self.grow(sums, 1, &layout);
+                sums.numbers[0].add(&chunk, labels)?;
+                if let Some(levels) = sums.levels.first_mut() {
+                    let levels = std::ptr::from_mut(levels);
+                    // SAFETY: `scatter` uses one reference at a time.
+                    let levels_of = |_| unsafe { &mut *levels };
+                    categories::scatter(&layout, &chunk, &codes, labels, levels_of)?;
+                }
                 continue;
             };
-            let codes = group.doubles(rows.clone())?;
-            let last = codes.iter().fold(0.0, |last: f64, &code| last.max(code));
-            self.grow(groups, last as usize + 1);
-            let accumulators = groups.as_mut_ptr();
-            // SAFETY: a cast to usize gives 0 for NaN and negative codes and at most
-            // `last` for the others, and `groups` has more elements than that;
+            let groups = group.doubles(rows.clone())?;
+            let last = groups.iter().fold(0.0, |last: f64, &group| last.max(group));
+            self.grow(sums, last as usize + 1, &layout);
+            let (numbers, levels) = (sums.numbers.as_mut_ptr(), sums.levels.as_mut_ptr());
+            // SAFETY: a cast to usize gives 0 for NaN and negative groups and at most
+            // `last` for the others, and there are more elements than that;
             // `scatter` uses one reference at a time.
-            let group_of = |row: usize| unsafe { &mut *accumulators.add(codes[row] as usize) };
-            scatter(&chunk, labels, group_of)?;
+            let group_of = |row: usize| unsafe { &mut *numbers.add(groups[row] as usize) };
+            if !columns.is_empty() {
+                scatter(&chunk, labels, group_of)?;
+            }
+            if !categories.is_empty() {
+                // SAFETY: as above.
+                let levels_of = |row: usize| unsafe { &mut *levels.add(groups[row] as usize) };
+                categories::scatter(&layout, &chunk, &codes, labels, levels_of)?;
+            }
         }
         Ok(())
     }
 
-    fn grow(&self, groups: &mut Vec<Accumulator>, length: usize) {
-        while groups.len() < length {
-            groups.push(Accumulator::new(self.columns.len()));
+    fn grow(&self, sums: &mut Sums, length: usize, layout: &Layout) {
+        while sums.numbers.len() < length {
+            sums.numbers.push(Accumulator::new(self.columns.len()));
+            if !self.categories.is_empty() {
+                sums.levels.push(LevelSums::new(layout));
+            }
         }
     }
 
     fn finish(&self) -> Result<Vec<Option<Record>>, String> {
         let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
-        let mut total: Vec<Accumulator> = Vec::new();
+        let layout = Layout::new(self.columns.len(), &self.categories);
+        let mut total = Sums::default();
         for set in sets {
-            self.grow(&mut total, set.len());
-            for (into, from) in total.iter_mut().zip(&set) {
+            self.grow(&mut total, set.numbers.len(), &layout);
+            for (into, from) in total.numbers.iter_mut().zip(&set.numbers) {
                 into.merge(from);
+            }
+            for (into, from) in total.levels.iter_mut().zip(set.levels) {
+                into.merge(&layout, from);
             }
         }
         if self.group.is_none() {
-            self.grow(&mut total, 1);
+            self.grow(&mut total, 1, &layout);
         }
-        let record = |group: &mut Accumulator| {
-            let moments = group.finish();
-            check_overflow(&self.columns, moments)?;
-            Ok(Some(Record { columns: self.columns.clone(), moments: moments.clone() }))
+        let levels = self.categories.iter().flat_map(|category| &category.levels);
+        let columns: Names = self.columns.iter().chain(levels).cloned().collect();
+        let record = |(at, group): (usize, &mut Accumulator)| {
+            let numbers = group.finish();
+            let moments = match total.levels.get(at) {
+                None => numbers.clone(),
+                Some(levels) => levels.finish(&layout, numbers),
+            };
+            check_overflow(&columns, &moments)?;
+            Ok(Some(Record { columns: columns.clone(), moments }))
         };
-        total.iter_mut().map(record).collect()
+        total.numbers.iter_mut().enumerate().map(record).collect()
     }
 }
 
@@ -114,8 +158,32 @@ pub unsafe extern "C" fn dbselect_reader_new(
     else {
         return std::ptr::null_mut();
     };
-    let idle = Mutex::default();
-    Box::into_raw(Box::new(Reader { columns: columns.into(), weight, group, idle }))
+    let (categories, idle) = (Vec::new(), Mutex::default());
+    Box::into_raw(Box::new(Reader { columns: columns.into(), weight, group, categories, idle }))
+}
+
+/// Add a category before any rows: a column of codes, and the names of the `n_levels`
+/// columns that its levels become. False comes back if a name is not UTF-8.
+///
+/// # Safety
+/// `reader` comes from `dbselect_reader_new` and no other call uses it meanwhile;
+/// every pointer is a NUL-terminated string; `levels` holds `n_levels` of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_category(
+    reader: *mut Reader,
+    column: *const c_char,
+    levels: *const *const c_char,
+    n_levels: usize,
+) -> bool {
+    // SAFETY: see the caller's promise.
+    let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_str().ok().map(str::to_string);
+    // SAFETY: see the caller's promise.
+    let levels: Option<Vec<String>> =
+        (0..n_levels).map(|i| text(unsafe { *levels.add(i) })).collect();
+    let (Some(column), Some(levels)) = (text(column), levels) else { return false };
+    // SAFETY: see the caller's promise.
+    unsafe { &mut *reader }.categories.push(Category { column, levels });
+    true
 }
 
 /// Add every batch of a stream; may be called from several threads at once.
@@ -134,11 +202,11 @@ pub unsafe extern "C" fn dbselect_reader_add(
         // SAFETY: see the caller's promise.
         let (reader, batches) = unsafe { (&*reader, RecordBatchStreamReader::from_raw(stream)) };
         let batches = batches.map_err(|error| error.to_string())?;
-        let mut groups = reader.idle.lock().map_err(|_| POISONED)?.pop().unwrap_or_default();
+        let mut sums = reader.idle.lock().map_err(|_| POISONED)?.pop().unwrap_or_default();
         for batch in batches {
-            reader.add(&batch.map_err(|error| error.to_string())?.into(), &mut groups)?;
+            reader.add(&batch.map_err(|error| error.to_string())?.into(), &mut sums)?;
         }
-        reader.idle.lock().map_err(|_| POISONED)?.push(groups);
+        reader.idle.lock().map_err(|_| POISONED)?.push(sums);
         Ok(())
     })
 }

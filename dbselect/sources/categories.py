@@ -1,0 +1,97 @@
+"""A column of categories: its levels, and the number of each row's level."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+from pyarrow import types
+
+Level = str | int | bool
+
+#: What the name of a column of codes begins with.
+CODES = "__dbselect_codes."
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column whose levels become columns of 0 and 1.
+
+    Parameters
+    ----------
+    column : a field of text, ENUM, Categorical, boolean or integer type
+    levels : values that have a column each, in the order of these
+    rest : whether one more column, the last, is 1 for all other values; without it
+        they are 0 in every column
+    """
+
+    column: str
+    levels: tuple[Level, ...]
+    rest: bool
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of the levels: text, boolean or integer; None if there is none."""
+        return kind_of_levels(self.levels)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns: ``carrier.AA``, ``carrier.UA``, ..., ``carrier.other``."""
+        texts = [text_of(level) for level in self.levels]
+        if self.rest:
+            other = "other"
+            while other in texts:
+                other += "_"
+            texts.append(other)
+        return [f"{self.column}.{text}" for text in texts]
+
+    @property
+    def code_column(self) -> str:
+        """Name of the column of codes."""
+        return CODES + self.column
+
+    def codes(self) -> pl.Expr:
+        """Return the place of each row's column; that after the last for none, NULL for NULL."""
+        column = pl.col(self.column)
+        levels = pl.Series(self.levels, dtype=self._dtype())
+        codes = column.cast(levels.dtype, strict=False).replace_strict(
+            levels,
+            pl.Series(range(len(levels)), dtype=pl.UInt32),
+            default=len(levels),
+            return_dtype=pl.UInt32,
+        )
+        return pl.when(column.is_not_null()).then(codes).alias(self.code_column)
+
+    def indicators(self) -> list[pl.Expr]:
+        """Return the columns of 0 and 1, NULL for NULL."""
+        codes = self.codes()
+        return [(codes == j).cast(pl.Float64).alias(name) for j, name in enumerate(self.names)]
+
+    def _dtype(self) -> pl.DataType:
+        if self.kind == "text":
+            return pl.String()
+        small = all(-(2**63) <= level < 2**63 for level in self.levels)  # type: ignore[operator]
+        return pl.Int64() if small else pl.Int128()
+
+
+def kind_of(type_: pa.DataType) -> str | None:
+    """Return which kind of categories a type holds: text, boolean or integer; None for others."""
+    if types.is_dictionary(type_):
+        return kind_of(type_.value_type)
+    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
+        return "text"
+    if types.is_boolean(type_):
+        return "boolean"
+    return "integer" if types.is_integer(type_) else None
+
+
+def kind_of_levels(levels: Iterable[object]) -> str | None:
+    """Return the kind that all levels have; None if there is none, or more than one."""
+    kinds = {bool: "boolean", int: "integer", str: "text"}
+    found = {kinds.get(type(level)) for level in levels}
+    return found.pop() if len(found) == 1 else None
+
+
+def text_of(level: Level) -> str:
+    """Return the name of a level."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
