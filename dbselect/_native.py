@@ -29,7 +29,9 @@ def _library() -> ctypes.CDLL:
     library.dbselect_reader_new.argtypes = [ctypes.POINTER(text), ctypes.c_size_t, text, text]
     library.dbselect_reader_new.restype = pointer
     library.dbselect_reader_category.argtypes = [
-        pointer, text, ctypes.POINTER(text), ctypes.c_size_t,
+        pointer, text,
+        ctypes.POINTER(text), ctypes.c_size_t,
+        ctypes.POINTER(text), ctypes.c_size_t,
     ]  # fmt: skip
     library.dbselect_reader_category.restype = ctypes.c_bool
     library.dbselect_reader_add.argtypes = [pointer, pointer]
@@ -66,21 +68,21 @@ class Reader:
         if not self._handle:
             raise DataError(f"columns are {list(columns)!r}; their names must be valid text")
 
-    def category(self, codes: str, levels: Sequence[str]) -> None:
-        """Add, before any rows, columns of 0 and 1 for the values 0, 1, ... of a column of codes.
+    def category(self, column: str, levels: Sequence[str], names: Sequence[str]) -> None:
+        """Add, before any rows, columns of 0 and 1 for the levels of a column.
 
         Parameters
         ----------
-        codes : column of codes; a NULL leaves its row out, other values have no column
-        levels : names of the columns, which follow those there are already
+        column : a field; its NULLs leave rows out
+        levels : values of the field, as text
+        names : names of their columns, which follow those there are already; one more
+            than there are levels is that of all other values
         """
-        encoded = [level.encode() for level in levels]
-        array = (ctypes.c_char_p * len(encoded))(*encoded)
         added = _library().dbselect_reader_category(
-            self._handle, codes.encode(), array, len(encoded)
+            self._handle, column.encode(), *_texts(levels), *_texts(names)
         )
         if not added:
-            raise DataError(f"levels are {list(levels)!r}; their names must be valid text")
+            raise DataError(f"levels are {list(levels)!r}; they must be valid text")
 
     def __enter__(self) -> Self:
         return self
@@ -108,6 +110,11 @@ class Reader:
         addresses = ctypes.addressof(array), ctypes.addressof(schema)
         _check(_library().dbselect_reader_finish(self._handle, *addresses))
         return pa.Array._import_from_c(*addresses)
+
+
+def _texts(texts: Sequence[str]) -> tuple[Any, int]:
+    encoded = [text.encode() for text in texts]
+    return (ctypes.c_char_p * len(encoded))(*encoded), len(encoded)
 
 
 def _check(error: int | None) -> None:

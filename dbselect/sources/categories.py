@@ -9,9 +9,6 @@ from pyarrow import types
 
 Level = str | int | bool
 
-#: What the name of a column of codes begins with.
-CODES = "__dbselect_codes."
-
 
 @dataclass(frozen=True)
 class Category:
@@ -35,9 +32,14 @@ class Category:
         return kind_of_levels(self.levels)
 
     @property
+    def texts(self) -> list[str]:
+        """The levels as text."""
+        return [text_of(level) for level in self.levels]
+
+    @property
     def names(self) -> list[str]:
         """The columns: ``carrier.AA``, ``carrier.UA``, ..., ``carrier.other``."""
-        texts = [text_of(level) for level in self.levels]
+        texts = self.texts
         if self.rest:
             other = "other"
             while other in texts:
@@ -45,13 +47,8 @@ class Category:
             texts.append(other)
         return [f"{self.column}.{text}" for text in texts]
 
-    @property
-    def code_column(self) -> str:
-        """Name of the column of codes."""
-        return CODES + self.column
-
-    def codes(self) -> pl.Expr:
-        """Return the place of each row's column; that after the last for none, NULL for NULL."""
+    def indicators(self) -> list[pl.Expr]:
+        """Return the columns of 0 and 1, NULL for NULL."""
         column = pl.col(self.column)
         levels = pl.Series(self.levels, dtype=self._dtype())
         codes = column.cast(levels.dtype, strict=False).replace_strict(
@@ -60,11 +57,7 @@ class Category:
             default=len(levels),
             return_dtype=pl.UInt32,
         )
-        return pl.when(column.is_not_null()).then(codes).alias(self.code_column)
-
-    def indicators(self) -> list[pl.Expr]:
-        """Return the columns of 0 and 1, NULL for NULL."""
-        codes = self.codes()
+        codes = pl.when(column.is_not_null()).then(codes)
         return [(codes == j).cast(pl.Float64).alias(name) for j, name in enumerate(self.names)]
 
     def _dtype(self) -> pl.DataType:

@@ -106,7 +106,7 @@ def _read(table: Table, request: Request) -> Gram:
         record = records["gram"][0]
         return _empty(request) if record is None else Gram.from_struct(record)
     with reader_of(request) as reader:
-        _scan(table, request, lambda batch: reader.add(request.terms.encode(batch)))
+        _scan(table, request, lambda batch: reader.add(request.terms.bend(batch)))
         return Gram.from_struct(reader.finish()[0])
 
 
@@ -117,10 +117,10 @@ def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
 
 
 def reader_of(request: Request, group: str | None = None) -> Reader:
-    """Return a reader for rows as `Terms.encode` gives them."""
+    """Return a reader for rows as `Terms.bend` gives them."""
     reader = Reader(request.names, request.weight, group)
     for category in request.terms.categories:
-        reader.category(category.code_column, category.names)
+        reader.category(category.column, category.texts, category.names)
     return reader
 
 
@@ -287,7 +287,7 @@ def gram_by(
     grouping = Grouping(request.by, table.schema)
     with reader_of(request, GROUP) as reader:
         _scan(
-            table, request, lambda batch: reader.add(request.terms.encode(grouping.number(batch)))
+            table, request, lambda batch: reader.add(request.terms.bend(grouping.number(batch)))
         )
         return grouping.table(reader.finish())
 

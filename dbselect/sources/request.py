@@ -1,7 +1,7 @@
 """What is wanted of a table: checked against its schema before any row is read."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ class Request:
     columns: list[Leaf]
     weight: str | None
     by: list[str]
-    terms: Terms = Terms()
+    terms: Terms = field(default_factory=Terms)
 
     @property
     def names(self) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import polars as pl
 import pyarrow as pa
 
-from dbselect.columns import unknown
+from dbselect.columns import leaves, unknown
 from dbselect.errors import ArgumentError, ColumnError, RecordError
 from dbselect.sources.bases import Basis, Poly, Spline, expressions, numbers
 from dbselect.sources.categories import Category, kind_of
@@ -70,11 +70,13 @@ class Terms:
         curves = [column for basis in self.bases for column in expressions(basis)]
         return frame.with_columns(*indicators, *curves)
 
-    def encode(self, batch: Any) -> Any:
-        """Add codes of the categories and the columns of the bases to rows, in Polars or Arrow."""
+    def bend(self, batch: Any) -> Any:
+        """Add the columns of the bases to rows, in Polars or Arrow."""
+        if not self.bases:
+            return batch
         # Polars gets only these fields of an Arrow batch: it cannot read every slice.
-        frame = pl.DataFrame(batch.select(list(self.columns)))
-        columns = frame.select(category.codes() for category in self.categories).get_columns()
+        frame = pl.DataFrame(batch.select([basis.column for basis in self.bases]))
+        columns = []
         for basis in self.bases:
             values = basis.values(numbers(frame[basis.column]))
             columns += [pl.Series(name, values[:, j]) for j, name in enumerate(basis.names)]
@@ -100,13 +102,15 @@ class Terms:
                 )
         for basis in self.bases:
             check_number(basis.column, schema)
+        made = {leaf.name: leaf.field for leaf in leaves(schema)}
         for field, names in self.columns.items():
             for name in names:
-                if name in schema.names:
+                if name in made:
                     raise ColumnError(
-                        f"column '{field}' becomes columns of which one is '{name}'; the table has "
-                        "a column of that name"
+                        f"column '{field}' becomes columns of which one is '{name}'; "
+                        f"there is a column of that name, of field '{made[name]}'"
                     )
+                made[name] = field
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as plain data, which JSON can hold."""

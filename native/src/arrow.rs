@@ -95,6 +95,11 @@ fn flatten(
 }
 
 impl Leaf {
+    /// The values, one a row where the column is a field of the table.
+    pub fn values(&self) -> &ArrayRef {
+        &self.values
+    }
+
     /// Whether the column is numeric or boolean.
     pub fn is_number(&self) -> bool {
         self.doubles(0..0).is_ok()

@@ -9,228 +9,317 @@
 //! Numbers are summed around a center near their mean, so that a mean 1e8 times
 //! the spread costs no digits.
 
-use crate::block::{stride, turn};
+use crate::block::{prefetch, stride, turn};
 use crate::chunk::{Chunk, Labels};
 use crate::kernel::triangle;
+use crate::levels::Levels;
 use crate::moments::Moments;
 use crate::simd::vectorised;
 
 /// Rows after which the center is first set to the mean; a first row may lie far off.
 const FIRST_RECENTRING: u64 = 32;
+/// Rows to look ahead for levels, which lie all over memory.
+const ROWS_AHEAD: usize = 8;
 
-/// A column of codes: the number of each row's level, from 0; any code beyond the
-/// levels is a row of none.
+/// A column of which each level becomes a column of 0 and 1.
 pub struct Category {
-    /// Name of the column of codes.
+    /// Name of the column.
     pub column: String,
-    /// Names of the levels' columns.
-    pub levels: Vec<String>,
+    /// Names of the columns that come of it, one a code; values of other codes have none.
+    pub names: Vec<String>,
+    /// The code of each value.
+    pub levels: Levels,
 }
 
-/// Where the sums of some categories lie.
+/// Where the sums of some categories lie, in doubles from the first of a group.
 pub struct Layout {
     /// Doubles of a row of numbers.
     stride: usize,
     width: usize,
-    /// First slot of each category. One slot a level, and one for rows of none.
+    /// First slot of each category: one slot a column, and one for rows of none.
     starts: Vec<usize>,
     /// Slots of each category.
     slots: Vec<usize>,
     /// First cell of the cross table of categories `a > b`, at `triangle(a) - a + b`.
     tables: Vec<usize>,
-    cells: usize,
+    n_slots: usize,
+    n_cells: usize,
 }
 
 impl Layout {
     /// The layout of categories beside `width` numbers.
     pub fn new(width: usize, categories: &[Category]) -> Layout {
-        let slots: Vec<usize> = categories.iter().map(|c| c.levels.len() + 1).collect();
+        let slots: Vec<usize> = categories.iter().map(|c| c.names.len() + 1).collect();
         let starts = (0..slots.len()).map(|c| slots[..c].iter().sum()).collect();
-        let (mut tables, mut cells) = (Vec::new(), 0);
+        let (mut tables, mut n_cells) = (Vec::new(), 0);
         for a in 0..slots.len() {
             for b in 0..a {
-                tables.push(cells);
-                cells += slots[a] * slots[b];
+                tables.push(n_cells);
+                n_cells += slots[a] * slots[b];
             }
         }
-        Layout { stride: stride(width), width, starts, slots, tables, cells }
+        let n_slots = slots.iter().sum();
+        Layout { stride: stride(width), width, starts, slots, tables, n_slots, n_cells }
     }
 
-    fn n_slots(&self) -> usize {
-        self.slots.iter().sum()
+    /// The first cell of the cross table of category `a` and `b < a`.
+    fn table(&self, a: usize, b: usize) -> usize {
+        self.tables[triangle(a) - a + b]
     }
 
-    /// The cell of a level of category `a` and one of `b < a`.
-    fn cell(&self, a: usize, b: usize, of_a: usize, of_b: usize) -> usize {
-        self.tables[triangle(a) - a + b] + of_a * self.slots[b] + of_b
-    }
-
-    /// Every level: its category and its number there.
-    fn levels(&self) -> Vec<(usize, usize)> {
-        let of = |(c, &slots): (usize, &usize)| (0..slots - 1).map(move |level| (c, level));
+    /// Every column: its category and its code there.
+    fn columns(&self) -> Vec<(usize, usize)> {
+        let of = |(c, &slots): (usize, &usize)| (0..slots - 1).map(move |code| (c, code));
         self.slots.iter().enumerate().flat_map(of).collect()
     }
 }
 
-/// The sums by level over some rows.
-#[derive(Clone, Debug)]
+/// The sums by level over the rows of any number of groups.
+#[derive(Clone, Debug, Default)]
 pub struct LevelSums {
-    rows: u64,
-    skipped: u64,
-    weight: f64,
-    /// Weight of each slot.
+    groups: Vec<Count>,
+    /// Weight of each slot, group by group.
     counts: Vec<f64>,
     /// Sum of w (x - center) of each slot, row by row.
     sums: Vec<f64>,
     /// Weight of each pair of slots of two categories.
     cross: Vec<f64>,
-    center: Vec<f64>,
+    /// A center near the mean of each group.
+    centers: Vec<f64>,
+    scratch: Scratch,
+}
+
+#[derive(Clone, Debug)]
+struct Count {
+    rows: u64,
+    skipped: u64,
+    weight: f64,
     recentre_at: u64,
 }
 
+/// The rows of a block that are used.
+#[derive(Clone, Debug, Default)]
+struct Scratch {
+    /// Their numbers side by side, then w (x - center).
+    values: Vec<f64>,
+    weight: Vec<f64>,
+    groups: Vec<usize>,
+    /// What their codes are in one category, and the places of their sums.
+    slots: Vec<usize>,
+    cells: Vec<usize>,
+}
+
 impl LevelSums {
-    /// The sums of no rows.
-    pub fn new(layout: &Layout) -> LevelSums {
-        LevelSums {
-            rows: 0,
-            skipped: 0,
-            weight: 0.0,
-            counts: vec![0.0; layout.n_slots()],
-            sums: vec![0.0; layout.n_slots() * layout.stride],
-            cross: vec![0.0; layout.cells],
-            center: vec![0.0; layout.stride],
-            recentre_at: FIRST_RECENTRING,
+    /// Make room for groups up to a number.
+    pub fn grow(&mut self, layout: &Layout, length: usize) {
+        if length > self.groups.len() {
+            let none = Count { rows: 0, skipped: 0, weight: 0.0, recentre_at: FIRST_RECENTRING };
+            self.groups.resize(length, none);
+            self.counts.resize(length * layout.n_slots, 0.0);
+            self.sums.resize(length * layout.n_slots * layout.stride, 0.0);
+            self.cross.resize(length * layout.n_cells, 0.0);
+            self.centers.resize(length * layout.stride, 0.0);
         }
     }
 
-    /// Add a row: its numbers, as long as the stride, its weight and its codes.
-    fn add_row(&mut self, layout: &Layout, row: &[f64], weight: f64, codes: &[usize]) {
-        if self.rows == 0 {
-            self.center.copy_from_slice(row);
+    /// Add the rows of a chunk.
+    ///
+    /// `codes` holds the codes of each category, and `group_of` maps a row number of
+    /// the chunk to its group, for which there is room.
+    pub fn add(
+        &mut self,
+        layout: &Layout,
+        chunk: &Chunk,
+        codes: &[&[u32]],
+        labels: Labels,
+        group_of: impl Fn(usize) -> usize,
+    ) -> Result<(), String> {
+        for (start, rows) in chunk.blocks() {
+            let n_rows = rows.rows;
+            let rows = rows.screen(labels)?;
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
+            turn(&columns, 0..n_rows - rows.skipped, &mut scratch.values);
+            scratch.groups.clear();
+            let mut used: Vec<usize> = Vec::with_capacity(n_rows);
+            for row in start..start + n_rows {
+                if rows.missing.contains(row - start) {
+                    self.groups[group_of(row)].skipped += 1;
+                } else {
+                    used.push(row);
+                    scratch.groups.push(group_of(row));
+                }
+            }
+            scratch.weight.clear();
+            match &rows.weight {
+                Some(weight) => scratch.weight.extend_from_slice(weight),
+                None => scratch.weight.resize(used.len(), 1.0),
+            }
+            self.center(layout, &mut scratch);
+            for (a, of_a) in codes.iter().enumerate() {
+                let code = |row: &usize| (of_a[*row] as usize).min(layout.slots[a] - 1);
+                let Scratch { values, weight, groups, slots, cells } = &mut scratch;
+                slots.clear();
+                let first = |group: &usize| group * layout.n_slots + layout.starts[a];
+                slots.extend(groups.iter().zip(&used).map(|(g, row)| first(g) + code(row)));
+                add_rows(&mut self.sums, slots, values, layout.stride);
+                add_cells(&mut self.counts, slots, weight);
+                for (b, of_b) in codes[..a].iter().enumerate() {
+                    let size = layout.slots[b];
+                    let cell = |(group, row): (&usize, &usize)| {
+                        let of_b = (of_b[*row] as usize).min(size - 1);
+                        group * layout.n_cells + layout.table(a, b) + code(row) * size + of_b
+                    };
+                    cells.clear();
+                    cells.extend(groups.iter().zip(&used).map(cell));
+                    add_cells(&mut self.cross, cells, weight);
+                }
+            }
+            self.scratch = scratch;
         }
-        for (a, &of_a) in codes.iter().enumerate() {
-            let slot = layout.starts[a] + of_a;
-            self.counts[slot] += weight;
-            let sums = &mut self.sums[slot * layout.stride..][..layout.stride];
-            add_centred(sums, row, &self.center, weight);
-            for (b, &of_b) in codes[..a].iter().enumerate() {
-                self.cross[layout.cell(a, b, of_a, of_b)] += weight;
+        Ok(())
+    }
+
+    /// Count the rows of a block and centre their numbers. The center of a group follows
+    /// its mean: it is set anew whenever the rows have doubled.
+    fn center(&mut self, layout: &Layout, block: &mut Scratch) {
+        let stride = layout.stride;
+        for (row, &group) in block.groups.iter().enumerate() {
+            let count = &mut self.groups[group];
+            count.rows += 1;
+            if count.rows == 1 {
+                let first = &block.values[row * stride..][..stride];
+                self.centers[group * stride..][..stride].copy_from_slice(first);
+            } else if count.rows > count.recentre_at && count.weight > 0.0 {
+                count.recentre_at = 2 * count.rows;
+                let weight = count.weight;
+                let total = self.total(layout, group);
+                let centers = self.centers[group * stride..][..stride].iter();
+                let mean: Vec<f64> = centers.zip(&total).map(|(c, sum)| c + sum / weight).collect();
+                self.recentre(layout, group, &mean);
             }
         }
-        self.rows += 1;
-        self.weight += weight;
-        if self.rows == self.recentre_at {
-            let mean: Vec<f64> = self.total(layout).iter().map(|sum| sum / self.weight).collect();
-            let center = self.center.iter().zip(&mean).map(|(c, mean)| c + mean).collect();
-            self.recentre(layout, center);
-            self.recentre_at *= 2;
+        for (&group, &weight) in block.groups.iter().zip(&block.weight) {
+            self.groups[group].weight += weight;
         }
+        center_rows(&mut block.values, &block.weight, &block.groups, &self.centers, stride);
     }
 
     /// Add the sums over other rows.
     pub fn merge(&mut self, layout: &Layout, mut other: LevelSums) {
-        if self.rows == 0 {
-            other.skipped += self.skipped;
-            *self = other;
-            return;
+        if self.groups.len() < other.groups.len() {
+            std::mem::swap(self, &mut other);
         }
-        self.rows += other.rows;
-        self.skipped += other.skipped;
-        if other.weight > 0.0 {
-            self.weight += other.weight;
-            other.recentre(layout, self.center.clone());
-            add_to(&mut self.counts, &other.counts);
-            add_to(&mut self.sums, &other.sums);
-            add_to(&mut self.cross, &other.cross);
+        let stride = layout.stride;
+        for group in 0..other.groups.len() {
+            let center = self.centers[group * stride..][..stride].to_vec();
+            if self.groups[group].rows > 0 {
+                other.recentre(layout, group, &center);
+            }
         }
+        for (group, (count, more)) in self.groups.iter_mut().zip(&other.groups).enumerate() {
+            if count.rows == 0 {
+                let at = group * stride..(group + 1) * stride;
+                self.centers[at.clone()].copy_from_slice(&other.centers[at]);
+            }
+            count.rows += more.rows;
+            count.skipped += more.skipped;
+            count.weight += more.weight;
+        }
+        add_to(&mut self.counts, &other.counts);
+        add_to(&mut self.sums, &other.sums);
+        add_to(&mut self.cross, &other.cross);
     }
 
-    /// Sum of w (x - center) over all rows: each has one slot in the first category.
-    fn total(&self, layout: &Layout) -> Vec<f64> {
+    /// Sum of w (x - center) over a group: each row has one slot in the first category.
+    fn total(&self, layout: &Layout, group: usize) -> Vec<f64> {
         let mut total = vec![0.0; layout.stride];
-        let sums = &self.sums[..layout.slots[0] * layout.stride];
+        let sums = &self.sums[group * layout.n_slots * layout.stride..];
+        let sums = &sums[..layout.slots[0] * layout.stride];
         sums.chunks_exact(layout.stride.max(1)).for_each(|sums| add_to(&mut total, sums));
         total
     }
 
-    fn recentre(&mut self, layout: &Layout, center: Vec<f64>) {
-        let shift: Vec<f64> = self.center.iter().zip(&center).map(|(from, to)| from - to).collect();
-        let sums = self.sums.chunks_exact_mut(layout.stride.max(1));
-        for (sums, count) in sums.zip(&self.counts) {
+    fn recentre(&mut self, layout: &Layout, group: usize, to: &[f64]) {
+        let center = &mut self.centers[group * layout.stride..][..layout.stride];
+        let shift: Vec<f64> = center.iter().zip(to).map(|(from, to)| from - to).collect();
+        center.copy_from_slice(to);
+        let slots = group * layout.n_slots..(group + 1) * layout.n_slots;
+        let sums = &mut self.sums[slots.start * layout.stride..];
+        for (sums, count) in sums.chunks_exact_mut(layout.stride.max(1)).zip(&self.counts[slots]) {
             sums.iter_mut().zip(&shift).for_each(|(sum, shift)| *sum += count * shift);
         }
-        self.center = center;
     }
 
-    /// The moments of the numbers, which are known, followed by those of the levels.
-    pub fn finish(&self, layout: &Layout, numbers: &Moments) -> Moments {
-        let levels = layout.levels();
+    /// The moments of a group: those of the numbers, which are known, then the levels'.
+    pub fn finish(&self, layout: &Layout, group: usize, numbers: &Moments) -> Moments {
+        let Count { rows, skipped, weight: all, .. } = self.groups[group];
+        let counts = &self.counts[group * layout.n_slots..];
+        let sums = &self.sums[group * layout.n_slots * layout.stride..];
+        let cross = &self.cross[group * layout.n_cells..];
+        let columns = layout.columns();
         let mut mean = numbers.mean();
         let mut comoment = numbers.comoment.clone();
-        let weight = if self.weight > 0.0 { self.weight } else { 1.0 };
-        let total = self.total(layout);
-        for (at, &(a, of_a)) in levels.iter().enumerate() {
+        let weight = if all > 0.0 { all } else { 1.0 };
+        let total = self.total(layout, group);
+        for (at, &(a, of_a)) in columns.iter().enumerate() {
             let slot = layout.starts[a] + of_a;
-            let count = self.counts[slot];
-            let share = count / weight;
+            let share = counts[slot] / weight;
             mean.push(share);
-            let sums = &self.sums[slot * layout.stride..][..layout.width];
+            let sums = &sums[slot * layout.stride..][..layout.width];
             comoment.extend(sums.iter().zip(&total).map(|(sum, total)| sum - share * total));
-            comoment.extend(levels[..at].iter().map(|&(b, of_b)| {
-                let both = if a == b { 0.0 } else { self.cross[layout.cell(a, b, of_a, of_b)] };
-                both - share * self.counts[layout.starts[b] + of_b]
+            comoment.extend(columns[..at].iter().map(|&(b, of_b)| {
+                let cell = || layout.table(a, b) + of_a * layout.slots[b] + of_b;
+                let both = if a == b { 0.0 } else { cross[cell()] };
+                both - share * counts[layout.starts[b] + of_b]
             }));
-            comoment.push((share * (self.weight - count)).max(0.0));
+            comoment.push((share * (all - counts[slot])).max(0.0));
         }
-        Moments::from_parts(self.rows, self.skipped, self.weight, mean, comoment)
+        Moments::from_parts(rows, skipped, all, mean, comoment)
     }
-}
-
-/// Give every row of a chunk to the sums of its group.
-///
-/// `codes` holds the codes of each category, `sums_of` maps a row number of the
-/// chunk to the sums of its group; it is called for every row, used or skipped.
-pub fn scatter<'g>(
-    layout: &Layout,
-    chunk: &Chunk,
-    codes: &[impl AsRef<[f64]>],
-    labels: Labels,
-    mut sums_of: impl FnMut(usize) -> &'g mut LevelSums,
-) -> Result<(), String> {
-    let mut turned = Vec::new();
-    let mut row_codes = vec![0; codes.len()];
-    for (start, rows) in chunk.blocks() {
-        let n_rows = rows.rows;
-        let rows = rows.screen(labels)?;
-        let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
-        turn(&columns, 0..n_rows - rows.skipped, &mut turned);
-        let mut kept = 0;
-        for row in 0..n_rows {
-            let sums = sums_of(start + row);
-            if rows.missing.contains(row) {
-                sums.skipped += 1;
-                continue;
-            }
-            for (c, codes) in codes.iter().enumerate() {
-                let code = codes.as_ref()[start + row] as usize;
-                row_codes[c] = code.min(layout.slots[c] - 1);
-            }
-            let values = &turned[kept * layout.stride..][..layout.stride];
-            let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[kept]);
-            sums.add_row(layout, values, weight, &row_codes);
-            kept += 1;
-        }
-    }
-    Ok(())
 }
 
 vectorised! {
-/// `sums += w (x - center)`.
-fn add_centred(sums: &mut [f64], x: &[f64], center: &[f64], weight: f64) {
-    for ((sum, x), center) in sums.iter_mut().zip(x).zip(center) {
-        *sum += weight * (x - center);
+/// Replace rows by w (x - center), each with the center of its group.
+fn center_rows(
+    values: &mut [f64],
+    weight: &[f64],
+    groups: &[usize],
+    centers: &[f64],
+    stride: usize,
+) {
+    for (r, (weight, group)) in weight.iter().zip(groups).enumerate() {
+        let row = &mut values[r * stride..][..stride];
+        for (x, center) in row.iter_mut().zip(&centers[group * stride..][..stride]) {
+            *x = weight * (*x - center);
+        }
     }
 }
+}
+
+vectorised! {
+/// Add each row to the sums of its slot.
+fn add_rows(sums: &mut [f64], slots: &[usize], rows: &[f64], stride: usize) {
+    for (r, &slot) in slots.iter().enumerate() {
+        if let Some(ahead) = slots.get(r + ROWS_AHEAD) {
+            prefetch(&sums[ahead * stride..][..stride]);
+        }
+        let row = &rows[r * stride..][..stride];
+        for (sum, x) in sums[slot * stride..][..stride].iter_mut().zip(row) {
+            *sum += x;
+        }
+    }
+}
+}
+
+/// Add the weight of each row to its cell.
+fn add_cells(sums: &mut [f64], cells: &[usize], weight: &[f64]) {
+    for (r, (&cell, weight)) in cells.iter().zip(weight).enumerate() {
+        if let Some(&ahead) = cells.get(r + ROWS_AHEAD) {
+            prefetch(&sums[ahead..=ahead]);
+        }
+        sums[cell] += weight;
+    }
 }
 
 fn add_to(sums: &mut [f64], others: &[f64]) {
@@ -250,7 +339,7 @@ mod tests {
     struct Sample {
         x: Vec<f64>,
         weight: Vec<f64>,
-        codes: [Vec<f64>; 2],
+        codes: [Vec<u32>; 2],
     }
 
     /// A number far from zero, NaN now and then, and two categories with rows of no level.
@@ -260,7 +349,7 @@ mod tests {
         let x = (0..rows).map(|_| if draw(20.0) == 0.0 { f64::NAN } else { 1e6 + draw(64.0) });
         let x = x.collect();
         let weight = (0..rows).map(|_| draw(4.0) / 2.0).collect();
-        let codes = [4.0, 2.0].map(|n| (0..rows).map(|_| draw(n)).collect());
+        let codes = [4.0, 2.0].map(|n| (0..rows).map(|_| draw(n) as u32).collect());
         Sample { x, weight, codes }
     }
 
@@ -284,35 +373,79 @@ mod tests {
     #[test]
     fn sums_by_level_give_the_moments_of_columns_of_zeros_and_ones() {
         let Sample { x, weight, codes } = sample(3000);
-        let category = |column: &str, levels: &[&str]| Category {
+        let category = |column: &str, names: &[&str]| Category {
             column: column.to_string(),
-            levels: levels.iter().map(|level| level.to_string()).collect(),
+            names: names.iter().map(|name| name.to_string()).collect(),
+            levels: Levels::new(&[]),
         };
-        let layout = Layout::new(1, &[category("a", &["a0", "a1", "a2"]), category("b", &["b0"])]);
+        let categories = [category("a", &["a0", "a1", "a2"]), category("b", &["b0"])];
+        let layout = Layout::new(1, &categories);
         let names = ["x".to_string()];
         let labels = Labels { columns: &names, weight: "weight" };
-        let mut parts = [(); 3].map(|()| LevelSums::new(&layout));
-        let base = parts.as_mut_ptr();
-        // SAFETY: the test hands out one reference at a time into a live array.
-        let sums_of = |row: usize| unsafe { &mut *base.add(row % 3) };
-        scatter(&layout, &chunk(&[&x], &weight), &codes, labels, sums_of).unwrap();
-        let mut all = LevelSums::new(&layout);
-        parts.into_iter().for_each(|part| all.merge(&layout, part));
-        let found = all.finish(&layout, &moments(&[&x], &weight));
+        let codes_of = codes.each_ref().map(|codes| &codes[..]);
+        let chunk = chunk(&[&x], &weight);
+        for groups in [1, 3] {
+            let mut parts = LevelSums::default();
+            parts.grow(&layout, groups);
+            parts.add(&layout, &chunk, &codes_of, labels, |row| row % groups).unwrap();
+            for group in 0..groups {
+                let pick = |values: &[f64]| -> Vec<f64> {
+                    values.iter().skip(group).step_by(groups).copied().collect()
+                };
+                let dense = [(0, 0), (0, 1), (0, 2), (1, 0)].map(|(c, level): (usize, u32)| {
+                    pick(&codes[c].iter().map(|&c| f64::from(c == level)).collect::<Vec<_>>())
+                });
+                let x = pick(&x);
+                let weight = pick(&weight);
+                let columns: Vec<&[f64]> =
+                    std::iter::once(&x[..]).chain(dense.iter().map(|column| &column[..])).collect();
+                let found = parts.finish(&layout, group, &moments(&[&x], &weight));
+                assert_close(&found, &moments(&columns, &weight));
+            }
+        }
+    }
 
-        let level = |c: usize, level: f64| -> Vec<f64> {
-            codes[c].iter().map(|&code| f64::from(u8::from(code == level))).collect()
+    #[test]
+    fn merged_sums_are_those_of_all_rows() {
+        let Sample { x, weight, codes } = sample(1000);
+        let names = vec!["a0".to_string(), "a1".to_string()];
+        let category = Category { column: "a".to_string(), names, levels: Levels::new(&[]) };
+        let layout = Layout::new(1, &[category]);
+        let names = ["x".to_string()];
+        let labels = Labels { columns: &names, weight: "weight" };
+        let sums_of = |rows: std::ops::Range<usize>, groups: usize| {
+            let mut sums = LevelSums::default();
+            sums.grow(&layout, groups);
+            let chunk = chunk(&[&x[rows.clone()]], &weight[rows.clone()]);
+            let codes = &codes[0][rows];
+            // Group 0 of two is empty.
+            sums.add(&layout, &chunk, &[codes], labels, |_| groups - 1).unwrap();
+            sums
         };
-        let dense = [level(0, 0.0), level(0, 1.0), level(0, 2.0), level(1, 0.0)];
-        let columns: Vec<&[f64]> =
-            std::iter::once(&x[..]).chain(dense.iter().map(|column| &column[..])).collect();
-        let expected = moments(&columns, &weight);
+        for groups in [1, 2] {
+            let mut merged = sums_of(0..100, 1);
+            merged.merge(&layout, sums_of(100..1000, groups));
+            let all = sums_of(0..1000, 1);
+            let moments = moments(&[&x], &weight);
+            if groups == 1 {
+                assert_close(
+                    &merged.finish(&layout, 0, &moments),
+                    &all.finish(&layout, 0, &moments),
+                );
+            }
+            let counts: Vec<u64> = merged.groups.iter().map(|count| count.rows).collect();
+            assert_eq!(counts.iter().sum::<u64>(), all.groups[0].rows);
+            assert_eq!(counts.len(), groups);
+        }
+    }
+
+    fn assert_close(found: &Moments, expected: &Moments) {
         assert_eq!((found.rows, found.skipped), (expected.rows, expected.skipped));
         assert_eq!(found.weight, expected.weight);
         for (x, y) in found.mean().iter().zip(expected.mean()) {
             assert!((x - y).abs() <= 1e-15 * y);
         }
-        assert_eq!(found.comoment.len(), triangle(5));
+        assert_eq!(found.comoment.len(), expected.comoment.len());
         for (x, y) in found.comoment.iter().zip(&expected.comoment) {
             assert!((x - y).abs() < 1e-13 * expected.comoment[0]);
         }

@@ -9,6 +9,7 @@
 //! | `moments` | centred moments: add sums, merge, remove |
 //! | `chunk` | rows in: what is missing left out, the rest checked |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
+//! | `levels` | which level of a category a value is |
 //! | `categories` | sums by level, for columns of zeros and ones |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
@@ -23,6 +24,7 @@ pub mod categories;
 pub mod chunk;
 pub mod duckdb;
 pub mod kernel;
+pub mod levels;
 pub mod moments;
 pub mod polars;
 pub mod prefix;

@@ -15,8 +15,9 @@ use arrow_array::{Array, StructArray};
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter};
 use crate::arrow::{Leaf, Place, chunk, leaves, write_records};
-use crate::categories::{self, Category, Layout, LevelSums};
+use crate::categories::{Category, Layout, LevelSums};
 use crate::chunk::Labels;
+use crate::levels::Levels;
 use crate::record::{Names, Record, check_overflow};
 
 /// A pass over a table that is still under way.
@@ -34,7 +35,7 @@ pub struct Reader {
 struct Sums {
     numbers: Vec<Accumulator>,
     /// Empty where there are no categories.
-    levels: Vec<LevelSums>,
+    levels: LevelSums,
 }
 
 impl Reader {
@@ -52,42 +53,39 @@ impl Reader {
         let group = self.group.as_ref().map(find).transpose()?;
         let categories: Vec<&Leaf> =
             self.categories.iter().map(|c| find(&c.column)).collect::<Result<_, _>>()?;
+        let codes: Vec<Vec<u32>> = categories
+            .iter()
+            .zip(&self.categories)
+            .map(|(leaf, category)| category.levels.codes(leaf.values()))
+            .collect::<Result<_, _>>()?;
         let label = self.weight.as_ref().map(|name| format!("weight '{name}'")).unwrap_or_default();
         let labels = Labels { columns: &self.columns, weight: &label };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(batch.len());
             let mut chunk = chunk(&columns, weight, rows.clone())?;
             categories.iter().for_each(|leaf| leaf.mark_missing(rows.clone(), &mut chunk.missing));
-            let codes: Vec<_> = categories
-                .iter()
-                .map(|leaf| leaf.doubles(rows.clone()))
-                .collect::<Result<_, _>>()?;
+            let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[rows.clone()]).collect();
             let Some(group) = group else {
                 self.grow(sums, 1, &layout);
                 sums.numbers[0].add(&chunk, labels)?;
-                if let Some(levels) = sums.levels.first_mut() {
-                    let levels = std::ptr::from_mut(levels);
-                    // SAFETY: `scatter` uses one reference at a time.
-                    let levels_of = |_| unsafe { &mut *levels };
-                    categories::scatter(&layout, &chunk, &codes, labels, levels_of)?;
+                if !codes.is_empty() {
+                    sums.levels.add(&layout, &chunk, &codes, labels, |_| 0)?;
                 }
                 continue;
             };
             let groups = group.doubles(rows.clone())?;
             let last = groups.iter().fold(0.0, |last: f64, &group| last.max(group));
             self.grow(sums, last as usize + 1, &layout);
-            let (numbers, levels) = (sums.numbers.as_mut_ptr(), sums.levels.as_mut_ptr());
+            let numbers = sums.numbers.as_mut_ptr();
             // SAFETY: a cast to usize gives 0 for NaN and negative groups and at most
-            // `last` for the others, and there are more elements than that;
+            // `last` for the others, and `numbers` has more elements than that;
             // `scatter` uses one reference at a time.
             let group_of = |row: usize| unsafe { &mut *numbers.add(groups[row] as usize) };
             if !columns.is_empty() {
                 scatter(&chunk, labels, group_of)?;
             }
-            if !categories.is_empty() {
-                // SAFETY: as above.
-                let levels_of = |row: usize| unsafe { &mut *levels.add(groups[row] as usize) };
-                categories::scatter(&layout, &chunk, &codes, labels, levels_of)?;
+            if !codes.is_empty() {
+                sums.levels.add(&layout, &chunk, &codes, labels, |row| groups[row] as usize)?;
             }
         }
         Ok(())
@@ -96,9 +94,9 @@ impl Reader {
     fn grow(&self, sums: &mut Sums, length: usize, layout: &Layout) {
         while sums.numbers.len() < length {
             sums.numbers.push(Accumulator::new(self.columns.len()));
-            if !self.categories.is_empty() {
-                sums.levels.push(LevelSums::new(layout));
-            }
+        }
+        if !self.categories.is_empty() {
+            sums.levels.grow(layout, length);
         }
     }
 
@@ -111,20 +109,19 @@ impl Reader {
             for (into, from) in total.numbers.iter_mut().zip(&set.numbers) {
                 into.merge(from);
             }
-            for (into, from) in total.levels.iter_mut().zip(set.levels) {
-                into.merge(&layout, from);
-            }
+            total.levels.merge(&layout, set.levels);
         }
         if self.group.is_none() {
             self.grow(&mut total, 1, &layout);
         }
-        let levels = self.categories.iter().flat_map(|category| &category.levels);
-        let columns: Names = self.columns.iter().chain(levels).cloned().collect();
+        let made = self.categories.iter().flat_map(|category| &category.names);
+        let columns: Names = self.columns.iter().chain(made).cloned().collect();
         let record = |(at, group): (usize, &mut Accumulator)| {
             let numbers = group.finish();
-            let moments = match total.levels.get(at) {
-                None => numbers.clone(),
-                Some(levels) => levels.finish(&layout, numbers),
+            let moments = if self.categories.is_empty() {
+                numbers.clone()
+            } else {
+                total.levels.finish(&layout, at, numbers)
             };
             check_overflow(&columns, &moments)?;
             Ok(Some(Record { columns: columns.clone(), moments }))
@@ -162,27 +159,35 @@ pub unsafe extern "C" fn dbselect_reader_new(
     Box::into_raw(Box::new(Reader { columns: columns.into(), weight, group, categories, idle }))
 }
 
-/// Add a category before any rows: a column of codes, and the names of the `n_levels`
-/// columns that its levels become. False comes back if a name is not UTF-8.
+/// Add a category before any rows: a field, its `n_levels` levels as texts and the names
+/// of the `n_names` columns that come of it, in the same order; one name more than there
+/// are levels is that of all other values. False comes back if a text is not UTF-8.
 ///
 /// # Safety
-/// `reader` comes from `dbselect_reader_new` and no other call uses it meanwhile;
-/// every pointer is a NUL-terminated string; `levels` holds `n_levels` of them.
+/// `reader` comes from `dbselect_reader_new` and no other call uses it meanwhile; every
+/// pointer is a NUL-terminated string; `levels` and `names` hold as many as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_reader_category(
     reader: *mut Reader,
     column: *const c_char,
     levels: *const *const c_char,
     n_levels: usize,
+    names: *const *const c_char,
+    n_names: usize,
 ) -> bool {
     // SAFETY: see the caller's promise.
     let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_str().ok().map(str::to_string);
+    let texts = |texts: *const *const c_char, n: usize| -> Option<Vec<String>> {
+        // SAFETY: see the caller's promise.
+        (0..n).map(|i| text(unsafe { *texts.add(i) })).collect()
+    };
+    let (levels, names) = (texts(levels, n_levels), texts(names, n_names));
+    let (Some(column), Some(levels), Some(names)) = (text(column), levels, names) else {
+        return false;
+    };
+    let category = Category { column, names, levels: Levels::new(&levels) };
     // SAFETY: see the caller's promise.
-    let levels: Option<Vec<String>> =
-        (0..n_levels).map(|i| text(unsafe { *levels.add(i) })).collect();
-    let (Some(column), Some(levels)) = (text(column), levels) else { return false };
-    // SAFETY: see the caller's promise.
-    unsafe { &mut *reader }.categories.push(Category { column, levels });
+    unsafe { &mut *reader }.categories.push(category);
     true
 }
 
