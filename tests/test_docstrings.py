@@ -79,7 +79,16 @@ def listed_parameters(thing: Any) -> list[str] | None:
 
 def test_sections_are_found():
     text = inspect.getdoc(ds.gram_by)
-    assert listed_parameters(ds.gram_by) == ["source", "by", "columns", "weight"]
+    assert listed_parameters(ds.gram_by) == [
+        "source",
+        "by",
+        "columns",
+        "weight",
+        "categories",
+        "basis",
+        "max_levels",
+        "terms",
+    ]
     assert section(text, "Raises").strip() == "As `gram`"
     assert ">>> ds.gram_by(table" in section(text, "Examples")
     assert section(text, "Warns") is None

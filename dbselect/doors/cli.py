@@ -14,7 +14,7 @@ from dbselect.errors import ArgumentError, DbselectError
 from dbselect.files import replacing
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.selection.criteria import RULES
-from dbselect.sources.read import gram
+from dbselect.sources.read import MAX_LEVELS, gram
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,6 +53,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--out", required=True, help="Parquet file to write")
     command.add_argument("--columns", nargs="+", help="names and globs; default: every numeric one")
     command.add_argument("--weight", help="column of row weights")
+    command.add_argument(
+        "--categories", nargs="+", help="columns whose levels become columns of 0 and 1"
+    )
+    command.add_argument(
+        "--max-levels", type=int, default=MAX_LEVELS, help="levels with a column of their own"
+    )
 
     command = commands.add_parser("sequence", help="order groups of columns by gain per cost")
     command.set_defaults(command=_sequence)
@@ -70,7 +76,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _gram(options: argparse.Namespace) -> None:
-    result = gram(options.source, options.columns, options.weight)
+    result = gram(
+        options.source,
+        options.columns,
+        options.weight,
+        categories=options.categories,
+        max_levels=options.max_levels,
+    )
     result.write_parquet(options.out)
     print(
         f"{options.out}: {len(result.columns)} columns, {result.rows:,} rows, "

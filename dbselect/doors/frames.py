@@ -7,14 +7,16 @@ import polars as pl
 import pyarrow as pa
 from polars.plugins import register_plugin_function
 
-from dbselect._native import Reader, library_path
+from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import MODELS, SEQUENCES, result_of, write_models
 from dbselect.gram import RECORD_DTYPE
 from dbselect.methods.design import check_options
 from dbselect.sequence_record import write_sequences
 from dbselect.sources.polars import LazyTable, plain_dtype
+from dbselect.sources.read import MAX_LEVELS, Bases, Categories, reader_of, terms_for
 from dbselect.sources.request import resolve
+from dbselect.sources.terms import Terms
 from dbselect.steps import STEP_DTYPES
 
 _COEFFICIENTS: dict[str, Any] = {
@@ -40,13 +42,23 @@ class LazyFrameNamespace:
     def __init__(self, frame: pl.LazyFrame) -> None:
         self._frame = frame
 
-    def gram(self, *columns: str, weight: str | None = None) -> pl.LazyFrame:
+    def gram(
+        self,
+        *columns: str,
+        weight: str | None = None,
+        categories: Categories | None = None,
+        basis: Bases | None = None,
+        max_levels: int = MAX_LEVELS,
+        terms: Terms | None = None,
+    ) -> pl.LazyFrame:
         """Return a LazyFrame of one row, column ``gram``: the record of the columns.
 
         Parameters
         ----------
         columns : names and globs; default: every numeric or boolean column
         weight : column of row weights, >= 0
+        categories, basis, max_levels, terms : as in `dbselect.gram`; what has to be
+            learnt of the table is read at once, `terms` read nothing
 
         Notes
         -----
@@ -62,13 +74,14 @@ class LazyFrameNamespace:
         [4.0, 2.0]
         """
         table = LazyTable(self._frame)
-        request = resolve(table.schema, columns or None, weight)
+        learnt = terms_for(table, categories, basis, max_levels, terms)
+        request = resolve(table.schema, columns or None, weight, terms=learnt)
 
         def record(batch: pl.DataFrame) -> pl.DataFrame:
             if batch.is_empty():
                 return pl.DataFrame(schema={"gram": RECORD_DTYPE})
-            with Reader(request.names, request.weight) as reader:
-                reader.add(batch)
+            with reader_of(request) as reader:
+                reader.add(request.terms.bend(batch))
                 return pl.DataFrame(pa.table({"gram": reader.finish()}))
 
         records = table.frame.select(request.fields).map_batches(

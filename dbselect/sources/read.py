@@ -286,9 +286,7 @@ def gram_by(
         return cast.sort(request.by, nulls_last=True)
     grouping = Grouping(request.by, table.schema)
     with reader_of(request, GROUP) as reader:
-        _scan(
-            table, request, lambda batch: reader.add(request.terms.bend(grouping.number(batch)))
-        )
+        _scan(table, request, lambda batch: reader.add(request.terms.bend(grouping.number(batch))))
         return grouping.table(reader.finish())
 
 
