@@ -9,7 +9,7 @@
 //! Numbers are summed around a center near their mean, so that a mean 1e8 times
 //! the spread costs no digits.
 
-use crate::block::{prefetch, stride, turn};
+use crate::block::{prefetch, stride, sum, turn};
 use crate::chunk::{Chunk, Labels};
 use crate::kernel::triangle;
 use crate::levels::Levels;
@@ -104,9 +104,12 @@ struct Scratch {
     values: Vec<f64>,
     weight: Vec<f64>,
     groups: Vec<usize>,
-    /// What their codes are in one category, and the places of their sums.
-    slots: Vec<usize>,
-    cells: Vec<usize>,
+    /// Their numbers in the chunk.
+    used: Vec<usize>,
+    /// Their codes in each category.
+    codes: Vec<Vec<usize>>,
+    /// Where they are added.
+    places: Vec<usize>,
 }
 
 impl LevelSums {
@@ -141,38 +144,42 @@ impl LevelSums {
             let columns: Vec<&[f64]> = rows.columns.iter().map(|column| &column[..]).collect();
             turn(&columns, 0..n_rows - rows.skipped, &mut scratch.values);
             scratch.groups.clear();
-            let mut used: Vec<usize> = Vec::with_capacity(n_rows);
+            scratch.used.clear();
             for row in start..start + n_rows {
                 if rows.missing.contains(row - start) {
                     self.groups[group_of(row)].skipped += 1;
                 } else {
-                    used.push(row);
+                    scratch.used.push(row);
                     scratch.groups.push(group_of(row));
                 }
             }
             scratch.weight.clear();
             match &rows.weight {
                 Some(weight) => scratch.weight.extend_from_slice(weight),
-                None => scratch.weight.resize(used.len(), 1.0),
+                None => scratch.weight.resize(scratch.used.len(), 1.0),
+            }
+            scratch.codes.resize(codes.len(), Vec::new());
+            for ((into, codes), slots) in scratch.codes.iter_mut().zip(codes).zip(&layout.slots) {
+                into.clear();
+                into.extend(scratch.used.iter().map(|&row| (codes[row] as usize).min(slots - 1)));
             }
             self.center(layout, &mut scratch);
+            let Scratch { values, weight, groups, codes, places, .. } = &mut scratch;
             for (a, of_a) in codes.iter().enumerate() {
-                let code = |row: &usize| (of_a[*row] as usize).min(layout.slots[a] - 1);
-                let Scratch { values, weight, groups, slots, cells } = &mut scratch;
-                slots.clear();
-                let first = |group: &usize| group * layout.n_slots + layout.starts[a];
-                slots.extend(groups.iter().zip(&used).map(|(g, row)| first(g) + code(row)));
-                add_rows(&mut self.sums, slots, values, layout.stride);
-                add_cells(&mut self.counts, slots, weight);
+                let start = layout.starts[a];
+                let slot = |(group, code): (&usize, &usize)| group * layout.n_slots + start + code;
+                places.clear();
+                places.extend(groups.iter().zip(of_a).map(slot));
+                add_rows(&mut self.sums, places, values, layout.stride);
+                add_cells(&mut self.counts, places, weight);
                 for (b, of_b) in codes[..a].iter().enumerate() {
-                    let size = layout.slots[b];
-                    let cell = |(group, row): (&usize, &usize)| {
-                        let of_b = (of_b[*row] as usize).min(size - 1);
-                        group * layout.n_cells + layout.table(a, b) + code(row) * size + of_b
+                    let (start, slots) = (layout.table(a, b), layout.slots[b]);
+                    let cell = |((group, of_a), of_b): ((&usize, &usize), &usize)| {
+                        group * layout.n_cells + start + of_a * slots + of_b
                     };
-                    cells.clear();
-                    cells.extend(groups.iter().zip(&used).map(cell));
-                    add_cells(&mut self.cross, cells, weight);
+                    places.clear();
+                    places.extend(groups.iter().zip(of_a).zip(of_b).map(cell));
+                    add_cells(&mut self.cross, places, weight);
                 }
             }
             self.scratch = scratch;
@@ -184,13 +191,14 @@ impl LevelSums {
     /// its mean: it is set anew whenever the rows have doubled.
     fn center(&mut self, layout: &Layout, block: &mut Scratch) {
         let stride = layout.stride;
-        for (row, &group) in block.groups.iter().enumerate() {
+        let mut row = 0;
+        for run in block.groups.chunk_by(|a, b| a == b) {
+            let group = run[0];
             let count = &mut self.groups[group];
-            count.rows += 1;
-            if count.rows == 1 {
+            if count.rows == 0 {
                 let first = &block.values[row * stride..][..stride];
                 self.centers[group * stride..][..stride].copy_from_slice(first);
-            } else if count.rows > count.recentre_at && count.weight > 0.0 {
+            } else if count.rows >= count.recentre_at && count.weight > 0.0 {
                 count.recentre_at = 2 * count.rows;
                 let weight = count.weight;
                 let total = self.total(layout, group);
@@ -198,9 +206,14 @@ impl LevelSums {
                 let mean: Vec<f64> = centers.zip(&total).map(|(c, sum)| c + sum / weight).collect();
                 self.recentre(layout, group, &mean);
             }
+            self.groups[group].rows += run.len() as u64;
+            row += run.len();
         }
-        for (&group, &weight) in block.groups.iter().zip(&block.weight) {
-            self.groups[group].weight += weight;
+        let mut rest = &block.weight[..];
+        for run in block.groups.chunk_by(|a, b| a == b) {
+            let weight;
+            (weight, rest) = rest.split_at(run.len());
+            self.groups[run[0]].weight += sum(weight);
         }
         center_rows(&mut block.values, &block.weight, &block.groups, &self.centers, stride);
     }
