@@ -19,6 +19,7 @@ import searches
 PARTS = (
     scans.duckdb_gram,
     scans.polars_gram,
+    scans.levels,
     scans.memory,
     scans.segments,
     scans.many_segments,
