@@ -201,6 +201,92 @@ def test_columns_may_name_categories_and_a_category_of_integers_is_no_number():
     assert "hour" not in ds.gram(frame, categories=["hour"]).columns
 
 
+def filled(frame: pl.DataFrame, policy: str, weight: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Fill what is missing in the columns of `dense` by hand."""
+    names, X = dense(frame)
+    gaps = np.isnan(X)
+    if policy == "mean":
+        present = np.where(gaps, 0.0, weight[:, None])
+        return names, np.where(gaps, (present * np.nan_to_num(X)).sum(0) / present.sum(0), X)
+    fields = [name.split(".")[0] for name in names]
+    made, columns = [], []
+    for field in dict.fromkeys(fields):
+        mine = [j for j, other in enumerate(fields) if other == field]
+        made += [names[j] for j in mine]
+        columns += [np.nan_to_num(X[:, j]) for j in mine]
+        if gaps[weight > 0, mine[0]].any():
+            made.append(f"{field}.missing")
+            columns.append(gaps[:, mine[0]].astype(float))
+    return made, np.column_stack(columns)
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_every_source_fills_categories_as_it_fills_numbers(as_source, policy, weight):
+    frame = table(np.random.default_rng(13))
+    w = np.ones(len(frame)) if weight is None else frame["w"].to_numpy()
+    source = as_source(frame)
+    found = ds.gram(
+        source, NUMBERS, weight, null_policy=policy,
+        **wanted_of(source, frame, categories=CATEGORIES),
+    )  # fmt: skip
+    assert_gram(found, *filled(frame, policy, w), w, tolerance=1e-9)
+    counts = {c: frame[c].fill_nan(None).null_count() for c in ("x", "size")}
+    assert found.missing == counts | {c: frame[c].null_count() for c in CATEGORIES}
+
+
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_every_source_fills_categories_group_by_group(as_source, policy):
+    frame = table(np.random.default_rng(14))
+    source = as_source(frame)
+    found = ds.gram_by(
+        source, ["key"], NUMBERS, null_policy=policy,
+        **wanted_of(source, frame, categories=CATEGORIES),
+    )  # fmt: skip
+    for key, record in found.rows():
+        mine = frame.filter(pl.col("key") == key)
+        assert_gram(record, *filled(mine, policy, np.ones(len(mine))), tolerance=1e-9)
+
+
+def test_columns_of_one_table_may_have_policies_of_their_own():
+    frame = pl.DataFrame(
+        {"k": ["a", None, "b", "a", "a"], "x": [1.0, 2.0, None, 4.0, 6.0], "z": [None, 1, 2, 3, 8]}
+    )
+    wanted = {"categories": ["k"], "basis": {"x": ("poly", 2)}}
+    found = ds.gram(frame, null_policy={"*": "indicator", "z": "skip", "k": "mean"}, **wanted)
+    # The range of x is 1 to 6, also where a row is left out.
+    poly = [(x - 3.5) / 2.5 for x in (2, 4, 6)]
+    one, two = ([eval_legendre(n, p) for p in poly] for n in (1, 2))
+    expected = {
+        "x.poly1": [one[0], 0.0, *one[1:]],
+        "x.poly1.missing": [0, 1, 0, 0],
+        "x.poly2": [two[0], 0.0, *two[1:]],
+        "z": [1, 2, 3, 8],
+        "k.a": [2 / 3, 0, 1, 1],
+        "k.b": [1 / 3, 1, 0, 0],
+    }
+    names = list(expected)
+    X = np.column_stack(list(expected.values()))
+    assert (found.rows, found.skipped) == (4, 1)
+    ordered = found.select(names)
+    assert_gram(ds.Gram(names, 4, 0, 4.0, ordered.mean, ordered.comoment), names, X)
+    assert found.missing == {"x.poly1": 1, "x.poly2": 1, "z": 1, "k": 1}
+
+
+def test_an_error_names_a_category():
+    frame = pl.DataFrame({"k": ["a", None, "b"], "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(ds.DataError, match=r"column 'k' is missing in 1 rows; null_policy"):
+        ds.gram(frame, categories=["k"], null_policy={"k": "error"})
+
+
+def test_folds_of_rows_count_their_categories():
+    frame = pl.DataFrame({"x": [1.0] * 400, "k": [str(i) for i in range(400)]})
+    found = ds.gram_by(frame, fold=4, categories=["k"])
+    assert found["fold"].to_list() == [0, 1, 2, 3]
+    same = frame.select(pl.struct("x", "k").dbselect.fold(4))
+    assert sorted(found["gram"].struct.field("rows")) == sorted(same["x"].value_counts()["count"])
+
+
 def test_a_mean_far_from_zero_costs_no_digits():
     rng = np.random.default_rng(6)
     rows = 5000
