@@ -162,6 +162,16 @@ def test_integers_of_every_size_are_levels(dtype):
     assert_gram(found, ["x", *(f"i.{level}" for level in levels)], expected)
 
 
+def test_rows_that_are_all_left_out_come_and_go():
+    # A block of rows, more than a panel wide, of which none is used, and then some more.
+    gap = pl.Series([None] * 5000 + [0.0] * 100, dtype=pl.Float64)
+    frame = pl.DataFrame({f"x{j}": gap + np.arange(5100) * (j + 1) for j in range(6)})
+    frame = frame.with_columns(k=pl.Series(["a", "b"] * 2550))
+    found = ds.gram(frame, categories=["k"])
+    assert (found.rows, found.skipped) == (100, 5000)
+    np.testing.assert_allclose(found.mean[6:], 0.5)
+
+
 def test_the_most_frequent_levels_stay_and_the_first_of_equally_frequent_ones():
     values = pl.Series(["d", "c", "b", "a", "d", "d", "other", "other", None])
     frame = pl.DataFrame({"x": np.arange(9.0), "k": values})
