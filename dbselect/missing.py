@@ -55,6 +55,11 @@ def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
     return list(policies.values())
 
 
+def features_of(columns: Sequence[str], target: str) -> list[str]:
+    """Return the columns that may explain a target: not itself, and not its indicator."""
+    return [name for name in columns if name not in (target, target + SUFFIX)]
+
+
 def check_missing(columns: Sequence[str], policies: Sequence[str], counts: Sequence[int]) -> None:
     """Refuse missing values in columns of policy ``"error"``.
 

@@ -422,6 +422,46 @@ def test_an_indicator_named_by_a_group_goes_to_that_group(sparse):
     assert sequence.unused == ("d",)
 
 
+@pytest.mark.parametrize("method", [*METHODS, "fit", "fit through the origin"])
+def test_a_target_of_zeros_is_refused_and_its_indicator_explains_nothing(sparse, method):
+    every = METHODS | {
+        "backward": lambda gram: ds.backward(gram, "y", ridge=0.1).at(size=2),
+        "fit": lambda gram: ds.fit(gram, "y"),
+        "fit through the origin": lambda gram: ds.fit(gram, "y", intercept=False),
+    }
+    with pytest.raises(ds.DataError, match="'y' is 0 in rows where it is missing; give it null_po"):
+        every[method](ds.gram(sparse, null_policy="indicator"))
+    # A record of SQL has the indicator of every column, also of one that is never missing.
+    present = sparse.drop_nulls("y").select(
+        pl.struct(pl.all()).dbselect.gram(null_policy="indicator")
+    )
+    record = ds.Gram.from_struct(present.item())
+    assert "y.missing" in record.columns
+    without = record.select([name for name in record.columns if name != "y.missing"])
+    found, expected = every[method](record), every[method](without)
+    assert found.groups == expected.groups
+    assert found.coefficients == expected.coefficients
+
+
+def test_segments_whose_target_is_zeros_say_so(sparse, connection):
+    frame = pl.concat([sparse.drop_nulls("y").with_columns(k=1), sparse.with_columns(k=2)])
+    grams = ds.gram_by(frame, ["k"], null_policy="indicator")
+    found = ds.anytime_sequences(grams, "y")
+    assert found["sequence"].list.len().to_list() == [5, 0]
+    assert found["status"][0] is None
+    assert "'y' is 0 in rows where it is missing" in found["status"][1]
+    connection.register("t", frame.to_arrow())
+    rows = connection.execute(
+        """SELECT k, len(anytime_sequence(gram, 'y')), gram_check(gram, 'y') FROM (
+             SELECT k, gram_missing({'y': y, 'a': a, 'b': b, 'c': c, 'd': d}) AS gram
+             FROM t GROUP BY k) ORDER BY k"""
+    ).fetchall()
+    assert rows == [(1, 5, None), (2, 0, found["status"][1])]
+    folds = ds.gram_by(sparse, fold=3, null_policy="indicator")
+    table = ds.cross_validate(folds, "y", "anytime_sequence").table
+    assert "'y' is 0 in rows where it is missing" in table["reason"].item()
+
+
 def test_a_gram_takes_no_policy(sparse):
     with pytest.raises(ds.ArgumentError, match="null_policy is 'mean'; it is for tables"):
         ds.anytime_sequence(ds.gram(sparse), "y", null_policy="mean")

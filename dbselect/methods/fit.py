@@ -13,9 +13,11 @@ from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.gram import Gram
 from dbselect.groups import resolve
 from dbselect.methods.search import check_ridge, check_scale, fitted, prepare, warn_of
+from dbselect.missing import features_of
 from dbselect.model import Model
 from dbselect.objectives.exact import ExactFit, least_squares
 from dbselect.objectives.inference import INTERCEPT, Deviations, Fit, through_origin
+from dbselect.objectives.linear import filled_target, is_filled
 from dbselect.sources.exact import ExactSums, exact_sums
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.read import stored_gram
@@ -115,12 +117,14 @@ def fit(
     if known is None:
         known = read_gram(source, _wanted(source, target, columns), weight)
     known.position(target, "target")
-    features = [name for name in known.columns if name not in (target, weight)]
+    features = [name for name in features_of(known.columns, target) if name != weight]
     if columns is not None:
         named = match(columns, known.columns, "columns")
         features = [name for name in named if name in features]
     if not features:
         raise ColumnError("columns is empty; at least one column besides the target is needed")
+    if is_filled(known.columns, known.mean, target):
+        raise DataError(filled_target(target))
     model = _least_squares(known, target, features, intercept, ridge, scale)
     return replace(model, fit=Fit(known, ridge, intercept=intercept))
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, ConditionWarning, GroupError
 from dbselect.gram import Gram, Matrix
 from dbselect.groups import Groups, patterns_of, resolve
+from dbselect.missing import features_of
 from dbselect.objectives.inference import Fit
 from dbselect.objectives.linear import Linear, State, linear
 from dbselect.objectives.refine import prefix_residuals, refined
@@ -70,7 +71,7 @@ def prepare(
     """
     gram, unread = _gram_of(source, target, groups, null_policy)
     gram.position(target, "target")
-    features = [name for name in gram.columns if name != target]
+    features = features_of(gram.columns, target)
     resolved = resolve(features, groups, costs, target)
     resolved = replace(resolved, unused=(*resolved.unused, *unread))
     first = numbers_of(always or (), resolved)

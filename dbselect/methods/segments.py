@@ -15,8 +15,16 @@ from dbselect.groups import Groups, resolve
 from dbselect.methods.anytime import anytime_sequence, check_first, check_options
 from dbselect.methods.search import CONDITION_LIMIT, REFINED_CONDITIONS, numbers_of
 from dbselect.methods.step_lists import write_found
+from dbselect.missing import features_of
 from dbselect.objectives.batched_linear import Masks, States, constant_targets, linear_problems
-from dbselect.objectives.linear import Index, constant_target, no_rows, unusable
+from dbselect.objectives.linear import (
+    Index,
+    constant_target,
+    filled_target,
+    is_filled,
+    no_rows,
+    unusable,
+)
 from dbselect.records import Stack, check_type, read_stacks
 from dbselect.selection.batched import batched_greedy
 from dbselect.selection.batched_criteria import CRITERIA
@@ -146,13 +154,14 @@ def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -
     alone = np.ones(len(records), dtype=bool)
     for stack in read_stacks(records):
         constant = constant_targets(stack, target)
-        features = [name for name in stack.columns if name != target]
+        filled = is_filled(stack.columns, stack.mean, target)
+        features = features_of(stack.columns, target)
         groups = resolve(features, options.get("groups"), options.get("costs"), target)
         width = len(groups.members)
         if width > WIDEST:
             continue
         alone[stack.at] = False
-        usable = stack.take((stack.rows > 0) & ~constant)
+        usable = stack.take((stack.rows > 0) & ~constant & ~filled)
         size = max(1, BLOCK_DOUBLES // width**2)
         for start in range(0, len(usable), size):
             part = usable.take(slice(start, start + size))
@@ -188,9 +197,12 @@ def statuses(records: pa.Array, target: str) -> pa.StringArray:
     for stack in read_stacks(records):
         alone[stack.at] = False
         constant = constant_targets(stack, target)
-        for i in np.flatnonzero((stack.rows == 0) | constant).tolist():
-            empty = stack.rows[i] == 0
-            reason = no_rows(stack.skipped[i]) if empty else constant_target(target)
+        filled = is_filled(stack.columns, stack.mean, target)
+        for i in np.flatnonzero((stack.rows == 0) | constant | filled).tolist():
+            if stack.rows[i] == 0:
+                reason = no_rows(stack.skipped[i])
+            else:
+                reason = filled_target(target) if filled[i] else constant_target(target)
             reasons[stack.at[i]] = reason
     for i in np.flatnonzero(alone).tolist():
         reasons[i] = _status(records[i], target)

@@ -32,6 +32,7 @@ from scipy.linalg import blas, lapack
 
 from dbselect.errors import DataError
 from dbselect.gram import Gram, Matrix, Vector
+from dbselect.missing import NO_SHARE, SUFFIX
 
 #: Share of its own variance below which a column is aliased: conditional variances
 #: carry an error of some 1e-15 for a small w, so what is left still has three digits.
@@ -94,6 +95,8 @@ def unusable(gram: Gram, target: str) -> str | None:
     at = gram.position(target, "target")
     if gram.rows == 0:
         return no_rows(gram.skipped)
+    if is_filled(gram.columns, gram.mean, target):
+        return filled_target(target)
     deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
     if is_constant(deviation, gram.mean[at]):
         return constant_target(target)
@@ -103,6 +106,23 @@ def unusable(gram: Gram, target: str) -> str | None:
 def no_rows(skipped: int) -> str:
     """Say that no row can be used."""
     return f"no usable rows: {skipped} rows were skipped"
+
+
+def filled_target(target: str) -> str:
+    """Say that some values of the target are none."""
+    return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
+
+
+def is_filled(columns: Sequence[str], mean: Vector, target: str) -> npt.NDArray[np.bool_]:
+    """Whether zeros stand for a target that is missing, by its indicator.
+
+    Parameters
+    ----------
+    mean : shape (d,), or (d, B) of B records
+    """
+    mark = target + SUFFIX
+    share = mean[columns.index(mark)] if mark in columns else np.zeros(mean.shape[1:])
+    return np.asarray(share > NO_SHARE)
 
 
 def constant_target(target: str) -> str:

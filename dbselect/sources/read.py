@@ -64,7 +64,8 @@ def gram(
         last that means a column holds, ``"skip"`` for a column that none means.
         Of a category, ``"mean"`` puts the share of each level in the place of its 0 and
         1, and ``"indicator"`` makes what is missing one more level; of a basis, its
-        columns are filled, and one indicator follows the first
+        columns are filled, and one indicator follows the first. No policy knows a
+        target: give a column to be predicted ``"skip"``
     categories, basis, max_levels : as in `terms`; what they name gives way to the
         columns made of it, whether or not it is one of `columns`
     terms : what `terms` learnt, of this table or another, in place of these three
