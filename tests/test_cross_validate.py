@@ -151,6 +151,31 @@ def test_every_method_is_scored_by_its_refits(method, options, by_name):
         assert steps == list(range(first, max(ends) + 1))
 
 
+def test_least_squares_on_named_columns_is_a_method():
+    frame = rows_of(14)
+    columns = FEATURES[1:3]
+    found = ds.cross_validate(
+        records(frame), "y", "fit", {"intercept": [True, False]}, columns=columns
+    )
+    X, y = frame.select(columns).to_numpy(), frame["y"].to_numpy()
+    for intercept in (True, False):
+        model = LinearRegression(fit_intercept=intercept)
+        scores = sklearn_cross_validate(model, X, y, cv=split(frame), scoring="r2")["test_score"]
+        row = found.table.row(by_predicate=pl.col("intercept") == intercept, named=True)
+        np.testing.assert_allclose(row["r2"], scores.mean(), **CLOSE)
+        assert (row["step"], row["columns"]) == (None, 2)
+    # Other columns at every point: the result has a column of that name.
+    with pytest.raises(ds.ArgumentError, match="an option is named 'columns'; wrap the method"):
+        ds.cross_validate(records(frame), "y", "fit", {"columns": [["a"], ["b"]]})
+    wrapped = ds.cross_validate(
+        records(frame),
+        "y",
+        lambda gram, target, *, of: ds.fit(gram, target, of),
+        {"of": [[name] for name in columns]},
+    )
+    assert wrapped.table["columns"].to_list() == [1.0, 1.0]
+
+
 def test_a_sequence_that_ends_early_carries_its_last_model_on():
     frame = rows_of(2, noise=5.0)
     found = ds.cross_validate(records(frame), "y", "foba", groups=GROUPS, epsilon=0.003)

@@ -21,6 +21,7 @@ from dbselect.judging.held_out import (
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.dash import dash, greedy, random_k, top_k
+from dbselect.methods.fit import fit
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
@@ -37,7 +38,7 @@ Method = Callable[..., Any]
 METHODS: dict[str, Method] = {
     method.__name__: method
     for method in (
-        anytime_sequence, backward, dash, foba, greedy, group_lasso, random_k, sght, top_k
+        anytime_sequence, backward, dash, fit, foba, greedy, group_lasso, random_k, sght, top_k
     )
 }  # fmt: skip
 #: Numbers of the segment and of the point that a row belongs to.
@@ -65,8 +66,8 @@ def cross_validate(
     target : column to predict
     method : function that takes a Gram, the target and options and returns a Sequence or
         a Model, or the name of one: ``"anytime_sequence"``, ``"backward"``, ``"dash"``,
-        ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"random_k"``, ``"sght"``,
-        ``"top_k"``
+        ``"fit"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"random_k"``,
+        ``"sght"``, ``"top_k"``
     grid : option -> values, of which all combinations are tried; or a list of options to
         try; default: only `options`
     options : of the method, the same at every point
@@ -244,5 +245,5 @@ def _check_names(keys: list[str], options: list[str]) -> None:
     taken = {"segment", "point", *SCORES, *MEANS, *CHOICES, "reason"}
     for name in [*keys, *options]:
         if name in taken or (name in keys and name in options):
-            kind = "a key" if name in keys else "an option"
-            raise ArgumentError(f"{kind} is named '{name}'; rename it, the result has that name")
+            kind, way = ("a key", "rename it") if name in keys else ("an option", "wrap the method")
+            raise ArgumentError(f"{kind} is named '{name}'; {way}, the result has that name")
