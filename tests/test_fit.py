@@ -109,9 +109,8 @@ def test_source_of_any_kind_gives_the_same_model(as_source):
 
 def test_gram_a_record_and_an_array_are_sources():
     frame = table(np.random.default_rng(7))
-    model = ds.fit(frame, "y", ["a", "b"])
     gram = ds.gram(frame)
-    assert ds.fit(gram, "y", ["a", "b"]) == model
+    model = ds.fit(gram, "y", ["a", "b"])
     assert ds.fit(gram.to_struct(), "y", ["a", "b"]) == model
     array = frame.select("a", "y", "b").to_numpy()
     for exact in (False, True):
