@@ -110,6 +110,12 @@ class Model:
         ----------
         nested : whether ``demo.age`` and ``emb[3]`` are the child of a struct and the
             element of an array; False if they are plain columns of these names
+
+        Notes
+        -----
+        An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
+        table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. With
+        ``nested=False`` both are columns like all others.
         """
         return scoring.expression(self.intercept, self.coefficients, nested)
 
@@ -119,7 +125,7 @@ class Model:
         Parameters
         ----------
         dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``)
-        nested : as in `expr`
+        nested : as in `expr`; only a NULL is missing in other dialects, not a NaN
 
         Raises
         ------
@@ -133,7 +139,8 @@ class Model:
         Parameters
         ----------
         X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
-        columns : d names; default: the columns of the model, in their order
+        columns : d names; default: the columns of the model, in their order. Where
+            ``x.missing`` is none of them, a NaN of ``x`` is what it marks
 
         Raises
         ------

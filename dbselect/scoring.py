@@ -10,6 +10,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.gram import Vector
+from dbselect.missing import SUFFIX
 
 #: A flattened column: a field, then children ``.name`` and elements ``[number]``.
 _PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
@@ -19,6 +20,7 @@ Term = TypeVar("Term")
 
 def expression(intercept: float, coefficients: Mapping[str, float], nested: bool) -> pl.Expr:
     """Return the prediction as a Polars expression; NULL where a column is NULL."""
+    marks = _marks(coefficients) if nested else {}
 
     def column(name: str) -> pl.Expr:
         field, *steps = _path(name) if nested else [name]
@@ -27,12 +29,20 @@ def expression(intercept: float, coefficients: Mapping[str, float], nested: bool
             found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
         return found.cast(pl.Float64)
 
-    terms = [column(name) * coef for name, coef in coefficients.items()]
+    def term(name: str, coef: float) -> pl.Expr:
+        value = column(name)
+        if name not in marks:
+            return value * coef
+        missing = value.is_null() | value.is_nan()
+        return pl.when(missing).then(marks[name]).otherwise(value * coef)
+
+    terms = [term(name, coef) for name, coef in _unmarked(coefficients, marks).items()]
     return _sum([pl.lit(intercept), *terms], lambda a, b: a + b)
 
 
 def sql(intercept: float, coefficients: Mapping[str, float], dialect: str, nested: bool) -> str:
     """Return the prediction as the text of an SQL expression; NULL where a column is NULL."""
+    marks = _marks(coefficients) if nested else {}
 
     def column(name: str) -> str:
         field, *steps = _path(name) if nested else [name]
@@ -41,7 +51,17 @@ def sql(intercept: float, coefficients: Mapping[str, float], dialect: str, neste
             found += f"[{step}]" if isinstance(step, int) else f".{_quoted(step)}"
         return f"CAST({found} AS DOUBLE)"
 
-    terms = [f"{column(name)} * {_number(coef)}" for name, coef in coefficients.items()]
+    def term(name: str, coef: float) -> str:
+        value = column(name)
+        product = f"{value} * {_number(coef)}"
+        if name not in marks:
+            return product
+        # The other dialects have no one name for it, or no NaN.
+        nan = f" OR isnan({value})" if dialect == "duckdb" else ""
+        missing = f"{value} IS NULL{nan}"
+        return f"CASE WHEN {missing} THEN {_number(marks[name])} ELSE {product} END"
+
+    terms = [term(name, coef) for name, coef in _unmarked(coefficients, marks).items()]
     text = _sum([_number(intercept), *terms], lambda a, b: f"({a} + {b})")
     return text if dialect == "duckdb" else _translated(text, dialect)
 
@@ -65,11 +85,36 @@ def on_array(
     if rows.ndim != 2 or rows.shape[1] != len(names):
         raise ArgumentError(f"X has shape {rows.shape}; it must be (n, {len(names)}): {names}")
     numbers = {name: j for j, name in enumerate(names)}
-    missing = [name for name in coefficients if name not in numbers]
-    if missing:
-        raise ColumnError(f"columns lacks {missing}, which the model needs")
-    at = [numbers[name] for name in coefficients]
-    return np.asarray(rows[:, at] @ np.array(list(coefficients.values())) + intercept)
+    marks = {
+        name: coef for name, coef in _marks(coefficients).items() if name + SUFFIX not in numbers
+    }
+    terms = _unmarked(coefficients, marks)
+    lacking = [name for name in terms if name not in numbers]
+    if lacking:
+        raise ColumnError(f"columns lacks {lacking}, which the model needs")
+    rows = rows[:, [numbers[name] for name in terms]]
+    found = np.full(len(rows), intercept)
+    for j, name in enumerate(terms):
+        if name in marks:
+            missing = np.isnan(rows[:, j])
+            rows[missing, j] = 0.0
+            found[missing] += marks[name]
+    return np.asarray(found + rows @ np.array(list(terms.values())))
+
+
+def _marks(coefficients: Mapping[str, float]) -> dict[str, float]:
+    """Return the columns that have an indicator ``x.missing`` beside them, with its coefficient.
+
+    Nothing nested has that name: a number has no children.
+    """
+    marked = [name for name in coefficients if name + SUFFIX in coefficients]
+    return {name: coefficients[name + SUFFIX] for name in marked}
+
+
+def _unmarked(coefficients: Mapping[str, float], marks: Mapping[str, float]) -> dict[str, float]:
+    """Return the columns but for the indicators of some."""
+    left_out = {name + SUFFIX for name in marks}
+    return {name: coef for name, coef in coefficients.items() if name not in left_out}
 
 
 def is_frame(X: Any) -> bool:

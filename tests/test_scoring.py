@@ -118,6 +118,56 @@ def test_null_gives_null_and_nan_gives_nan():
     np.testing.assert_array_equal(array, [15.0, *[np.nan] * 4])
 
 
+def holed(rng: np.random.Generator) -> pl.DataFrame:
+    """Return a table of holes in plain and nested numbers, as NULL and as NaN."""
+    n = 60
+    X = rng.normal(size=(n, 4))
+    y = X @ [1.0, 2.0, -1.0, 0.5] + rng.normal(size=n)
+    a, b, c, d = (
+        pl.Series(np.where(rng.random(n) < 0.2, np.nan, X[:, j])).fill_nan(None) for j in range(4)
+    )
+    # NaN is as good as NULL, and so is a child of a struct that is not there.
+    demo = pl.select(pl.struct(b=b)).to_series().zip_with(b.is_not_null(), pl.Series([None] * n))
+    emb = pl.select(pl.concat_list(c, d).cast(pl.Array(pl.Float64, 2))).to_series()
+    return pl.DataFrame({"y": y, "a": a.fill_null(float("nan")), "demo": demo, "emb": emb})
+
+
+def test_what_is_missing_is_marked_where_the_model_has_an_indicator():
+    frame = holed(np.random.default_rng(21))
+    gram = ds.gram(frame, null_policy={"*": "indicator", "emb[2]": "skip"})
+    truth = ds.anytime_sequence(gram, "y").at()
+    marked = ["a", "demo.b", "emb[1]"]
+    assert [name for name in truth.columns if name.endswith(".missing")] == [
+        f"{name}.missing" for name in truth.columns if name in marked
+    ]
+    flat = frame.select(
+        "a",
+        pl.col("demo").struct.field("b").alias("demo.b"),
+        *(pl.col("emb").arr.get(j).alias(f"emb[{j + 1}]") for j in range(2)),
+    ).fill_nan(None)
+    # By hand: zeros and indicators, all columns plain.
+    filled = flat.with_columns(
+        *(pl.col(name).fill_null(0.0) for name in marked),
+        *(flat[name].is_null().cast(float).alias(f"{name}.missing") for name in marked),
+    )
+    expected = truth.predict(filled)
+    assert np.isnan(expected).tolist() == flat["emb[2]"].is_null().to_list()
+    terms = [filled[name].to_numpy() * coef for name, coef in truth.coefficients.items()]
+    by_hand = {"rtol": 1e-12, "atol": 1e-12}
+    np.testing.assert_allclose(expected, truth.intercept + np.sum(terms, axis=0), **by_hand)
+    found = {
+        "Polars": in_polars(truth, frame).to_numpy(),
+        "plain Polars": in_polars(truth, filled, nested=False).to_numpy(),
+        "DuckDB": in_duckdb(truth.sql(), frame).to_numpy(),
+        "plain DuckDB": in_duckdb(truth.sql(nested=False), filled).to_numpy(),
+        "frame": truth.predict(flat),
+        "array": truth.predict(flat.select(flat.columns[::-1]).to_numpy(), flat.columns[::-1]),
+    }
+    for predictions in found.values():
+        np.testing.assert_allclose(predictions, expected, **by_hand)
+    assert "isnan" not in truth.sql("postgres").lower()
+
+
 def test_a_coefficient_of_zero_still_needs_its_column():
     frame = pl.DataFrame({"a": [1.0, None], "b": [None, 2.0]})
     truth = model({"a": 1.0, "b": 0.0})
