@@ -443,6 +443,28 @@ def test_new_rows_get_the_columns_of_the_gram_and_are_predicted(lazy):
     assert 0 < missing.sum() < len(new)
 
 
+def test_new_rows_of_missing_values_are_predicted_by_indicators():
+    frame = table(np.random.default_rng(18)).with_columns(
+        carrier=pl.when(pl.int_range(pl.len()) % 7 > 0).then("carrier")
+    )
+    terms = ds.terms(frame, ["carrier"], {"x": ("poly", 2), "size": ("spline", 4)}, max_levels=4)
+    policy = {"*": "indicator", "y": "skip", "size": "skip"}
+    g = ds.gram(frame, ["y", "x", "size"], terms=terms, null_policy=policy)
+    assert {"x.poly1.missing", "carrier.missing"} < set(g.columns)
+    made = terms.transform(frame, null_policy={"*": "indicator", "size": "skip"})
+    assert_gram(g, g.columns, numbers(made, *g.columns))
+    model = ds.anytime_sequence(g, "y").at()
+    predicted = made.select(model.expr(nested=False)).to_series()
+    assert predicted.is_null().to_list() == frame["size"].is_nan().to_list()
+    np.testing.assert_allclose(model.predict(made), predicted, rtol=1e-12)
+    for wrong in ("mean", "error"):
+        with pytest.raises(ds.ArgumentError, match=f"null_policy is '{wrong}'; new columns take"):
+            terms.transform(frame, null_policy=wrong)
+    named = frame.with_columns(**{"carrier.missing": 1.0})
+    with pytest.raises(ds.ColumnError, match=r"'carrier.missing', the name of an indicator"):
+        terms.transform(named, null_policy="indicator")
+
+
 def test_a_value_that_is_no_level_is_other_or_nothing():
     seen = pl.DataFrame({"k": ["a", "b", "b", "c"]})
     new = pl.DataFrame({"k": ["b", "z", None]})

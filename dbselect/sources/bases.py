@@ -20,6 +20,7 @@ from numpy.polynomial.legendre import legvander
 from scipy.interpolate import BSpline
 
 from dbselect.gram import Matrix, Vector
+from dbselect.missing import SUFFIX
 
 #: Degree of the splines' pieces.
 CUBIC = 3
@@ -95,8 +96,8 @@ def numbers(values: pl.Series) -> npt.NDArray[np.float64]:
     return values.cast(pl.Float64).to_numpy()
 
 
-def expressions(basis: Basis) -> list[pl.Expr]:
-    """Return the columns of a basis, NULL where the number is missing."""
+def expressions(basis: Basis, marked: bool = False) -> list[pl.Expr]:
+    """Return the columns of a basis, NULL where the number is missing; or 0, with an indicator."""
 
     def column(j: int) -> pl.Expr:
         def values(x: pl.Series) -> pl.Series:
@@ -107,4 +108,8 @@ def expressions(basis: Basis) -> list[pl.Expr]:
         )
         return found.alias(basis.names[j])
 
-    return [column(j) for j in range(len(basis.names))]
+    found = [column(j) for j in range(len(basis.names))]
+    if not marked:
+        return found
+    missing = found[0].is_null().cast(pl.Float64).alias(basis.names[0] + SUFFIX)
+    return [*(each.fill_null(0.0) for each in found), missing]

@@ -55,8 +55,8 @@ class Category:
             name += "_"
         return name
 
-    def indicators(self) -> list[pl.Expr]:
-        """Return the columns of 0 and 1, NULL for NULL."""
+    def indicators(self, marked: bool = False) -> list[pl.Expr]:
+        """Return the columns of 0 and 1, NULL for NULL; or 0, with one more of what is missing."""
         column = pl.col(self.column)
         levels = pl.Series(self.levels, dtype=self._dtype())
         codes = column.cast(levels.dtype, strict=False).replace_strict(
@@ -66,7 +66,11 @@ class Category:
             return_dtype=pl.UInt32,
         )
         codes = pl.when(column.is_not_null()).then(codes)
-        return [(codes == j).cast(pl.Float64).alias(name) for j, name in enumerate(self.names)]
+        found = [(codes == j).cast(pl.Float64).alias(name) for j, name in enumerate(self.names)]
+        if not marked:
+            return found
+        missing = column.is_null().cast(pl.Float64).alias(self.missing)
+        return [*(each.fill_null(0.0) for each in found), missing]
 
     def _dtype(self) -> pl.DataType:
         if self.kind == "text":

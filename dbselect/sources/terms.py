@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dbselect.columns import leaves, unknown
 from dbselect.errors import ArgumentError, ColumnError, RecordError
+from dbselect.missing import policies_of
 from dbselect.sources.bases import Basis, Poly, Spline, expressions, numbers
 from dbselect.sources.categories import Category, kind_of
 
@@ -49,16 +50,23 @@ class Terms:
         """The columns that come of each field."""
         return {term.column: term.names for term in (*self.categories, *self.bases)}
 
-    def transform(self, frame: Frame) -> Frame:
+    def transform(self, frame: Frame, *, null_policy: str | Mapping[str, str] = "skip") -> Frame:
         """Add the columns that a record of these terms has to a DataFrame or LazyFrame.
 
         A prediction reads them by their plain names: ``model.expr(nested=False)``. A
         value that is no level is 1 in the column ``other``, or 0 in every column where
-        there is no such column; what is missing gives NULL.
+        there is no such column.
+
+        Parameters
+        ----------
+        frame : with the fields of the terms
+        null_policy : of these fields, as in `dbselect.gram`: ``"skip"`` makes NULL of what
+            is missing, ``"indicator"`` 0 and adds the column that marks it, in every table
 
         Raises
         ------
         ColumnError : a field is missing, has another type, or a new column is there already
+        ArgumentError : another policy: it takes more than a row, or makes no column
         """
         if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
             raise ArgumentError(
@@ -66,9 +74,24 @@ class Terms:
             )
         empty = pl.DataFrame(schema=frame.collect_schema())
         self.check(pa.RecordBatchReader.from_stream(empty).schema)
-        indicators = [column for category in self.categories for column in category.indicators()]
-        curves = [column for basis in self.bases for column in expressions(basis)]
-        return frame.with_columns(*indicators, *curves)
+        fields = list(self.columns)
+        policies = dict(zip(fields, policies_of(null_policy, fields), strict=True))
+        for policy in policies.values():
+            if policy not in ("skip", "indicator"):
+                raise ArgumentError(
+                    f"null_policy is {policy!r}; new columns take 'skip' or 'indicator'"
+                )
+        marked = {field: policy == "indicator" for field, policy in policies.items()}
+        columns = [
+            *(each for one in self.categories for each in one.indicators(marked[one.column])),
+            *(each for one in self.bases for each in expressions(one, marked[one.column])),
+        ]
+        for name in (column.meta.output_name() for column in columns):
+            if name in empty.columns:
+                raise ColumnError(
+                    f"there is a column '{name}', the name of an indicator; rename it"
+                )
+        return frame.with_columns(columns)
 
     def bend(self, batch: Any) -> Any:
         """Add the columns of the bases to rows, in Polars or Arrow."""
