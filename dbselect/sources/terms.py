@@ -81,10 +81,10 @@ class Terms:
                 raise ArgumentError(
                     f"null_policy is {policy!r}; new columns take 'skip' or 'indicator'"
                 )
-        marked = {field: policy == "indicator" for field, policy in policies.items()}
+        marked = {field for field in fields if policies[field] == "indicator"}
         columns = [
-            *(each for one in self.categories for each in one.indicators(marked[one.column])),
-            *(each for one in self.bases for each in expressions(one, marked[one.column])),
+            *(each for one in self.categories for each in one.indicators(one.column in marked)),
+            *(each for one in self.bases for each in expressions(one, one.column in marked)),
         ]
         for name in (column.meta.output_name() for column in columns):
             if name in empty.columns:
