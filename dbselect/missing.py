@@ -1,6 +1,6 @@
 """Missing values: which policy holds for which column, and the mean in their place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,13 +74,14 @@ def check_missing(columns: Sequence[str], policies: Sequence[str], counts: Seque
             )
 
 
-def impute_mean(grams: Sequence[Gram], columns: Sequence[str] | None = None) -> list[Gram]:
+def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> list[Gram]:
     """Give missing values the mean that all records have together, without indicators.
 
     Parameters
     ----------
-    grams : records of equal columns, made with ``null_policy="indicator"``: folds,
-        months, regions; a record without ``<name>.missing`` had no missing value there
+    grams : Grams or records of equal columns, made with ``null_policy="indicator"``:
+        folds, months, regions, as the column ``gram`` of `gram_by`; one without
+        ``<name>.missing`` had no missing value there
     columns : names and globs of columns that some record has ``<name>.missing`` of;
         default: every such column
 
@@ -90,8 +91,8 @@ def impute_mean(grams: Sequence[Gram], columns: Sequence[str] | None = None) -> 
 
     Raises
     ------
-    ArgumentError : there is no record
-    RecordError : the records have unequal columns
+    ArgumentError : there is no record, or it is no list
+    RecordError : the records have unequal columns, or one is malformed
     ColumnError : a column is unknown or has no indicator
 
     Notes
@@ -110,6 +111,9 @@ def impute_mean(grams: Sequence[Gram], columns: Sequence[str] | None = None) -> 
     >>> [gram.mean.tolist() for gram in ds.impute_mean(grams)]
     [[2.0], [4.0]]
     """
+    if not isinstance(grams, Iterable) or isinstance(grams, Mapping):
+        raise ArgumentError(f"grams is a {type(grams).__name__}; it must be a list of Grams")
+    grams = [gram if isinstance(gram, Gram) else Gram.from_struct(gram) for gram in grams]
     if not grams:
         raise ArgumentError("grams is empty; at least one record is needed")
     every = dict.fromkeys(name for gram in grams for name in gram.columns)

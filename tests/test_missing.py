@@ -276,10 +276,23 @@ def test_imputing_a_constant_far_from_zero_leaves_it_constant():
     np.testing.assert_allclose(found.mean, [1e8, 3.0], rtol=1e-15)
 
 
+def test_records_of_a_frame_are_imputed_as_their_grams():
+    table = typed(np.random.default_rng(20))
+    records = ds.gram_by(table.frame, fold=3, columns=table.names, null_policy="indicator")["gram"]
+    expected = ds.impute_mean([ds.Gram.from_struct(record) for record in records])
+    for given in (records, records.to_list()):
+        found = ds.impute_mean(given)
+        assert [gram.to_struct() for gram in found] == [gram.to_struct() for gram in expected]
+
+
 def test_imputation_refuses_what_does_not_fit():
     a, b = (ds.gram(pl.DataFrame({name: [1.0, None]}), null_policy="indicator") for name in "ab")
     with pytest.raises(ds.ArgumentError, match="grams is empty"):
         ds.impute_mean([])
+    with pytest.raises(ds.ArgumentError, match="grams is a Gram; it must be a list"):
+        ds.impute_mean(a)
+    with pytest.raises(ds.RecordError, match="a gram record must be a mapping"):
+        ds.impute_mean(pl.DataFrame({"gram": [a.to_struct()]}))
     with pytest.raises(ds.RecordError, match="unequal columns"):
         ds.impute_mean([a, b])
     with pytest.raises(ds.ColumnError, match="unknown column 'z'"):
