@@ -74,6 +74,16 @@ class Terms:
             )
         empty = pl.DataFrame(schema=frame.collect_schema())
         self.check(pa.RecordBatchReader.from_stream(empty).schema)
+        columns = self._made(null_policy)
+        for name in (column.meta.output_name() for column in columns):
+            if name in empty.columns:
+                raise ColumnError(
+                    f"there is a column '{name}', the name of an indicator; rename it"
+                )
+        return frame.with_columns(columns)
+
+    def _made(self, null_policy: str | Mapping[str, str]) -> list[pl.Expr]:
+        """Return the new columns."""
         fields = list(self.columns)
         policies = dict(zip(fields, policies_of(null_policy, fields), strict=True))
         for policy in policies.values():
@@ -82,16 +92,10 @@ class Terms:
                     f"null_policy is {policy!r}; new columns take 'skip' or 'indicator'"
                 )
         marked = {field for field in fields if policies[field] == "indicator"}
-        columns = [
+        return [
             *(each for one in self.categories for each in one.indicators(one.column in marked)),
             *(each for one in self.bases for each in expressions(one, one.column in marked)),
         ]
-        for name in (column.meta.output_name() for column in columns):
-            if name in empty.columns:
-                raise ColumnError(
-                    f"there is a column '{name}', the name of an indicator; rename it"
-                )
-        return frame.with_columns(columns)
 
     def bend(self, batch: Any) -> Any:
         """Add the columns of the bases to rows, in Polars or Arrow."""
