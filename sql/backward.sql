@@ -13,7 +13,7 @@
 --   always      list of groups that stay
 --
 -- Returns the LIST of steps of anytime_sequence: every group added, then removed; empty if
--- the record is unusable, or if columns depend linearly on others and there is no ridge.
+-- the record is unusable, or if columns depend linearly on other groups and there is no ridge.
 CREATE OR REPLACE TEMP MACRO backward(
     record, target, groups := NULL, costs := NULL, backward := 'loss',
     max_steps := NULL, ridge := 0.0, always := NULL

@@ -1,5 +1,7 @@
 """FoBa and backward elimination against refits by brute force, and the paper's simulation."""
 
+import itertools
+
 import numpy as np
 import polars as pl
 import pytest
@@ -248,6 +250,38 @@ def test_backward_refuses_dependent_columns_without_a_ridge():
     with pytest.raises(ds.DataError, match=r"columns \['c'\] depend linearly on others"):
         ds.backward(table, "y")
     assert ds.backward(table, "y", ridge=0.1).at(size=1).groups == ["a"]
+
+
+@pytest.mark.parametrize("method", [ds.backward, ds.foba])
+def test_a_category_is_given_back_by_the_loss_of_all_its_levels(method):
+    rng = np.random.default_rng(5)
+    n = 400
+    k, m = rng.integers(0, 6, n), rng.integers(0, 4, n)
+    x, z = rng.normal(size=(2, n))
+    y = x + 0.3 * (k % 3) + 0.1 * m + 0.5 * z + rng.normal(size=n)
+    frame = pl.DataFrame({"y": y, "x": x, "z": z, "k": k, "m": m}).with_columns(flat=1.0)
+    gram = ds.gram(frame, ["y", "x", "z", "flat"], categories=["k", "m"])
+    found = method(gram, "y", **({"epsilon": 0.0} if method is ds.foba else {}))
+
+    def left(held: list[str]) -> float:
+        columns = [gram.select([f"{name}*"]).columns for name in held]
+        made = ds.terms(frame, ["k", "m"]).transform(frame.with_columns(one=1.0))
+        X = made.select("one", *itertools.chain.from_iterable(columns)).to_numpy()
+        return 1 - np.square(y - X @ np.linalg.lstsq(X, y)[0]).sum() / np.square(y - y.mean()).sum()
+
+    held: list[str] = []
+    for step in found.steps[1:].iter_rows(named=True):
+        if step["action"] == "add":
+            held.append(step["group"])
+        else:
+            losses = {name: left(held) - left([g for g in held if g != name]) for name in held}
+            assert losses[step["group"]] <= min(losses.values()) + 1e-12
+            held.remove(step["group"])
+        np.testing.assert_allclose(step["r2"], left(held), rtol=0, atol=1e-12)
+    if method is ds.backward:
+        assert found.stop is Stop.EMPTY
+        with pytest.raises(ds.DataError, match="depend linearly on others"):
+            ds.backward(gram, "y", backward="coefficient")
 
 
 def test_limits_on_steps_are_kept():

@@ -144,8 +144,9 @@ def backward(
     Raises
     ------
     ColumnError, GroupError, ArgumentError : as `anytime_sequence`
-    DataError : columns depend linearly on others, so that coefficients and losses have no
-        one value, and there is no ridge
+    DataError : columns depend linearly on those of other groups, so that what a group is
+        worth depends on the order of removals, and there is no ridge; by ``"coefficient"``
+        also on those of their own group, as the levels of a category do
 
     Notes
     -----
@@ -175,11 +176,13 @@ def backward(
             gain = state.add(group)
             score = gain / search.groups.costs[group]
             record(Step("add", group, float(score), gain, state.explained, Choice.FORCED))
-        if state.aliased and not ridge:
-            names = [search.groups.members[j] for j in state.aliased]
+        # Within a group a loss is that of all its columns, whichever of them is aliased.
+        dependent = state.entangled if backward == "loss" else state.aliased
+        if dependent and not ridge:
+            names = [search.groups.members[j] for j in dependent]
             raise DataError(
-                f"columns {names} depend linearly on others; backward elimination needs a full "
-                "rank: leave them out, or give a ridge > 0"
+                f"columns {names} depend linearly on others; backward elimination needs groups "
+                "that do not: leave them out, or give a ridge > 0"
             )
         return elimination.backward(
             state,

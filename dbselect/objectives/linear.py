@@ -303,6 +303,20 @@ class State:
         return [column for held in self._held for column in held.aliased]
 
     @property
+    def entangled(self) -> list[int]:
+        """The aliased columns that do not depend on columns of their own group alone.
+
+        All levels of a category add up to 1, so that one is aliased, whatever else there is.
+        """
+        found: list[int] = []
+        for held in self._held:
+            if held.aliased:
+                alone = State(self.problem, [self.members[held.group]])
+                alone.add(0)
+                found += [column for column in held.aliased if column not in alone.aliased]
+        return found
+
+    @property
     def explained(self) -> float:
         """F of the selected groups, as a share of the target's variance."""
         return float(self._z @ self._z)
@@ -402,11 +416,11 @@ class State:
 
         Notes
         -----
-        O(|S|^2), after the first call, which inverts L. Where columns are aliased, a
-        removal may bring them back: the loss is then taken from the removal itself.
+        O(|S|^2), after the first call, which inverts L. Where columns depend on other
+        groups, a removal may bring them back: the loss is then taken from the removal itself.
         """
         losses = np.zeros(len(self.members))
-        if self.aliased:
+        if self.entangled:
             for group in self.held:
                 losses[group] = self.copy().remove(group)
             return losses
