@@ -41,8 +41,6 @@ METHODS: dict[str, Method] = {
         anytime_sequence, backward, dash, fit, foba, greedy, group_lasso, random_k, sght, top_k
     )
 }  # fmt: skip
-#: Numbers of the segment and of the point that a row belongs to.
-INDEX = {"segment": pl.UInt32, "point": pl.UInt32}
 
 
 def cross_validate(
