@@ -1,5 +1,6 @@
 """Categories and curves give the Gram of the columns that other tools make of them."""
 
+import functools
 import json
 
 import numpy as np
@@ -560,6 +561,15 @@ def test_mistakes_are_named(wanted, kind, words):
         ds.gram(frame, ["y"], **wanted)
     with pytest.raises(kind, match=words):
         ds.gram_by(frame, ["key"], ["y"], **wanted)
+
+
+@pytest.mark.parametrize("curve", [("poly", 2), ("spline", 4)])
+def test_an_infinite_value_of_another_table_has_no_curve(as_source, curve):
+    terms = ds.terms(pl.DataFrame({"x": np.arange(30.0)}), basis={"x": curve})
+    new = pl.DataFrame({"y": [1.0, 2.0, 3.0], "x": [1.0, np.inf, 2.0], "k": [1, 1, 1]})
+    for read in (ds.gram, functools.partial(ds.gram_by, by=["k"])):
+        with pytest.raises(ds.DataError, match="column 'x' has an infinite value"):
+            read(as_source(new), columns=["y"], terms=terms)
 
 
 def test_a_stream_that_cannot_be_read_again_says_what_to_give():

@@ -96,6 +96,11 @@ def numbers(values: pl.Series) -> npt.NDArray[np.float64]:
     return values.cast(pl.Float64).to_numpy()
 
 
+def infinite(column: str) -> str:
+    """Say that a curve has no value."""
+    return f"column '{column}' has an infinite value; values must be finite"
+
+
 def expressions(basis: Basis, marked: bool = False) -> list[pl.Expr]:
     """Return the columns of a basis, NULL where the number is missing; or 0, with an indicator."""
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.gram import Vector
-from dbselect.sources.bases import CUBIC, Basis, Poly, Spline
+from dbselect.sources.bases import CUBIC, Basis, Poly, Spline, infinite
 from dbselect.sources.categories import Category, Level, kind_of_levels, text_of
 from dbselect.sources.request import Table
 from dbselect.sources.terms import Terms, check_category, check_number
@@ -231,7 +231,7 @@ def _curves(basis: Any) -> dict[str, tuple[str, int]]:
 def _basis(column: str, kind: str, size: int, values: Values) -> Basis:
     low, high = values.range or (0.0, 0.0)
     if not np.isfinite([low, high]).all():
-        raise DataError(f"column '{column}' has an infinite value; values must be finite")
+        raise DataError(infinite(column))
     if low == high:
         raise DataError(f"basis names column '{column}'; it has fewer than two distinct values")
     if kind == "poly":

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from dbselect.columns import leaves, unknown
-from dbselect.errors import ArgumentError, ColumnError, RecordError
+from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
 from dbselect.missing import policies_of
-from dbselect.sources.bases import Basis, Poly, Spline, expressions, numbers
+from dbselect.sources.bases import Basis, Poly, Spline, expressions, infinite, numbers
 from dbselect.sources.categories import Category, kind_of
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
@@ -98,14 +99,22 @@ class Terms:
         ]
 
     def bend(self, batch: Any) -> Any:
-        """Add the columns of the bases to rows, in Polars or Arrow."""
+        """Add the columns of the bases to rows, in Polars or Arrow.
+
+        Raises
+        ------
+        DataError : an infinite value
+        """
         if not self.bases:
             return batch
         # Polars gets only these fields of an Arrow batch: it cannot read every slice.
         frame = pl.DataFrame(batch.select([basis.column for basis in self.bases]))
         columns = []
         for basis in self.bases:
-            values = basis.values(numbers(frame[basis.column]))
+            x = numbers(frame[basis.column])
+            if np.isinf(x).any():
+                raise DataError(infinite(basis.column))
+            values = basis.values(x)
             columns += [pl.Series(name, values[:, j]) for j, name in enumerate(basis.names)]
         if isinstance(batch, pl.DataFrame):
             return batch.with_columns(columns)
