@@ -143,6 +143,13 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     return [_shifted(gram, at, marks, step, kept) for gram, step in zip(grams, steps, strict=True)]
 
 
+def with_indicators(gram: Gram, columns: Sequence[str]) -> Gram:
+    """Return the Gram with the indicators among some columns, 0 where nothing was missing."""
+    lacking = [name for name in columns if name.endswith(SUFFIX) and name not in gram.columns]
+    parents = {name.removesuffix(SUFFIX) for name in lacking} & set(gram.columns)
+    return _marked(gram, sorted(parents)) if parents else gram
+
+
 def _marked(gram: Gram, columns: Sequence[str]) -> Gram:
     """Return the Gram with an indicator for each of some columns, 0 where it had none."""
     own = gram.columns

@@ -321,6 +321,25 @@ def test_evaluate_does_not_mind_other_columns_or_another_order():
     )
 
 
+def test_rows_without_anything_missing_judge_a_model_with_indicators():
+    rng = np.random.default_rng(8)
+    frame = pl.DataFrame(rng.normal(size=(90, 3)), ["y", "a", "b"])
+    frame = frame.with_columns(y=pl.col("y") + pl.col("a") - pl.col("b"))
+    holed = frame.with_columns(
+        pl.when(pl.int_range(90) % 9 > 1).then("a"), pl.when(pl.int_range(90) % 7 > 1).then("b")
+    )
+    sequence = ds.anytime_sequence(holed, "y", null_policy="indicator")
+    assert {"a.missing", "b.missing"} < set(sequence.columns)
+    for rows in (frame, holed.drop_nulls("a")):
+        other = ds.gram(rows, null_policy="indicator")
+        predicted = sequence.predict(rows)
+        assert ds.evaluate(sequence, other)["r2"][-1] == pytest.approx(
+            r2_score(rows["y"], predicted), rel=1e-12
+        )
+    with pytest.raises(ds.ColumnError, match="unknown column 'a'"):
+        ds.evaluate(sequence, other.select(["y", "b", "b.missing"]))
+
+
 def test_evaluate_refuses_what_it_cannot_judge():
     problem = problem_of(5)
     seq, gram = problem.sequence(), problem.gram

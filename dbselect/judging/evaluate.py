@@ -14,6 +14,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.gram import Gram, Matrix, Vector
+from dbselect.missing import with_indicators
 from dbselect.model import Model
 from dbselect.objectives.linear import unusable
 from dbselect.sequence import Sequence
@@ -26,7 +27,7 @@ def evaluate(sequence: Sequence | Model, gram: Gram | Mapping[str, Any]) -> pl.D
     ----------
     sequence : Sequence, or one Model
     gram : Gram of the other data, or its record, with the columns and the target of the
-        sequence
+        sequence; an indicator that it lacks is 0, as nothing was missing there
 
     Returns
     -------
@@ -85,7 +86,8 @@ def squared_errors(sequence: Sequence | Model, gram: Gram) -> tuple[Vector, floa
     gram : Gram of the other data, of at least one row
     """
     coef, intercept = coefficients_of(sequence)
-    there = gram.select([sequence.target, *sequence.columns])
+    marked = with_indicators(gram, sequence.columns)
+    there = marked.select([sequence.target, *sequence.columns])
     C = there.covariance()
     bias = there.mean[0] - intercept - coef @ there.mean[1:]
     variance = C[0, 0] - 2.0 * coef @ C[1:, 0] + np.einsum("si,si->s", coef @ C[1:, 1:], coef)

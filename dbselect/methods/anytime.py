@@ -74,7 +74,7 @@ def anytime_sequence(
     ColumnError : an unknown column
     GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
     ArgumentError : rule, ridge, scale, budget, max_groups or c_min out of range
-    DataError : no usable rows, or a constant target
+    DataError : no usable rows, a constant target, or one that is 0 where it is missing
 
     Warns
     -----

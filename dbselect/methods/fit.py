@@ -62,7 +62,7 @@ def fit(
     ColumnError : an unknown column, or none besides the target
     ArgumentError : `exact` with a Gram or a ridge; `weight` with a Gram; ridge, scale,
         intercept or exact out of range
-    DataError : no usable rows, or a constant target
+    DataError : no usable rows, a constant target, or one that is 0 where it is missing
 
     Warns
     -----

@@ -148,7 +148,7 @@ def linear(
 
     Raises
     ------
-    DataError : no usable rows, or a constant target
+    DataError : no usable rows, a constant target, or one that is 0 where it is missing
     """
     reason = unusable(gram, target)
     if reason is not None:

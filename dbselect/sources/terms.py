@@ -22,7 +22,8 @@ class Terms:
     """Levels of categories, and centers and knots of bases, as `dbselect.terms` finds them.
 
     Tables that are read with the same terms give records with equal columns, which
-    merge, and of which one can judge a model of the other.
+    merge, and of which one can judge a model of the other; only an indicator is there
+    where something is missing.
 
     Parameters
     ----------
