@@ -7,13 +7,16 @@ is ``emb[3]``, counted from 1. The native library flattens by the same rule.
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow import types
 
 from dbselect.errors import ArgumentError, ColumnError
+
+#: What the name of an indicator of missing values adds to that of its column.
+SUFFIX = ".missing"
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,25 @@ def _flatten(name: str, path: tuple[str | int, ...], type_: pa.DataType) -> Iter
 def field_of(column: str) -> str:
     """Top-level field of a flattened column: ``demo.age`` and ``demo[1]`` lie in ``demo``."""
     return re.split(r"[.\[]", column, maxsplit=1)[0] or column
+
+
+def with_indicators(
+    columns: Sequence[str], names: Collection[str], named: Collection[str]
+) -> list[str]:
+    """Return some columns, each with its indicator ``x.missing`` after it.
+
+    Parameters
+    ----------
+    columns : those wanted
+    names : the columns there are
+    named : those that somebody asks for by name, which follow no other
+    """
+    found: list[str] = []
+    for column in columns:
+        found.append(column)
+        if (mark := column + SUFFIX) in names and mark not in named:
+            found.append(mark)
+    return found
 
 
 def match(

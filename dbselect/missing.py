@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.columns import match
+from dbselect.columns import SUFFIX, match
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.gram import Gram, Matrix, Vector
 
 Index = npt.NDArray[np.intp]
 
-#: What the name of an indicator adds to that of its column.
-SUFFIX = ".missing"
 #: What becomes of a missing value: its row is left out, or that is an error; or it is filled.
 POLICIES = ("skip", "error", "mean", "indicator")
 #: Those that keep the row.
@@ -143,7 +141,7 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     return [_shifted(gram, at, marks, step, kept) for gram, step in zip(grams, steps, strict=True)]
 
 
-def with_indicators(gram: Gram, columns: Sequence[str]) -> Gram:
+def padded(gram: Gram, columns: Sequence[str]) -> Gram:
     """Return the Gram with the indicators among some columns, 0 where nothing was missing."""
     lacking = [name for name in columns if name.endswith(SUFFIX) and name not in gram.columns]
     parents = {name.removesuffix(SUFFIX) for name in lacking} & set(gram.columns)

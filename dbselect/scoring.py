@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
+from dbselect.columns import SUFFIX
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.gram import Vector
-from dbselect.missing import SUFFIX
 
 #: A flattened column: a field, then children ``.name`` and elements ``[number]``.
 _PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")

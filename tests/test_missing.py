@@ -475,6 +475,31 @@ def test_segments_whose_target_is_zeros_say_so(sparse, connection):
     assert "'y' is 0 in rows where it is missing" in table["reason"].item()
 
 
+def test_nothing_but_an_indicator_follows_a_column_into_its_group():
+    rng = np.random.default_rng(22)
+    table = pl.DataFrame(rng.normal(size=(40, 4)), ["y", "price", "price.log", "other"])
+    for source in (table, ds.gram(table)):
+        sequence = ds.anytime_sequence(source, "y", groups={"bought": ["price"]})
+        assert sequence.columns == ["price"]
+        assert sequence.unused == ("price.log", "other")
+
+
+def test_a_fit_has_the_indicators_of_its_columns(sparse):
+    gram = ds.gram(sparse, null_policy={"*": "indicator", "y": "skip"})
+    model = ds.fit(gram, "y", ["c", "a"])
+    assert model.columns == ["c", "c.missing", "a", "a.missing"]
+    assert ds.fit(gram, "y", ["c", "c.missing"]).columns == ["c", "c.missing"]
+    filled = sparse.drop_nulls("y").select(
+        "y",
+        *(pl.col(name).fill_null(0.0) for name in "ac"),
+        *(pl.col(name).is_null().cast(float).alias(f"{name}.missing") for name in "ac"),
+    )
+    by_hand = ds.fit(filled, "y", ["c", "c.missing", "a", "a.missing"])
+    np.testing.assert_allclose(
+        list(model.coefficients.values()), list(by_hand.coefficients.values()), rtol=1e-9
+    )
+
+
 def test_a_gram_takes_no_policy(sparse):
     with pytest.raises(ds.ArgumentError, match="null_policy is 'mean'; it is for tables"):
         ds.anytime_sequence(ds.gram(sparse), "y", null_policy="mean")

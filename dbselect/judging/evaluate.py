@@ -14,7 +14,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.gram import Gram, Matrix, Vector
-from dbselect.missing import with_indicators
+from dbselect.missing import padded
 from dbselect.model import Model
 from dbselect.objectives.linear import unusable
 from dbselect.sequence import Sequence
@@ -86,7 +86,7 @@ def squared_errors(sequence: Sequence | Model, gram: Gram) -> tuple[Vector, floa
     gram : Gram of the other data, of at least one row
     """
     coef, intercept = coefficients_of(sequence)
-    marked = with_indicators(gram, sequence.columns)
+    marked = padded(gram, sequence.columns)
     there = marked.select([sequence.target, *sequence.columns])
     C = there.covariance()
     bias = there.mean[0] - intercept - coef @ there.mean[1:]

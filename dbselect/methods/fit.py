@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dbselect.columns import match
+from dbselect.columns import match, with_indicators
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.gram import Gram
 from dbselect.groups import resolve
@@ -45,7 +45,8 @@ def fit(
         that `gram` reads
     target : column to predict
     columns : names and globs; default: every numeric column but the target and the
-        weight. For a NumPy array the names of all its columns, the target among them
+        weight. For a NumPy array the names of all its columns, the target among them.
+        Of a Gram, the indicators ``x.missing`` of these columns belong to them
     weight : column of row weights, >= 0; a Gram has its own
     intercept : False for a model through the origin; r2 is then 1 - RSS / sum of y^2
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
@@ -120,7 +121,8 @@ def fit(
     features = [name for name in features_of(known.columns, target) if name != weight]
     if columns is not None:
         named = match(columns, known.columns, "columns")
-        features = [name for name in named if name in features]
+        used = [name for name in named if name in features]
+        features = with_indicators(used, features, named)
     if not features:
         raise ColumnError("columns is empty; at least one column besides the target is needed")
     if is_filled(known.columns, known.mean, target):

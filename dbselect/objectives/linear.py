@@ -30,9 +30,10 @@ import numpy.typing as npt
 import scipy.linalg
 from scipy.linalg import blas, lapack
 
+from dbselect.columns import SUFFIX
 from dbselect.errors import DataError
 from dbselect.gram import Gram, Matrix, Vector
-from dbselect.missing import NO_SHARE, SUFFIX
+from dbselect.missing import NO_SHARE
 
 #: Share of its own variance below which a column is aliased: conditional variances
 #: carry an error of some 1e-15 for a small w, so what is left still has three digits.

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from dbselect._native import Reader
-from dbselect.columns import leaves
+from dbselect.columns import SUFFIX, leaves
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.gram import RECORD_DTYPE, Gram
-from dbselect.missing import FILLS, SUFFIX, check_missing
+from dbselect.missing import FILLS, check_missing
 from dbselect.sources.grouping import GROUP, Grouping, folds_of
 from dbselect.sources.learn import learn
 from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, resolve
