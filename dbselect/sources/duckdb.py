@@ -1,15 +1,18 @@
 """DuckDB relations: by the aggregate where the extension is loaded, else as Arrow batches."""
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
+from typing import Any
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 
+from dbselect import formulas
 from dbselect.columns import Leaf, leaves
 from dbselect.errors import DataError, SourceError
+from dbselect.formulas import Plan, quote, translate
 from dbselect.sources.arrow import consume_batches
 from dbselect.sources.request import Consumer, Request
 
@@ -37,16 +40,39 @@ class RelationTable:
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
 
+    def extended(self, fields: list[str], steps: Plan) -> "RelationTable":
+        """Return the fields, and columns by formula."""
+        algebra = formulas.sql(lambda formula: quote(steps.names[id(formula)]))
+        relation = self._relation.select(", ".join(quote(field) for field in fields))
+        for layer in steps.layers:
+            more = [
+                f"{translate(formula, algebra)} AS {quote(name)}" for name, formula in layer.items()
+            ]
+            relation = relation.select(", ".join(["*", *more]))
+        return RelationTable(relation)
+
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute the records in DuckDB: the keys and a column ``gram``.
 
         None if the connection does not have the extension; it need not be told
         apart beforehand, as binding the query tells.
         """
+        keys = ", ".join(quote(key) for key in request.by)
+        columns = f"{keys + ', ' if keys else ''}{self._gram(request)} AS gram"
+        return self._aggregated(columns, keys, request.weight)
+
+    def aggregate_all(self, requests: Sequence[Request]) -> list[Any] | None:
+        """Compute the records of several requests without keys; None as `aggregate`."""
+        columns = [f"{self._gram(request)} AS gram{n}" for n, request in enumerate(requests)]
+        found = self._aggregated(", ".join(columns), "", requests[0].weight)
+        return None if found is None else list(found.row(0))
+
+    def _gram(self, request: Request) -> str:
         row = "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
         weight = "" if request.weight is None else f", {quote(request.weight)}"
-        keys = ", ".join(quote(key) for key in request.by)
-        columns = f"{keys + ', ' if keys else ''}gram({row}{weight}) AS gram"
+        return f"gram({row}{weight})"
+
+    def _aggregated(self, columns: str, keys: str, weight: str | None) -> pl.DataFrame | None:
         try:
             result = self._relation.aggregate(columns, keys)
         except (duckdb.CatalogException, duckdb.BinderException):
@@ -58,8 +84,12 @@ class RelationTable:
             if ours is None:
                 raise SourceError(f"DuckDB cannot read the relation: {error}") from error
             # SQL knows the weight by its place only.
-            message = re.sub("^weight is", f"weight '{request.weight}' is", ours[1])
+            message = re.sub("^weight is", f"weight '{weight}' is", ours[1])
             raise DataError(message) from None
+        except RuntimeError as error:
+            if "interrupted" not in str(error):
+                raise
+            raise KeyboardInterrupt from error
 
 
 def _arguments(columns: list[Leaf], schema: pa.Schema) -> list[str]:
@@ -85,8 +115,3 @@ def _expression(leaf: Leaf) -> str:
     for part in leaf.path[1:]:
         text = f"({text})[{part}]" if isinstance(part, int) else f"({text}).{quote(part)}"
     return text
-
-
-def quote(name: str) -> str:
-    """Quote an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
