@@ -13,6 +13,8 @@ from dbselect.errors import (
     RecordError,
     SourceError,
 )
+from dbselect.glm_model import GlmModel
+from dbselect.glm_sequence import GlmSequence
 from dbselect.gram import Gram
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
@@ -35,6 +37,7 @@ from dbselect.methods.dash import (
 )
 from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.foba import backward, foba
+from dbselect.methods.glm import fit_glm
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.sght import SparseModel, sght, sght_path
 from dbselect.model import Model
@@ -51,6 +54,8 @@ __all__ = [
     "DbselectError",
     "Design",
     "EngineError",
+    "GlmModel",
+    "GlmSequence",
     "Gram",
     "GroupError",
     "GroupLassoPath",
@@ -71,6 +76,7 @@ __all__ = [
     "dash",
     "evaluate",
     "explained_at",
+    "fit_glm",
     "foba",
     "gram",
     "gram_by",

@@ -82,18 +82,6 @@ def test_a_stream_that_can_be_read_once_is_refused_with_the_reason(kind, tmp_pat
         Passes(source)
 
 
-def test_columns_may_have_the_names_that_a_pass_gives_its_own():
-    frame = pl.DataFrame(
-        {"__residual": [1.0, 2.0, 4.0], "residual": [1.0, 0.0, 2.0], "y": [0, 1, 0]}
-    )
-    model = ds.fit_glm(frame, "y", family="gaussian")
-    A = np.column_stack([np.ones(3), frame["__residual"], frame["residual"]])
-    expected = np.linalg.lstsq(A, frame["y"].to_numpy().astype(float), rcond=None)[0]
-    np.testing.assert_allclose(
-        [model.intercept, *model.coefficients.values()], expected, rtol=1e-10
-    )
-
-
 def test_the_values_of_a_column_are_found_in_order():
     frame = pl.DataFrame(
         {"x": [1.0] * 4, "k": ["b", None, "a", "b"], "f": [2.0, np.nan, 1.0, None]}

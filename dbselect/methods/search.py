@@ -17,7 +17,7 @@ from dbselect.objectives.linear import Linear, State, linear
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import build
 from dbselect.sources.read import read_columns, stored_gram
-from dbselect.steps import Step, Stop
+from dbselect.steps import Step, Stop, fits
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -64,7 +64,7 @@ def prepare(
     features = [name for name in gram.columns if name != target]
     resolved = resolve(features, groups, costs, target)
     resolved = replace(resolved, unused=(*resolved.unused, *unread))
-    first = _numbers(always or (), resolved)
+    first = numbers_of(always or (), resolved)
     problem = linear(gram, target, resolved.members, ridge, scale)
     state = State(problem, resolved.positions)
     return Search(gram, target, resolved, ridge, scale, problem, state, first)
@@ -131,6 +131,17 @@ def fitted(search: Search, state: State) -> dict[str, Any]:
     }
 
 
+def check_first(
+    first: Sequence[int], groups: Groups, budget: float | None, max_groups: int | None
+) -> None:
+    """Refuse groups to take first that go beyond the limits."""
+    cost = float(groups.costs[first].sum())
+    if not fits(cost, budget):
+        raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
+    if max_groups is not None and len(first) > max_groups:
+        raise ArgumentError(f"always names {len(first)} groups; max_groups allows {max_groups}")
+
+
 def check_count(name: str, value: Any) -> None:
     """Refuse a limit that is neither None nor a whole number >= 1."""
     if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
@@ -175,7 +186,7 @@ def _gram_of(source: Any, target: Any, groups: Any) -> tuple[Gram, list[str]]:
     return read_columns(source, list(dict.fromkeys([target, *patterns])))
 
 
-def _numbers(always: Sequence[str], groups: Groups) -> list[int]:
+def numbers_of(always: Sequence[str], groups: Groups) -> list[int]:
     """Return the numbers of the groups to take first."""
     if isinstance(always, str) or not all(isinstance(name, str) for name in always):
         raise ArgumentError(f"always is {always!r}; it must be a list of group names")

@@ -84,6 +84,9 @@ class Passes:
                 "the rows again; give a table, a relation or a file"
             )
         self._leaves = {leaf.name: leaf for leaf in leaves(self._table.schema)}
+        ours = next((name for name in self._leaves if name.startswith(PREFIX)), None)
+        if ours is not None:
+            raise ColumnError(f"column '{ours}' has a name that dbselect uses itself; rename it")
         request = resolve(self._table.schema, columns, weight)
         left_out = {*apart, weight}
         self._columns = [leaf for leaf in request.columns if leaf.name not in left_out]
@@ -134,7 +137,7 @@ class Passes:
                 weight = f"{PREFIX}weight{number}"
                 row_weight = [] if self._weight is None else [self._row_weight()]
                 formulas[weight] = _product([*row_weight, one.factor])
-            added = {f"{PREFIX}{name}{number}": formula for name, formula in one.added.items()}
+            added = {f"{PREFIX}{number}_{name}": formula for name, formula in one.added.items()}
             formulas |= added
             more = [Leaf(name, (name,), pa.float64()) for name in added]
             names = self.names if one.columns is None else one.columns
