@@ -25,9 +25,16 @@ def seconds(*alternatives: Callable[[], object], repeats: int = REPEATS) -> list
     return [statistics.median(spent) for spent in times]
 
 
-def peak_megabytes(code: str) -> float:
+def peak_megabytes(code: str, python: str = sys.executable) -> float:
     """Return the peak resident set of a new Python process that runs some code."""
     report = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    command = [sys.executable, "-c", f"{code}\n{report}"]
+    command = [python, "-c", f"{code}\n{report}"]
     result = subprocess.run(command, check=True, capture_output=True, text=True)
     return int(result.stdout.split()[-1]) / 1024
+
+
+def process(code: str, python: str = sys.executable) -> tuple[float, float]:
+    """Return the seconds and the peak megabytes of a new Python process, its start included."""
+    start = time.perf_counter()
+    peak = peak_megabytes(code, python)
+    return time.perf_counter() - start, peak

@@ -20,6 +20,7 @@ PARTS = (
     scans.polars_gram,
     scans.memory,
     scans.segments,
+    scans.many_segments,
     scans.predictions,
     scans.peers,
     searches.sequences,

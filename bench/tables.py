@@ -16,9 +16,9 @@ def columns(width: int) -> list[str]:
     return [f"x{j}" for j in range(width)]
 
 
-def table(rows: int, width: int) -> Path:
-    """Write, unless it is there, a table of `width` doubles and a key of 1000 values."""
-    path = FOLDER / f"{rows}x{width}.parquet"
+def table(rows: int, width: int, keys: int = KEYS) -> Path:
+    """Write, unless it is there, a table of `width` doubles and a key of some values."""
+    path = FOLDER / f"{rows}x{width}{f'x{keys}' if keys != KEYS else ''}.parquet"
     if path.exists():
         return path
     FOLDER.mkdir(exist_ok=True)
@@ -30,7 +30,7 @@ def table(rows: int, width: int) -> Path:
             size = min(ROW_GROUP, rows - start)
             common = rng.standard_normal(size)
             values = [pa.array(rng.standard_normal(size) + common + 10) for _ in range(width)]
-            keys = pa.array(rng.integers(0, KEYS, size, dtype=np.int32))
-            writer.write_table(pa.table([*values, keys], schema=schema))
+            key = pa.array(rng.integers(0, keys, size, dtype=np.int32))
+            writer.write_table(pa.table([*values, key], schema=schema))
     temporary.rename(path)
     return path

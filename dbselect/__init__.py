@@ -11,6 +11,7 @@ from dbselect.errors import (
     EngineError,
     GroupError,
     RecordError,
+    SelectionWarning,
     SourceError,
 )
 from dbselect.glm_model import GlmModel
@@ -25,7 +26,9 @@ from dbselect.judging.timeliness import (
     stopping_cost,
     timeliness,
 )
+from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import (
     ChosenModel,
     Selection,
@@ -36,10 +39,13 @@ from dbselect.methods.dash import (
     top_k,
 )
 from dbselect.methods.design import Design, a_optimal
+from dbselect.methods.fit import fit
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.glm import fit_glm
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import SparseModel, sght, sght_path
+from dbselect.missing import impute_mean
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sequence import Guarantee, Sequence
@@ -50,6 +56,7 @@ __all__ = [
     "ChosenModel",
     "ColumnError",
     "ConditionWarning",
+    "CrossValidation",
     "DataError",
     "DbselectError",
     "Design",
@@ -63,19 +70,23 @@ __all__ = [
     "Model",
     "RecordError",
     "Selection",
+    "SelectionWarning",
     "Sequence",
     "SourceError",
     "SparseModel",
     "SupportTable",
     "a_optimal",
     "anytime_sequence",
+    "anytime_sequences",
     "backward",
     "compare",
     "connect",
     "coverage",
+    "cross_validate",
     "dash",
     "evaluate",
     "explained_at",
+    "fit",
     "fit_glm",
     "foba",
     "gram",
@@ -83,6 +94,7 @@ __all__ = [
     "greedy",
     "group_lasso",
     "group_lasso_path",
+    "impute_mean",
     "oracle",
     "plateau",
     "random_k",

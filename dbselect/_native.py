@@ -2,8 +2,9 @@
 
 import ctypes
 import importlib.util
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +12,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from dbselect.errors import DataError
+
+#: The library's letters for policies; what is an error is known when all rows are read.
+_LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n"}
 
 
 @cache
@@ -26,14 +30,21 @@ def library_path() -> Path:
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
     text, pointer = ctypes.c_char_p, ctypes.c_void_p
-    library.dbselect_reader_new.argtypes = [ctypes.POINTER(text), ctypes.c_size_t, text, text]
+    library.dbselect_reader_new.argtypes = [
+        ctypes.POINTER(text), ctypes.c_size_t, text, text, text
+    ]  # fmt: skip
     library.dbselect_reader_new.restype = pointer
     library.dbselect_reader_add.argtypes = [pointer, pointer]
     library.dbselect_reader_add.restype = pointer
-    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
+    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer, pointer]
     library.dbselect_reader_finish.restype = pointer
     library.dbselect_reader_free.argtypes = [pointer]
     library.dbselect_reader_free.restype = None
+    library.dbselect_folds.argtypes = [
+        pointer, ctypes.POINTER(text), ctypes.c_size_t, ctypes.c_int64, ctypes.c_int64,
+        pointer, pointer,
+    ]  # fmt: skip
+    library.dbselect_folds.restype = pointer
     library.dbselect_text_free.argtypes = [pointer]
     library.dbselect_text_free.restype = None
     return library
@@ -47,17 +58,27 @@ class Reader:
     columns : flattened columns, in the order of the record
     weight : column of row weights
     group : column that numbers each row's group, from 0; one record a group comes back
+    policies : what becomes of missing values, one policy a column; default: skip all
+
+    Attributes
+    ----------
+    absent : rows in which each column is missing, once the reading is finished
     """
 
     def __init__(
-        self, columns: Sequence[str], weight: str | None = None, group: str | None = None
+        self,
+        columns: Sequence[str],
+        weight: str | None = None,
+        group: str | None = None,
+        policies: Sequence[str] | None = None,
     ) -> None:
-        encoded = [column.encode() for column in columns]
+        self.absent = [0] * len(columns)
         self._handle = _library().dbselect_reader_new(
-            (ctypes.c_char_p * len(encoded))(*encoded),
-            len(encoded),
+            _texts(columns),
+            len(columns),
             None if weight is None else weight.encode(),
             None if group is None else group.encode(),
+            letters(policies or ["skip"] * len(columns)).encode(),
         )
         if not self._handle:
             raise DataError(f"columns are {list(columns)!r}; their names must be valid text")
@@ -76,18 +97,63 @@ class Reader:
 
     def add(self, batch: Any) -> None:
         """Add all rows of an object with an Arrow C stream; the GIL is released."""
-        capsule = batch.__arrow_c_stream__()
-        stream = ctypes.pythonapi.PyCapsule_GetPointer
-        stream.restype, stream.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        _check(_library().dbselect_reader_add(self._handle, stream(capsule, b"arrow_array_stream")))
+        with _stream(batch) as stream:
+            _check(_library().dbselect_reader_add(self._handle, stream))
 
     def finish(self) -> pa.StructArray:
         """Return the records: one, or one a group."""
-        # The structures of the Arrow C data interface are 80 and 72 bytes long.
-        array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
-        addresses = ctypes.addressof(array), ctypes.addressof(schema)
-        _check(_library().dbselect_reader_finish(self._handle, *addresses))
-        return pa.Array._import_from_c(*addresses)
+        absent = (ctypes.c_uint64 * len(self.absent))()
+
+        def call(array: int, schema: int) -> int | None:
+            error: int | None = _library().dbselect_reader_finish(
+                self._handle, array, schema, absent
+            )
+            return error
+
+        records = _array(call)
+        self.absent = list(absent)
+        return records
+
+
+def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:
+    """Return the fold, 0 to k - 1, of every row of an object with an Arrow C stream.
+
+    Parameters
+    ----------
+    columns : flattened columns whose values make the key; none: the first field is the key
+    """
+    with _stream(table) as stream:
+        return _array(
+            partial(_library().dbselect_folds, stream, _texts(columns), len(columns), k, seed)
+        )
+
+
+def _texts(columns: Sequence[str]) -> Any:
+    encoded = [column.encode() for column in columns]
+    return (ctypes.c_char_p * len(encoded))(*encoded)
+
+
+@contextmanager
+def _stream(table: Any) -> Iterator[int]:
+    """Give the address of the Arrow C stream of a table."""
+    capsule = table.__arrow_c_stream__()
+    stream = ctypes.pythonapi.PyCapsule_GetPointer
+    stream.restype, stream.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    yield stream(capsule, b"arrow_array_stream")
+
+
+def _array(call: Callable[[int, int], int | None]) -> Any:
+    """Return the Arrow array that a call writes."""
+    # The structures of the Arrow C data interface are 80 and 72 bytes long.
+    array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
+    addresses = ctypes.addressof(array), ctypes.addressof(schema)
+    _check(call(*addresses))
+    return pa.Array._import_from_c(*addresses)
+
+
+def letters(policies: Sequence[str]) -> str:
+    """Return policies as the library takes them, a letter each."""
+    return "".join(_LETTERS[policy] for policy in policies)
 
 
 def _check(error: int | None) -> None:

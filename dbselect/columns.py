@@ -114,6 +114,20 @@ def match(
     return list(found)
 
 
+def position(column: str, names: Sequence[str], what: str) -> int:
+    """Return the index of a column among the columns there are.
+
+    Raises
+    ------
+    ColumnError : there is no such column
+    """
+    if not isinstance(column, str):
+        raise ColumnError(f"{what} is {column!r}; it must be the name of a column")
+    if column not in names:
+        raise ColumnError(f"{what} names {unknown('column', column, names)}")
+    return names.index(column)
+
+
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:
     """Describe an unknown name, with the nearest known ones."""
     near = difflib.get_close_matches(name, names, n=3) or list(names)[:10]

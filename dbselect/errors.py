@@ -35,3 +35,7 @@ class EngineError(DbselectError):
 
 class ConditionWarning(UserWarning):
     """The columns are so nearly dependent that coefficients lose most of their digits."""
+
+
+class SelectionWarning(UserWarning):
+    """The data that chose a model's columns also judge them, so its p-values are too small."""

@@ -1,8 +1,9 @@
 """The Gram record: count, weight, mean and comoment of the columns of a table."""
 
 import numbers
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect import files
-from dbselect.columns import match, unknown
-from dbselect.errors import ColumnError, RecordError
+from dbselect.columns import match, position
+from dbselect.errors import RecordError
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -61,6 +62,9 @@ class Gram:
     weight : sum of the row weights; equals `rows` when no weight is given
     mean : shape (d,), weighted means
     comoment : shape (d, d), symmetric: sum of w (x - mean)(x - mean)'
+    missing : column -> rows in which it is NULL or NaN, of all rows read; columns
+        without any are not in it. No field of the record: it is lost where the Gram
+        is written to a file or handed to an engine
 
     Raises
     ------
@@ -83,9 +87,12 @@ class Gram:
     weight: float
     mean: Vector
     comoment: Matrix
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", list(self.columns))
+        # Counters add and subtract; a count that is not above zero is none.
+        object.__setattr__(self, "missing", +Counter(self.missing))
         for name in ("mean", "comoment"):
             values = np.array(getattr(self, name), dtype=np.float64)
             values.setflags(write=False)
@@ -129,7 +136,7 @@ class Gram:
         """Merge the statistics of other rows (Chan, Golub, LeVeque 1983, eq. 2.1)."""
         if not isinstance(other, Gram):
             return NotImplemented
-        self._same_columns(other)
+        self.check_columns(other)
         weight = self.weight + other.weight
         share = other.weight / weight if weight else 0.0
         distance = other.mean - self.mean
@@ -141,6 +148,7 @@ class Gram:
             weight,
             self.mean + share * distance,
             self.comoment + other.comoment + between,
+            Counter(self.missing) + Counter(other.missing),
         )
 
     def __radd__(self, other: object) -> "Gram":
@@ -151,7 +159,7 @@ class Gram:
         """Remove rows that are a part of these: the inverse of ``+``."""
         if not isinstance(other, Gram):
             return NotImplemented
-        self._same_columns(other)
+        self.check_columns(other)
         rows, skipped = self.rows - other.rows, self.skipped - other.skipped
         weight = self.weight - other.weight
         if rows < 0 or skipped < 0 or (rows > 0 and weight <= 0):
@@ -160,8 +168,10 @@ class Gram:
                 f"of weight {self.weight}; the second record must be a part of the first"
             )
         width = len(self.columns)
+        missing = Counter(self.missing) - Counter(other.missing)
         if rows == 0:
-            return Gram(self.columns, 0, skipped, 0.0, np.zeros(width), np.zeros((width, width)))
+            nothing = np.zeros(width), np.zeros((width, width))
+            return Gram(self.columns, 0, skipped, 0.0, *nothing, missing)
         share = other.weight / weight
         distance = other.mean - self.mean
         comoment = (
@@ -174,9 +184,11 @@ class Gram:
             )
         # Rounding may leave a variance of nothing just below zero.
         np.fill_diagonal(comoment, np.maximum(np.diagonal(comoment), 0.0))
-        return Gram(self.columns, rows, skipped, weight, self.mean - share * distance, comoment)
+        mean = self.mean - share * distance
+        return Gram(self.columns, rows, skipped, weight, mean, comoment, missing)
 
-    def _same_columns(self, other: Self) -> None:
+    def check_columns(self, other: "Gram") -> None:
+        """Refuse a Gram of other columns."""
         if self.columns == other.columns:
             return
         first = [name for name in self.columns if name not in other.columns]
@@ -198,16 +210,12 @@ class Gram:
         return Gram(
             names, self.rows, self.skipped, self.weight, self.mean[at],
             self.comoment[np.ix_(at, at)],
+            {name: rows for name, rows in self.missing.items() if name in names},
         )  # fmt: skip
 
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
-        if not isinstance(column, str):
-            raise ColumnError(f"{what} is {column!r}; it must be the name of a column")
-        try:
-            return self.columns.index(column)
-        except ValueError:
-            raise ColumnError(f"{what} names {unknown('column', column, self.columns)}") from None
+        return position(column, self.columns, what)
 
     def covariance(self) -> Matrix:
         """Return ``comoment / weight``, shape (d, d); NaN if there are no rows."""

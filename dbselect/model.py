@@ -1,13 +1,16 @@
 """One linear model: what a budget buys."""
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy.typing as npt
 import polars as pl
 
 from dbselect import scoring
+from dbselect.errors import ArgumentError, SelectionWarning
 from dbselect.gram import Vector
+from dbselect.objectives.inference import INTERCEPT, Fit, tests
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class Model:
     explained : share of the target's variance explained by the penalised objective
     r2 : 1 - RSS/TSS on the rows of the Gram; equals `explained` at ridge 0
     aliased : columns that depend linearly on columns before them
+    fit : the rows it was fitted to, for `summary`; None if nothing is known of them
 
     Examples
     --------
@@ -45,11 +49,58 @@ class Model:
     explained: float
     r2: float
     aliased: tuple[str, ...]
+    fit: Fit | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property
     def columns(self) -> list[str]:
         """The columns of the groups held."""
         return list(self.coefficients)
+
+    def summary(self) -> pl.DataFrame:
+        """Return each coefficient with its standard error and the test that it is 0.
+
+        Returns
+        -------
+        DataFrame: term, ``"(intercept)"`` first, then the columns; estimate; std_error;
+        statistic, estimate / std_error; p_value, two-sided, by Student's t with n - rank
+        degrees of freedom. NULL for aliased columns, and where n <= rank
+
+        Raises
+        ------
+        ArgumentError : the model has a ridge, or knows no rows (it came from SQL, or its
+            coefficients are not least squares)
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns. A column that was chosen for
+            its size looks more certain than it is: p-values are too small, and so are
+            standard errors. Choose on some rows and call `dbselect.fit` with these
+            columns on others for p-values that hold.
+
+        Notes
+        -----
+        n is the number of rows, also where they have weights (statsmodels' WLS). O(D^3).
+
+        References
+        ----------
+        Seber, Lee (2003), Linear Regression Analysis; Berk, Brown, Buja, Zhang, Zhao
+        (2013), Valid post-selection inference, Annals of Statistics 41.
+        """
+        if self.fit is None:
+            raise ArgumentError(
+                "the model knows no rows to judge it by; fit its columns with dbselect.fit"
+            )
+        kept = {name: w for name, w in self.coefficients.items() if name not in self.aliased}
+        deviations = self.fit.deviations(self.target, kept)
+        if self.fit.chosen:
+            warnings.warn(
+                "the rows that chose the columns also judge them, so p-values are too small; "
+                "fit the columns on other rows for p-values that hold",
+                SelectionWarning,
+                stacklevel=2,
+            )
+        intercept = {INTERCEPT: self.intercept} if self.fit.intercept else {}
+        return tests(intercept | self.coefficients, deviations)
 
     def expr(self, *, nested: bool = True) -> pl.Expr:
         """Return the prediction as a Polars expression; NULL where a column is NULL.
@@ -80,12 +131,12 @@ class Model:
 
         Parameters
         ----------
-        X : shape (n, d), numbers
+        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
         columns : d names; default: the columns of the model, in their order
 
         Raises
         ------
-        ArgumentError : X has another shape
+        ArgumentError : X has another shape, or holds something else than numbers
         ColumnError : a column of the model is missing
         """
         return scoring.on_array(X, columns, self.intercept, self.coefficients)

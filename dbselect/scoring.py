@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError
@@ -48,12 +47,16 @@ def sql(intercept: float, coefficients: Mapping[str, float], dialect: str, neste
 
 
 def on_array(
-    X: npt.ArrayLike,
+    X: Any,
     columns: Sequence[str] | None,
     intercept: float,
     coefficients: Mapping[str, float],
 ) -> Vector:
     """Return predictions for the rows of X, shape (n, d); NaN where a value is NaN."""
+    if columns is None and is_frame(X):
+        frame = pl.DataFrame(X)
+        columns = [name for name in coefficients if name in frame.columns]
+        X = frame.select(columns) if columns else np.empty((frame.height, 0))
     names = list(coefficients) if columns is None else list(columns)
     try:
         rows = np.asarray(X, dtype=np.float64)
@@ -67,6 +70,11 @@ def on_array(
         raise ColumnError(f"columns lacks {missing}, which the model needs")
     at = [numbers[name] for name in coefficients]
     return np.asarray(rows[:, at] @ np.array(list(coefficients.values())) + intercept)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X names its columns, whatever their order: a frame or an Arrow table."""
+    return hasattr(X, "__arrow_c_stream__")
 
 
 def _sum(terms: Sequence[Term], add: Callable[[Term, Term], Term]) -> Term:

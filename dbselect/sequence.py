@@ -14,12 +14,15 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect import files, sequence_record
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, DataError
 from dbselect.gram import Gram, Matrix, Vector
 from dbselect.groups import Groups, costs_of
 from dbselect.model import Model
+from dbselect.objectives import information
 from dbselect.objectives.bounds import upper_bounds
+from dbselect.objectives.inference import Fit
 from dbselect.objectives.linear import Linear, linear
+from dbselect.scoring import is_frame
 from dbselect.selection.criteria import RULES
 from dbselect.sequence_record import SequenceRecord
 from dbselect.steps import STEP_DTYPES, Choice, Step, Stop, best_within, fits, is_useful
@@ -179,7 +182,94 @@ class Sequence(SequenceRecord):
             explained=float(self.explained[step]),
             r2=float(self.r2[step]),
             aliased=tuple(name for name in self.aliased if name in coefficients),
+            fit=Fit(self.gram, self.ridge, self._was_chosen(step)),
         )
+
+    def _was_chosen(self, step: int) -> bool:
+        """Whether the groups of a step could have been others."""
+        free = any(record.choice is not Choice.FORCED for record in self.records[:step])
+        return free and 0 < len(self.held(step)) < len(self.groups.names)
+
+    def criteria(self, *, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
+        """Return information criteria of the model of every step.
+
+        Parameters
+        ----------
+        gamma : weight of the number of candidate groups in EBIC, 0 (BIC) to 1
+        penalty : of GIC, what a column must gain, > 0; default: log(log n) log D, at
+            least 2
+
+        Returns
+        -------
+        DataFrame: step, action, group; df, the rank with the intercept; aic, bic, ebic,
+        gic and cp, less is better; adjusted_r2, more is better
+
+        Raises
+        ------
+        ArgumentError : `gamma` or `penalty` is out of range
+
+        Notes
+        -----
+        The formulas are those of `objectives.information`; aic and bic are those of
+        statsmodels' OLS. n is the number of rows, whatever their weights: weights tell
+        precision, not copies, and add a constant to aic, bic, ebic and gic that is the
+        same for all steps. Aliased columns are not counted; with a ridge, df is the
+        effective number of parameters. A model with no rows left to judge it, n <= df,
+        has NULL, as has cp where the model on all columns has none. A residual share
+        below 1e-14 counts as 1e-14: of perfect fits the smallest is the best. EBIC counts
+        groups, held of all there are. O(D^3), as the search.
+
+        References
+        ----------
+        Chen, Chen (2008), Biometrika 95, eq. 1; Zhang, Li, Tsai (2010), JASA 105; Fan,
+        Tang (2013), JRSS B 75, section 4.1; Mallows (1973), Technometrics 15.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> seq = ds.anytime_sequence(table, "y", max_groups=1)
+        >>> seq.criteria()["bic"].round(3).to_list()
+        [19.371, 8.579]
+        """
+        if not (isinstance(gamma, numbers.Real) and 0 <= gamma <= 1):
+            raise ArgumentError(f"gamma is {gamma!r}; it must be a number from 0 to 1")
+        if penalty is not None and not (
+            isinstance(penalty, numbers.Real) and 0 < penalty < math.inf
+        ):
+            raise ArgumentError(f"penalty is {penalty!r}; it must be a number > 0")
+        fits = information.fits_of(
+            self.gram, self.target, self.problem, self.positions, self.records, self.r2
+        )
+        found = information.criteria(fits, float(gamma), penalty and float(penalty))
+        return pl.concat([self.steps.select("step", "action", "group"), found], how="horizontal")
+
+    def best(
+        self, criterion: str = "bic", *, gamma: float = 1.0, penalty: float | None = None
+    ) -> Model:
+        """Return the model of the step that a criterion prefers, the first of equals.
+
+        Parameters
+        ----------
+        criterion : ``"aic"``, ``"bic"``, ``"ebic"``, ``"gic"``, ``"cp"`` or
+            ``"adjusted_r2"``, as in `criteria`
+        gamma, penalty : as in `criteria`
+
+        Raises
+        ------
+        ArgumentError : an unknown criterion; `gamma` or `penalty` is out of range
+        DataError : there are too few rows for the criterion
+        """
+        if criterion not in information.SIGNS:
+            raise ArgumentError(
+                f"criterion is {criterion!r}; it must be one of {list(information.SIGNS)}"
+            )
+        values = self.criteria(gamma=gamma, penalty=penalty)[criterion]
+        step = (information.SIGNS[criterion] * values).arg_min()
+        if step is None:
+            raise DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
+        return self._model(step)
 
     def expr(self, budget: float | None = None, *, nested: bool = True) -> pl.Expr:
         """Return the prediction of ``at(budget)`` as a Polars expression (`Model.expr`)."""
@@ -201,11 +291,12 @@ class Sequence(SequenceRecord):
 
         Parameters
         ----------
-        X : shape (n, d), numbers
+        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
         columns : d names; default: ``columns`` of the sequence, in their order
         budget : >= 0, in the unit of cost; None = no limit
         """
-        return self.at(budget).predict(X, self.columns if columns is None else columns)
+        names = self.columns if columns is None and not is_frame(X) else columns
+        return self.at(budget).predict(X, names)
 
     def with_costs(self, costs: Mapping[str, float]) -> "Sequence":
         """Return the same steps at other costs: what an order costs, not how it was found.
@@ -279,7 +370,7 @@ class Sequence(SequenceRecord):
 
         Raises
         ------
-        ArgumentError : a budget is negative or not a number
+        ArgumentError : `budgets` is no list; a budget is negative or not a number
 
         Notes
         -----
@@ -295,6 +386,8 @@ class Sequence(SequenceRecord):
         >>> seq.certificate([1.0])["ratio"].round(6).to_list()
         [1.0]
         """
+        if not isinstance(budgets, Iterable | None):
+            raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
         limits = list(self.spent if budgets is None else budgets)
         for budget in limits:
             check_budget(budget)

@@ -93,6 +93,17 @@ STEP_DTYPES = {
     field.name: _DTYPES[field.type] for field in STEP_TYPE if field.name not in _MODEL_FIELDS
 }
 
+#: A sequence, a list of steps with their models, in Polars.
+SEQUENCE_DTYPE = pl.List(
+    pl.Struct(
+        {
+            **STEP_DTYPES,
+            "intercept": pl.Float64,
+            "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
+        }
+    )
+)
+
 
 def fits(spent: float, budget: float | None) -> bool:
     """Whether a cost lies within a budget, up to the rounding of a sum of costs."""

@@ -223,6 +223,7 @@ ARGUMENTS = [
     ({"always": ["b", "b"]}, ds.GroupError, ["always", "'b'", "twice"]),
     ({"always": "b"}, ds.ArgumentError, ["always is 'b'", "list"]),
     ({"always": [["b"]]}, ds.DbselectError, ["always"]),
+    ({"always": 3}, ds.ArgumentError, ["always is 3", "list"]),
     ({"always": ["a", "b"], "budget": 1.5}, ds.ArgumentError, ["always costs 2", "budget of 1.5"]),
     ({"always": ["a", "b"], "max_groups": 1}, ds.ArgumentError, ["always", "2", "max_groups", "1"]),
 ]

@@ -79,8 +79,8 @@ def listed_parameters(thing: Any) -> list[str] | None:
 
 def test_sections_are_found():
     text = inspect.getdoc(ds.gram_by)
-    assert listed_parameters(ds.gram_by) == ["source", "by", "columns", "weight"]
-    assert section(text, "Raises").strip() == "As `gram`"
+    assert listed_parameters(ds.gram_by)[:4] == ["source", "by", "columns", "weight"]
+    assert section(text, "Raises").startswith("ArgumentError : neither `by`")
     assert ">>> ds.gram_by(table" in section(text, "Examples")
     assert section(text, "Warns") is None
     assert len(THINGS) > 100

@@ -233,6 +233,13 @@ def test_oracle_keeps_the_gain_of_every_group(rule):
     assert ds.timeliness(found) >= ds.timeliness(seq) - 100 * EPS
 
 
+def test_a_curve_without_groups_has_its_types_and_its_numbers_are_pythons():
+    problem = problem_of(5)
+    empty = problem.sequence(budget=min(problem.costs.values()) / 2)
+    assert ds.oracle(empty).schema == ds.oracle(problem.sequence()).schema
+    assert type(ds.timeliness(problem.sequence(), 0.5)) is float
+
+
 def test_oracle_refuses_a_curve_that_gives_groups_back():
     table = pl.DataFrame({"spent": [0.0, 2.0, 3.0, 1.0], "explained": [0.0, 0.4, 0.8, 0.7]})
     with pytest.raises(ds.ArgumentError, match="gives groups back"):
@@ -326,6 +333,17 @@ def test_evaluate_refuses_what_it_cannot_judge():
     constant = problem.table.frame.with_columns(y=pl.lit(2.0))
     with pytest.raises(ds.DataError, match="target 'y' is constant"):
         ds.evaluate(seq, ds.gram(constant))
+    with pytest.raises(ds.RecordError, match="must be a mapping, not DataFrame"):
+        ds.evaluate(seq, problem.table.frame)
+
+
+def test_a_record_judges_as_its_gram_does():
+    problem = problem_of(5)
+    seq, gram = problem.sequence(), problem.gram
+    assert_frame_equal(ds.evaluate(seq, gram.to_struct()), ds.evaluate(seq, gram))
+    assert_frame_equal(
+        ds.compare({"fr": seq}, gram=gram.to_struct()), ds.compare({"fr": seq}, gram=gram)
+    )
 
 
 # Several sequences
@@ -389,7 +407,10 @@ GOOD = pl.DataFrame({"spent": [0.0, 1.0], "explained": [0.0, 0.5]})
         (lambda: ds.plateau(GOOD.drop("spent")), r"lacks \['spent'\]"),
         (lambda: ds.oracle(GOOD[:0]), r"the curve has 0 rows"),
         (lambda: ds.timeliness(GOOD.with_columns(spent=pl.lit(float("inf")))), r"not finite"),
+        (lambda: ds.plateau(None), r"the curve is a NoneType; it must be a Sequence"),
         (lambda: ds.compare({}), r"sequences is empty"),
+        (lambda: ds.compare([GOOD]), r"sequences is a list; it must map names to sequences"),
+        (lambda: ds.evaluate(GOOD, None), r"sequence is a DataFrame; it must be a Sequence or"),
         (lambda: ds.compare({"a": GOOD}, "b"), r"reference is 'b'; it must be one of \['a'\]"),
     ],
 )

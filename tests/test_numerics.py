@@ -1,11 +1,8 @@
-"""Digits kept: large means against exact arithmetic, regression against NIST's certified values."""
+"""Digits kept: large means against exact arithmetic."""
 
-import re
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,8 +10,6 @@ import pytest
 from problems import EPS
 
 import dbselect as ds
-
-NIST = Path(__file__).parent / "data" / "nist"
 
 #: Steps of the grid on which the data lie: every sum of their products fits an int64.
 GRID = 2.0**-20
@@ -72,40 +67,3 @@ def test_variance_of_a_weighted_constant_is_zero_up_to_rounding(rows):
         variance = np.diagonal(gram.covariance())
         assert (variance >= 0).all()
         assert (variance <= (8 * EPS * values) ** 2).all()
-
-
-class Certified(NamedTuple):
-    table: np.ndarray
-    intercept: float
-    coef: list[float]
-    r2: float
-
-
-def certified(name: str) -> Certified:
-    """Read a data set: y first, then x or its powers, as the model of the set has them."""
-    lines = (NIST / f"{name}.dat").read_text().splitlines()
-    first, last = map(int, re.search(r"Data +\(lines (\d+) to (\d+)\)", "\n".join(lines)).groups())
-    data = np.array([line.split() for line in lines[first - 1 : last]], dtype=float)
-    head = "\n".join(lines[: first - 1])
-    intercept, *coef = map(float, re.findall(r"^ +B\d +(\S+) +\S", head, re.MULTILINE))
-    r2 = float(re.search(r"R-Squared +(\S+)", head).group(1))
-    X = data[:, 1:]
-    if X.shape[1] < len(coef):
-        X = X ** np.arange(1, len(coef) + 1)
-    return Certified(np.column_stack([data[:, 0], X]), intercept, coef, r2)
-
-
-@pytest.mark.parametrize(
-    ("name", "digits"),
-    [("Norris", 9), ("Pontius", 9), ("Longley", 9)] + [(f"Wampler{i}", 6) for i in range(1, 6)],
-)
-def test_nist_certified_values(name, digits):
-    table, intercept, coef, r2 = certified(name)
-    columns = [f"x{j}" for j in range(1, len(coef) + 1)]
-    gram = ds.gram(table, columns=["y", *columns])
-    model = ds.anytime_sequence(gram, "y", {"all": columns}).at()
-    np.testing.assert_allclose(
-        [model.intercept, *model.coefficients.values()], [intercept, *coef], rtol=10.0**-digits
-    )
-    assert model.r2 == pytest.approx(r2, rel=10.0**-digits)
-    assert model.aliased == ()

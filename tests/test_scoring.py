@@ -356,6 +356,23 @@ def test_array_columns_are_found_by_name():
     assert seq.predict(np.empty((0, len(names))), names).shape == (0,)
 
 
+@pytest.mark.parametrize("as_frame", [lambda f: f, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+def test_frames_are_read_by_their_own_names_whatever_their_order(as_frame):
+    rng = np.random.default_rng(13)
+    problem = random_problem(rng)
+    seq, X = problem.sequence(), problem.table.X
+    order = rng.permutation(X.shape[1])
+    frame = as_frame(
+        pl.DataFrame({problem.table.names[j]: X[:, j] for j in order}).with_columns(key=pl.lit("k"))
+    )
+    for budget in seq.spent.tolist():
+        truth = seq.at(budget)
+        for found in (seq.predict(frame, budget=budget), truth.predict(frame)):
+            assert_predicts(pl.Series(found), truth, problem.table.names, X)
+    with pytest.raises(ds.ColumnError, match=r"columns lacks \['a'\]"):
+        model({"a": 1.0}).predict(frame)
+
+
 @pytest.mark.parametrize(
     ("X", "columns", "kind", "message"),
     [

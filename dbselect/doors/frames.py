@@ -9,19 +9,18 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import Reader, library_path
 from dbselect.doors.designs import chosen_of
-from dbselect.doors.results import MODELS, SEQUENCES, result_of, write_models
+from dbselect.doors.results import MODELS, SEQUENCES, Call
 from dbselect.gram import RECORD_DTYPE
 from dbselect.methods.design import check_options
-from dbselect.sequence_record import write_sequences
+from dbselect.methods.segments import by_blocks, statuses
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.request import resolve
-from dbselect.steps import STEP_DTYPES
+from dbselect.sources.request import check_folds, check_seed, resolve
+from dbselect.steps import SEQUENCE_DTYPE
 
 _COEFFICIENTS: dict[str, Any] = {
     "intercept": pl.Float64,
     "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
 }
-SEQUENCE_DTYPE = pl.List(pl.Struct({**STEP_DTYPES, **_COEFFICIENTS}))
 MODEL_DTYPE = pl.Struct(
     {
         "columns": pl.List(pl.String),
@@ -110,6 +109,32 @@ class ExprNamespace:
             arguments.append(_number(weight))
         return _plugin("gram", arguments, returns_scalar=True)
 
+    def fold(self, k: int, seed: int = 0) -> pl.Expr:
+        """Return the fold, 0 to k - 1, of each row, decided by its value.
+
+        Parameters
+        ----------
+        k : number of folds, >= 2
+        seed : of the hash that decides, 0 to 2^63 - 1
+
+        Notes
+        -----
+        As ``fold=`` of `dbselect.gram_by` and ``fold_of`` in SQL. Equal values have equal
+        folds, whatever their type: numbers, booleans, texts, blobs, dates, timestamps,
+        NULL, and structs and arrays of these.
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"id": [1, 2, 3, 1]})
+        >>> df.select(pl.col("id").dbselect.fold(2))["id"].to_list()
+        [0, 1, 1, 0]
+        """
+        check_folds("k", k)
+        check_seed(seed)
+        whole = [pl.lit(int(number), pl.Int64) for number in (k, seed)]
+        return _plugin("fold", [self._expr, *whole], is_elementwise=True)
+
     def merge(self) -> pl.Expr:
         """Return the record of all rows of several records; NULL if there are none."""
         return _plugin("merge", [self._expr.cast(RECORD_DTYPE)], returns_scalar=True)
@@ -189,13 +214,7 @@ class ExprNamespace:
         return self._models("sght", target, {"groups": groups, **options})
 
     def _models(self, method: str, target: str, options: Mapping[str, Any]) -> pl.Expr:
-        def models(records: pl.Series) -> pl.Series:
-            found = write_models(
-                result_of(MODELS[method], record, target, options) for record in records.to_arrow()
-            )
-            return pl.Series(records.name, found).cast(MODEL_DTYPE)
-
-        return self._expr.map_batches(models, return_dtype=MODEL_DTYPE, is_elementwise=True)
+        return self._call(MODELS[method], target, options, MODEL_DTYPE)
 
     def _sequences(
         self,
@@ -206,14 +225,35 @@ class ExprNamespace:
         options: Mapping[str, Any],
     ) -> pl.Expr:
         given = {"groups": groups, "costs": costs, **options}
+        return self._call(SEQUENCES[method], target, given, SEQUENCE_DTYPE)
 
-        def sequences(records: pl.Series) -> pl.Series:
-            found = write_sequences(
-                result_of(SEQUENCES[method], record, target, given) for record in records.to_arrow()
-            )
-            return pl.Series(records.name, found).cast(SEQUENCE_DTYPE)
+    def _call(self, call: Call, target: str, options: Mapping[str, Any], dtype: Any) -> pl.Expr:
+        def answers(records: pl.Series) -> pl.Series:
+            return by_blocks(records, lambda block: call(block, target, options), dtype)
 
-        return self._expr.map_batches(sequences, return_dtype=SEQUENCE_DTYPE, is_elementwise=True)
+        return self._expr.map_batches(answers, return_dtype=dtype, is_elementwise=True)
+
+    def check(self, target: str) -> pl.Expr:
+        """Return why no sequence can be computed from each record, as `gram_check` in SQL.
+
+        Parameters
+        ----------
+        target : column to predict
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"k": [1, 1, 2], "x": [1, 2, 3], "y": [2, 4, 8]})
+        >>> grams = df.group_by("k", maintain_order=True).agg(
+        ...     gram=pl.struct("x", "y").dbselect.gram())
+        >>> grams.select(pl.col("gram").dbselect.check("y"))["gram"].to_list()
+        [None, "target 'y' is constant"]
+        """
+
+        def reasons(records: pl.Series) -> pl.Series:
+            return by_blocks(records, lambda block: statuses(block, target), pl.String)
+
+        return self._expr.map_batches(reasons, return_dtype=pl.String, is_elementwise=True)
 
     def predict(self, row: pl.Expr, budget: str | pl.Expr | float | None = None) -> pl.Expr:
         """Return struct(prediction, step, spent, next_group) for each row.

@@ -1,19 +1,19 @@
 """Many results from a column of Gram records, for DuckDB and Polars alike."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
-from dbselect.errors import DataError
-from dbselect.gram import Gram
-from dbselect.methods import anytime, dash, foba, sght
+from dbselect.methods import dash, foba, sght
+from dbselect.methods.segments import result_of, sequence_lists
 from dbselect.model import Model
-from dbselect.sequence import Sequence
+from dbselect.records import check_type
+from dbselect.sequence_record import write_sequences
 
-Result = TypeVar("Result")
+#: Records, target, options -> one value a record.
+Call = Callable[[pa.Array, str, Mapping[str, Any]], pa.Array]
 
 #: A model in Arrow.
 MODEL_TYPE = pa.struct(
@@ -28,40 +28,19 @@ MODEL_TYPE = pa.struct(
 )
 
 
-@dataclass(frozen=True)
-class Method(Generic[Result]):
-    """A call on a Gram, and what refuses its options without one."""
+def _one_by_one(
+    run: Callable[..., Any],
+    check: Callable[..., None],
+    write: Callable[[Iterable[Any]], pa.Array],
+) -> Call:
+    """Return a call on records from one on a Gram, and what refuses its options without one."""
 
-    run: Callable[..., Result]
-    check: Callable[..., None]
+    def call(records: pa.Array, target: str, options: Mapping[str, Any]) -> pa.Array:
+        check(**options)
+        check_type(records)
+        return write(result_of(run, record, target, options) for record in records)
 
-
-#: Calls that make a sequence, by the name that users give.
-SEQUENCES: dict[str, Method[Sequence]] = {
-    "anytime_sequence": Method(anytime.anytime_sequence, anytime.check_options),
-    "foba": Method(foba.foba, foba.check_options),
-    "backward": Method(foba.backward, foba.check_options),
-}
-#: Calls that make one model.
-MODELS: dict[str, Method[Any]] = {
-    "dash": Method(dash.dash, dash.check_dash),
-    "sght": Method(sght.sght, sght.check_sght),
-}
-
-
-def result_of(
-    method: Method[Result], record: pa.Scalar, target: str, options: Mapping[str, Any]
-) -> Result | None:
-    """Return the result of one record, None if the record is unusable."""
-    method.check(**options)
-    if not record.is_valid:
-        return None
-    gram = Gram.from_struct(record)
-    gram.position(target, "target")
-    try:
-        return method.run(gram, target, **options)
-    except DataError:
-        return None
+    return call
 
 
 def write_models(models: Iterable[Model | None]) -> pa.StructArray:
@@ -89,3 +68,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], tuple):
         return {name: plain(item) for name, item in value}  # a MAP
     return value
+
+
+#: Calls that make a sequence, by the name that users give.
+SEQUENCES: dict[str, Call] = {
+    "anytime_sequence": sequence_lists,
+    "foba": _one_by_one(foba.foba, foba.check_options, write_sequences),
+    "backward": _one_by_one(foba.backward, foba.check_options, write_sequences),
+}
+#: Calls that make one model.
+MODELS: dict[str, Call] = {
+    "dash": _one_by_one(dash.dash, dash.check_dash, write_models),
+    "sght": _one_by_one(sght.sght, sght.check_sght, write_models),
+}

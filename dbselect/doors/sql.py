@@ -1,6 +1,6 @@
 """The door to DuckDB: native aggregates, selection as functions, macros from ``sql/``."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from threading import Lock
@@ -11,19 +11,9 @@ import pyarrow as pa
 
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import extension_path
-from dbselect.doors.results import (
-    MODEL_TYPE,
-    MODELS,
-    SEQUENCES,
-    Method,
-    plain,
-    result_of,
-    write_models,
-)
-from dbselect.errors import EngineError, RecordError
-from dbselect.gram import Gram
-from dbselect.objectives.linear import unusable
-from dbselect.sequence_record import write_sequences
+from dbselect.doors.results import MODEL_TYPE, MODELS, SEQUENCES, Call, plain
+from dbselect.errors import EngineError
+from dbselect.methods.segments import statuses
 from dbselect.steps import STEP_TYPE
 
 _SQL_TYPES = {
@@ -143,17 +133,16 @@ def _load(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _sequences(*arguments: pa.ChunkedArray) -> pa.ListArray:
     """Answer a chunk of `dbselect_sequence(method, record, target, options)`."""
-    return _answer(SEQUENCES, write_sequences, pa.list_(STEP_TYPE), *arguments)
+    return _answer(SEQUENCES, pa.list_(STEP_TYPE), *arguments)
 
 
 def _models(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer a chunk of `dbselect_model(method, record, target, options)`."""
-    return _answer(MODELS, write_models, MODEL_TYPE, *arguments)
+    return _answer(MODELS, MODEL_TYPE, *arguments)
 
 
 def _answer(
-    methods: Mapping[str, Method[Any]],
-    write: Callable[[Iterator[Any]], pa.Array],
+    calls: Mapping[str, Call],
     empty: pa.DataType,
     names: pa.ChunkedArray,
     records: pa.ChunkedArray,
@@ -162,13 +151,26 @@ def _answer(
 ) -> pa.Array:
     if len(records) == 0:
         return pa.array([], empty)
-    method = methods[names[0].as_py()]
-    read = _Options(_flat(options))
+    call = calls[names[0].as_py()]
+    records, targets, options = _flat(records), _flat(targets), _flat(options)
+    read = _Options(options)
     with _TURN:
-        return write(
-            result_of(method, record, target.as_py(), read.at(row))
-            for row, (record, target) in enumerate(zip(_flat(records), _flat(targets), strict=True))
+        return pa.concat_arrays(
+            call(records[start:end], targets[start].as_py(), read.at(start))
+            for start, end in _runs(targets, *options.flatten())
         )
+
+
+def _runs(*arguments: pa.Array) -> list[tuple[int, int]]:
+    """Return where rows of the same arguments begin and end, one run after the other."""
+    rows = len(arguments[0])
+    # DuckDB fills a column with what is usually one constant.
+    varied = [column for column in arguments if not column[1:].equals(column[:-1])]
+    starts = [0] + [
+        row for row in range(1, rows) for column in varied[:1]
+        if any(not column[row].equals(column[row - 1]) for column in varied)
+    ]  # fmt: skip
+    return list(zip(starts, [*starts[1:], rows], strict=True))
 
 
 class _Options:
@@ -195,23 +197,13 @@ class _Options:
 
 def _check(records: pa.ChunkedArray, targets: pa.ChunkedArray) -> pa.Array:
     """Answer a chunk of `dbselect_check(record, target)`."""
-    return pa.array(
-        [
-            _reason(record, target.as_py())
-            for record, target in zip(_flat(records), _flat(targets), strict=True)
-        ],
-        pa.string(),
-    )
-
-
-def _reason(record: pa.Scalar, target: str) -> str | None:
-    if not record.is_valid:
-        return "no rows"
-    try:
-        gram = Gram.from_struct(record)
-    except RecordError as error:
-        return str(error)
-    return unusable(gram, target)
+    records, targets = _flat(records), _flat(targets)
+    if len(records) == 0:
+        return pa.array([], pa.string())
+    with _TURN:
+        return pa.concat_arrays(
+            statuses(records[start:end], targets[start].as_py()) for start, end in _runs(targets)
+        )
 
 
 def _a_optimal(*arguments: pa.ChunkedArray) -> pa.ListArray:

@@ -6,23 +6,27 @@ The models stay as they are; with ``w`` in the table's units and residual mean m
     r2  = 1 - MSE / var(y)                 explained = (MSE_0 - MSE - penalty) / var(y)
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import polars as pl
 
-from dbselect.errors import DataError
+from dbselect.errors import ArgumentError, DataError
 from dbselect.gram import Gram, Matrix, Vector
 from dbselect.model import Model
 from dbselect.objectives.linear import unusable
 from dbselect.sequence import Sequence
 
 
-def evaluate(sequence: Sequence | Model, gram: Gram) -> pl.DataFrame:
+def evaluate(sequence: Sequence | Model, gram: Gram | Mapping[str, Any]) -> pl.DataFrame:
     """Return what each prefix explains on other data, without touching a row.
 
     Parameters
     ----------
     sequence : Sequence, or one Model
-    gram : Gram of the other data, with the columns and the target of the sequence
+    gram : Gram of the other data, or its record, with the columns and the target of the
+        sequence
 
     Returns
     -------
@@ -34,6 +38,8 @@ def evaluate(sequence: Sequence | Model, gram: Gram) -> pl.DataFrame:
 
     Raises
     ------
+    ArgumentError : `sequence` is neither a Sequence nor a Model
+    RecordError : `gram` is neither a Gram nor a record
     ColumnError : the Gram lacks a column
     DataError : no usable rows, or a constant target
 
@@ -52,14 +58,17 @@ def evaluate(sequence: Sequence | Model, gram: Gram) -> pl.DataFrame:
     >>> ds.evaluate(seq, ds.gram(test))["mse"].to_list()
     [3.75, 1.0]
     """
+    if not isinstance(sequence, Sequence | Model):
+        raise ArgumentError(
+            f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"
+        )
+    gram = gram if isinstance(gram, Gram) else Gram.from_struct(gram)
+    reason = unusable(gram, sequence.target)
+    if reason is not None:
+        raise DataError(reason)
+    mse, variance = squared_errors(sequence, gram)
     if isinstance(sequence, Model):
-        coef = np.array([list(sequence.coefficients.values())])
-        intercept = np.array([sequence.intercept])
-        mse, variance = _errors(gram, sequence.target, sequence.columns, coef, intercept)
         return pl.DataFrame({"spent": [sequence.spent], "r2": 1.0 - mse / variance, "mse": mse})
-    mse, variance = _errors(
-        gram, sequence.target, sequence.columns, sequence.coef, sequence.intercept
-    )
     # On the rows of the search, r2 - explained is the penalty's share of the variance.
     penalty = (sequence.r2 - sequence.explained) * sequence.problem.target_spread**2
     return sequence.steps.select("step", "action", "group", "spent").with_columns(
@@ -67,21 +76,25 @@ def evaluate(sequence: Sequence | Model, gram: Gram) -> pl.DataFrame:
     )
 
 
-def _errors(
-    gram: Gram, target: str, columns: list[str], coef: Matrix, intercept: Vector
-) -> tuple[Vector, float]:
-    """Return the mean squared error of M models, shape (M,), and the target's variance.
+def squared_errors(sequence: Sequence | Model, gram: Gram) -> tuple[Vector, float]:
+    """Return the mean squared error of each prefix, shape (M,), and the target's variance.
 
     Parameters
     ----------
-    coef : shape (M, D)
-    intercept : shape (M,)
+    sequence : Sequence of M prefixes, or one Model
+    gram : Gram of the other data, of at least one row
     """
-    reason = unusable(gram, target)
-    if reason is not None:
-        raise DataError(reason)
-    there = gram.select([target, *columns])
+    coef, intercept = coefficients_of(sequence)
+    there = gram.select([sequence.target, *sequence.columns])
     C = there.covariance()
     bias = there.mean[0] - intercept - coef @ there.mean[1:]
     variance = C[0, 0] - 2.0 * coef @ C[1:, 0] + np.einsum("si,si->s", coef @ C[1:, 1:], coef)
     return np.maximum(variance, 0.0) + bias**2, float(C[0, 0])
+
+
+def coefficients_of(sequence: Sequence | Model) -> tuple[Matrix, Vector]:
+    """Return coefficients, shape (M, D), and intercepts, shape (M,), of M prefixes."""
+    if isinstance(sequence, Model):
+        coef = np.array([list(sequence.coefficients.values())])
+        return coef, np.array([sequence.intercept])
+    return sequence.coef, sequence.intercept

@@ -11,6 +11,7 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2; Karayev et al. (2012).
 import math
 import numbers
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -175,7 +176,7 @@ def timeliness(
         area += rest * (explained[last] + float(ends)) / 2.0
     else:
         area += rest * float(explained[last])
-    return area / (cut * height)
+    return float(area / (cut * height))
 
 
 def oracle(curve: Curve) -> pl.DataFrame:
@@ -213,7 +214,7 @@ def oracle(curve: Curve) -> pl.DataFrame:
         raise ArgumentError("the curve gives groups back; an oracle needs groups that only come")
     order = np.argsort(-gain / cost, kind="stable")
     table = curve.steps if isinstance(curve, Sequence) else curve
-    groups = {"group": [None, *table["group"][1:].gather(order)]} if "group" in table else {}
+    groups = {"group": table["group"].gather([0, *(order + 1)])} if "group" in table else {}
     return pl.DataFrame(
         {
             "step": np.arange(len(spent)),
@@ -229,7 +230,7 @@ def compare(
     reference: str | None = None,
     *,
     fraction: float | None = None,
-    gram: Gram | None = None,
+    gram: Gram | Mapping[str, Any] | None = None,
 ) -> pl.DataFrame:
     """Return the timeliness of several sequences, cut at one cost and height.
 
@@ -238,7 +239,7 @@ def compare(
     sequences : name -> Sequence, or the DataFrame of `oracle`
     reference : the name whose stopping cost cuts all; default: the first
     fraction : 0 to 1; default: the plateau of the reference
-    gram : other data on which to judge; default: the rows of each search
+    gram : Gram, or record, of other data on which to judge; default: the rows of each search
 
     Returns
     -------
@@ -248,7 +249,7 @@ def compare(
 
     Raises
     ------
-    ArgumentError : there is no sequence, or no reference of that name
+    ArgumentError : there is no sequence by name, or no reference of that name
 
     Notes
     -----
@@ -264,6 +265,10 @@ def compare(
     >>> found["timeliness"].round(4).to_list()  # 0.1 / 1.8 and 0.8 / 1.8
     [0.0556, 0.4444]
     """
+    if not isinstance(sequences, Mapping):
+        raise ArgumentError(
+            f"sequences is a {type(sequences).__name__}; it must map names to sequences"
+        )
     if not sequences:
         raise ArgumentError("sequences is empty; at least one is needed")
     first = next(iter(sequences)) if reference is None else reference
@@ -295,6 +300,11 @@ def _points(curve: Curve) -> tuple[Vector, Vector]:
     """Return spent and explained of every prefix."""
     if isinstance(curve, Sequence):
         return curve.spent, curve.explained
+    if not isinstance(curve, pl.DataFrame):
+        raise ArgumentError(
+            f"the curve is a {type(curve).__name__}; it must be a Sequence, or a DataFrame with "
+            "the columns spent and explained"
+        )
     missing = [name for name in ("spent", "explained") if name not in curve.columns]
     if missing or curve.height == 0:
         raise ArgumentError(

@@ -16,6 +16,7 @@ from dbselect.methods.search import (
     check_ridge,
     check_scale,
     finish,
+    prefix_coefficients,
     prepare,
 )
 from dbselect.selection.criteria import RULES
@@ -178,7 +179,7 @@ def anytime_sequence(
             raise ArgumentError(f"{name} is {value!r}; without a family there is none")
     check_options(rule, ridge, scale, budget, max_groups, c_min)
     search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
-    check_first(search.first, search.groups, budget, max_groups)
+    check_first(search.groups, search.first, budget, max_groups)
     method, all_costs = RULES[rule], search.groups.costs
     steps, stop = greedy(
         search.state,
@@ -189,7 +190,7 @@ def anytime_sequence(
         max_groups=max_groups,
         always=search.first,
     )
-    return finish(search, rule, steps, search.state.coefficients(), stop)
+    return finish(search, rule, steps, prefix_coefficients(search), stop)
 
 
 def check_options(

@@ -51,6 +51,7 @@ class ChosenModel(Model):
     ----------
     target, intercept, coefficients, groups, spent, explained, r2, aliased : as in `Model`
     diagnostics : Diagnostics
+    fit : as in `Model`
 
     Examples
     --------

@@ -67,7 +67,8 @@ def foba(
 
     Notes
     -----
-    At most 2 / epsilon additions. O(D |S|) a step, and O(D |S|^2) at most for the state.
+    Besides `always` at most 1 / ((1 - nu) epsilon) additions. O(D |S|) a step, and
+    O(D |S|^2) at most for the state.
 
     References
     ----------

@@ -199,7 +199,7 @@ def glm_sequence(
     found = resolve(passes.names, groups, costs, target)
     found = replace(found, unused=(*found.unused, *passes.unread))
     first = numbers_of(always, found)
-    check_first(first, found, budget, max_groups)
+    check_first(found, first, budget, max_groups)
     data = first_pass(passes, replace(roles, members=found.members))
     problem, null = _problem(data, found, ridge, scale, max_iter, tol)
     search = Search(problem, null, data.read)

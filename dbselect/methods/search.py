@@ -13,12 +13,19 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, ConditionWarning, GroupError
 from dbselect.gram import Gram, Matrix
 from dbselect.groups import Groups, patterns_of, resolve
+from dbselect.objectives.inference import Fit
 from dbselect.objectives.linear import Linear, State, linear
+from dbselect.objectives.refine import prefix_residuals, refined
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import build
 from dbselect.sources.read import read_columns, stored_gram
 from dbselect.steps import Step, Stop, fits
 
+#: Condition numbers between which the coefficients of all prefixes are refined: below,
+#: they keep ten of sixteen digits without that; above, a correction has no digit right.
+REFINED_CONDITIONS = (1e6, 1e14)
+#: Each round brings back 16 - log10(condition) digits, and two are all that the Gram has.
+REFINED_ROUNDS = 2
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
 CONDITION_LIMIT = 1e10
@@ -70,6 +77,28 @@ def prepare(
     return Search(gram, target, resolved, ridge, scale, problem, state, first)
 
 
+def prefix_coefficients(search: Search) -> Matrix:
+    """Return w of the groups added so far, after none, one, two, ... of them.
+
+    Returns
+    -------
+    shape (groups added + 1, D), on unit-variance columns; least squares on nearly
+    dependent columns is refined, for the digits that the solver lost
+    """
+    problem, coef = search.problem, search.state.coefficients()
+    lowest, highest = REFINED_CONDITIONS
+    if search.ridge or not lowest <= search.state.condition() <= highest:
+        return coef
+    own = problem.target_spread / problem.spread
+    # From the comoments to correlations.
+    unit = 1.0 / (search.gram.weight * problem.target_spread * problem.spread)
+    members = search.groups.members
+    for _ in range(REFINED_ROUNDS):
+        left = prefix_residuals(search.gram, search.target, members, coef * own)
+        coef = coef + search.state.corrections(left * unit)
+    return coef
+
+
 def finish(
     search: Search, rule: str, records: list[Step], coef: Matrix, stop: Stop
 ) -> AnytimeSequence:
@@ -119,6 +148,9 @@ def fitted(search: Search, state: State) -> dict[str, Any]:
     coef = scaled * (problem.target_spread / problem.spread)
     members = groups.members
     at = np.concatenate([np.empty(0, np.intp), *(groups.positions[g] for g in state.held)])
+    if search.ridge == 0:
+        kept = {members[j]: float(coef[j]) for j in state.support}
+        coef[state.support] = list(refined(search.gram, search.target, kept).values())
     return {
         "target": search.target,
         "intercept": float(problem.target_mean - coef @ problem.mean),
@@ -128,14 +160,15 @@ def fitted(search: Search, state: State) -> dict[str, Any]:
         "explained": state.explained,
         "r2": float(state.explained + scaled**2 @ problem.ridge),
         "aliased": tuple(members[j] for j in state.aliased),
+        "fit": Fit(search.gram, search.ridge, 0 < len(state.held) < len(groups.names)),
     }
 
 
 def check_first(
-    first: Sequence[int], groups: Groups, budget: float | None, max_groups: int | None
+    groups: Groups, first: Sequence[int], budget: float | None, max_groups: int | None
 ) -> None:
     """Refuse groups to take first that go beyond the limits."""
-    cost = float(groups.costs[first].sum())
+    cost = float(groups.costs[list(first)].sum())
     if not fits(cost, budget):
         raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
     if max_groups is not None and len(first) > max_groups:
@@ -188,7 +221,8 @@ def _gram_of(source: Any, target: Any, groups: Any) -> tuple[Gram, list[str]]:
 
 def numbers_of(always: Sequence[str], groups: Groups) -> list[int]:
     """Return the numbers of the groups to take first."""
-    if isinstance(always, str) or not all(isinstance(name, str) for name in always):
+    listed = isinstance(always, Iterable) and not isinstance(always, str)
+    if not listed or not all(isinstance(name, str) for name in always):
         raise ArgumentError(f"always is {always!r}; it must be a list of group names")
     first = [groups.number(name, "always") for name in always]
     if len(set(first)) < len(first):

@@ -7,7 +7,7 @@ is fitted again by least squares. Source: Xiang, Yang, Ye (2014) (paper 002).
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from dbselect.errors import ArgumentError
 from dbselect.gram import Vector
 from dbselect.methods.search import Search, check_choice, check_count, prepare, warn_of
 from dbselect.model import Model
+from dbselect.objectives.inference import Fit
 from dbselect.objectives.linear import Linear, State, linear
 from dbselect.selection.descent import STARTS, VARIANTS, Descent, Settings, descend
 from dbselect.selection.layout import Layout
@@ -33,6 +34,7 @@ class SparseModel(Model):
     history : the objective 1/2 x'Gx - c'x on unit-variance columns, at the start and
         after every step, before the refit; 1 + 2 f is the share of variance left
     converged : False if the descent was stopped by `max_iter`
+    fit : as in `Model`; None without the refit
 
     Examples
     --------
@@ -279,7 +281,9 @@ def _refitted(search: Search, descent: Descent) -> SparseModel:
     state.add(0)
     warn_of(state.condition(), stacklevel=5)
     aliased = tuple(columns[j] for j in state.aliased)
-    return _model(search, descent, problem, columns, state.coefficients()[-1], aliased)
+    model = _model(search, descent, problem, columns, state.coefficients()[-1], aliased)
+    chosen = 0 < len(columns) < len(search.groups.members)
+    return replace(model, fit=Fit(search.gram, chosen=chosen))
 
 
 def _as_descended(search: Search, descent: Descent) -> SparseModel:

@@ -21,6 +21,7 @@ the paper solves anew for every candidate.
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +49,8 @@ Index = npt.NDArray[np.intp]
 class Linear:
     """The problem on unit-variance columns: everything that does not change.
 
+    B problems side by side have one more axis, the last (`objectives.batched_linear`).
+
     Parameters
     ----------
     G : shape (D, D), correlations; a constant column has a zero row
@@ -68,8 +71,8 @@ class Linear:
     spread: Vector
     constant: npt.NDArray[np.bool_]
     mean: Vector
-    target_mean: float
-    target_spread: float
+    target_mean: Any
+    target_spread: Any
 
     @property
     def deviation(self) -> Vector:
@@ -82,11 +85,26 @@ def unusable(gram: Gram, target: str) -> str | None:
     """Say why no sequence can be computed for a target; None if one can."""
     at = gram.position(target, "target")
     if gram.rows == 0:
-        return f"no usable rows: {gram.skipped} rows were skipped"
+        return no_rows(gram.skipped)
     deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
-    if deviation <= CONSTANT_SHARE * abs(gram.mean[at]):
-        return f"target '{target}' is constant"
+    if is_constant(deviation, gram.mean[at]):
+        return constant_target(target)
     return None
+
+
+def no_rows(skipped: int) -> str:
+    """Say that no row can be used."""
+    return f"no usable rows: {skipped} rows were skipped"
+
+
+def constant_target(target: str) -> str:
+    """Say that there is nothing to explain."""
+    return f"target '{target}' is constant"
+
+
+def is_constant(deviation: Vector, mean: Vector) -> npt.NDArray[np.bool_]:
+    """Whether columns of some standard deviations and means are constant but for rounding."""
+    return np.asarray(deviation <= CONSTANT_SHARE * np.abs(mean))
 
 
 def linear(
@@ -110,18 +128,51 @@ def linear(
     numbers = {name: i for i, name in enumerate(gram.columns)}
     at = np.array([numbers[name] for name in columns], dtype=np.intp)
     y = numbers[target]
-    deviation = np.sqrt(np.diagonal(gram.comoment)[at] / gram.weight)
-    constant = deviation <= CONSTANT_SHARE * np.abs(gram.mean[at])
+    return scaled(
+        gram.comoment[np.ix_(at, at)],
+        gram.comoment[at, y],
+        gram.comoment[y, y],
+        gram.mean[at],
+        gram.mean[y],
+        np.float64(gram.weight),
+        ridge,
+        scale,
+    )
+
+
+def scaled(
+    comoment: Matrix,
+    products: Vector,
+    variation: Any,
+    mean: Vector,
+    target_mean: Any,
+    weight: Any,
+    ridge: float,
+    scale: bool,
+) -> Linear:
+    """Scale columns and target to unit variance, in one problem or in B side by side.
+
+    Parameters
+    ----------
+    comoment : shape (D, D) or (D, D, B), of the columns; overwritten
+    products : shape (D,) or (D, B), comoment of the columns with the target
+    variation : scalar or shape (B,), comoment of the target with itself
+    mean : shape (D,) or (D, B)
+    target_mean, weight : scalars or shape (B,)
+    ridge, scale : as in `linear`
+    """
+    diagonal = np.arange(len(mean))
+    deviation = np.sqrt(comoment[diagonal, diagonal] / weight)
+    constant = is_constant(deviation, mean)
     spread = np.where(constant, 1.0, deviation)
-    target_spread = float(np.sqrt(gram.comoment[y, y] / gram.weight))
-    inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(gram.weight)))
-    G = gram.comoment[np.ix_(at, at)]
+    target_spread = np.sqrt(variation / weight)
+    inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(weight)))
+    G = comoment
     G *= inverse
     G *= inverse[:, None]
-    np.fill_diagonal(G, np.where(constant, 0.0, 1.0))
-    c = gram.comoment[at, y] * inverse / (target_spread * np.sqrt(gram.weight))
-    unit = np.ones(len(at)) if scale else spread
-    mean, target_mean = gram.mean[at], float(gram.mean[y])
+    G[diagonal, diagonal] = np.where(constant, 0.0, 1.0)
+    c = products * inverse / (target_spread * np.sqrt(weight))
+    unit = np.ones_like(mean) if scale else spread
     return Linear(G, c, ridge / unit**2, unit, spread, constant, mean, target_mean, target_spread)
 
 
@@ -412,6 +463,25 @@ class State:
             coefficients[:, self.support] = prefixes.T
         return coefficients
 
+    def corrections(self, residuals: Matrix) -> Matrix:
+        """Return what lacks in `coefficients` that leave ``r = c_S - C_SS w``.
+
+        Parameters
+        ----------
+        residuals : shape (groups added + 1, D), r of every prefix on its own columns
+
+        Returns
+        -------
+        shape (groups added + 1, D), ``C_SS^-1 r``, by two products with ``R = L'^-1``
+        """
+        inverse, support = self._inverse_factor(), self.support
+        ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
+        held = np.arange(len(support)) < ends[:, None]
+        steps = (np.where(held, residuals[:, support], 0.0) @ inverse) * held
+        corrections = np.zeros(residuals.shape)
+        corrections[:, support] = steps @ inverse.T
+        return corrections
+
     def _inverse_factor(self) -> Matrix:
         """Return ``L'^-1``, upper triangular; kept up to date from now on."""
         if self._inverse is None and not len(self._U):
@@ -420,6 +490,14 @@ class State:
             inverse, _ = lapack.dtrtri(self._U[:, self.support])
             self._inverse = np.triu(inverse)
         return self._inverse
+
+    def degrees(self) -> float:
+        """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
+        ridge = self.problem.ridge[self.support]
+        if not ridge.any():
+            return float(len(ridge))
+        inverse = self._inverse_factor()
+        return float(len(ridge) - ridge @ np.einsum("ij,ij->i", inverse, inverse))
 
     def condition(self) -> float:
         """Estimate the condition number of C_SS (1-norm), at O(|S|^2)."""

@@ -54,7 +54,9 @@ def foba(
 
     Notes
     -----
-    At most 2 / epsilon additions. A step costs O(D |S|) once the state is updated.
+    Besides `always` at most 1 / ((1 - nu) epsilon) additions: each, with the removal that
+    undoes it, gains (1 - nu) epsilon, and F is 1 at most. For the paper's nu = 0.5 that is
+    its 2 / epsilon. A step costs O(D |S|) once the state is updated.
     """
     limit = np.inf if max_steps is None else max_steps
     forced = list(always)

@@ -10,11 +10,12 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect import formulas
+from dbselect._native import letters
 from dbselect.columns import Leaf, leaves
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Plan, quote, translate
 from dbselect.sources.arrow import consume_batches
-from dbselect.sources.request import Consumer, Request
+from dbselect.sources.request import FOLD, Consumer, Folding, Request
 
 
 class RelationTable:
@@ -52,25 +53,31 @@ class RelationTable:
         return RelationTable(relation)
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
-        """Compute the records in DuckDB: the keys and a column ``gram``.
+        """Compute the records in DuckDB: the keys, ``gram`` and ``missing``, counts a column.
 
         None if the connection does not have the extension; it need not be told
         apart beforehand, as binding the query tells.
         """
-        keys = ", ".join(quote(key) for key in request.by)
-        columns = f"{keys + ', ' if keys else ''}{self._gram(request)} AS gram"
-        return self._aggregated(columns, keys, request.weight)
+        row = self._row(request)
+        keys = [quote(name) for name in request.by]
+        named = list(keys)
+        if request.folding is not None:
+            keys.append(_fold(request.folding, row))
+            named.append(f"{keys[-1]} AS {quote(FOLD)}")
+        call = f"dbselect_gram({row}, '{letters(request.policies)}'{_weight(request)})"
+        columns = ", ".join([*named, f"{call} AS gram"])
+        found = self._aggregated(columns, ", ".join(keys), request.weight)
+        return None if found is None else found.unnest("gram")
 
     def aggregate_all(self, requests: Sequence[Request]) -> list[Any] | None:
         """Compute the records of several requests without keys; None as `aggregate`."""
-        columns = [f"{self._gram(request)} AS gram{n}" for n, request in enumerate(requests)]
-        found = self._aggregated(", ".join(columns), "", requests[0].weight)
+        calls = [f"gram({self._row(request)}{_weight(request)})" for request in requests]
+        columns = ", ".join(f"{call} AS gram{n}" for n, call in enumerate(calls))
+        found = self._aggregated(columns, "", requests[0].weight)
         return None if found is None else list(found.row(0))
 
-    def _gram(self, request: Request) -> str:
-        row = "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
-        weight = "" if request.weight is None else f", {quote(request.weight)}"
-        return f"gram({row}{weight})"
+    def _row(self, request: Request) -> str:
+        return "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
 
     def _aggregated(self, columns: str, keys: str, weight: str | None) -> pl.DataFrame | None:
         try:
@@ -90,6 +97,15 @@ class RelationTable:
             if "interrupted" not in str(error):
                 raise
             raise KeyboardInterrupt from error
+
+
+def _weight(request: Request) -> str:
+    return "" if request.weight is None else f", {quote(request.weight)}"
+
+
+def _fold(folding: Folding, row: str) -> str:
+    key = row if folding.key is None else quote(folding.key)
+    return f"fold_of({key}, {folding.k}, {folding.seed})"
 
 
 def _arguments(columns: list[Leaf], schema: pa.Schema) -> list[str]:

@@ -6,8 +6,31 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from dbselect._native import folds
+from dbselect.errors import ColumnError, DataError
+from dbselect.sources.request import FOLD, Folding, Request
+
 #: Name of the column of group numbers.
 GROUP = "__dbselect_group"
+
+
+def folds_of(batch: Any, folding: Folding, columns: list[str]) -> pa.Array:
+    """Return the fold of every row.
+
+    Parameters
+    ----------
+    columns : flattened columns that decide it where there is no key
+
+    Raises
+    ------
+    ColumnError : the key has a type that decides no fold
+    """
+    named = columns if folding.key is None else []
+    table = batch if folding.key is None else batch.select([folding.key])
+    try:
+        return folds(table, named, folding.k, folding.seed)
+    except DataError as error:
+        raise ColumnError(str(error)) from None
 
 
 class Grouping:
@@ -15,19 +38,19 @@ class Grouping:
 
     Parameters
     ----------
-    by : fields whose values make groups
+    request : with the fields, and the folds, that make groups
     schema : the table's
     """
 
-    def __init__(self, by: list[str], schema: pa.Schema) -> None:
-        self._by = by
-        keys = pl.DataFrame(schema.empty_table().select(by))
-        self._known = keys.with_row_index(GROUP)
+    def __init__(self, request: Request, schema: pa.Schema) -> None:
+        self._request = request
+        self._by = request.keys
+        self._known = self._keys(schema.empty_table()).with_row_index(GROUP)
         self._lock = Lock()
 
     def number(self, batch: Any) -> Any:
         """Return the batch with a column of group numbers."""
-        keys = pl.DataFrame(batch.select(self._by))
+        keys = self._keys(batch)
         found = keys.unique()
         with self._lock:
             new = found.join(self._known, on=self._by, how="anti", nulls_equal=True)
@@ -40,6 +63,14 @@ class Grouping:
             return batch.with_columns(numbers)
         # Polars gets only the keys of an Arrow batch: it cannot read every slice.
         return batch.append_column(GROUP, numbers.to_arrow())
+
+    def _keys(self, batch: Any) -> pl.DataFrame:
+        keys = pl.DataFrame(batch.select(self._request.by))
+        folding = self._request.folding
+        if folding is None:
+            return keys
+        numbers = pl.Series(FOLD, folds_of(batch, folding, self._request.names))
+        return pl.DataFrame([*keys, numbers])
 
     def table(self, records: pa.StructArray) -> pl.DataFrame:
         """Return the keys with their records, in the order of the keys."""

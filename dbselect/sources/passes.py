@@ -141,7 +141,8 @@ class Passes:
             formulas |= added
             more = [Leaf(name, (name,), pa.float64()) for name in added]
             names = self.names if one.columns is None else one.columns
-            requests.append(Request([*(self._leaves[n] for n in names), *more], weight, []))
+            wanted_of = [*(self._leaves[n] for n in names), *more]
+            requests.append(Request(wanted_of, weight, [], ["skip"] * len(wanted_of)))
         steps = plan(formulas, f"{PREFIX}kept")
         read = [leaf.field for request in requests for leaf in request.columns]
         read = [name for name in [*read, *_fields(steps)] if name in self._table.schema.names]

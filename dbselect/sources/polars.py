@@ -18,6 +18,9 @@ from dbselect.errors import DbselectError, SourceError
 from dbselect.formulas import Plan, translate
 from dbselect.sources.request import Consumer
 
+#: 128-bit integers up to 38 digits, in a type that Arrow knows.
+WHOLE = pl.Decimal(38, 0)
+
 
 class LazyTable:
     """A table that Polars reads.
@@ -35,6 +38,7 @@ class LazyTable:
             raise SourceError(f"Polars cannot read the table: {error}") from error
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
         self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
+        self._given = frame
         self.rows = rows
         self.again = True
         empty = pl.DataFrame(schema=plain)
@@ -73,6 +77,12 @@ class LazyTable:
             if failures:
                 raise failures[0] from None
             raise SourceError(f"Polars cannot read the table: {error}") from error
+
+    def with_digits_of(self, field: str) -> "LazyTable":
+        """Return the table with a field of 128-bit integers as decimals, not as doubles."""
+        if self._given.collect_schema()[field] not in (pl.Int128, pl.UInt128):
+            return self
+        return LazyTable(self._given.with_columns(pl.col(field).cast(WHOLE)), self.rows)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order that Polars gives the rows."""

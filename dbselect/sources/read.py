@@ -1,7 +1,8 @@
 """One pass over any table: `gram` and `gram_by`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -16,14 +17,20 @@ from dbselect._native import Reader
 from dbselect.columns import leaves
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.gram import RECORD_DTYPE, Gram
-from dbselect.sources.grouping import GROUP, Grouping
-from dbselect.sources.request import Consumer, Request, Table, resolve
+from dbselect.missing import SUFFIX, check_missing
+from dbselect.sources.grouping import GROUP, Grouping, folds_of
+from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, resolve
 
 #: Seconds after which a progress bar appears on a terminal.
 PROGRESS_DELAY = 2
 
 
-def gram(source: Any, columns: Sequence[str] | None = None, weight: str | None = None) -> Gram:
+def gram(
+    source: Any,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    null_policy: NullPolicy = "skip",
+) -> Gram:
     """Read a table once and return the Gram record of its columns.
 
     Parameters
@@ -33,17 +40,23 @@ def gram(source: Any, columns: Sequence[str] | None = None, weight: str | None =
         a NumPy array of shape (n, d), whose d names are then `columns`
     columns : names and globs (``*``, ``?``), nested fields by the name of the field;
         default: every numeric or boolean column, nested ones included
-    weight : column of row weights, >= 0
+    weight : column of row weights, >= 0; a row without one is left out
+    null_policy : what becomes of a NULL or NaN: ``"skip"`` leaves its row out, ``"error"``
+        refuses it, ``"mean"`` puts the mean of the values present in its place,
+        ``"indicator"`` puts 0 there and adds a column ``<name>.missing`` of 0 and 1
+        right after its column; or a mapping of names and globs to these, of which the
+        last that means a column holds, ``"skip"`` for a column that none means
 
     Returns
     -------
-    Gram of d columns: those of `columns`, in that order
+    Gram of d columns: those of `columns`, in that order; its `missing` counts the rows
+    in which each is NULL or NaN
 
     Raises
     ------
     SourceError : there is no such table
     ColumnError : a column is unknown, named twice or not numeric
-    DataError : an infinite value or a negative weight
+    DataError : an infinite value, a negative weight or a missing value of policy ``"error"``
 
     Notes
     -----
@@ -58,15 +71,18 @@ def gram(source: Any, columns: Sequence[str] | None = None, weight: str | None =
     >>> g.rows, g.skipped, g.mean.tolist()
     (2, 1, [3.0, 5.0])
     """
-    return read_columns(source, columns, weight)[0]
+    return read_columns(source, columns, weight, null_policy)[0]
 
 
 def read_columns(
-    source: Any, columns: Sequence[str] | None = None, weight: str | None = None
+    source: Any,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    null_policy: NullPolicy = "skip",
 ) -> tuple[Gram, list[str]]:
     """Return what `gram` returns, and the numeric columns that were not read."""
     table = open_table(source, columns)
-    request = resolve(table.schema, columns, weight)
+    request = resolve(table.schema, columns, weight, null_policy=null_policy)
     read = {*request.names, weight}
     unread = [
         leaf.name for leaf in leaves(table.schema) if leaf.is_numeric and leaf.name not in read
@@ -74,11 +90,26 @@ def read_columns(
     aggregate = getattr(table, "aggregate", None)
     records = aggregate(request) if aggregate else None
     if records is not None:
-        record = records["gram"][0]
-        return (_empty(request) if record is None else Gram.from_struct(record)), unread
-    with Reader(request.names, request.weight) as reader:
+        record, absent = records["gram"][0], records["missing"][0].to_list()
+        found = _empty(request) if record is None else Gram.from_struct(record)
+        return _counted(found, request, absent or [0] * len(request.names)), unread
+    with Reader(request.names, request.weight, policies=request.policies) as reader:
         _scan(table, request, reader.add)
-        return Gram.from_struct(reader.finish()[0]), unread
+        found = Gram.from_struct(reader.finish()[0])
+        return _counted(found, request, reader.absent), unread
+
+
+def _counted(gram: Gram, request: Request, absent: list[int]) -> Gram:
+    """Return the Gram with its counts, without indicators that are 0 in every row."""
+    check_missing(request.names, request.policies, absent)
+    indicators = {name + SUFFIX for name in request.names} - set(request.names)
+    kept = [
+        name
+        for name, mean in zip(gram.columns, gram.mean, strict=True)
+        if mean > 0 or name not in indicators
+    ]
+    found = gram if len(kept) == len(gram.columns) else gram.select(kept)
+    return replace(found, missing=dict(zip(request.names, absent, strict=True)))
 
 
 def stored_gram(source: Any) -> Gram | None:
@@ -99,9 +130,14 @@ def stored_gram(source: Any) -> Gram | None:
 
 def gram_by(
     source: Any,
-    by: Sequence[str],
+    by: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     weight: str | None = None,
+    *,
+    fold: int | None = None,
+    key: str | None = None,
+    seed: int = 0,
+    null_policy: NullPolicy = "skip",
 ) -> pl.DataFrame:
     """Read a table once and return one Gram record for each group of rows.
 
@@ -109,20 +145,34 @@ def gram_by(
     ----------
     source : as in `gram`
     by : columns whose values make the groups; they are left out of the default
-        `columns`
+        `columns`; may be missing where `fold` is given
     columns, weight : as in `gram`
+    fold : number of folds, >= 2, into which each group is cut; default: not cut
+    key : field whose value decides the fold, so that rows of equal keys stay together;
+        left out of the default `columns`; default: what the row has in `columns`, so
+        that equal rows stay together
+    seed : of the hash that decides, 0 to 2^63 - 1
+    null_policy : as in `gram`; a mean is that of the group's own rows, and a column has
+        an indicator in every group where it has one in any
 
     Returns
     -------
-    DataFrame with the columns `by` and ``gram``, sorted by the keys, NULL last
+    DataFrame with the columns `by`, ``fold`` (Int64, from 0) if asked for, and ``gram``,
+    sorted by the keys, NULL last; a fold without rows has no row
 
     Raises
     ------
-    As `gram`
+    ArgumentError : neither `by` nor `fold` is given; fold or seed out of range
+    ColumnError : the key is no number, boolean, text, blob, date, timestamp, or STRUCT
+        or ARRAY of these
+    SourceError, ColumnError, DataError : as `gram`
 
     Notes
     -----
     O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread.
+    The fold depends on the value of the key and on the seed only, not on engine, order
+    or type: it is that of ``fold_of(key, fold, seed)`` in SQL and of
+    ``pl.col(key).dbselect.fold(fold, seed)`` in Polars.
 
     Examples
     --------
@@ -139,22 +189,46 @@ def gram_by(
     │ a   ┆ [2.0]     │
     │ b   ┆ [5.0]     │
     └─────┴───────────┘
+    >>> halves = ds.gram_by(table, fold=2, columns=["x"])
+    >>> halves.select("fold", pl.col("gram").struct.field("rows")).rows()
+    [(0, 1), (1, 2)]
     """
     table = open_table(source, columns)
-    request = resolve(table.schema, columns, weight, by)
-    if not request.by:
+    folding = folding_of(fold, key, seed)
+    request = resolve(table.schema, columns, weight, [] if by is None else by, folding, null_policy)
+    if not request.keys:
         raise ArgumentError("by is empty; name at least one column, or use gram")
-    if "gram" in request.by:
-        raise ArgumentError("by names a column 'gram'; rename it, as the result has that name")
+    if folding is not None:
+        table = _with_digits_of(folding.key, table)
+        folds_of(table.schema.empty_table(), folding, request.names)
+    for name in ("gram", *request.keys[len(request.by) :]):
+        if name in request.by:
+            raise ArgumentError(
+                f"by names a column '{name}'; rename it, as the result has that name"
+            )
+    # Which indicators there are is known when the last group is.
+    whole = "indicator" not in request.policies
     aggregate = getattr(table, "aggregate", None)
-    records = aggregate(request) if aggregate else None
+    records = aggregate(request) if aggregate and whole else None
     if records is not None:
+        absent = records["missing"].explode().drop_nulls().to_numpy()
+        counts = absent.reshape(-1, len(request.names)).sum(axis=0)
+        check_missing(request.names, request.policies, counts.tolist())
+        records = records.drop("missing")
         cast = pl.DataFrame(records).with_columns(pl.col("gram").cast(RECORD_DTYPE))
-        return cast.sort(request.by, nulls_last=True)
-    grouping = Grouping(request.by, table.schema)
-    with Reader(request.names, request.weight, GROUP) as reader:
+        return cast.sort(request.keys, nulls_last=True)
+    grouping = Grouping(request, table.schema)
+    with Reader(request.names, request.weight, GROUP, request.policies) as reader:
         _scan(table, request, lambda batch: reader.add(grouping.number(batch)))
-        return grouping.table(reader.finish())
+        records = reader.finish()
+        check_missing(request.names, request.policies, reader.absent)
+        return grouping.table(records)
+
+
+def _with_digits_of(key: str | None, table: Table) -> Table:
+    """Return the table with all digits of a key, where its engine would drop some."""
+    keep: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
+    return table if keep is None or key is None else keep(key)
 
 
 def open_table(source: Any, columns: Sequence[str] | None) -> Table:

@@ -1,6 +1,7 @@
 """What is wanted of a table: checked against its schema before any row is read."""
 
-from collections.abc import Callable, Generator, Sequence
+import numbers
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -8,9 +9,17 @@ import pyarrow as pa
 
 from dbselect.columns import Leaf, leaves, match, unknown
 from dbselect.errors import ArgumentError, ColumnError
+from dbselect.missing import policies_of
+
+#: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
+LIMIT = 2**63
+#: Name of the column of folds.
+FOLD = "fold"
 
 #: Takes a run of rows: anything with an Arrow C stream.
 Consumer = Callable[[Any], None]
+#: A policy for missing values, or one for each of some names and globs.
+NullPolicy = str | Mapping[str, str]
 
 
 class Table(Protocol):
@@ -28,6 +37,22 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True)
+class Folding:
+    """Into how many folds the rows fall, and what decides it.
+
+    Parameters
+    ----------
+    k : number of folds
+    key : field whose values decide; None for the columns of the Gram
+    seed : 0 to 2^63 - 1
+    """
+
+    k: int
+    key: str | None
+    seed: int
+
+
+@dataclass(frozen=True)
 class Request:
     """Which columns of a table are wanted.
 
@@ -36,11 +61,15 @@ class Request:
     columns : the leaves of the Gram, in its order
     weight : column of row weights
     by : fields whose values make groups
+    policies : what becomes of the missing values of each column
+    folding : how the groups are cut into folds; None if they are not
     """
 
     columns: list[Leaf]
     weight: str | None
     by: list[str]
+    policies: list[str]
+    folding: Folding | None = None
 
     @property
     def names(self) -> list[str]:
@@ -53,7 +82,14 @@ class Request:
         fields = [leaf.field for leaf in self.columns]
         if self.weight is not None:
             fields.append(self.weight)
+        if self.folding is not None and self.folding.key is not None:
+            fields.append(self.folding.key)
         return list(dict.fromkeys([*fields, *self.by]))
+
+    @property
+    def keys(self) -> list[str]:
+        """Names of the columns that tell the groups of the result apart."""
+        return self.by if self.folding is None else [*self.by, FOLD]
 
 
 def resolve(
@@ -61,23 +97,27 @@ def resolve(
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     by: Sequence[str] = (),
+    folding: Folding | None = None,
+    null_policy: NullPolicy = "skip",
 ) -> Request:
-    """Match columns, weight and keys to a schema.
+    """Match columns, weight, keys and policies to a schema.
 
     Without `columns`, every numeric or boolean column is taken, nested ones
-    included, except the weight and the keys.
+    included, except the weight, the keys and what decides the fold.
 
     Raises
     ------
     ColumnError : a column is unknown, named twice or not numeric, or there is none
+    ArgumentError : there is no such policy
     """
     every = _columns_of(schema)
     by = [by] if isinstance(by, str) else list(by)
-    for name, what in [(weight, "weight"), *((key, "by") for key in by)]:
+    key = None if folding is None else folding.key
+    for name, what in [(weight, "weight"), (key, "key"), *((name, "by") for name in by)]:
         if name is not None:
             check_field(name, what, schema)
     if len(set(by)) < len(by):
-        doubled = next(key for key in by if by.count(key) > 1)
+        doubled = next(name for name in by if by.count(name) > 1)
         raise ColumnError(f"by names column '{doubled}' twice")
     if weight is not None and weight not in every:
         raise ColumnError(
@@ -85,7 +125,7 @@ def resolve(
             "it must be numeric or boolean"
         )
     if columns is None:
-        apart = {weight, *by}
+        apart = {weight, key, *by}
         wanted = [leaf for leaf in every.values() if leaf.is_numeric and leaf.field not in apart]
         if not wanted:
             raise ColumnError(f"the table has no numeric column; it has {schema.names}")
@@ -101,7 +141,36 @@ def resolve(
             raise ColumnError(
                 f"column '{leaf.name}' has type {leaf.type}; columns must be numeric or boolean"
             )
-    return Request(wanted, weight, by)
+    policies = policies_of(null_policy, [leaf.name for leaf in wanted])
+    return Request(wanted, weight, by, policies, folding)
+
+
+def folding_of(fold: Any, key: Any, seed: Any) -> Folding | None:
+    """Return what the arguments of `gram_by` ask for; None if they ask for no folds.
+
+    Raises
+    ------
+    ArgumentError : `fold` is no number of folds, `seed` out of range, `key` without `fold`
+    """
+    check_seed(seed)
+    if fold is None:
+        if key is not None:
+            raise ArgumentError(f"key is {key!r}, but fold is missing; give the number of folds")
+        return None
+    check_folds("fold", fold)
+    return Folding(int(fold), key, int(seed))
+
+
+def check_folds(name: str, value: Any) -> None:
+    """Refuse what is no number of folds."""
+    if not (isinstance(value, numbers.Integral) and 2 <= int(value) < LIMIT):
+        raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 2")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse what is no seed."""
+    if not (isinstance(seed, numbers.Integral) and 0 <= int(seed) < LIMIT):
+        raise ArgumentError(f"seed is {seed!r}; it must be a whole number from 0 to 2^63 - 1")
 
 
 def _columns_of(schema: pa.Schema) -> dict[str, Leaf]:

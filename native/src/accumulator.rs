@@ -2,13 +2,14 @@
 //!
 //! A chunk that belongs to one group goes to the kernel as columns. Rows that
 //! scatter over groups wait in a buffer of their group until there are enough
-//! for a block.
+//! for a block. Missing values that are to be filled wait there as NaN.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 
 use crate::block::{BLOCK_ROWS, mean_of_rows, prefetch, stride, turn};
-use crate::chunk::{Chunk, Labels};
+use crate::chunk::{Chunk, Labels, Screened};
+use crate::gaps::Filled;
 use crate::moments::Moments;
 use crate::sums::Sums;
 
@@ -33,25 +34,40 @@ struct Scratch {
 /// The moments of one group while rows still arrive.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
-    moments: Moments,
+    filled: Filled,
+    /// Rows in which each column is missing; empty if none is.
+    absent: Vec<u64>,
     buffer: Vec<f64>,
     buffer_weight: Vec<f64>,
+    /// Columns with NaN in the buffer.
+    holes: Vec<usize>,
 }
 
 impl Accumulator {
     /// An accumulator that has seen no row.
     pub fn new(width: usize) -> Accumulator {
-        Accumulator { moments: Moments::new(width), buffer: Vec::new(), buffer_weight: Vec::new() }
+        Accumulator::from_moments(Moments::new(width))
     }
 
     /// An accumulator that continues from known moments.
     pub fn from_moments(moments: Moments) -> Accumulator {
-        Accumulator { moments, buffer: Vec::new(), buffer_weight: Vec::new() }
+        Accumulator {
+            filled: Filled::new(moments),
+            absent: Vec::new(),
+            buffer: Vec::new(),
+            buffer_weight: Vec::new(),
+            holes: Vec::new(),
+        }
     }
 
     /// Number of columns.
     pub fn width(&self) -> usize {
-        self.moments.width()
+        self.filled.width()
+    }
+
+    /// Rows in which each column was missing, also those left out; empty if none was.
+    pub fn absent(&self) -> &[u64] {
+        &self.absent
     }
 
     /// Add all rows of a chunk.
@@ -61,44 +77,82 @@ impl Accumulator {
     pub fn add(&mut self, chunk: &Chunk, labels: Labels) -> Result<(), String> {
         SCRATCH.with_borrow_mut(|Scratch { sums, .. }| {
             let mut blocks = chunk.blocks();
-            while !self.moments.is_settled() {
+            while !self.filled.moments.is_settled() {
                 let Some((_, rows)) = blocks.next() else { return Ok(()) };
                 let rows = rows.screen(labels)?;
-                let columns = slices(&rows.columns);
-                sums.start(&rows.center(&columns));
-                sums.add_columns(&columns, rows.weight.as_deref());
-                self.moments.add(sums);
-                self.moments.skipped += rows.skipped as u64;
+                self.count(&rows);
+                self.add_block(rows, sums);
             }
-            sums.start(&self.moments.mean());
+            sums.start(&self.filled.moments.mean());
             for (_, rows) in blocks {
-                // A block that packs to finite sums has nothing to be left out.
-                let plain = rows.weight.is_none() && rows.missing.is_empty();
-                if plain && sums.add_finite(&slices(&rows.columns)) {
-                    continue;
+                // A block that packs to finite sums has nothing that is missing.
+                if rows.is_plain() && !self.filled.can_learn(&[]) {
+                    let columns = self.filled.with_indicators(slices(&rows.columns));
+                    if sums.add_finite(&columns) {
+                        continue;
+                    }
                 }
-                let rows = rows.screen(labels)?;
+                let mut rows = rows.screen(labels)?;
+                self.count(&rows);
+                if self.filled.can_learn(&rows.holes) {
+                    self.filled.moments.add(sums);
+                    self.filled.learn(&rows);
+                    sums.start(&self.filled.moments.mean());
+                }
+                self.filled.fill(&mut rows);
                 sums.add_columns(&slices(&rows.columns), rows.weight.as_deref());
-                self.moments.skipped += rows.skipped as u64;
             }
-            self.moments.add(sums);
+            self.filled.moments.add(sums);
             Ok(())
         })
     }
 
     /// Add the rows of other accumulators of the same width.
     pub fn merge(&mut self, other: &Accumulator) {
-        self.moments.merge(&other.moments);
+        self.filled.merge(&other.filled);
+        for (column, &rows) in other.absent.iter().enumerate() {
+            self.count_absent(column, rows);
+        }
         let stride = stride(self.width());
         for (row, &weight) in other.buffer.chunks_exact(stride.max(1)).zip(&other.buffer_weight) {
-            SCRATCH.with_borrow_mut(|scratch| self.add_row(row, weight, &mut scratch.sums));
+            SCRATCH.with_borrow_mut(|scratch| {
+                self.add_row(row, weight, &other.holes, &mut scratch.sums)
+            });
         }
     }
 
     /// The moments of all rows added so far.
-    pub fn finish(&mut self) -> &Moments {
+    pub fn finish(&mut self) -> &Filled {
         SCRATCH.with_borrow_mut(|scratch| self.flush(&mut scratch.sums));
-        &self.moments
+        &self.filled
+    }
+
+    /// What `finish` returned.
+    pub fn filled(&self) -> &Filled {
+        &self.filled
+    }
+
+    /// Count what is missing in a block.
+    fn count(&mut self, rows: &Screened) {
+        self.filled.moments.skipped += rows.skipped as u64;
+        for (column, absent) in &rows.absent {
+            self.count_absent(*column, absent.count());
+        }
+    }
+
+    fn count_absent(&mut self, column: usize, rows: u64) {
+        self.absent.resize(self.width(), 0);
+        self.absent[column] += rows;
+    }
+
+    /// Add a block around a center of its own.
+    fn add_block(&mut self, mut rows: Screened, sums: &mut Sums) {
+        self.filled.learn(&rows);
+        self.filled.fill(&mut rows);
+        let columns = slices(&rows.columns);
+        sums.start(&rows.center(&columns));
+        sums.add_columns(&columns, rows.weight.as_deref());
+        self.filled.moments.add(sums);
     }
 
     /// Ask for the memory that the next row goes to.
@@ -109,7 +163,13 @@ impl Accumulator {
         prefetch(&spare[..row]);
     }
 
-    fn add_row(&mut self, row: &[f64], weight: f64, sums: &mut Sums) {
+    /// Add a row, in which some of `holes` may be missing.
+    fn add_row(&mut self, row: &[f64], weight: f64, holes: &[usize], sums: &mut Sums) {
+        for &column in holes {
+            if row[column].is_nan() && !self.holes.contains(&column) {
+                self.holes.push(column);
+            }
+        }
         self.buffer.extend_from_slice(row);
         self.buffer_weight.push(weight);
         if self.buffer_weight.len() == buffer_rows(self.width()) {
@@ -121,17 +181,35 @@ impl Accumulator {
         if self.buffer_weight.is_empty() {
             return;
         }
-        prefetch(&self.moments.comoment);
-        let center = if self.moments.is_settled() {
-            self.moments.mean()
+        prefetch(&self.filled.moments.comoment);
+        if self.filled.is_whole() && self.holes.is_empty() {
+            let moments = &mut self.filled.moments;
+            let center = if moments.is_settled() {
+                moments.mean()
+            } else {
+                mean_of_rows(&self.buffer, moments.width(), &self.buffer_weight)
+            };
+            sums.start(&center);
+            sums.add_rows(&self.buffer, &self.buffer_weight);
+            moments.add(sums);
         } else {
-            mean_of_rows(&self.buffer, self.width(), &self.buffer_weight)
-        };
-        sums.start(&center);
-        sums.add_rows(&self.buffer, &self.buffer_weight);
-        self.moments.add(sums);
+            let rows = self.buffered();
+            self.add_block(rows, sums);
+        }
         self.buffer.clear();
         self.buffer_weight.clear();
+    }
+
+    /// The rows of the buffer as columns.
+    fn buffered(&mut self) -> Screened<'static> {
+        let stride = stride(self.width());
+        let column = |j| self.buffer.iter().skip(j).step_by(stride).copied().collect();
+        Screened {
+            columns: (0..self.width()).map(|j| Cow::Owned(column(j))).collect(),
+            weight: Some(Cow::Owned(self.buffer_weight.clone())),
+            holes: std::mem::take(&mut self.holes),
+            ..Screened::default()
+        }
     }
 }
 
@@ -160,6 +238,9 @@ pub fn scatter<'g>(
         for (start, rows) in chunk.blocks() {
             let n_rows = rows.rows;
             let rows = rows.screen(labels)?;
+            for (column, absent) in &rows.absent {
+                absent.rows().for_each(|row| group_of(start + row).count_absent(*column, 1));
+            }
             let columns = slices(&rows.columns);
             let mut kept = 0;
             for row in 0..n_rows {
@@ -168,7 +249,7 @@ pub fn scatter<'g>(
                 }
                 let group = group_of(start + row);
                 if rows.missing.contains(row) {
-                    group.moments.skipped += 1;
+                    group.filled.moments.skipped += 1;
                     continue;
                 }
                 if kept % TURN_ROWS == 0 {
@@ -176,7 +257,7 @@ pub fn scatter<'g>(
                 }
                 let values = &turned[kept % TURN_ROWS * stride..][..stride];
                 let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[kept]);
-                group.add_row(values, weight, sums);
+                group.add_row(values, weight, &rows.holes, sums);
                 kept += 1;
             }
         }
@@ -204,6 +285,8 @@ mod tests {
             columns: columns.iter().map(|x| Cow::Owned(x.clone())).collect(),
             weight: weight.map(|w| Cow::Owned(w.to_vec())),
             missing: Missing::none(),
+            nulls: vec![Missing::none(); 3],
+            policies: &[],
         }
     }
 
@@ -215,7 +298,7 @@ mod tests {
     fn moments_of(columns: &[Vec<f64>], weight: Option<&[f64]>) -> Moments {
         let mut all = Accumulator::new(3);
         with_labels(|labels| all.add(&chunk(columns, weight), labels)).unwrap();
-        all.finish().clone()
+        all.finish().moments.clone()
     }
 
     #[test]
@@ -231,7 +314,7 @@ mod tests {
             let pick = |x: &Vec<f64>| x.iter().skip(g).step_by(7).copied().collect::<Vec<f64>>();
             let mine: Vec<Vec<f64>> = columns.iter().map(pick).collect();
             let expected = moments_of(&mine, Some(&pick(&weight)));
-            let found = group.finish();
+            let found = &group.finish().moments;
             assert_eq!((found.rows, found.skipped), (expected.rows, expected.skipped));
             assert_eq!(found.weight, expected.weight);
             for (x, y) in found.comoment.iter().zip(&expected.comoment) {
@@ -259,7 +342,7 @@ mod tests {
                 with_labels(|labels| alone.add(&chunk, labels)).unwrap();
                 parts.merge(&alone);
             }
-            let (found, expected) = (moments_of(&columns, weight), parts.finish());
+            let (found, expected) = (moments_of(&columns, weight), &parts.finish().moments);
             assert_eq!((found.rows, found.skipped), (expected.rows, expected.skipped));
             assert_eq!(found.weight, expected.weight);
             for (x, y) in found.mean().iter().zip(expected.mean()) {
@@ -285,7 +368,7 @@ mod tests {
         let [mut first, second] = halves;
         first.merge(&second);
         let expected = moments_of(&columns, None);
-        let found = first.finish();
+        let found = &first.finish().moments;
         assert_eq!(found.rows, 50);
         assert_eq!(found.comoment.len(), triangle(3));
         for (x, y) in found.comoment.iter().zip(&expected.comoment) {
@@ -303,7 +386,7 @@ mod tests {
         dirty.missing.set(2, 6);
         let mut all = Accumulator::new(3);
         with_labels(|labels| all.add(&dirty, labels)).unwrap();
-        let found = all.finish();
+        let found = &all.finish().moments;
         assert_eq!((found.rows, found.skipped), (3, 3));
         assert_eq!(found.comoment, expected.comoment);
     }

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use arrow_array::builder::{Float64Builder, Int64Builder, LargeListBuilder, LargeStringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StructArray};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, NullArray, PrimitiveArray, StructArray};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
-use crate::chunk::{Chunk, Missing};
+use crate::accumulator::CHUNK_ROWS;
+use crate::chunk::{Chunk, Missing, mark_nan};
+use crate::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
+use crate::gaps::Policy;
 use crate::record::{FIELDS, Names, RawRecord, Record};
 
 /// One column of a flattened table: a number field, a child of a STRUCT field
@@ -165,7 +168,29 @@ impl Leaf {
         Cow::Owned(rows.map(|row| number(values[self.place.of(row)])).collect())
     }
 
-    /// Leave out the rows where this column is NULL; `rows` counts from 0.
+    /// The values of `rows` and where there is none: NULL or NaN.
+    pub fn present(&self, rows: Range<usize>) -> Result<(Cow<'_, [f64]>, Missing), String> {
+        let mut missing = self.missing(rows.clone());
+        let values = self.doubles(rows)?;
+        mark_nan(&values, &mut missing);
+        Ok((values, missing))
+    }
+
+    /// The rows where this column is NULL; `rows` counts from 0.
+    fn missing(&self, rows: Range<usize>) -> Missing {
+        let mut missing = Missing::none();
+        self.mark_missing(rows, &mut missing);
+        missing
+    }
+
+    /// Mix the values, each as it is, into the hashes of their rows.
+    fn mix(&self, missing: &Missing, hashes: &mut [u64]) -> Result<(), String> {
+        let at = |row| self.place.of(row);
+        mix_values(&self.values, &at, missing, hashes)
+            .ok_or_else(|| refusal(&self.name, self.values.data_type()))
+    }
+
+    /// Set the rows where this column is NULL; `rows` counts from 0.
     pub fn mark_missing(&self, rows: Range<usize>, missing: &mut Missing) {
         for (nulls, place) in &self.masks {
             match place {
@@ -183,20 +208,150 @@ impl Leaf {
     }
 }
 
-/// The values of `rows` in some columns, with the rows where one is NULL.
+/// Mix the values of a key into the hashes of its rows, one a row.
+pub fn mix_key(
+    name: &str,
+    values: &ArrayRef,
+    place: Place,
+    hashes: &mut [u64],
+) -> Result<(), String> {
+    let mut leaves = Vec::new();
+    flatten(name.to_string(), values, place, &[], &mut leaves);
+    if matches!(values.data_type(), DataType::Struct(_) | DataType::FixedSizeList(..)) {
+        return mix_row(&leaves.iter().collect::<Vec<_>>(), hashes);
+    }
+    leaves.iter().try_for_each(|leaf| leaf.mix(&leaf.missing(0..hashes.len()), hashes))
+}
+
+/// Mix the values of a row, as a Gram reads it, into the hashes of the rows.
+pub fn mix_row(leaves: &[&Leaf], hashes: &mut [u64]) -> Result<(), String> {
+    for leaf in leaves {
+        if !leaf.is_number() {
+            leaf.mix(&leaf.missing(0..hashes.len()), hashes)?;
+            continue;
+        }
+        for (i, hashes) in hashes.chunks_mut(CHUNK_ROWS).enumerate() {
+            let rows = i * CHUNK_ROWS..i * CHUNK_ROWS + hashes.len();
+            let (numbers, missing) = leaf.present(rows)?;
+            mix(hashes, &missing, |row| Value::Double(numbers[row]));
+        }
+    }
+    Ok(())
+}
+
+/// Mix the values at some places, one a row, into the hashes; nothing if their
+/// type is none that a key may have.
+fn mix_values(
+    values: &ArrayRef,
+    at: &dyn Fn(usize) -> usize,
+    missing: &Missing,
+    hashes: &mut [u64],
+) -> Option<()> {
+    /// The values, of a primitive type, as what is hashed.
+    macro_rules! each {
+        ($type:ty, $x:ident => $value:expr) => {{
+            let values = values.as_primitive::<$type>().values();
+            mix(hashes, missing, |row| {
+                let $x = values[at(row)];
+                $value
+            })
+        }};
+    }
+    macro_rules! bytes {
+        ($values:expr) => {{
+            let values = $values;
+            mix(hashes, missing, |row| Value::Bytes(values.value(at(row)).as_ref()))
+        }};
+    }
+    let whole = |n: i128| Value::Whole(n);
+    let decimal = |units: i128, scale: i8| match u8::try_from(scale) {
+        Ok(scale) => Value::Decimal(units, scale),
+        Err(_) => {
+            Value::Whole(units.saturating_mul(10i128.saturating_pow(scale.unsigned_abs().into())))
+        }
+    };
+    match values.data_type() {
+        DataType::Null => mix(hashes, missing, |_| Value::Double(f64::NAN)),
+        DataType::Boolean => {
+            let values = values.as_boolean().values();
+            mix(hashes, missing, |row| whole(values.value(at(row)).into()))
+        }
+        DataType::Float16 => each!(Float16Type, x => Value::Double(x.to_f64())),
+        DataType::Float32 => each!(Float32Type, x => Value::Double(x.into())),
+        DataType::Float64 => each!(Float64Type, x => Value::Double(x)),
+        DataType::Int8 => each!(Int8Type, x => whole(x.into())),
+        DataType::Int16 => each!(Int16Type, x => whole(x.into())),
+        DataType::Int32 => each!(Int32Type, x => whole(x.into())),
+        DataType::Int64 => each!(Int64Type, x => whole(x.into())),
+        DataType::UInt8 => each!(UInt8Type, x => whole(x.into())),
+        DataType::UInt16 => each!(UInt16Type, x => whole(x.into())),
+        DataType::UInt32 => each!(UInt32Type, x => whole(x.into())),
+        DataType::UInt64 => each!(UInt64Type, x => whole(x.into())),
+        &UNSIGNED_128 => {
+            let values = values.as_fixed_size_binary();
+            let one = |row| values.value(at(row)).try_into().expect("sixteen bytes");
+            mix(hashes, missing, |row| Value::Unsigned(u128::from_le_bytes(one(row))))
+        }
+        &DataType::Decimal32(_, scale) => {
+            each!(Decimal32Type, x => decimal(x.into(), scale))
+        }
+        &DataType::Decimal64(_, scale) => {
+            each!(Decimal64Type, x => decimal(x.into(), scale))
+        }
+        &DataType::Decimal128(_, scale) => each!(Decimal128Type, x => decimal(x, scale)),
+        DataType::Utf8 => bytes!(values.as_string::<i32>()),
+        DataType::LargeUtf8 => bytes!(values.as_string::<i64>()),
+        DataType::Utf8View => bytes!(values.as_string_view()),
+        DataType::Binary => bytes!(values.as_binary::<i32>()),
+        DataType::LargeBinary => bytes!(values.as_binary::<i64>()),
+        DataType::BinaryView => bytes!(values.as_binary_view()),
+        DataType::Date32 => each!(Date32Type, x => whole(i128::from(x) * DAY)),
+        DataType::Date64 => each!(Date64Type, x => whole(i128::from(x) * MILLISECOND)),
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            each!(TimestampSecondType, x => whole(i128::from(x) * SECOND))
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            each!(TimestampMillisecondType, x => whole(i128::from(x) * MILLISECOND))
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            each!(TimestampMicrosecondType, x => whole(i128::from(x) * MICROSECOND))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            each!(TimestampNanosecondType, x => whole(x.into()))
+        }
+        DataType::Dictionary(..) => {
+            let dictionary = values.as_any_dictionary();
+            // Without values every row is missing.
+            if dictionary.values().is_empty() {
+                let nothing: ArrayRef = Arc::new(NullArray::new(0));
+                return mix_values(&nothing, at, missing, hashes);
+            }
+            let codes = dictionary.normalized_keys();
+            mix_values(dictionary.values(), &|row| codes[at(row)], missing, hashes)?;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The values of `rows` in some columns, with the rows where each is NULL.
 pub fn chunk<'a>(
     columns: &[&'a Leaf],
     weight: Option<&'a Leaf>,
     rows: Range<usize>,
+    policies: &'a [Policy],
 ) -> Result<Chunk<'a>, String> {
-    let mut missing = Missing::none();
-    for leaf in columns.iter().copied().chain(weight) {
-        leaf.mark_missing(rows.clone(), &mut missing);
-    }
+    let nulls_of = |leaf: &Leaf| {
+        let mut nulls = Missing::none();
+        leaf.mark_missing(rows.clone(), &mut nulls);
+        nulls
+    };
+    let nulls = columns.iter().map(|leaf| nulls_of(leaf)).collect();
+    let missing = weight.map(nulls_of).unwrap_or_default();
     let columns =
         columns.iter().map(|leaf| leaf.doubles(rows.clone())).collect::<Result<_, _>>()?;
     let weight = weight.map(|leaf| leaf.doubles(rows.clone())).transpose()?;
-    Ok(Chunk { rows: rows.len(), columns, weight, missing })
+    Ok(Chunk { rows: rows.len(), columns, weight, missing, nulls, policies })
 }
 
 /// The type of a Gram record.

@@ -1,32 +1,34 @@
-//! A run of rows on its way in: what is missing is left out, the rest is checked.
+//! A run of rows on its way in: what is missing is left out or marked, the rest is checked.
 //!
-//! Rows with something missing are left out; an infinite value and a negative
-//! weight are errors.
+//! A row with something missing is left out, unless its column's missing values
+//! are to be filled: those become NaN. An infinite value and a negative weight
+//! are errors.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::block::{BLOCK_ROWS, dot, prefetch, sum};
+use crate::gaps::Policy;
 
 /// Columns to ask for ahead of the one that is read.
 const COLUMNS_AHEAD: usize = 4;
 
-/// One bit a row, set where the row is left out.
+/// One bit a row, set where something is missing.
 #[derive(Clone, Default)]
 pub struct Missing(Vec<u64>);
 
 impl Missing {
-    /// No row is left out.
+    /// Nothing is missing.
     pub fn none() -> Missing {
         Missing::default()
     }
 
-    /// Leave out row `row` of `rows`.
+    /// Set row `row` of `rows`.
     pub fn set(&mut self, row: usize, rows: usize) {
         self.words(rows)[row / 64] |= 1 << (row % 64);
     }
 
-    /// Leave out every row whose bit is not set in `valid`, 64 rows a word.
+    /// Set every row whose bit is not set in `valid`, 64 rows a word.
     pub fn set_invalid(&mut self, valid: impl Iterator<Item = u64>, rows: usize) {
         let words = self.words(rows);
         for (word, valid) in words.iter_mut().zip(valid) {
@@ -38,9 +40,26 @@ impl Missing {
         }
     }
 
-    /// Leave out all rows.
+    /// Set all rows.
     pub fn set_all(&mut self, rows: usize) {
         self.words(rows).fill(u64::MAX);
+    }
+
+    /// Set the rows that `other` has, of as many.
+    fn set_those_of(&mut self, other: &Missing, rows: usize) {
+        for (word, more) in self.words(rows).iter_mut().zip(&other.0) {
+            *word |= more;
+        }
+    }
+
+    /// How many rows are set.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// The rows that are set.
+    pub fn rows(&self) -> impl Iterator<Item = usize> {
+        (0..self.0.len() * 64).filter(|&row| self.contains(row))
     }
 
     /// The part for `rows`, which start at a multiple of 64.
@@ -49,12 +68,12 @@ impl Missing {
         Missing(self.0[words].to_vec())
     }
 
-    /// Whether row `row` is left out.
+    /// Whether row `row` is set.
     pub fn contains(&self, row: usize) -> bool {
         self.0.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
 
-    /// Whether every row is used.
+    /// Whether nothing is missing.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
@@ -73,8 +92,12 @@ pub struct Chunk<'a> {
     pub columns: Vec<Cow<'a, [f64]>>,
     /// Weight of each row; 1 each if absent.
     pub weight: Option<Cow<'a, [f64]>>,
-    /// Rows with a NULL in some column or in the weight.
+    /// Rows with a NULL weight.
     pub missing: Missing,
+    /// The rows in which each column is NULL.
+    pub nulls: Vec<Missing>,
+    /// What becomes of the missing values of each column; none given: its rows are left out.
+    pub policies: &'a [Policy],
 }
 
 /// Names of the columns and of the weight, for the error messages.
@@ -86,10 +109,15 @@ pub struct Labels<'n> {
     pub weight: &'n str,
 }
 
-/// The rows of a block that are used: no NULL, no NaN, weight above 0.
+/// The rows of a block that are used: weight above 0, nothing missing but what is filled.
+#[derive(Default)]
 pub(crate) struct Screened<'a> {
     /// The used rows, one slice a column.
     pub columns: Vec<Cow<'a, [f64]>>,
+    /// Columns with NaN where a value is missing and is to be filled.
+    pub holes: Vec<usize>,
+    /// The columns with missing values, each with its rows: of all, also those left out.
+    pub absent: Vec<(usize, Missing)>,
     /// Their weights.
     pub weight: Option<Cow<'a, [f64]>>,
     /// The rows left out, numbered before they were.
@@ -97,12 +125,23 @@ pub(crate) struct Screened<'a> {
     /// How many those are.
     pub skipped: usize,
     /// Sums of the columns where they are known already: all rows used, no weight.
-    sums: Vec<f64>,
+    pub sums: Vec<f64>,
 }
 
 impl Screened<'_> {
-    /// Mean of each column, rounded.
+    /// The value of each column that is nearest to its mean.
+    ///
+    /// Whole numbers differ from one of their own by whole numbers, so that their
+    /// products add up without rounding, which a rounded mean does not let them.
     pub fn center(&self, columns: &[&[f64]]) -> Vec<f64> {
+        let nearest = |(column, mean): (&&[f64], f64)| {
+            let nearer = |a: f64, b: f64| if (b - mean).abs() < (a - mean).abs() { b } else { a };
+            column.iter().copied().reduce(nearer).unwrap_or(mean)
+        };
+        columns.iter().zip(self.means(columns)).map(nearest).collect()
+    }
+
+    fn means(&self, columns: &[&[f64]]) -> Vec<f64> {
         let rows = columns.first().map_or(0, |column| column.len()) as f64;
         match &self.weight {
             Some(weight) => {
@@ -118,6 +157,13 @@ impl Screened<'_> {
 }
 
 impl Chunk<'_> {
+    /// Whether nothing is known to be missing, and no row has a weight.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.weight.is_none()
+            && self.missing.is_empty()
+            && self.nulls.iter().all(|nulls| nulls.is_empty())
+    }
+
     /// The blocks of the chunk, each with the number of its first row: small
     /// enough that what is screened is still in the cache when it is packed.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (usize, Chunk<'_>)> {
@@ -131,6 +177,8 @@ impl Chunk<'_> {
                 columns: self.columns.iter().map(|column| cut(column, &rows)).collect(),
                 weight: self.weight.as_ref().map(|weight| cut(weight, &rows)),
                 missing: self.missing.slice(rows.clone()),
+                nulls: self.nulls.iter().map(|nulls| nulls.slice(rows.clone())).collect(),
+                policies: self.policies,
             };
             (start, block)
         })
@@ -138,25 +186,35 @@ impl Chunk<'_> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Leave out incomplete rows; refuse infinite values and negative weights.
+    /// Leave out incomplete rows, mark what is to be filled; refuse infinite values and
+    /// negative weights.
     pub(crate) fn screen(mut self, labels: Labels) -> Result<Screened<'a>, String> {
         self.mark_weights(labels)?;
         let sums = self.sums();
         // A sum is finite only if every value is: one fast test a column.
         let suspects: Vec<usize> = (0..sums.len()).filter(|&j| !sums[j].is_finite()).collect();
         for &j in &suspects {
-            mark_nan(&self.columns[j], &mut self.missing);
+            mark_nan(&self.columns[j], &mut self.nulls[j]);
+        }
+        let mut holes = Vec::new();
+        for (j, nulls) in self.nulls.iter().enumerate().filter(|(_, nulls)| !nulls.is_empty()) {
+            if self.policies.get(j).is_some_and(Policy::fills) {
+                let column = self.columns[j].to_mut();
+                nulls.rows().for_each(|row| column[row] = f64::NAN);
+                holes.push(j);
+            } else {
+                self.missing.set_those_of(nulls, self.rows);
+            }
         }
         for &j in &suspects {
             let label = || format!("column '{}'", labels.columns[j]);
             refuse_infinite(&self.columns[j], &self.missing, label)?;
         }
-        if !self.missing.is_empty() {
-            return Ok(self.compact());
-        }
-        let Chunk { columns, weight, missing, .. } = self;
-        let sums = if weight.is_none() { sums } else { Vec::new() };
-        Ok(Screened { columns, weight, missing, sums, skipped: 0 })
+        let nulls = std::mem::take(&mut self.nulls).into_iter().enumerate();
+        let absent = nulls.filter(|(_, nulls)| !nulls.is_empty()).collect();
+        let whole = self.missing.is_empty();
+        let screened = if whole { self.whole(sums) } else { self.compact() };
+        Ok(Screened { holes, absent, ..screened })
     }
 
     /// Leave out rows of weight 0 or NaN; refuse other weights that are no weights.
@@ -184,6 +242,13 @@ impl<'a> Chunk<'a> {
         self.columns.iter().enumerate().map(sum_ahead).collect()
     }
 
+    /// Use every row.
+    fn whole(self, sums: Vec<f64>) -> Screened<'a> {
+        let Chunk { columns, weight, missing, .. } = self;
+        let sums = if weight.is_none() { sums } else { Vec::new() };
+        Screened { columns, weight, missing, sums, ..Screened::default() }
+    }
+
     /// Copy the rows that are used.
     fn compact(self) -> Screened<'a> {
         let kept: Vec<usize> = (0..self.rows).filter(|&row| !self.missing.contains(row)).collect();
@@ -193,12 +258,12 @@ impl<'a> Chunk<'a> {
             weight: self.weight.as_ref().map(pick),
             skipped: self.rows - kept.len(),
             missing: self.missing,
-            sums: Vec::new(),
+            ..Screened::default()
         }
     }
 }
 
-/// Leave out the rows where a value is NaN.
+/// Set the rows where a value is NaN.
 pub fn mark_nan(values: &[f64], missing: &mut Missing) {
     for (row, _) in values.iter().enumerate().filter(|(_, x)| x.is_nan()) {
         missing.set(row, values.len());
@@ -231,6 +296,8 @@ mod tests {
                 columns: vec![Cow::Owned(vec![1.0, 2.0, 3.0]), Cow::Owned(vec![4.0, 5.0, value])],
                 weight: Some(Cow::Owned(vec![1.0, 1.0, weight])),
                 missing: Missing::none(),
+                nulls: vec![Missing::none(); 2],
+                policies: &[],
             };
             let columns = ["a".to_string(), "b".to_string()];
             chunk.screen(Labels { columns: &columns, weight: "weight 'w'" }).err()

@@ -8,8 +8,10 @@
 //! | `sums` | blocks around one center, multiplied and added up |
 //! | `moments` | centred moments: add sums, merge, remove |
 //! | `chunk` | rows in: what is missing left out, the rest checked |
+//! | `gaps` | missing values filled, and indicators of where they were |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
 //! | `record` | the Gram record: names and moments, checked |
+//! | `fold` | which fold a key lies in |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
@@ -20,6 +22,8 @@ pub mod arrow;
 pub mod block;
 pub mod chunk;
 pub mod duckdb;
+pub mod fold;
+pub mod gaps;
 pub mod kernel;
 pub mod moments;
 pub mod polars;

@@ -74,6 +74,63 @@ impl Moments {
         self.origin.iter().zip(&self.offset).map(|(origin, offset)| origin + offset).collect()
     }
 
+    /// Weighted mean of one column.
+    pub fn mean_of(&self, column: usize) -> f64 {
+        self.origin[column] + self.offset[column]
+    }
+
+    /// Append a column that is 0 in every row.
+    pub fn widen(&mut self) {
+        self.origin.push(0.0);
+        self.offset.push(0.0);
+        self.comoment.resize(triangle(self.width()), 0.0);
+    }
+
+    /// Let a column that is constant be another constant.
+    pub fn set_constant(&mut self, column: usize, value: f64) {
+        (self.origin[column], self.offset[column]) = (value, 0.0);
+    }
+
+    /// Some of the columns in another order; none is a column of zeros.
+    pub fn arranged(&self, at: &[Option<usize>]) -> Moments {
+        let entry = |(i, j): (Option<usize>, Option<usize>)| {
+            i.zip(j).map_or(0.0, |(i, j)| self.comoment[at_pair(i, j)])
+        };
+        let pick = |values: &[f64]| at.iter().map(|j| j.map_or(0.0, |j| values[j])).collect();
+        let rows = at.iter().enumerate();
+        Moments {
+            comoment: rows
+                .flat_map(|(k, &i)| at[..=k].iter().map(move |&j| (i, j)))
+                .map(entry)
+                .collect(),
+            origin: pick(&self.origin),
+            offset: pick(&self.offset),
+            ..*self
+        }
+    }
+
+    /// Add a multiple of another column to a column of every row.
+    pub fn shift(&mut self, column: usize, other: usize, factor: f64) {
+        let between = self.comoment[at_pair(column, other)];
+        let variance = self.comoment[at_pair(other, other)];
+        for j in (0..self.width()).filter(|&j| j != column) {
+            self.comoment[at_pair(column, j)] += factor * self.comoment[at_pair(other, j)];
+        }
+        self.comoment[at_pair(column, column)] += factor * (2.0 * between + factor * variance);
+        self.offset[column] += factor * self.mean_of(other);
+        self.clear_rounding();
+    }
+
+    /// Let a column that is constant where its indicator is 1 have its mean there: what
+    /// is left of it is uncorrelated with the indicator.
+    pub fn impute_mean(&mut self, column: usize, indicator: usize) {
+        let variance = self.comoment[at_pair(indicator, indicator)];
+        if variance > 0.0 {
+            let between = self.comoment[at_pair(column, indicator)];
+            self.shift(column, indicator, -between / variance);
+        }
+    }
+
     /// Add the rows of some sums.
     pub fn add(&mut self, sums: &Sums) {
         if sums.rows == 0 {
@@ -196,6 +253,11 @@ impl Moments {
             *offset += share * distance;
         }
     }
+}
+
+/// Where the entry of two columns lies.
+fn at_pair(i: usize, j: usize) -> usize {
+    triangle(i.max(j)) + i.min(j)
 }
 
 vectorised! {

@@ -4,30 +4,32 @@
 //! `version_0.rs`), so no Polars crate is linked. Inputs come in any number of
 //! chunks, cut differently from input to input; a literal has length 1.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{CString, c_char, c_void};
 use std::mem::ManuallyDrop;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, Int64Builder, LargeStringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
-use arrow_array::{Array, ArrayRef, StructArray, make_array};
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int64Array, StructArray, make_array};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS};
 use crate::arrow::{
-    Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, read_record, record_type, write_records,
+    Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
+    write_records,
 };
-use crate::chunk::{Labels, Missing, mark_nan};
+use crate::chunk::{Labels, Missing};
+use crate::fold;
+use crate::gaps::{Policy, layout, record};
 use crate::prefix::{Plan, Prediction};
-use crate::record::{Names, Record, check_overflow};
+use crate::record::{Names, Record};
 use crate::sequences::{Sequence, Sequences};
 
 /// A Series on its way across the boundary.
@@ -102,6 +104,12 @@ macro_rules! expression {
 }
 
 expression!(_polars_plugin_gram, _polars_plugin_field_gram, record_type(), gram);
+expression!(
+    _polars_plugin_gram_filled,
+    _polars_plugin_field_gram_filled,
+    record_type(),
+    gram_filled
+);
 expression!(_polars_plugin_merge, _polars_plugin_field_merge, record_type(), merge);
 expression!(
     _polars_plugin_predict,
@@ -109,31 +117,57 @@ expression!(
     DataType::Struct(prediction_fields()),
     predict
 );
+expression!(_polars_plugin_fold, _polars_plugin_field_fold, DataType::Int64, fold_of);
 
 /// `gram(row [, weight])`: one record, NULL for no rows.
 fn gram(inputs: &[Input]) -> Result<StructArray, String> {
-    let mut state: Option<(Names, Accumulator)> = None;
+    gram_of(inputs, Policy::Skip).map(|(record, _)| write_records(&[record]))
+}
+
+/// `gram_filled(row, policy [, weight])`: one record, NULL for no rows.
+fn gram_filled(inputs: &[Input]) -> Result<StructArray, String> {
+    let [row, policy, weight @ ..] = inputs else { return Err("two inputs are needed".into()) };
+    let letters = policy.chunks[0].as_string_view_opt().map(|texts| texts.value(0).to_string());
+    let mut rest = vec![row.clone()];
+    rest.extend_from_slice(weight);
+    let letter = letters.and_then(|letters| letters.bytes().next()).unwrap_or_default();
+    if letter == b'e' {
+        let (record, absent) = gram_of(&rest, Policy::Skip)?;
+        let columns = record.iter().flat_map(|record| record.columns.iter());
+        return match columns.zip(absent).find(|(_, rows)| *rows > 0) {
+            Some((name, rows)) => Err(format!(
+                "column '{name}' is missing in {rows} rows; null_policy 'error' allows none"
+            )),
+            None => Ok(write_records(&[record])),
+        };
+    }
+    let policy = Policy::of(letter).ok_or("the policy is none")?;
+    gram_of(&rest, policy).map(|(record, _)| write_records(&[record]))
+}
+
+/// The record, and in how many rows each column is missing.
+fn gram_of(inputs: &[Input], policy: Policy) -> Result<(Option<Record>, Vec<u64>), String> {
+    let mut state: Option<(Names, Vec<Policy>, Accumulator)> = None;
     for piece in pieces(inputs)? {
         let table = piece.table(0)?;
         let leaves = leaves(table, piece.place(0));
         let columns: Vec<&Leaf> = leaves.iter().collect();
         let weight = (inputs.len() > 1).then(|| piece.leaf(1, "weight")).transpose()?;
-        let (names, accumulator) = state.get_or_insert_with(|| {
+        let (names, policies, accumulator) = state.get_or_insert_with(|| {
             let names: Names = leaves.iter().map(|leaf| leaf.name.clone()).collect();
             let accumulator = Accumulator::new(names.len());
-            (names, accumulator)
+            (names, vec![policy; leaves.len()], accumulator)
         });
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
             let labels = Labels { columns: names, weight: "weight" };
-            accumulator.add(&chunk(&columns, weight.as_ref(), rows)?, labels)?;
+            accumulator.add(&chunk(&columns, weight.as_ref(), rows, policies)?, labels)?;
         }
     }
-    let record = state.map(|(columns, mut accumulator)| {
-        let moments = accumulator.finish().clone();
-        check_overflow(&columns, &moments).map(|()| Record { columns, moments })
-    });
-    Ok(write_records(&[record.transpose()?]))
+    let Some((columns, policies, mut accumulator)) = state else { return Ok((None, Vec::new())) };
+    let layout = layout(&policies, |_| true);
+    let record = record(&columns, accumulator.finish(), &policies, &layout)?;
+    Ok((Some(record), accumulator.absent().to_vec()))
 }
 
 /// `merge(record)`: one record, NULL if there is none.
@@ -165,8 +199,8 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
         let mut plans: HashMap<Sequence, Plan> = HashMap::new();
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
-            let cells = |leaf| present(leaf, rows.clone());
-            let columns: Vec<_> = leaves.iter().map(cells).collect::<Result<_, _>>()?;
+            let columns = leaves.iter().map(|leaf| leaf.present(rows.clone()));
+            let columns: Vec<_> = columns.collect::<Result<_, _>>()?;
             let budgets = budget.doubles(rows.clone())?;
             let mut unlimited = Missing::none();
             budget.mark_missing(rows.clone(), &mut unlimited);
@@ -190,13 +224,18 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
     Ok(out.finish())
 }
 
-/// The values of `rows` and where there is none: NULL or NaN.
-fn present(leaf: &Leaf, rows: Range<usize>) -> Result<(Cow<'_, [f64]>, Missing), String> {
-    let mut missing = Missing::none();
-    leaf.mark_missing(rows.clone(), &mut missing);
-    let values = leaf.doubles(rows)?;
-    mark_nan(&values, &mut missing);
-    Ok((values, missing))
+/// `fold_of(key, k, seed)`: a number a row.
+fn fold_of(inputs: &[Input]) -> Result<Int64Array, String> {
+    let mut folds = Vec::new();
+    for piece in pieces(inputs)? {
+        let [k, seed] = [piece.whole(1, "k")?, piece.whole(2, "seed")?];
+        let mut hashes = vec![fold::begin(seed)?; piece.rows];
+        mix_key(&inputs[0].name, &piece.arrays[0], piece.place(0), &mut hashes)?;
+        for hash in hashes {
+            folds.push(fold::fold(hash, k)?);
+        }
+    }
+    Ok(folds.into())
 }
 
 fn prediction_fields() -> Fields {
@@ -243,6 +282,7 @@ impl Predictions {
 }
 
 /// A Series received from Polars.
+#[derive(Clone)]
 struct Input {
     name: String,
     chunks: Vec<ArrayRef>,
@@ -281,6 +321,12 @@ impl Piece<'_> {
             return Err(format!("{name} must be a number, not {}", self.arrays[input].data_type()));
         }
         Ok(leaf(name, &self.arrays[input], self.place(input)))
+    }
+
+    /// A whole number that is the same for all rows.
+    fn whole(&self, input: usize, name: &str) -> Result<i64, String> {
+        let number = self.arrays[input].as_primitive_opt::<Int64Type>();
+        number.map(|number| number.value(0)).ok_or_else(|| format!("{name} must be an Int64"))
     }
 }
 
@@ -323,11 +369,11 @@ fn pieces(inputs: &[Input]) -> Result<Vec<Piece<'_>>, String> {
 ///
 /// # Safety
 /// `inputs` points to `n_inputs` exports that we now own; `out` is writable.
-unsafe fn evaluate(
+unsafe fn evaluate<T: Array>(
     inputs: *const SeriesExport,
     n_inputs: usize,
     out: *mut SeriesExport,
-    expression: fn(&[Input]) -> Result<StructArray, String>,
+    expression: fn(&[Input]) -> Result<T, String>,
 ) {
     guard(|| {
         // Every input is read, and by that released, whatever becomes of the others.
@@ -433,7 +479,7 @@ struct Owned {
     pointer: *mut FFI_ArrowArray,
 }
 
-fn write_output(name: &str, array: &StructArray) -> Result<SeriesExport, String> {
+fn write_output(name: &str, array: &dyn Array) -> Result<SeriesExport, String> {
     let field = schema(name, array.data_type())?;
     let (array, _) = to_ffi(&array.to_data()).map_err(|error| error.to_string())?;
     let pointer = std::ptr::null_mut();

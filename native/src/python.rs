@@ -6,17 +6,20 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
+use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, StructArray};
+use arrow_array::{Array, Int64Array, RecordBatch, RecordBatchReader, StructArray};
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter};
-use crate::arrow::{Leaf, Place, chunk, leaves, write_records};
+use crate::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::chunk::Labels;
-use crate::record::{Names, Record, check_overflow};
+use crate::fold;
+use crate::gaps::{Policy, layout, record};
+use crate::record::{Names, Record};
 
 /// A pass over a table that is still under way.
 pub struct Reader {
@@ -24,26 +27,26 @@ pub struct Reader {
     weight: Option<String>,
     /// Column that numbers the group of each row, from 0.
     group: Option<String>,
+    policies: Vec<Policy>,
     idle: Mutex<Vec<Vec<Accumulator>>>,
 }
+
+/// What a pass has found: a record for each group, and in how many rows each column
+/// was missing.
+type Found = (Vec<Option<Record>>, Vec<u64>);
 
 impl Reader {
     fn add(&self, batch: &StructArray, groups: &mut Vec<Accumulator>) -> Result<(), String> {
         let leaves = leaves(batch, Place::ROW);
-        let by_name: HashMap<&str, &Leaf> =
-            leaves.iter().map(|leaf| (leaf.name.as_str(), leaf)).collect();
-        let find = |name: &String| {
-            let leaf = by_name.get(name.as_str()).copied();
-            leaf.ok_or_else(|| format!("column '{name}' is not in the table"))
-        };
-        let columns: Vec<&Leaf> = self.columns.iter().map(find).collect::<Result<_, _>>()?;
-        let weight = self.weight.as_ref().map(find).transpose()?;
-        let group = self.group.as_ref().map(find).transpose()?;
+        let columns = named(&leaves, &self.columns)?;
+        let one = |name: &String| Ok::<_, String>(named(&leaves, &[name])?[0]);
+        let weight = self.weight.as_ref().map(one).transpose()?;
+        let group = self.group.as_ref().map(one).transpose()?;
         let label = self.weight.as_ref().map(|name| format!("weight '{name}'")).unwrap_or_default();
         let labels = Labels { columns: &self.columns, weight: &label };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(batch.len());
-            let chunk = chunk(&columns, weight, rows.clone())?;
+            let chunk = chunk(&columns, weight, rows.clone(), &self.policies)?;
             let Some(group) = group else {
                 self.grow(groups, 1);
                 groups[0].add(&chunk, labels)?;
@@ -68,31 +71,51 @@ impl Reader {
         }
     }
 
-    fn finish(&self) -> Result<Vec<Option<Record>>, String> {
+    fn finish(&self) -> Result<Found, String> {
         let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
-        let mut total: Vec<Accumulator> = Vec::new();
+        let mut sets = sets.into_iter();
+        let mut total = sets.next().unwrap_or_default();
         for set in sets {
             self.grow(&mut total, set.len());
-            for (into, from) in total.iter_mut().zip(&set) {
-                into.merge(from);
+            // Each group is freed as soon as it is merged, and below as soon as it is
+            // written: of a million groups there must not be a second copy.
+            for (into, from) in total.iter_mut().zip(set) {
+                into.merge(&from);
             }
         }
         if self.group.is_none() {
             self.grow(&mut total, 1);
         }
-        let record = |group: &mut Accumulator| {
-            let moments = group.finish();
-            check_overflow(&self.columns, moments)?;
-            Ok(Some(Record { columns: self.columns.clone(), moments: moments.clone() }))
+        let (mut has_gaps, mut absent) =
+            (vec![false; self.columns.len()], vec![0; self.columns.len()]);
+        for group in &mut total {
+            group.finish().gaps().for_each(|column| has_gaps[column] = true);
+            absent.iter_mut().zip(group.absent()).for_each(|(sum, rows)| *sum += rows);
+        }
+        let layout = layout(&self.policies, |column| has_gaps[column]);
+        let finish = |mut group: Accumulator| {
+            record(&self.columns, group.finish(), &self.policies, &layout).map(Some)
         };
-        total.iter_mut().map(record).collect()
+        Ok((total.into_iter().map(finish).collect::<Result<_, _>>()?, absent))
     }
+}
+
+/// The leaves of some names, in the order of the names.
+fn named<'l>(leaves: &'l [Leaf], names: &[impl AsRef<str>]) -> Result<Vec<&'l Leaf>, String> {
+    let by_name: HashMap<&str, &Leaf> =
+        leaves.iter().map(|leaf| (leaf.name.as_str(), leaf)).collect();
+    let find = |name: &str| {
+        let leaf = by_name.get(name).copied();
+        leaf.ok_or_else(|| format!("column '{name}' is not in the table"))
+    };
+    names.iter().map(|name| find(name.as_ref())).collect()
 }
 
 const POISONED: &str = "an earlier batch failed; the pass cannot go on";
 
-/// Start a pass. `columns` holds `n_columns` names; `weight` and `group` may be
-/// null. Null comes back if a name is not UTF-8.
+/// Start a pass. `columns` holds `n_columns` names and `policies` a letter for each;
+/// `weight` and `group` may be null. Null comes back if a name is not UTF-8, or a
+/// letter no policy.
 ///
 /// # Safety
 /// Every non-null pointer is a NUL-terminated string; `columns` holds
@@ -103,6 +126,7 @@ pub unsafe extern "C" fn dbselect_reader_new(
     n_columns: usize,
     weight: *const c_char,
     group: *const c_char,
+    policies: *const c_char,
 ) -> *mut Reader {
     // SAFETY: see the caller's promise.
     let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_str().ok().map(str::to_string);
@@ -110,12 +134,19 @@ pub unsafe extern "C" fn dbselect_reader_new(
     // SAFETY: see the caller's promise.
     let columns: Option<Vec<String>> =
         (0..n_columns).map(|i| text(unsafe { *columns.add(i) })).collect();
-    let (Some(columns), Some(weight), Some(group)) = (columns, optional(weight), optional(group))
+    // SAFETY: see the caller's promise.
+    let letters = unsafe { CStr::from_ptr(policies) }.to_bytes();
+    let policies: Option<Vec<Policy>> = letters.iter().map(|&letter| Policy::of(letter)).collect();
+    let (Some(columns), Some(weight), Some(group), Some(policies)) =
+        (columns, optional(weight), optional(group), policies)
     else {
         return std::ptr::null_mut();
     };
+    if policies.len() != columns.len() {
+        return std::ptr::null_mut();
+    }
     let idle = Mutex::default();
-    Box::into_raw(Box::new(Reader { columns: columns.into(), weight, group, idle }))
+    Box::into_raw(Box::new(Reader { columns: columns.into(), weight, group, policies, idle }))
 }
 
 /// Add every batch of a stream; may be called from several threads at once.
@@ -143,26 +174,30 @@ pub unsafe extern "C" fn dbselect_reader_add(
     })
 }
 
-/// Write the records, one a group, to `array` and `schema`. Null comes back,
-/// or an error text for `dbselect_text_free`.
+/// Write the records, one a group, to `array` and `schema`, and in how many rows
+/// each column was missing to `absent`. Null comes back, or an error text for
+/// `dbselect_text_free`.
 ///
 /// # Safety
-/// `reader` as above; `array` and `schema` are writable and hold nothing.
+/// `reader` as above; `array` and `schema` are writable and hold nothing; `absent`
+/// has room for a number a column.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_reader_finish(
     reader: *const Reader,
     array: *mut FFI_ArrowArray,
     schema: *mut FFI_ArrowSchema,
+    absent: *mut u64,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        let records = unsafe { &*reader }.finish()?;
+        let (records, counts) = unsafe { &*reader }.finish()?;
         let exported =
             to_ffi(&write_records(&records).to_data()).map_err(|error| error.to_string())?;
         // SAFETY: see the caller's promise.
         unsafe {
             array.write(exported.0);
             schema.write(exported.1);
+            absent.copy_from_nonoverlapping(counts.as_ptr(), counts.len());
         }
         Ok(())
     })
@@ -176,6 +211,59 @@ pub unsafe extern "C" fn dbselect_reader_finish(
 pub unsafe extern "C" fn dbselect_reader_free(reader: *mut Reader) {
     // SAFETY: see the caller's promise.
     drop(unsafe { Box::from_raw(reader) });
+}
+
+/// Write the fold of every row of a stream to `array` and `schema`. The key is
+/// the row of the columns named, or the first field if none is. The stream is
+/// consumed and released. Null comes back, or an error text for
+/// `dbselect_text_free`.
+///
+/// # Safety
+/// `stream` is a live Arrow C stream; `columns` holds `n_columns` NUL-terminated
+/// strings; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_folds(
+    stream: *mut FFI_ArrowArrayStream,
+    columns: *const *const c_char,
+    n_columns: usize,
+    k: i64,
+    seed: i64,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (batches, columns) = unsafe {
+            let text = |i| CStr::from_ptr(*columns.add(i)).to_string_lossy();
+            let columns: Vec<_> = (0..n_columns).map(text).collect();
+            (RecordBatchStreamReader::from_raw(stream), columns)
+        };
+        let batches = batches.map_err(|error| error.to_string())?;
+        // Without rows, too, the type of the key is checked.
+        let empty = RecordBatch::new_empty(batches.schema());
+        let mut folds = Vec::new();
+        for batch in once(Ok(empty)).chain(batches) {
+            let batch: StructArray = batch.map_err(|error| error.to_string())?.into();
+            let mut hashes = vec![fold::begin(seed)?; batch.len()];
+            if columns.is_empty() {
+                mix_key(batch.fields()[0].name(), batch.column(0), Place::ROW, &mut hashes)?;
+            } else {
+                let leaves = leaves(&batch, Place::ROW);
+                mix_row(&named(&leaves, &columns)?, &mut hashes)?;
+            }
+            for hash in hashes {
+                folds.push(fold::fold(hash, k)?);
+            }
+        }
+        let exported =
+            to_ffi(&Int64Array::from(folds).to_data()).map_err(|error| error.to_string())?;
+        // SAFETY: see the caller's promise.
+        unsafe {
+            array.write(exported.0);
+            schema.write(exported.1);
+        }
+        Ok(())
+    })
 }
 
 /// Free an error text.

@@ -86,6 +86,8 @@ api! {
     166 duckdb_get_type_id(logical_type: Handle) -> u32;
     168 duckdb_decimal_scale(logical_type: Handle) -> u8;
     169 duckdb_decimal_internal_type(logical_type: Handle) -> u32;
+    170 duckdb_enum_internal_type(logical_type: Handle) -> u32;
+    172 duckdb_enum_dictionary_value(logical_type: Handle, index: u64) -> *mut c_char;
     174 duckdb_array_type_child_type(logical_type: Handle) -> Handle;
     175 duckdb_array_type_array_size(logical_type: Handle) -> u64;
     178 duckdb_struct_type_child_count(logical_type: Handle) -> u64;
@@ -113,8 +115,11 @@ api! {
     215 duckdb_scalar_function_add_parameter(function: Handle, logical_type: Handle);
     216 duckdb_scalar_function_set_return_type(function: Handle, logical_type: Handle);
     218 duckdb_scalar_function_set_function(function: Handle, call: ScalarCall);
-    219 duckdb_register_scalar_function(connection: Handle, function: Handle) -> u32;
     221 duckdb_scalar_function_set_error(info: Handle, message: *const c_char);
+    222 duckdb_create_scalar_function_set(name: *const c_char) -> Handle;
+    223 duckdb_destroy_scalar_function_set(set: *mut Handle);
+    224 duckdb_add_scalar_function_to_set(set: Handle, function: Handle) -> u32;
+    225 duckdb_register_scalar_function_set(connection: Handle, set: Handle) -> u32;
     226 duckdb_create_aggregate_function() -> Handle;
     227 duckdb_destroy_aggregate_function(function: *mut Handle);
     228 duckdb_aggregate_function_set_name(function: Handle, name: *const c_char);
@@ -157,14 +162,24 @@ pub mod type_id {
     pub const UBIGINT: u32 = 9;
     pub const FLOAT: u32 = 10;
     pub const DOUBLE: u32 = 11;
+    pub const TIMESTAMP: u32 = 12;
+    pub const DATE: u32 = 13;
     pub const HUGEINT: u32 = 16;
     pub const VARCHAR: u32 = 17;
+    pub const BLOB: u32 = 18;
     pub const DECIMAL: u32 = 19;
+    pub const TIMESTAMP_S: u32 = 20;
+    pub const TIMESTAMP_MS: u32 = 21;
+    pub const TIMESTAMP_NS: u32 = 22;
+    pub const ENUM: u32 = 23;
     pub const STRUCT: u32 = 25;
+    pub const UUID: u32 = 27;
+    pub const TIMESTAMP_TZ: u32 = 31;
     pub const UHUGEINT: u32 = 32;
     pub const ARRAY: u32 = 33;
     pub const ANY: u32 = 34;
     pub const SQLNULL: u32 = 36;
+    pub const TIMESTAMP_TZ_NS: u32 = 42;
 
     /// The SQL name of a type, for error messages.
     pub fn name(id: u32) -> &'static str {

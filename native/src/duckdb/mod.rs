@@ -3,8 +3,12 @@
 //! | SQL | kind |
 //! |---|---|
 //! | `gram(row [, weight])` | aggregate; `row` is any STRUCT |
+//! | `gram_missing(row [, weight])` | aggregate; missing values are 0, with an indicator a column |
+//! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
 //! | `gram_merge(record)` | aggregate |
 //! | `gram_remove(a, b)` | scalar |
+//! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
+//! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
 //! | `dbselect_predict(sequence, row, budget)` | scalar behind `anytime_predict` |
 
 mod api;
@@ -14,20 +18,25 @@ mod table;
 mod types;
 mod vectors;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use api::{Access, Handle, State, Update, type_id};
-use records::{read_record, write_records};
-use table::{Leaf, leaf, leaves};
+use api::{Access, Finalize, Handle, State, Update, type_id};
+use records::{read_record, write_counts, write_records};
+use table::{Leaf, leaf, leaves, mix_key};
 use types::{LogicalType, plain};
-use vectors::Vector;
+use vectors::{Vector, text};
 
 use crate::accumulator::{Accumulator, scatter};
-use crate::chunk::{Chunk, Labels, Missing, mark_nan};
+use crate::chunk::{Chunk, Labels, Missing};
+use crate::fold;
+use crate::gaps::{Policy, impute, layout, names};
+use crate::moments::Moments;
 use crate::prefix::Plan;
 use crate::record::{Names, Record, check_overflow, same_columns};
 
@@ -35,8 +44,12 @@ use crate::record::{Names, Record, check_overflow, same_columns};
 #[derive(Clone)]
 struct Group {
     names: Names,
+    policies: Policies,
     accumulator: Accumulator,
 }
+
+/// One policy a column, shared by the groups of a chunk; none if all are skipped.
+type Policies = Arc<[Policy]>;
 
 /// The pointer inside an aggregate state: null before the first row.
 type Slot = *mut *mut Group;
@@ -84,22 +97,42 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let any = || plain(type_id::ANY);
         let double = || plain(type_id::DOUBLE);
         let record = types::record;
-        register_aggregate(connection, c"gram", &[&[any()], &[any(), double()]], update)?;
-        register_aggregate(connection, c"gram_merge", &[&[record()]], update_merge)?;
+        let rows: [&[LogicalType]; 2] = [&[any()], &[any(), double()]];
+        let text = || plain(type_id::VARCHAR);
+        let told: [&[LogicalType]; 2] = [&[any(), text()], &[any(), text(), double()]];
+        let plain_record = Ends { returns: record(), finalize };
+        register_aggregate(connection, c"gram", &rows, update, &plain_record)?;
+        register_aggregate(connection, c"gram_missing", &rows, update_missing, &plain_record)?;
+        let counted = Ends { returns: types::counted(), finalize: finalize_counted };
+        register_aggregate(connection, c"dbselect_gram", &told, update_told, &counted)?;
+        let records: [&[LogicalType]; 1] = [&[record()]];
+        register_aggregate(connection, c"gram_merge", &records, update_merge, &plain_record)?;
+        register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
+        let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
-        register_scalar(connection, c"gram_remove", &two_records, &record(), remove)?;
+        register_scalar(connection, c"gram_remove", &[&two_records], &record(), remove)?;
+        let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
+        register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;
         let arguments = [types::sequence(), any(), double()];
-        register_scalar(connection, c"dbselect_predict", &arguments, &types::prediction(), predict)
+        let prediction = types::prediction();
+        register_scalar(connection, c"dbselect_predict", &[&arguments], &prediction, predict)
     }
 }
 
+/// What an aggregate ends with.
+struct Ends {
+    returns: LogicalType,
+    finalize: Finalize,
+}
+
 /// # Safety
-/// `connection` is live and `update` fits the parameters.
+/// `connection` is live, `update` fits the parameters and `ends` the states.
 unsafe fn register_aggregate(
     connection: Handle,
     name: &CStr,
     overloads: &[&[LogicalType]],
     update: Update,
+    ends: &Ends,
 ) -> Result<(), String> {
     // SAFETY: all handles are made here and destroyed here; DuckDB copies them.
     let state = unsafe {
@@ -110,10 +143,15 @@ unsafe fn register_aggregate(
             for parameter in *parameters {
                 api::duckdb_aggregate_function_add_parameter(function, parameter.handle());
             }
-            api::duckdb_aggregate_function_set_return_type(function, types::record().handle());
+            api::duckdb_aggregate_function_set_return_type(function, ends.returns.handle());
             api::duckdb_aggregate_function_set_special_handling(function);
             api::duckdb_aggregate_function_set_functions(
-                function, state_size, state_init, update, combine, finalize,
+                function,
+                state_size,
+                state_init,
+                update,
+                combine,
+                ends.finalize,
             );
             api::duckdb_aggregate_function_set_destructor(function, state_destroy);
             api::duckdb_add_aggregate_function_to_set(set, function);
@@ -131,23 +169,28 @@ unsafe fn register_aggregate(
 unsafe fn register_scalar(
     connection: Handle,
     name: &CStr,
-    parameters: &[LogicalType],
+    overloads: &[&[LogicalType]],
     returns: &LogicalType,
     call: api::ScalarCall,
 ) -> Result<(), String> {
     // SAFETY: as above.
     let state = unsafe {
-        let mut function = api::duckdb_create_scalar_function();
-        api::duckdb_scalar_function_set_name(function, name.as_ptr());
-        for parameter in parameters {
-            api::duckdb_scalar_function_add_parameter(function, parameter.handle());
+        let mut set = api::duckdb_create_scalar_function_set(name.as_ptr());
+        for parameters in overloads {
+            let mut function = api::duckdb_create_scalar_function();
+            api::duckdb_scalar_function_set_name(function, name.as_ptr());
+            for parameter in *parameters {
+                api::duckdb_scalar_function_add_parameter(function, parameter.handle());
+            }
+            api::duckdb_scalar_function_set_return_type(function, returns.handle());
+            // We see NULL arguments ourselves: a NULL budget is no budget.
+            api::duckdb_scalar_function_set_special_handling(function);
+            api::duckdb_scalar_function_set_function(function, call);
+            api::duckdb_add_scalar_function_to_set(set, function);
+            api::duckdb_destroy_scalar_function(&mut function);
         }
-        api::duckdb_scalar_function_set_return_type(function, returns.handle());
-        // We see NULL arguments ourselves: a NULL budget is no budget.
-        api::duckdb_scalar_function_set_special_handling(function);
-        api::duckdb_scalar_function_set_function(function, call);
-        let state = api::duckdb_register_scalar_function(connection, function);
-        api::duckdb_destroy_scalar_function(&mut function);
+        let state = api::duckdb_register_scalar_function_set(connection, set);
+        api::duckdb_destroy_scalar_function_set(&mut set);
         state
     };
     check_registered(name, state)
@@ -185,51 +228,91 @@ unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
 
 /// `gram`: add a chunk of rows, each to its own state.
 unsafe extern "C" fn update(info: Handle, chunk: Handle, states: *mut State) {
-    aggregate_guard(info, "gram", || {
-        // SAFETY: a live chunk of the registered types.
-        let (rows, columns, weight) = unsafe {
-            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-            let Some(columns) = leaves(Vector::of_chunk(chunk, 0))? else {
-                return Ok(());
-            };
-            columns.iter().try_for_each(Leaf::check)?;
-            let weighted = api::duckdb_data_chunk_get_column_count(chunk) > 1;
-            let weight = || leaf("weight", Vector::of_chunk(chunk, 1));
-            (rows, columns, weighted.then(weight).transpose()?)
-        };
-        let mut missing = Missing::none();
-        for leaf in columns.iter().chain(&weight) {
-            // SAFETY: as above.
-            unsafe { leaf.mark_missing(rows, &mut missing) };
-        }
-        // SAFETY: as above; the values are used during this call only.
-        let doubles = |leaf: &Leaf| unsafe { leaf.doubles(rows) };
-        let names = shared_names(&columns);
-        let chunk = Chunk {
-            rows,
-            columns: columns.iter().map(doubles).collect(),
-            weight: weight.as_ref().map(doubles),
-            missing,
-        };
-        let labels = Labels { columns: &names, weight: "weight" };
-        // SAFETY: one state a row, none of them null; a group is reached
-        // through one reference at a time.
-        let group_of = |row: usize| unsafe {
-            let slot: Slot = (*states.add(row)).cast();
-            if (*slot).is_null() {
-                let accumulator = Accumulator::new(names.len());
-                *slot = Box::into_raw(Box::new(Group { names: names.clone(), accumulator }));
-            }
-            &mut (**slot).accumulator
-        };
-        // SAFETY: one state a row.
-        let one_group = (1..rows).all(|row| unsafe { *states.add(row) == *states });
-        if one_group && rows > 0 {
-            group_of(0).add(&chunk, labels)
-        } else {
-            scatter(&chunk, labels, group_of)
-        }
+    // SAFETY: DuckDB's own pointers, of the registered types.
+    aggregate_guard(info, "gram", || unsafe {
+        add_rows(chunk, states, 1, |_| Ok(Policies::from([])))
     });
+}
+
+/// `gram_missing`: the same, and nothing is left out.
+unsafe extern "C" fn update_missing(info: Handle, chunk: Handle, states: *mut State) {
+    // SAFETY: as above.
+    aggregate_guard(info, "gram_missing", || unsafe {
+        add_rows(chunk, states, 1, |width| Ok(vec![Policy::Indicator; width].into()))
+    });
+}
+
+/// `dbselect_gram`: the same, with a letter for the policy of each column.
+unsafe extern "C" fn update_told(info: Handle, chunk: Handle, states: *mut State) {
+    // SAFETY: as above; a chunk has at least one row, and the policies are a constant.
+    aggregate_guard(info, "gram", || unsafe {
+        add_rows(chunk, states, 2, |width| {
+            let letters = text(Vector::of_chunk(chunk, 1), 0);
+            let policies: Option<Policies> = letters.bytes().map(Policy::of).collect();
+            policies
+                .filter(|policies| policies.len() == width)
+                .ok_or_else(|| format!("policies are '{letters}'; a letter a column is needed"))
+        })
+    });
+}
+
+/// Add a chunk of rows, each to its own state; the weight may be column `weight_at`.
+///
+/// # Safety
+/// A live chunk, a STRUCT in column 0, with one initialised state a row.
+unsafe fn add_rows(
+    chunk: Handle,
+    states: *mut State,
+    weight_at: u64,
+    policies: impl FnOnce(usize) -> Result<Policies, String>,
+) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    let (rows, columns, weight) = unsafe {
+        let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+        let Some(columns) = leaves(Vector::of_chunk(chunk, 0))? else {
+            return Ok(());
+        };
+        columns.iter().try_for_each(Leaf::check)?;
+        let weighted = api::duckdb_data_chunk_get_column_count(chunk) > weight_at;
+        let weight = || leaf("weight", Vector::of_chunk(chunk, weight_at));
+        (rows, columns, weighted.then(weight).transpose()?)
+    };
+    if rows == 0 {
+        return Ok(());
+    }
+    let policies = policies(columns.len())?;
+    let nulls = |leaf: &Leaf| {
+        let mut nulls = Missing::none();
+        // SAFETY: as above.
+        unsafe { leaf.mark_missing(rows, &mut nulls) };
+        nulls
+    };
+    // SAFETY: as above; the values are used during this call only.
+    let doubles = |leaf: &Leaf| unsafe { leaf.doubles(rows) };
+    let names = shared_names(&columns);
+    let chunk = Chunk {
+        rows,
+        columns: columns.iter().map(doubles).collect(),
+        weight: weight.as_ref().map(doubles),
+        missing: weight.as_ref().map(nulls).unwrap_or_default(),
+        nulls: columns.iter().map(nulls).collect(),
+        policies: &policies,
+    };
+    let labels = Labels { columns: &names, weight: "weight" };
+    // SAFETY: one state a row, none of them null; a group is reached
+    // through one reference at a time.
+    let group_of = |row: usize| unsafe {
+        let slot: Slot = (*states.add(row)).cast();
+        if (*slot).is_null() {
+            let (names, policies) = (names.clone(), policies.clone());
+            let accumulator = Accumulator::new(names.len());
+            *slot = Box::into_raw(Box::new(Group { names, policies, accumulator }));
+        }
+        &mut (**slot).accumulator
+    };
+    // SAFETY: one state a row.
+    let one_group = (1..rows).all(|row| unsafe { *states.add(row) == *states });
+    if one_group { group_of(0).add(&chunk, labels) } else { scatter(&chunk, labels, group_of) }
 }
 
 fn shared_names(columns: &[Leaf]) -> Names {
@@ -250,7 +333,8 @@ unsafe extern "C" fn update_merge(info: Handle, chunk: Handle, states: *mut Stat
             for row in 0..api::duckdb_data_chunk_get_size(chunk) as usize {
                 if let Some(Record { columns, moments }) = read_record(records, row)? {
                     let accumulator = Accumulator::from_moments(moments);
-                    merge_into((*states.add(row)).cast(), &Group { names: columns, accumulator })?;
+                    let group = Group { names: columns, policies: Policies::from([]), accumulator };
+                    merge_into((*states.add(row)).cast(), &group)?;
                 }
             }
         }
@@ -292,17 +376,92 @@ unsafe fn merge_into(slot: Slot, source: &Group) -> Result<(), String> {
 
 unsafe extern "C" fn finalize(info: Handle, states: *mut State, out: Handle, n: u64, offset: u64) {
     aggregate_guard(info, "gram", || {
-        let finish = |i: usize| {
-            // SAFETY: `n` initialised states.
-            let group = unsafe { (*(*states.add(i)).cast::<*mut Group>()).as_mut() };
-            let Some(Group { names, accumulator }) = group else { return Ok(None) };
-            let moments = accumulator.finish();
-            check_overflow(names, moments)?;
-            Ok(Some((&names[..], moments)))
+        // SAFETY: `n` initialised states and an output of records.
+        unsafe {
+            let found = finished(states, n as usize)?;
+            let records: Vec<_> =
+                found.iter().map(|found| found.as_ref().map(Finished::parts)).collect();
+            write_records(Vector::output(out), offset as usize, &records);
+        }
+        Ok(())
+    });
+}
+
+/// The same for STRUCT(gram, missing), never NULL.
+unsafe extern "C" fn finalize_counted(
+    info: Handle,
+    states: *mut State,
+    out: Handle,
+    n: u64,
+    offset: u64,
+) {
+    aggregate_guard(info, "gram", || {
+        // SAFETY: `n` initialised states and an output of the registered type.
+        unsafe {
+            let found = finished(states, n as usize)?;
+            let (mut records, mut counts) = (Vec::new(), Vec::new());
+            for found in &found {
+                records.push(found.as_ref().map(Finished::parts));
+                counts.push(found.as_ref().map_or(&[][..], |found| found.absent));
+            }
+            let out = Vector::output(out);
+            write_records(out.child(0), offset as usize, &records);
+            write_counts(out.child(1), offset as usize, &counts);
+        }
+        Ok(())
+    });
+}
+
+/// What a state comes to.
+struct Finished<'g> {
+    names: Names,
+    moments: Cow<'g, Moments>,
+    absent: &'g [u64],
+}
+
+impl Finished<'_> {
+    fn parts(&self) -> (&[String], &Moments) {
+        (&self.names, &self.moments)
+    }
+}
+
+/// # Safety
+/// `n` initialised states, which live as long as the result.
+unsafe fn finished<'g>(states: *mut State, n: usize) -> Result<Vec<Option<Finished<'g>>>, String> {
+    let finish = |i: usize| {
+        // SAFETY: see the caller's promise.
+        let group = unsafe { (*(*states.add(i)).cast::<*mut Group>()).as_mut() };
+        let Some(group) = group else { return Ok(None) };
+        group.accumulator.finish();
+        let Group { names: columns, policies, accumulator } = group;
+        let filled = accumulator.filled();
+        let (names, moments) = if policies.is_empty() {
+            (columns.clone(), Cow::Borrowed(&filled.moments))
+        } else {
+            let layout = layout(policies, |_| true);
+            (names(columns, &layout), filled.finish(policies, &layout))
         };
-        let records: Vec<_> = (0..n as usize).map(finish).collect::<Result<_, String>>()?;
-        // SAFETY: an output of the registered type.
-        unsafe { write_records(Vector::output(out), offset as usize, &records) };
+        check_overflow(&names, &moments)?;
+        Ok(Some(Finished { names, moments, absent: accumulator.absent() }))
+    };
+    (0..n).map(finish).collect()
+}
+
+/// `gram_impute(record)`; NULL if it is.
+unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, "gram_impute", || {
+        // SAFETY: a live chunk of records and an output of records.
+        unsafe {
+            let records = Vector::of_chunk(chunk, 0);
+            let imputed = |row| {
+                let record = read_record(records, row)?;
+                Ok(record.map(|record| impute(&record.columns, &record.moments)))
+            };
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
+            let parts = found.iter().map(|found| found.as_ref().map(|(n, m)| (&n[..], m)));
+            write_records(Vector::output(out), 0, &parts.collect::<Vec<_>>());
+        }
         Ok(())
     });
 }
@@ -343,14 +502,7 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
             // The row of a whole table may hold text, which no model asks for.
             leaves.retain(|leaf| leaf.check().is_ok());
             let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
-            let present = |leaf: &Leaf| {
-                let mut missing = Missing::none();
-                leaf.mark_missing(rows, &mut missing);
-                let values = leaf.doubles(rows);
-                mark_nan(&values, &mut missing);
-                (values, missing)
-            };
-            let columns: Vec<_> = leaves.iter().map(present).collect();
+            let columns: Vec<_> = leaves.iter().map(|leaf| leaf.present(rows)).collect();
             // Only NULL is no limit: within a NaN nothing fits.
             let budget = leaf("budget", Vector::of_chunk(chunk, 2))?;
             let budgets = budget.doubles(rows);
@@ -371,6 +523,34 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
                 };
                 let budget = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
                 sequences::write_prediction(out, row, plan.predict(&columns, row, budget));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// `fold_of(key, k [, seed])`: a number from 0 to k - 1.
+unsafe extern "C" fn fold_of(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, "fold_of", || {
+        // SAFETY: a live chunk of the registered types and an output of BIGINTs.
+        unsafe {
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let k = Vector::of_chunk(chunk, 1);
+            let seeded = api::duckdb_data_chunk_get_column_count(chunk) > 2;
+            let seeds = seeded.then(|| Vector::of_chunk(chunk, 2));
+            // A NULL seed is the default.
+            let begin = |row| match seeds.filter(|seeds| !seeds.is_null(row)) {
+                Some(seeds) => fold::begin(seeds.get(row)),
+                None => fold::begin(0),
+            };
+            let mut hashes = (0..rows).map(begin).collect::<Result<Vec<_>, _>>()?;
+            mix_key(Vector::of_chunk(chunk, 0), &mut hashes)?;
+            let folds = Vector::output(out).data::<i64>();
+            for (row, hash) in hashes.into_iter().enumerate() {
+                if k.is_null(row) {
+                    return Err("k is NULL; it must be a whole number >= 2".to_string());
+                }
+                folds.add(row).write(fold::fold(hash, k.get(row))?);
             }
         }
         Ok(())

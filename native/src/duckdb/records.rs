@@ -104,6 +104,26 @@ pub unsafe fn write_records(out: Vector, offset: usize, records: &[Option<(&[Str
     }
 }
 
+/// Write lists of counts to rows `offset ..` of a vector.
+///
+/// # Safety
+/// The vector is an output of the type BIGINT[] with enough rows.
+pub unsafe fn write_counts(out: Vector, offset: usize, counts: &[&[u64]]) {
+    // SAFETY: see the caller's promise; the list is grown before it is written.
+    unsafe {
+        let mut end = out.grow(counts.iter().map(|counts| counts.len()).sum());
+        let elements = out.elements().data::<i64>();
+        for (row, counts) in (offset..).zip(counts) {
+            let entry = ListEntry { offset: end as u64, length: counts.len() as u64 };
+            out.data::<ListEntry>().add(row).write(entry);
+            for &count in *counts {
+                elements.add(end).write(count as i64);
+                end += 1;
+            }
+        }
+    }
+}
+
 /// # Safety
 /// A DOUBLE vector with room for the values.
 unsafe fn copy(values: &[f64], out: Vector, start: usize) {

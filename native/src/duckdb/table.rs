@@ -1,19 +1,20 @@
 //! The row of a table, flattened into columns of numbers.
 
 use std::borrow::Cow;
-use std::ffi::c_void;
+use std::collections::HashMap;
 use std::slice;
 
 use super::api::type_id;
 use super::types::LogicalType;
-use super::vectors::Vector;
-use crate::chunk::Missing;
+use super::vectors::{Vector, bytes};
+use crate::chunk::{Missing, mark_nan};
+use crate::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 
 /// One column of a flattened row: see `crate::arrow::Leaf`, its twin there.
 pub struct Leaf {
     /// Name of the flattened column.
     pub name: String,
-    data: *const c_void,
+    vector: Vector,
     number: Number,
     place: Place,
     masks: Vec<(*const u64, Place)>,
@@ -33,11 +34,11 @@ impl Place {
     }
 }
 
-/// How a number is stored, and what one unit of a DECIMAL is.
+/// How a number is stored, and the digits of a DECIMAL after the point.
 #[derive(Clone, Copy)]
 struct Number {
     stored_as: u32,
-    unit: f64,
+    scale: u8,
 }
 
 /// Flatten a row of a chunk into numbers; nothing if the row has no type: NULL.
@@ -72,6 +73,30 @@ pub fn leaf(name: &str, vector: Vector) -> Result<Leaf, String> {
     leaf.check().map(|()| leaf)
 }
 
+/// Mix the values of a key into the hashes of its rows; see `crate::arrow::mix_key`.
+///
+/// # Safety
+/// The chunk of the vector is live and has a row for every hash.
+pub unsafe fn mix_key(key: Vector, hashes: &mut [u64]) -> Result<(), String> {
+    let key_type = key.logical_type();
+    let mut leaves = Vec::new();
+    flatten("key".to_string(), key, &key_type, Place::ROW, &[], &mut leaves)?;
+    let in_row = matches!(key_type.id(), type_id::STRUCT | type_id::ARRAY);
+    let rows = hashes.len();
+    for leaf in leaves {
+        // SAFETY: see the caller's promise; what `check` passes is a number.
+        unsafe {
+            if in_row && leaf.check().is_ok() {
+                let (numbers, missing) = leaf.present(rows);
+                mix(hashes, &missing, |row| Value::Double(numbers[row]));
+            } else {
+                leaf.mix(&leaf.missing(rows), hashes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn mask_of(vector: Vector, place: Place) -> Vec<(*const u64, Place)> {
     let validity = vector.validity();
     if validity.is_null() { Vec::new() } else { vec![(validity, place)] }
@@ -87,7 +112,7 @@ fn flatten(
 ) -> Result<(), String> {
     let mut masks = masks.to_vec();
     masks.extend(mask_of(vector, place));
-    let mut number = Number { stored_as: logical_type.id(), unit: 1.0 };
+    let mut number = Number { stored_as: logical_type.id(), scale: 0 };
     match number.stored_as {
         type_id::STRUCT => {
             for (index, (child, child_type)) in logical_type.fields().into_iter().enumerate() {
@@ -106,10 +131,10 @@ fn flatten(
             }
             return Ok(());
         }
-        type_id::DECIMAL => (number.stored_as, number.unit) = logical_type.decimal(),
+        type_id::DECIMAL => (number.stored_as, number.scale) = logical_type.decimal(),
         _ => {}
     }
-    out.push(Leaf { name, data: vector.data(), number, place, masks });
+    out.push(Leaf { name, vector, number, place, masks });
     Ok(())
 }
 
@@ -136,13 +161,13 @@ impl Leaf {
     /// `check` passed, and the chunk has that many rows and lives as long as the
     /// result.
     pub unsafe fn doubles<'c>(&self, rows: usize) -> Cow<'c, [f64]> {
-        let unit = self.number.unit;
+        let unit = 10f64.powi(self.number.scale.into());
         // SAFETY: the type of the vector says how its values are stored, and it
         // holds one for every row, or for every element of every row.
         unsafe {
             match self.number.stored_as {
                 type_id::DOUBLE if self.place == Place::ROW => {
-                    Cow::Borrowed(slice::from_raw_parts(self.data.cast(), rows))
+                    Cow::Borrowed(slice::from_raw_parts(self.vector.data(), rows))
                 }
                 type_id::DOUBLE => self.convert(rows, |x: f64| x),
                 type_id::FLOAT => self.convert(rows, |x: f32| x.into()),
@@ -171,13 +196,119 @@ impl Leaf {
         rows: usize,
         number: impl Fn(T) -> f64,
     ) -> Cow<'c, [f64]> {
-        let values: *const T = self.data.cast();
+        let values: *const T = self.vector.data();
         // SAFETY: see the caller's promise.
         let value = |row| number(unsafe { *values.add(self.place.of(row)) });
         Cow::Owned((0..rows).map(value).collect())
     }
 
-    /// Leave out the rows where this column is NULL.
+    /// Mix the values, each as it is, into the hashes of their rows.
+    ///
+    /// # Safety
+    /// The chunk is live and has a row for every hash.
+    unsafe fn mix(&self, missing: &Missing, hashes: &mut [u64]) -> Result<(), String> {
+        let scale = self.number.scale;
+        let decimal = |units| Value::Decimal(units, scale);
+        let whole = |n: i64, unit: i128| Value::Whole(i128::from(n) * unit);
+        // SAFETY: the type of the vector says how its values are stored.
+        unsafe {
+            match self.number.stored_as {
+                type_id::BOOLEAN => self.each(missing, hashes, |x: u8| whole((x != 0).into(), 1)),
+                type_id::FLOAT => self.each(missing, hashes, |x: f32| Value::Double(x.into())),
+                type_id::DOUBLE => self.each(missing, hashes, Value::Double),
+                type_id::TINYINT => self.each(missing, hashes, |x: i8| whole(x.into(), 1)),
+                type_id::SMALLINT => self.each(missing, hashes, |x: i16| decimal(x.into())),
+                type_id::INTEGER => self.each(missing, hashes, |x: i32| decimal(x.into())),
+                type_id::BIGINT => self.each(missing, hashes, |x: i64| decimal(x.into())),
+                type_id::HUGEINT => self.each(missing, hashes, |x: Wide<i128>| decimal(x.0)),
+                type_id::UTINYINT => self.each(missing, hashes, |x: u8| whole(x.into(), 1)),
+                type_id::USMALLINT => self.each(missing, hashes, |x: u16| whole(x.into(), 1)),
+                type_id::UINTEGER => self.each(missing, hashes, |x: u32| whole(x.into(), 1)),
+                type_id::UBIGINT => self.each(missing, hashes, |x: u64| Value::Whole(x.into())),
+                type_id::UHUGEINT => {
+                    self.each(missing, hashes, |x: Wide<u128>| Value::Unsigned(x.0))
+                }
+                type_id::DATE => self.each(missing, hashes, |x: i32| whole(x.into(), DAY)),
+                type_id::TIMESTAMP_S => self.each(missing, hashes, |x: i64| whole(x, SECOND)),
+                type_id::TIMESTAMP_MS => self.each(missing, hashes, |x: i64| whole(x, MILLISECOND)),
+                type_id::TIMESTAMP | type_id::TIMESTAMP_TZ => {
+                    self.each(missing, hashes, |x: i64| whole(x, MICROSECOND))
+                }
+                type_id::TIMESTAMP_NS | type_id::TIMESTAMP_TZ_NS => {
+                    self.each(missing, hashes, |x: i64| whole(x, 1))
+                }
+                // DuckDB keeps UUIDs as signed numbers that sort like their text.
+                type_id::UUID => {
+                    self.each(missing, hashes, |x: Wide<u128>| Value::Uuid(x.0 ^ (1 << 127)))
+                }
+                type_id::VARCHAR | type_id::BLOB => {
+                    mix(hashes, missing, |row| Value::Bytes(bytes(self.vector, self.place.of(row))))
+                }
+                type_id::ENUM => self.mix_levels(missing, hashes),
+                type_id::SQLNULL => mix(hashes, missing, |_| Value::Double(f64::NAN)),
+                other => return Err(refusal(&self.name, type_id::name(other))),
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As `mix`, for an ENUM.
+    unsafe fn mix_levels(&self, missing: &Missing, hashes: &mut [u64]) {
+        let logical_type = self.vector.logical_type();
+        let rows = hashes.len();
+        // SAFETY: the codes are stored as the type says.
+        let codes = unsafe {
+            match logical_type.codes() {
+                type_id::UTINYINT => self.convert(rows, |x: u8| x.into()),
+                type_id::USMALLINT => self.convert(rows, |x: u16| x.into()),
+                _ => self.convert(rows, |x: u32| x.into()),
+            }
+        };
+        let mut levels = HashMap::new();
+        for row in (0..rows).filter(|&row| !missing.contains(row)) {
+            let code = codes[row] as u64;
+            levels.entry(code).or_insert_with(|| logical_type.level(code));
+        }
+        mix(hashes, missing, |row| Value::Bytes(levels[&(codes[row] as u64)].as_bytes()));
+    }
+
+    /// # Safety
+    /// The data are values of type `T`, one for every row that is not missing.
+    unsafe fn each<'v, T: Copy>(
+        &self,
+        missing: &Missing,
+        hashes: &mut [u64],
+        value: impl Fn(T) -> Value<'v>,
+    ) {
+        let values: *const T = self.vector.data();
+        // SAFETY: see the caller's promise.
+        mix(hashes, missing, |row| value(unsafe { *values.add(self.place.of(row)) }));
+    }
+
+    /// The values as doubles and where there is none: NULL or NaN.
+    ///
+    /// # Safety
+    /// As `doubles`.
+    pub unsafe fn present<'c>(&self, rows: usize) -> (Cow<'c, [f64]>, Missing) {
+        // SAFETY: see the caller's promise.
+        let (values, mut missing) = unsafe { (self.doubles(rows), self.missing(rows)) };
+        mark_nan(&values, &mut missing);
+        (values, missing)
+    }
+
+    /// The rows where this column is NULL.
+    ///
+    /// # Safety
+    /// As `mark_missing`.
+    unsafe fn missing(&self, rows: usize) -> Missing {
+        let mut missing = Missing::none();
+        // SAFETY: see the caller's promise.
+        unsafe { self.mark_missing(rows, &mut missing) };
+        missing
+    }
+
+    /// Set the rows where this column is NULL.
     ///
     /// # Safety
     /// The chunk is live and has `rows` rows.

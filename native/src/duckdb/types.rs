@@ -51,12 +51,27 @@ impl LogicalType {
         }
     }
 
-    /// How a DECIMAL is stored, and how many of its units make 1.
-    pub fn decimal(&self) -> (u32, f64) {
+    /// How a DECIMAL is stored, and its digits after the point.
+    pub fn decimal(&self) -> (u32, u8) {
         // SAFETY: the handle is a live DECIMAL type.
+        unsafe { (api::duckdb_decimal_internal_type(self.0), api::duckdb_decimal_scale(self.0)) }
+    }
+
+    /// How the codes of an ENUM are stored.
+    pub fn codes(&self) -> u32 {
+        // SAFETY: the handle is a live ENUM type.
+        unsafe { api::duckdb_enum_internal_type(self.0) }
+    }
+
+    /// The text of a code of an ENUM.
+    pub fn level(&self, code: u64) -> CString {
+        // SAFETY: the handle is a live ENUM type, which has that code; the text is
+        // copied and freed.
         unsafe {
-            let scale = api::duckdb_decimal_scale(self.0);
-            (api::duckdb_decimal_internal_type(self.0), 10f64.powi(scale.into()))
+            let text = api::duckdb_enum_dictionary_value(self.0, code);
+            let level = CStr::from_ptr(text).to_owned();
+            api::duckdb_free(text.cast());
+            level
         }
     }
 }
@@ -115,6 +130,11 @@ pub fn record() -> LogicalType {
     structure(&fields)
 }
 
+/// A Gram record, and in how many rows each column was missing.
+pub fn counted() -> LogicalType {
+    struct_of(&["gram", "missing"], &[record(), list(&plain(type_id::BIGINT))])
+}
+
 /// A list of steps.
 pub fn sequence() -> LogicalType {
     list(&structure(&STEP_FIELDS))
@@ -146,16 +166,20 @@ fn structure(fields: &[(&str, Field)]) -> LogicalType {
         }
     };
     let types: Vec<LogicalType> = fields.iter().map(field_type).collect();
+    struct_of(&fields.iter().map(|field| field.0).collect::<Vec<_>>(), &types)
+}
+
+fn struct_of(names: &[&str], types: &[LogicalType]) -> LogicalType {
     let mut handles: Vec<_> = types.iter().map(LogicalType::handle).collect();
-    let names: Vec<CString> =
-        fields.iter().map(|field| CString::new(field.0).expect("no NUL in a field name")).collect();
-    let mut names: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    let texts: Vec<CString> =
+        names.iter().map(|name| CString::new(*name).expect("no NUL in a field name")).collect();
+    let mut names: Vec<*const c_char> = texts.iter().map(|name| name.as_ptr()).collect();
     // SAFETY: two arrays of that length, which DuckDB copies from.
     unsafe {
         LogicalType::own(api::duckdb_create_struct_type(
             handles.as_mut_ptr(),
             names.as_mut_ptr(),
-            fields.len() as u64,
+            types.len() as u64,
         ))
     }
 }

@@ -134,18 +134,27 @@ struct Text {
 /// # Safety
 /// A VARCHAR vector with at least `row + 1` rows, that one not NULL.
 pub unsafe fn text(vector: Vector, row: usize) -> String {
+    // SAFETY: see the caller's promise.
+    String::from_utf8_lossy(unsafe { bytes(vector, row) }).into_owned()
+}
+
+/// The bytes of row `row`, for as long as the chunk lives.
+///
+/// # Safety
+/// A VARCHAR or BLOB vector with at least `row + 1` rows, that one not NULL.
+pub unsafe fn bytes<'c>(vector: Vector, row: usize) -> &'c [u8] {
     // SAFETY: see the caller's promise; long text has its pointer in the last
     // eight of the inline bytes.
     unsafe {
         let entry = vector.data::<Text>().add(row);
-        let Text { length, inline } = *entry;
-        let bytes = if length as usize <= inline.len() {
-            inline[..length as usize].to_vec()
+        let inline = &raw const (*entry).inline;
+        let length = (*entry).length as usize;
+        let start = if length <= (*inline).len() {
+            inline.cast::<u8>()
         } else {
-            let pointer = (&raw const (*entry).inline[4]).cast::<*const u8>().read_unaligned();
-            slice::from_raw_parts(pointer, length as usize).to_vec()
+            inline.cast::<u8>().add(4).cast::<*const u8>().read_unaligned()
         };
-        String::from_utf8_lossy(&bytes).into_owned()
+        slice::from_raw_parts(start, length)
     }
 }
 

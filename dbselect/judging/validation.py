@@ -1,0 +1,134 @@
+"""What cross-validation found: scores of every candidate, and which of them to take."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import polars as pl
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.gram import Gram
+from dbselect.judging.held_out import CHOICES
+from dbselect.model import Model
+from dbselect.sequence import Sequence
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """Held-out scores of every candidate: a point of the grid, and a step of its sequence.
+
+    Parameters
+    ----------
+    target : the column that is predicted
+    keys : columns that tell segments apart
+    table : one row a segment and candidate: the keys; point, the number of the point in
+        `grid`; its options; step; spent and columns, means over the folds; r2, mse and
+        their standard errors; best and one_standard_error, true for one row a segment;
+        reason, why scores are missing
+    scores : one row a segment, candidate and fold: the keys, point, options, step, fold;
+        rows, those held out; spent, columns, r2, mse
+    grid : options of each point
+    options : those that all points share
+    method : the function that was called
+    grams : for each segment its keys and the Gram of all its folds
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": range(40), "b": [1, -1] * 20})
+    >>> table = table.with_columns(y=2 * pl.col("a") + (pl.col("a") % 7))
+    >>> folds = ds.gram_by(table, fold=5)
+    >>> found = ds.cross_validate(folds, "y", ds.anytime_sequence, {"ridge": [0.0, 0.1]})
+    >>> found.one_standard_error.select("ridge", "step", "spent").rows()
+    [(0.0, 1, 1.0)]
+    >>> found.arguments()
+    {'ridge': 0.0, 'max_groups': 1}
+    >>> found.model().columns
+    ['a']
+    """
+
+    target: str
+    keys: list[str]
+    table: pl.DataFrame
+    scores: pl.DataFrame
+    grid: list[dict[str, Any]]
+    options: dict[str, Any]
+    method: Callable[..., Sequence | Model]
+    grams: list[tuple[dict[str, Any], Gram]]
+
+    def __repr__(self) -> str:
+        return (
+            f"CrossValidation({self.target}; {len(self.grid)} points of the grid, "
+            f"{self.table.height} candidates, {len(self.grams)} segments)"
+        )
+
+    @property
+    def best(self) -> pl.DataFrame:
+        """The candidate of the lowest mean mse, one row a segment; ties go to the simpler."""
+        return self.table.filter("best")
+
+    @property
+    def one_standard_error(self) -> pl.DataFrame:
+        """The simplest candidate within one standard error of the best, one row a segment.
+
+        Simplest: least spent, then fewest columns.
+        """
+        return self.table.filter("one_standard_error")
+
+    def arguments(self, choice: str = "one_standard_error", **keys: Any) -> dict[str, Any]:
+        """Return the options by which the method makes the choice, of all rows or others.
+
+        Parameters
+        ----------
+        choice : ``"one_standard_error"`` or ``"best"``
+        keys : the segment, by the values of its keys
+
+        Notes
+        -----
+        For `anytime_sequence` the step is ``max_groups``, or a ``budget`` of 0 for step 0.
+        The other sequences have no such option; `model` takes the step of any.
+
+        Raises
+        ------
+        ArgumentError : another choice, or there is no such segment
+        DataError : the segment has no scores
+        """
+        row, _ = self._chosen(choice, keys)
+        options = {**self.options, **self.grid[row["point"]]}
+        if row["step"] is None or "max_groups" not in signature(self.method).parameters:
+            return options
+        return options | ({"max_groups": row["step"]} if row["step"] else {"budget": 0.0})
+
+    def model(self, choice: str = "one_standard_error", **keys: Any) -> Model:
+        """Return the model that the choice makes of all folds together.
+
+        Parameters
+        ----------
+        choice, keys : as in `arguments`
+
+        Raises
+        ------
+        ArgumentError, DataError : as `arguments`
+        """
+        row, gram = self._chosen(choice, keys)
+        result = self.method(gram, self.target, **self.options, **self.grid[row["point"]])
+        if isinstance(result, Model):
+            return result
+        return result._model(min(row["step"], len(result.spent) - 1))
+
+    def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Gram]:
+        if choice not in CHOICES:
+            raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
+        if set(keys) != set(self.keys):
+            raise ArgumentError(f"keys are {list(keys)}; they must be {self.keys}")
+        gram = next((gram for segment, gram in self.grams if segment == keys), None)
+        if gram is None:
+            raise ArgumentError(f"there is no segment {dict(keys)}")
+        of_segment = [pl.col(name).eq_missing(pl.lit(value)) for name, value in keys.items()]
+        rows = self.table.filter(*of_segment)
+        chosen = rows.filter(choice)
+        if chosen.is_empty():
+            raise DataError(rows["reason"][0])
+        return chosen.row(0, named=True), gram

@@ -1,0 +1,261 @@
+"""A sequence for each of many Gram records: one segment of a table each."""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, ConditionWarning, DataError, RecordError
+from dbselect.gram import Gram, Vector
+from dbselect.groups import Groups, resolve
+from dbselect.methods.anytime import anytime_sequence, check_options
+from dbselect.methods.search import CONDITION_LIMIT, check_first, numbers_of
+from dbselect.methods.step_lists import write_found
+from dbselect.objectives.batched_linear import States, constant_targets, linear_problems
+from dbselect.objectives.linear import Index, constant_target, no_rows, unusable
+from dbselect.records import Stack, check_type, read_stacks
+from dbselect.selection.batched import batched_greedy
+from dbselect.selection.batched_criteria import CRITERIA
+from dbselect.selection.criteria import RULES
+from dbselect.sequence_record import write_sequences
+from dbselect.steps import SEQUENCE_DTYPE, STEP_TYPE
+
+Result = TypeVar("Result")
+
+#: Columns up to which records are searched side by side: measured with groups of 8 columns.
+#: Beyond, a search spends its time in products, not in Python, and one alone is faster.
+WIDEST = 128
+#: Doubles of the tableaus that are searched at once: 2 MB, which caches hold. Fewer leave
+#: the time to Python's loops, of wide records above all.
+BLOCK_DOUBLES = 2**18
+#: Bytes of records that are read at a time: what a search needs beside its result is some
+#: ten times as much.
+READ_BYTES = 2**23
+
+
+def anytime_sequences(
+    grams: pl.DataFrame,
+    target: str,
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    *,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] = (),
+    c_min: float | None = None,
+) -> pl.DataFrame:
+    """Return the sequence of every segment, and why there is none where there is none.
+
+    Parameters
+    ----------
+    grams : DataFrame with a column ``gram`` of Gram records, as `gram_by` returns it
+    target, groups, costs, rule, ridge, scale, budget, max_groups, always, c_min : as in
+        `anytime_sequence`
+
+    Returns
+    -------
+    DataFrame: the other columns of `grams`; ``sequence``, a list of steps with the fields
+    of SQL, empty where there is none; ``status``, null, or why there is none
+
+    Raises
+    ------
+    As `anytime_sequence`, for arguments; an unusable record raises nothing
+
+    Warns
+    -----
+    ConditionWarning : a segment has selected columns so nearly dependent that their
+        coefficients keep fewer than six digits; `anytime_sequence` of its record says more
+
+    Notes
+    -----
+    Segments with the same columns are solved side by side, O(D^3) each for a full sequence
+    over D columns. Memory beside the result does not grow with the number of segments.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"k": [1, 1, 1, 2], "x": [1, 2, 3, 4], "y": [2, 4, 6, 8]})
+    >>> found = ds.anytime_sequences(ds.gram_by(table, by=["k"]), "y")
+    >>> found.select("k", pl.col("sequence").list.len(), "status").rows()
+    [(1, 2, None), (2, 0, "target 'y' is constant")]
+    """
+    if not isinstance(grams, pl.DataFrame) or "gram" not in grams.columns:
+        raise ArgumentError("grams has no column 'gram'; it must be a DataFrame as of gram_by")
+    taken = [name for name in ("sequence", "status") if name in grams.columns]
+    if taken:
+        raise ArgumentError(f"grams has a column '{taken[0]}'; rename it, as the result has one")
+    options = {
+        "groups": groups, "costs": costs, "rule": rule, "ridge": ridge, "scale": scale,
+        "budget": budget, "max_groups": max_groups, "always": always, "c_min": c_min,
+    }  # fmt: skip
+    records = grams["gram"]
+    return grams.drop("gram").with_columns(
+        sequence=by_blocks(
+            records, lambda block: sequence_lists(block, target, options), SEQUENCE_DTYPE
+        ),
+        status=by_blocks(records, lambda block: statuses(block, target), pl.String),
+    )
+
+
+def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype: Any) -> pl.Series:
+    """Return what a function of Arrow records answers, as a Series.
+
+    Parameters
+    ----------
+    records : Series of records
+    answer : some of the records -> one value each
+    dtype : of the answers
+    """
+    share = READ_BYTES / max(records.estimated_size(), 1)
+    size = max(1, int(len(records) * share))
+    starts = range(0, max(len(records), 1), size)
+    answers = (answer(records.slice(start, size).to_arrow()) for start in starts)
+    parts = [pl.Series(records.name, part).cast(dtype) for part in answers]
+    return pl.concat(parts, rechunk=False)
+
+
+def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -> pa.ListArray:
+    """Return an Arrow list of steps for each record; an unusable one has no step.
+
+    Parameters
+    ----------
+    records : Arrow structs
+    target, options : as in `anytime_sequence`
+
+    Raises
+    ------
+    As `anytime_sequence`, for arguments
+    """
+    options = {
+        name: float(value) if isinstance(value, Decimal) else value
+        for name, value in options.items()
+    }
+    check_options(**options)
+    check_type(records)
+    found: list[tuple[Index, pa.ListArray]] = []
+    alone = np.ones(len(records), dtype=bool)
+    for stack in read_stacks(records):
+        constant = constant_targets(stack, target)
+        features = [name for name in stack.columns if name != target]
+        groups = resolve(features, options.get("groups"), options.get("costs"), target)
+        width = len(groups.members)
+        if width > WIDEST:
+            continue
+        alone[stack.at] = False
+        usable = stack.take((stack.rows > 0) & ~constant)
+        size = max(1, BLOCK_DOUBLES // width**2)
+        for start in range(0, len(usable), size):
+            part = usable.take(slice(start, start + size))
+            lists = _side_by_side(part, target, **{**options, "groups": groups})
+            found.append((part.at, lists))
+    rows = np.flatnonzero(alone)
+    one_by_one = (result_of(anytime_sequence, records[i], target, options) for i in rows.tolist())
+    return _in_order([*found, (rows, write_sequences(one_by_one))], len(records))
+
+
+def result_of(
+    run: Callable[..., Result], record: pa.Scalar, target: str, options: Mapping[str, Any]
+) -> Result | None:
+    """Return what a call on a Gram makes of one record, None if the record is unusable."""
+    if not record.is_valid:
+        return None
+    try:
+        gram = Gram.from_struct(record)
+    except RecordError:
+        return None
+    gram.position(target, "target")
+    try:
+        return run(gram, target, **options)
+    except DataError:
+        return None
+
+
+def statuses(records: pa.Array, target: str) -> pa.StringArray:
+    """Return why there is no sequence for each record; NULL where there is one."""
+    reasons: list[str | None] = [None] * len(records)
+    alone = np.ones(len(records), dtype=bool)
+    for stack in read_stacks(records):
+        alone[stack.at] = False
+        constant = constant_targets(stack, target)
+        for i in np.flatnonzero((stack.rows == 0) | constant).tolist():
+            empty = stack.rows[i] == 0
+            reason = no_rows(stack.skipped[i]) if empty else constant_target(target)
+            reasons[stack.at[i]] = reason
+    for i in np.flatnonzero(alone).tolist():
+        reasons[i] = _status(records[i], target)
+    return pa.array(reasons, pa.string())
+
+
+def _status(record: pa.Scalar, target: str) -> str | None:
+    if not record.is_valid:
+        return "no rows"
+    try:
+        gram = Gram.from_struct(record)
+    except RecordError as error:
+        return str(error)
+    return unusable(gram, target)
+
+
+def _side_by_side(
+    stack: Stack,
+    target: str,
+    groups: Groups,
+    *,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] | None = None,
+    c_min: float | None = None,
+    **_: Any,
+) -> pa.ListArray:
+    """Search the records of a stack at once."""
+    first = numbers_of(always or (), groups)
+    check_first(groups, first, budget, max_groups)
+    problem = linear_problems(stack, target, groups.members, ridge, scale)
+    states = States(problem, groups.positions)
+    start = float(groups.costs.min()) if c_min is None else c_min
+    found = batched_greedy(
+        states,
+        groups.costs,
+        CRITERIA[rule](states),
+        first_cost=start if RULES[rule].doubling else None,
+        budget=budget,
+        max_groups=max_groups,
+        always=first,
+    )
+    _warn_of(found.condition)
+    return write_found(found, problem, groups)
+
+
+def _warn_of(condition: Vector) -> None:
+    """Warn where selected columns are so nearly dependent that coefficients lose digits."""
+    if (condition > CONDITION_LIMIT).any():
+        # The same words for every block of records, so that they are shown once.
+        warnings.warn(
+            "segments have selected columns of a condition number above "
+            f"{CONDITION_LIMIT:.0e}; their coefficients keep fewer than six of 16 digits",
+            ConditionWarning,
+            stacklevel=2,
+        )
+
+
+def _in_order(found: list[tuple[Any, pa.ListArray]], length: int) -> pa.ListArray:
+    """Put the lists of some records in the order of all; the others get empty ones."""
+    empty = pa.array([[]], pa.list_(STEP_TYPE))
+    answers = pa.concat_arrays([*(lists for _, lists in found), empty])
+    rows = np.concatenate([np.empty(0, dtype=np.intp), *(at for at, _ in found)])
+    if len(rows) == length and (rows[:-1] < rows[1:]).all():
+        return answers.slice(0, length)
+    order = np.full(length, len(rows))
+    order[rows] = np.arange(len(rows))
+    return answers.take(pa.array(order))

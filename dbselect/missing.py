@@ -1,0 +1,147 @@
+"""Missing values: which policy holds for which column, and the mean in their place."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.columns import match
+from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.gram import Gram, Matrix, Vector
+
+Index = npt.NDArray[np.intp]
+
+#: What the name of an indicator adds to that of its column.
+SUFFIX = ".missing"
+#: What becomes of a missing value: its row is left out, or that is an error; or it is filled.
+POLICIES = ("skip", "error", "mean", "indicator")
+#: Share of the weight that is taken for nothing beside rounding.
+NO_SHARE = 1e-14
+
+
+def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
+    """Return the policy of each column.
+
+    Parameters
+    ----------
+    null_policy : a policy, or a mapping of names and globs to policies, of which the last
+        that means a column holds; ``"skip"`` for a column that none means
+    columns : the columns of the Gram
+
+    Raises
+    ------
+    ArgumentError : there is no such policy
+    ColumnError : a pattern means no column, or an indicator would have a column's name
+    """
+    given = null_policy if isinstance(null_policy, Mapping) else {"*": null_policy}
+    policies = dict.fromkeys(columns, "skip")
+    for pattern, policy in given.items():
+        if not isinstance(policy, str) or policy not in POLICIES:
+            raise ArgumentError(f"null_policy is {policy!r}; it must be one of {list(POLICIES)}")
+        means = columns if pattern == "*" else match([pattern], columns, "null_policy")
+        policies.update(dict.fromkeys(means, policy))
+    for name, policy in policies.items():
+        if policy == "indicator" and name + SUFFIX in policies:
+            raise ColumnError(
+                f"column '{name}{SUFFIX}' has the name of the indicator of '{name}'; rename it"
+            )
+    return list(policies.values())
+
+
+def check_missing(columns: Sequence[str], policies: Sequence[str], counts: Sequence[int]) -> None:
+    """Refuse missing values in columns of policy ``"error"``.
+
+    Parameters
+    ----------
+    counts : rows in which each column is missing
+    """
+    for name, policy, count in zip(columns, policies, counts, strict=True):
+        if policy == "error" and count:
+            raise DataError(
+                f"column '{name}' is missing in {count} rows; null_policy 'error' allows none"
+            )
+
+
+def impute_mean(grams: Sequence[Gram], columns: Sequence[str] | None = None) -> list[Gram]:
+    """Give missing values the mean that all records have together, without indicators.
+
+    Parameters
+    ----------
+    grams : records of equal columns, made with ``null_policy="indicator"``: folds,
+        months, regions
+    columns : names and globs of columns whose indicator ``<name>.missing`` is there;
+        default: every such column
+
+    Returns
+    -------
+    list of as many Grams, which add up to the Gram of all rows with ``null_policy="mean"``
+
+    Raises
+    ------
+    ArgumentError : there is no record
+    RecordError : the records have unequal columns
+    ColumnError : a column is unknown or has no indicator
+
+    Notes
+    -----
+    O(d^2) time a record. A column that is missing in every row stays 0. The records hold
+    zeros where values are missing, so a column whose mean is t times its spread loses
+    2 log10(t) of 16 digits here; `dbselect.gram` with ``null_policy="mean"`` loses none.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> days = [pl.DataFrame({"x": [1.0, None]}), pl.DataFrame({"x": [3.0, 5.0, None]})]
+    >>> grams = [ds.gram(day, null_policy="indicator") for day in days]
+    >>> [gram.mean.tolist() for gram in ds.impute_mean(grams)]
+    [[2.0], [3.6666666666666665]]
+    """
+    if not grams:
+        raise ArgumentError("grams is empty; at least one record is needed")
+    for gram in grams[1:]:
+        grams[0].check_columns(gram)
+    names = grams[0].columns
+    filled = [name for name in names if name + SUFFIX in names]
+    if columns is not None:
+        filled = match(columns, filled, "columns")
+    at = np.array([names.index(name) for name in filled], dtype=np.intp)
+    marks = np.array([names.index(name + SUFFIX) for name in filled], dtype=np.intp)
+    kept = np.setdiff1d(np.arange(len(names)), marks)
+
+    weight = np.array([[gram.weight] for gram in grams])
+    share = np.array([gram.mean[marks] for gram in grams])
+    mean = np.array([gram.mean[at] for gram in grams])
+    between = np.array([gram.comoment[at, marks] for gram in grams])
+    present, absent = weight * (1 - share), weight * share
+    present[1 - share < NO_SHARE] = 0.0
+    # From the mean of what is present to that of what stands for the others, and from
+    # each record's mean to that of all; without the difference of two large means.
+    own = mean - _ratio(between, present)
+    to_own = np.where(present > 0, -_ratio(between, present) - _ratio(between, absent), 0.0)
+    first = own[np.argmax(present > 0, axis=0), np.arange(len(at))]
+    joint = first + _ratio((present * (own - first)).sum(axis=0), present.sum(axis=0))
+    steps = np.where(absent > 0, to_own + (joint - own), 0.0)
+    return [_shifted(gram, at, marks, step, kept) for gram, step in zip(grams, steps, strict=True)]
+
+
+def _ratio(a: Matrix, b: Matrix) -> Matrix:
+    """Divide, with 0 where there is nothing to divide by."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+
+
+def _shifted(gram: Gram, at: Index, marks: Index, step: Vector, kept: Index) -> Gram:
+    """Add `step` times its indicator to each column, and leave the indicators out."""
+    mean, comoment = gram.mean.copy(), gram.comoment.copy()
+    mean[at] += step * mean[marks]
+    comoment[at, :] += step[:, None] * comoment[marks, :]
+    comoment[:, at] += step * comoment[:, marks]
+    comoment = (comoment + comoment.T) / 2
+    # Rounding may leave a variance of nothing just below zero.
+    np.fill_diagonal(comoment, np.maximum(np.diagonal(comoment), 0.0))
+    names = [gram.columns[j] for j in kept]
+    return Gram(
+        names, gram.rows, gram.skipped, gram.weight, mean[kept], comoment[np.ix_(kept, kept)],
+        gram.missing,
+    )  # fmt: skip

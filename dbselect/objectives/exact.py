@@ -1,0 +1,123 @@
+"""Least squares in whole numbers: every coefficient is the true one, rounded once.
+
+Elimination on the matrix A of sums of products of (1, x, y), the column of ones first;
+without fractions, p the pivot of column s and q the one before (1 at first)::
+
+    a_ij <- (p a_ij - a_is a_js) / q,    i, j > s
+
+Every entry is a minor of A, a whole number, so that the division leaves no rest; a column
+is aliased when its pivot is exactly 0. Back substitution gives ``det w``, whole numbers
+too (Cramer's rule), and the corner of A over the last pivot is RSS. The diagonal of
+(X'WX)^-1 comes from the factor, A = L D L', with far more bits than a double has.
+
+Cost: D^3 / 6 products of numbers that grow to D times the bits of a sum, so about
+O(D^4.6). Source: Bareiss (1968), Mathematics of Computation 22, eq. 8 and 9.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+#: Bits of the inverse factor beyond those of a sum of products: those of a double, and
+#: as many again as the worst condition number that sums of doubles can have.
+SPARE_BITS = 256
+
+Integers = npt.NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class ExactFit:
+    """Least squares on k columns for one more, each number rounded once.
+
+    Parameters
+    ----------
+    coef : k coefficients, 0 for aliased columns
+    variance : the diagonal of (X'WX)^-1; 0 for aliased columns
+    aliased : numbers of the columns that depend exactly on columns before them
+    left : RSS
+    total : TSS: RSS of the first column alone, or of none
+    """
+
+    coef: list[float]
+    variance: list[float]
+    aliased: list[int]
+    left: float
+    total: float
+
+
+def least_squares(
+    products: Integers, exponent: Sequence[int], scale: int, intercept: bool
+) -> ExactFit:
+    """Solve for the last column.
+
+    Parameters
+    ----------
+    products, exponent, scale : shape (k + 1, k + 1), (k + 1,): sums of products are
+        products[i, j] * 2^(exponent[i] + exponent[j] + scale)
+    intercept : whether the first column is the intercept, whose RSS is `total`
+    """
+    k = len(products) - 1
+    A = products.copy()
+    size = 2 * exponent[k] + scale
+    total = ratio(A[k, k], 1, size)
+    kept, before = [], [1]
+    for s in range(k):
+        pivot = A[s, s]
+        if pivot != 0:
+            i, j = np.tril_indices(k - s)
+            i, j = i + s + 1, j + s + 1
+            A[i, j] = (pivot * A[i, j] - A[i, s] * A[j, s]) // before[-1]
+            kept.append(s)
+            before.append(pivot)
+        if s == 0 and intercept:
+            total = ratio(A[k, k], before[-1], size)
+    coef, variance = [0.0] * k, [0.0] * k
+    solution, inverse = _back_substituted(A, kept), _inverse_diagonal(A, kept, before)
+    for at, s in enumerate(kept):
+        coef[s] = ratio(solution[at], before[-1], exponent[k] - exponent[s])
+        variance[s] = ratio(*inverse[at], -2 * exponent[s] - scale)
+    aliased = sorted(set(range(k)) - set(kept))
+    return ExactFit(coef, variance, aliased, ratio(A[k, k], before[-1], size), total)
+
+
+def _back_substituted(A: Integers, kept: list[int]) -> list[int]:
+    """Return det w of the columns kept, det the last pivot."""
+    det = A[kept[-1], kept[-1]] if kept else 1
+    found: list[int] = []
+    for at in reversed(range(len(kept))):
+        s, after = kept[at], kept[at + 1 :]
+        known = sum(a * w for a, w in zip(A[after, s], found, strict=True))
+        found.insert(0, (A[-1, s] * det - known) // A[s, s])
+    return found
+
+
+def _inverse_diagonal(A: Integers, kept: list[int], before: list[int]) -> list[tuple[int, int]]:
+    """Return numerator and denominator of the diagonal of the inverse of L D L'."""
+    bits = SPARE_BITS + max((int(value).bit_length() for value in A[kept, kept]), default=0)
+    rank = len(kept)
+    inverse = np.full((rank, rank), 0, dtype=object)
+    diagonal = np.full(rank, 0, dtype=object)
+    for at, s in enumerate(kept):
+        row = np.array([(A[s, t] << bits) // A[t, t] for t in kept[:at]], dtype=object)
+        if at:
+            inverse[at, :at] = -(row @ inverse[:at, :at] >> bits)
+        inverse[at, at] = 1 << bits
+        # D has the ratios of neighbouring pivots.
+        diagonal += inverse[at] ** 2 * before[at] // A[s, s]
+    return [(value, 1 << 2 * bits) for value in diagonal]
+
+
+def ratio(numerator: int, denominator: int, power: int) -> float:
+    """Return ``numerator / denominator * 2^power``, rounded once; infinite where too large."""
+    if power > 0:
+        numerator <<= power
+    else:
+        denominator <<= -power
+    try:
+        # Python divides whole numbers of any length with one rounding.
+        return numerator / denominator
+    except OverflowError:
+        return math.copysign(math.inf, numerator)
