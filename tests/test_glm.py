@@ -365,7 +365,8 @@ REFUSED = [
     ({"target": "zero", "family": "poisson"}, ds.DataError, "target 'zero' is 0 in all"),
     ({"target": "one", "family": "gaussian"}, ds.DataError, "target 'one' is 1 in all"),
     ({"target": "one", "family": "multinomial"}, ds.DataError, "has 1 different values"),
-    ({"target": "gaussian", "family": "multinomial"}, ds.DataError, "must have 2 to 40"),
+    ({"target": "gaussian", "family": "multinomial"}, ds.DataError, "has more than 40 different"),
+    ({"target": "day", "family": "multinomial"}, ds.ColumnError, "must be text, numeric or"),
     ({"weight": "zero"}, ds.DataError, "no usable rows: 100 rows were skipped"),
     ({"weight": "negative"}, ds.DataError, "weight 'negative' is negative"),
     ({"weight": "z"}, ds.ColumnError, "weight names unknown column 'z'"),
@@ -385,10 +386,20 @@ REFUSED = [
 @pytest.mark.parametrize(("options", "error", "words"), REFUSED)
 def test_what_cannot_be_fitted_is_refused(options, error, words):
     frame = table(rows=100).with_columns(
-        zero=pl.lit(0), one=pl.lit(1), negative=pl.int_range(pl.len()) - 1
+        zero=pl.lit(0), one=pl.lit(1), day=pl.date(2020, 1, 1), negative=pl.int_range(pl.len()) - 1
     )
     with pytest.raises(error, match=re.escape(words)):
         ds.fit_glm(frame, **{"target": "binomial", "columns": COLUMNS, **options})
+
+
+def test_nearly_dependent_columns_are_warned_of():
+    frame = table().with_columns(copy=pl.col("a") + 1e-6 * pl.col("gaussian"))
+    with pytest.warns(ds.ConditionWarning, match="the selected columns have condition number"):
+        ds.fit_glm(frame, "binomial", ["a", "copy"])
+    with pytest.warns(ds.ConditionWarning):
+        ds.anytime_sequence(
+            frame, "binomial", {"a": ["a"], "copy": ["copy"]}, family="binomial", rule="score"
+        )
 
 
 def test_a_class_without_usable_rows_is_no_class():

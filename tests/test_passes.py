@@ -87,8 +87,8 @@ def test_the_values_of_a_column_are_found_in_order():
         {"x": [1.0] * 4, "k": ["b", None, "a", "b"], "f": [2.0, np.nan, 1.0, None]}
     )
     passes = Passes(frame)
-    assert passes.values_of(passes.leaf("k", "k")) == ["a", "b"]
-    assert passes.values_of(passes.leaf("f", "f")) == [1.0, 2.0]
+    assert passes.values_of(passes.leaf("k", "k"), 5) == ["a", "b"]
+    assert passes.values_of(passes.leaf("f", "f"), 5) == [1.0, 2.0]
 
 
 def test_what_a_pass_cannot_use_is_an_error():

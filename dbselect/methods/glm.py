@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from dbselect.columns import Leaf
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.glm_model import GlmModel, family_of, on_table
 from dbselect.glm_sequence import GlmSequence
@@ -20,8 +22,9 @@ from dbselect.methods.search import (
     check_ridge,
     check_scale,
     numbers_of,
+    warn_of,
 )
-from dbselect.objectives.families import FAMILIES
+from dbselect.objectives.families import FAMILIES, Family
 from dbselect.objectives.glm import (
     Fit,
     Point,
@@ -49,6 +52,8 @@ FIT_TOL, STEP_TOL = 1e-10, 1e-8
 #: Passes after which a fit gives up; eight are many.
 MAX_ITER = 25
 
+#: Types of text that an engine may give.
+TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 FAMILY_NAMES = (*FAMILIES, "multinomial")
 #: The rules: the criterion on the quadratic model of the last pass; None refits.
 GLM_RULES = {
@@ -106,6 +111,11 @@ def fit_glm(
     DataError : no usable rows (a NULL or NaN, or weight 0, leaves a row out), a target
         that the family does not allow or that is the same in all rows
 
+    Warns
+    -----
+    ConditionWarning : the columns are so nearly dependent that their coefficients keep
+        fewer than six digits
+
     Notes
     -----
     Passes: one for means and the model without columns (two with an offset, one more
@@ -136,6 +146,7 @@ def fit_glm(
     groups = Groups({"columns": passes.names}, np.ones(1))
     problem, null = _problem(data, groups, ridge, True, max_iter, tol)
     (fit,) = solved([extended(problem, null, [0])], data.read)
+    _warn(fit)
     intercept, coef = _in_units(data, fit.point)
     classes = data.roles.family.classes
     intercept, coefficients = on_table(classes, intercept, coef, passes.names)
@@ -223,6 +234,7 @@ def glm_sequence(
     except KeyboardInterrupt:
         # The step under way is lost, and the last one stands.
         stop = Stop.INTERRUPTED
+    _warn(search.fit)
     costs_taken = [found.costs[step.group] for step in steps]
     return GlmSequence(
         target=target,
@@ -249,6 +261,12 @@ def glm_sequence(
         rows_read=passes.rows_read,
         bytes_read=passes.bytes_read,
     )
+
+
+def _warn(fit: Fit) -> None:
+    """Warn of coefficients without digits; rows told for certain are another matter."""
+    if fit.status is Status.CONVERGED:
+        warn_of(fit.state.condition(), stacklevel=5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,23 +329,36 @@ def _open(
         columns = [target, *columns]
     passes = Passes(source, columns, weight, apart)
     leaf = passes.leaf(target, "target")
-    if family != "multinomial":
-        made = FAMILIES[family]
-        if not leaf.is_numeric:
-            raise ColumnError(
-                f"target '{target}' has type {leaf.type}; a {family} target must be {made.allowed}"
-            )
-    if offset is not None and not passes.leaf(offset, "offset").is_numeric:
-        raise ColumnError(f"offset '{offset}' has type {leaf.type}; it must be numeric")
+    if offset is not None:
+        type_ = passes.leaf(offset, "offset").type
+        if not passes.leaf(offset, "offset").is_numeric:
+            raise ColumnError(f"offset '{offset}' has type {type_}; it must be numeric or boolean")
     if family == "multinomial":
-        classes = passes.values_of(leaf)
-        if not 2 <= len(classes) <= MOST_CLASSES:
-            raise DataError(
-                f"target '{target}' has {len(classes)} different values; a multinomial target "
-                f"must have 2 to {MOST_CLASSES}"
-            )
-        made = family_of(family, classes)
+        return passes, Roles(_of_classes(passes, leaf), target, [], offset)
+    made = FAMILIES[family]
+    if not leaf.is_numeric:
+        raise ColumnError(
+            f"target '{target}' has type {leaf.type}; a {family} target must be {made.allowed}"
+        )
     return passes, Roles(made, target, [], offset)
+
+
+def _of_classes(passes: Passes, leaf: Leaf) -> Family:
+    """Read which classes there are."""
+    type_ = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
+    if not (leaf.is_numeric or any(is_text(type_) for is_text in TEXTS)):
+        raise ColumnError(
+            f"target '{leaf.name}' has type {leaf.type}; a multinomial target must be text, "
+            "numeric or boolean"
+        )
+    classes = passes.values_of(leaf, MOST_CLASSES)
+    if not 2 <= len(classes) <= MOST_CLASSES:
+        count = len(classes) if len(classes) < 2 else f"more than {MOST_CLASSES}"
+        raise DataError(
+            f"target '{leaf.name}' has {count} different values; a multinomial target must have "
+            f"2 to {MOST_CLASSES}"
+        )
+    return family_of("multinomial", classes)
 
 
 def _problem(

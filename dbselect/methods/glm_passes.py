@@ -131,14 +131,14 @@ class Data:
         columns = None
         if ask.columns is not None:
             columns = [self.roles.members[j] for j in ask.columns.tolist()]
-        missing = number(0.0) if columns is None or not self.skipped else self._missing
-        wanted = [
-            Weighted({RESIDUAL: residual}, weight + missing, columns)
-            for weight, residual in row.pairs
-        ]
-        weight, residual = row.pairs[0]
-        added = {RESIDUAL: residual, DEVIANCE: row.deviance / weight}
-        wanted[0] = Weighted(added, wanted[0].factor, columns)
+        wanted: list[Weighted] = []
+        for weight, residual in row.pairs:
+            added = {RESIDUAL: residual}
+            if not wanted:
+                added[DEVIANCE] = row.deviance / weight
+            same_rows = columns is None or not self.skipped
+            factor = weight if same_rows else weight + self._missing
+            wanted.append(Weighted(added, factor, columns))
         return wanted
 
     @cached_property

@@ -108,18 +108,23 @@ class Passes:
             raise ColumnError(f"{what} names {unknown('column', name, list(self._leaves))}")
         return self._leaves[name]
 
-    def values_of(self, leaf: Leaf) -> list[Any]:
-        """Read the different values of a column, in their order; NULL and NaN are none."""
+    def values_of(self, leaf: Leaf, most: int) -> list[Any]:
+        """Read the different values of a column, in their order; NULL and NaN are none.
+
+        Once there are more than `most`, the others are not read.
+        """
         rows = 0
         found: set[Any] = set()
         with closing(self._table.batches([leaf.field])) as batches:
             for batch in batches:
                 rows += batch.num_rows
                 struct = batch.to_struct_array()
-                found.update(pc.unique(part_of(struct, leaf.path)).to_pylist())
+                values = pc.unique(part_of(struct, leaf.path)).to_pylist()
+                found.update(value for value in values if not _is_missing(value))
+                if len(found) > most:
+                    break
         self._note(rows, [leaf.field])
-        missing = {value for value in found if isinstance(value, float) and isnan(value)}
-        return sorted(found - missing - {None})
+        return sorted(found)
 
     def read(self, wanted: Sequence[Weighted]) -> list[Gram]:
         """Make one pass and return a Gram for each one wanted.
@@ -266,6 +271,10 @@ def _fields(steps: Plan) -> list[str]:
 def _product(formulas: Sequence[Formula]) -> Formula:
     first, *rest = formulas
     return first if not rest else first * _product(rest)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value))
 
 
 def _none(request: Request, rows: int | None) -> Gram:
