@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import polars as pl
+import glm
 import scans
 import searches
 
@@ -23,6 +24,8 @@ PARTS = (
     scans.many_segments,
     scans.predictions,
     scans.peers,
+    glm.passes,
+    glm.in_memory,
     searches.sequences,
     searches.certificates,
     searches.lasso,
