@@ -10,6 +10,7 @@ import platform
 from pathlib import Path
 
 import duckdb
+import fits
 import numpy as np
 import polars as pl
 import glm
@@ -33,6 +34,8 @@ PARTS = (
     searches.projections,
     searches.sampling,
     searches.designs,
+    fits.exact_sums,
+    fits.exact_solutions,
 )
 
 

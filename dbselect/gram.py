@@ -92,7 +92,7 @@ class Gram:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", list(self.columns))
         # Counters add and subtract; a count that is not above zero is none.
-        object.__setattr__(self, "missing", +Counter(self.missing))
+        object.__setattr__(self, "missing", dict(+Counter(self.missing)))
         for name in ("mean", "comoment"):
             values = np.array(getattr(self, name), dtype=np.float64)
             values.setflags(write=False)

@@ -64,7 +64,8 @@ def resolve(
     Parameters
     ----------
     features : columns other than the target
-    groups : name -> columns or globs; None makes every top-level field a group
+    groups : name -> columns or globs, and what is derived from them (``x.missing``);
+        None makes every top-level field a group
     costs : name -> cost > 0; None makes every cost 1
     target : the column to predict, which belongs to no group
 
@@ -92,6 +93,7 @@ def resolve(
             name: match(patterns_of(name, means), features, f"group '{name}'")
             for name, means in groups.items()
         }
+        columns = _with_derived(columns, features)
     if not columns:
         raise GroupError("there is no group; at least one column besides the target is needed")
     owner: dict[str, str] = {}
@@ -105,6 +107,23 @@ def resolve(
             owner[column] = name
     unused = tuple(column for column in features if column not in owner)
     return Groups(columns, costs_of(list(columns), costs), unused)
+
+
+def _with_derived(columns: dict[str, list[str]], features: Sequence[str]) -> dict[str, list[str]]:
+    """Let what is derived from a column, such as ``x.missing``, follow it into its group.
+
+    A derived column that some group names goes to that one.
+    """
+    derived: dict[str, list[str]] = {}
+    named = {column for members in columns.values() for column in members}
+    for column in features:
+        parent = column.rpartition(".")[0]
+        if parent in named and column not in named:
+            derived.setdefault(parent, []).append(column)
+    return {
+        name: [each for column in members for each in (column, *derived.get(column, ()))]
+        for name, members in columns.items()
+    }
 
 
 def patterns_of(name: str, means: Any) -> list[str]:

@@ -69,6 +69,7 @@ class Model:
         ------
         ArgumentError : the model has a ridge, or knows no rows (it came from SQL, or its
             coefficients are not least squares)
+        DataError : the columns are too nearly dependent for standard errors from a Gram
 
         Warns
         -----

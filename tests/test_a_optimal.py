@@ -364,7 +364,7 @@ def test_greedy_beats_random_rows_on_the_paper_s_design():
         ({"k": 0}, "k is 0; it must be a whole number >= 1"),
         ({"k": 2.0}, "k is 2.0; it must be a whole number >= 1"),
         ({"k": True}, "k is True"),
-        ({"k": 4}, "k is 4; there are 3 candidates, as 1 rows with NULL or NaN"),
+        ({"k": 4}, "k is 4; there are 3 candidates; 1 rows with NULL or NaN are none"),
         ({"beta2": 0.0}, r"beta2 is 0.0; it must be a number > 0"),
         ({"sigma2": -1}, r"sigma2 is -1; it must be a number > 0"),
         ({"sigma2": float("nan")}, "sigma2 is nan"),

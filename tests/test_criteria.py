@@ -31,9 +31,7 @@ def held_columns(problem: Problem, seq: ds.Sequence) -> list[list[int]]:
     return found
 
 
-def refits(
-    problem: Problem, seq: ds.Sequence
-) -> list:
+def refits(problem: Problem, seq: ds.Sequence) -> list:
     """Fit the rows of every step anew."""
     table = problem.table
     one = np.ones((len(table.X), 1))

@@ -4,6 +4,7 @@ import re
 import warnings
 
 import numpy as np
+import polars as pl
 import pytest
 import reference
 from problems import EPS, Problem, random_problem, rounding
@@ -197,6 +198,34 @@ def test_rounding_of_a_constant_is_not_variance():
     assert one_group(Table(np.column_stack([constant, x]), x + constant)).aliased == ("x0",)
     with pytest.raises(ds.DataError, match="target 'y' is constant"):
         one_group(Table(x[:, None], constant))
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("rare", [1, 5])
+@pytest.mark.parametrize(("rows", "categories"), [(1_000, 3), (10_000, 20), (100_000, 20)])
+def test_last_indicator_is_aliased_however_rare_its_category(rows, categories, rare, together):
+    """Indicators add up to one; what is left of the last one's small variance is rounding."""
+    rng = np.random.default_rng(rows + categories)
+    category = rng.integers(0, categories - 1, rows)
+    category[:rare] = categories - 1
+    columns = {f"c{j}": (category == j).astype(float) for j in range(categories)}
+    gram = ds.gram(pl.DataFrame({**columns, "y": rng.normal(size=rows) + category}))
+    last = f"c{categories - 1}"
+    seq = ds.anytime_sequence(gram, "y", {"all": list(columns)} if together else None)
+    assert len(seq.aliased) == 1
+    assert not together or seq.aliased == (last,)
+    with pytest.raises(ds.DataError, match=rf"columns \['{last}'\] depend linearly"):
+        ds.backward(gram, "y")
+
+
+@pytest.mark.parametrize("apart", [1e-2, 1e-3, 1e-4])
+def test_difference_of_nearly_equal_columns_is_aliased_and_they_are_not(apart):
+    rng = np.random.default_rng(3)
+    a, noise = rng.normal(size=(2, 5_000))
+    b = a + apart * noise
+    table = pl.DataFrame({"a": a, "b": b, "c": b - a, "y": a + noise})
+    seq = ds.anytime_sequence(table, "y", {"all": ["a", "b", "c"]})
+    assert seq.aliased == ("c",)
 
 
 @pytest.mark.parametrize("aliased", [(), (31, 32, 33, 63, 64, 99)])

@@ -56,6 +56,17 @@ def test_mean_of_1e8_spreads_costs_no_digits(offset, rows, weighted, parts):
     )
 
 
+@pytest.mark.parametrize("cut", [1, 5, 21])
+def test_small_table_of_whole_numbers_is_rounded_once_however_it_is_cut(cut):
+    # NIST's Wampler sets: powers up to 20^5, whose products are whole numbers below 2^53.
+    X = np.arange(21)[:, None] ** np.arange(1, 6)
+    table = pl.DataFrame(X, schema=list("abcde")).to_arrow()
+    found = ds.gram(table.to_reader(max_chunksize=cut)).comoment
+    exact = exact_comoment(X, np.ones(21, dtype=int))
+    # What is subtracted for the distance of the center from the mean is rounded too.
+    np.testing.assert_allclose(found, exact, rtol=1.5 * EPS)
+
+
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 def test_variance_of_a_weighted_constant_is_zero_up_to_rounding(rows):
     rng = np.random.default_rng(2)

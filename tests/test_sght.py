@@ -2,6 +2,7 @@
 
 from itertools import combinations, product
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -376,3 +377,12 @@ def test_every_door_selects_the_same(connection):
     assert connection.execute(
         "SELECT sght(gram({'y': 1, 'a': i}), 'y', NULL, 1, 1) FROM range(9) t(i)"
     ).fetchone() == (None,)
+
+
+def test_engines_name_a_limit_that_is_missing(connection):
+    with pytest.raises(duckdb.Error, match="max_columns is None; it must be a whole number >= 1"):
+        connection.execute(
+            "SELECT sght(gram({'y': i, 'a': i * i}), 'y', NULL, NULL, 1) FROM range(9) t(i)"
+        )
+    with pytest.raises(ArgumentError, match="max_groups is None; it must be a whole number >= 1"):
+        pl.col("gram").dbselect.sght("y", max_columns=1)

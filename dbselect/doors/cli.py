@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--out", required=True, help="Parquet file to write")
     command.add_argument("--columns", nargs="+", help="names and globs; default: every numeric one")
     command.add_argument("--weight", help="column of row weights")
+    _add_null_policy(command)
 
     command = commands.add_parser("sequence", help="order groups of columns by gain per cost")
     command.set_defaults(command=_sequence)
@@ -65,21 +66,42 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--budget", type=float, help="limit on the summed cost")
     command.add_argument("--max-groups", type=int)
     command.add_argument("--always", nargs="+", default=[], help="groups to take first")
+    _add_null_policy(command)
     command.add_argument("--out", help="Parquet file to write the steps to")
     return parser
 
 
+def _add_null_policy(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--null-policy",
+        nargs="+",
+        default=["skip"],
+        metavar="[COLUMNS=]POLICY",
+        help="missing values: skip their row, error, mean, or indicator (0 and a column of 0 "
+        "and 1); COLUMNS is a name or a glob, and the last that means a column holds",
+    )
+
+
+def _null_policy(options: argparse.Namespace) -> dict[str, str]:
+    pairs = [text.rpartition("=") for text in options.null_policy]
+    return {columns if equals else "*": policy for columns, equals, policy in pairs}
+
+
 def _gram(options: argparse.Namespace) -> None:
-    result = gram(options.source, options.columns, options.weight)
+    result = gram(options.source, options.columns, options.weight, _null_policy(options))
     result.write_parquet(options.out)
     print(
         f"{options.out}: {len(result.columns)} columns, {result.rows:,} rows, "
         f"{result.skipped:,} skipped"
     )
+    for name, rows in result.missing.items():
+        print(f"{name}: missing in {rows:,} rows")
 
 
 def _sequence(options: argparse.Namespace) -> None:
     groups, costs = _read_json(options.groups, "--groups"), _read_json(options.costs, "--costs")
+    # A stored Gram takes no policy.
+    policy = "skip" if options.null_policy == ["skip"] else _null_policy(options)
     sequence = anytime_sequence(
         options.source,
         options.target,
@@ -90,6 +112,7 @@ def _sequence(options: argparse.Namespace) -> None:
         budget=options.budget,
         max_groups=options.max_groups,
         always=options.always,
+        null_policy=policy,
     )
     if options.out is not None:
         with replacing(options.out) as path:

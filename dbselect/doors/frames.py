@@ -9,12 +9,14 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import Reader, library_path
 from dbselect.doors.designs import chosen_of
-from dbselect.doors.results import MODELS, SEQUENCES, Call
-from dbselect.gram import RECORD_DTYPE
+from dbselect.doors.results import MODELS, SEQUENCES, Method
+from dbselect.gram import RECORD_DTYPE, Gram
 from dbselect.methods.design import check_options
 from dbselect.methods.segments import by_blocks, statuses
+from dbselect.missing import policies_of
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.request import check_folds, check_seed, resolve
+from dbselect.sources.read import gram
+from dbselect.sources.request import NullPolicy, check_folds, check_seed, resolve
 from dbselect.steps import SEQUENCE_DTYPE
 
 _COEFFICIENTS: dict[str, Any] = {
@@ -39,13 +41,16 @@ class LazyFrameNamespace:
     def __init__(self, frame: pl.LazyFrame) -> None:
         self._frame = frame
 
-    def gram(self, *columns: str, weight: str | None = None) -> pl.LazyFrame:
+    def gram(
+        self, *columns: str, weight: str | None = None, null_policy: NullPolicy = "skip"
+    ) -> pl.LazyFrame:
         """Return a LazyFrame of one row, column ``gram``: the record of the columns.
 
         Parameters
         ----------
         columns : names and globs; default: every numeric or boolean column
         weight : column of row weights, >= 0
+        null_policy : what becomes of missing values, as in `dbselect.gram`
 
         Notes
         -----
@@ -61,7 +66,15 @@ class LazyFrameNamespace:
         [4.0, 2.0]
         """
         table = LazyTable(self._frame)
-        request = resolve(table.schema, columns or None, weight)
+        request = resolve(table.schema, columns or None, weight, null_policy=null_policy)
+        if set(request.policies) != {"skip"}:
+            # Fills differ from batch to batch, and which indicators there are is known
+            # at the end: one reader takes them all.
+            wanted = list(columns) or None
+            return pl.defer(
+                lambda: _record(gram(self._frame, wanted, weight, null_policy)),
+                schema={"gram": RECORD_DTYPE},
+            )
 
         def record(batch: pl.DataFrame) -> pl.DataFrame:
             if batch.is_empty():
@@ -83,12 +96,17 @@ class ExprNamespace:
     def __init__(self, expr: pl.Expr) -> None:
         self._expr = expr
 
-    def gram(self, weight: str | pl.Expr | float | None = None) -> pl.Expr:
+    def gram(
+        self, weight: str | pl.Expr | float | None = None, null_policy: str = "skip"
+    ) -> pl.Expr:
         """Return the Gram record of a struct of numbers; NULL if there are no rows.
 
         Parameters
         ----------
         weight : column, expression or number; row weights >= 0
+        null_policy : of all columns: ``"skip"``, ``"error"``, ``"mean"`` or
+            ``"indicator"``, as in `dbselect.gram`, but with an indicator for every column,
+            so that the columns of a record do not depend on the data
 
         Notes
         -----
@@ -104,10 +122,21 @@ class ExprNamespace:
         ...     pl.struct("x").dbselect.gram().struct.field("rows"))["rows"].to_list()
         [2, 1]
         """
-        arguments = [self._expr]
-        if weight is not None:
-            arguments.append(_number(weight))
-        return _plugin("gram", arguments, returns_scalar=True)
+        policies_of(null_policy, [])
+        weights = [] if weight is None else [_number(weight)]
+        if null_policy == "skip":
+            return _plugin("gram", [self._expr, *weights], returns_scalar=True)
+        policy = pl.lit(null_policy)
+        return _plugin("gram_filled", [self._expr, policy, *weights], returns_scalar=True)
+
+    def impute_mean(self) -> pl.Expr:
+        """Return each record with the mean where values were missing, without indicators.
+
+        For records with zeros there and columns ``<name>.missing``, as ``gram`` makes
+        them with ``null_policy="indicator"``, merged or not; `dbselect.impute_mean` says
+        how many digits that costs.
+        """
+        return _plugin("impute", [self._expr.cast(RECORD_DTYPE)], is_elementwise=True)
 
     def fold(self, k: int, seed: int = 0) -> pl.Expr:
         """Return the fold, 0 to k - 1, of each row, decided by its value.
@@ -227,9 +256,11 @@ class ExprNamespace:
         given = {"groups": groups, "costs": costs, **options}
         return self._call(SEQUENCES[method], target, given, SEQUENCE_DTYPE)
 
-    def _call(self, call: Call, target: str, options: Mapping[str, Any], dtype: Any) -> pl.Expr:
+    def _call(self, method: Method, target: str, options: Mapping[str, Any], dtype: Any) -> pl.Expr:
+        method.check(**options)
+
         def answers(records: pl.Series) -> pl.Series:
-            return by_blocks(records, lambda block: call(block, target, options), dtype)
+            return by_blocks(records, lambda block: method.run(block, target, options), dtype)
 
         return self._expr.map_batches(answers, return_dtype=dtype, is_elementwise=True)
 
@@ -303,6 +334,12 @@ class ExprNamespace:
             return pl.Series(rows.name, found, pl.Int64)
 
         return self._expr.map_batches(places, return_dtype=pl.Int64)
+
+
+def _record(gram: Gram) -> pl.DataFrame:
+    """Return a frame of the record, NULL if there were no rows."""
+    record = gram.to_struct() if gram.rows or gram.skipped else None
+    return pl.DataFrame({"gram": [record]}, schema={"gram": RECORD_DTYPE})
 
 
 def _number(value: str | pl.Expr | float | None) -> pl.Expr:

@@ -1,19 +1,17 @@
 """Many results from a column of Gram records, for DuckDB and Polars alike."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-from dbselect.methods import dash, foba, sght
+from dbselect.methods import anytime, dash, foba, sght
 from dbselect.methods.segments import result_of, sequence_lists
 from dbselect.model import Model
 from dbselect.records import check_type
 from dbselect.sequence_record import write_sequences
-
-#: Records, target, options -> one value a record.
-Call = Callable[[pa.Array, str, Mapping[str, Any]], pa.Array]
 
 #: A model in Arrow.
 MODEL_TYPE = pa.struct(
@@ -28,19 +26,33 @@ MODEL_TYPE = pa.struct(
 )
 
 
+@dataclass(frozen=True)
+class Method:
+    """A method as the doors call it.
+
+    Parameters
+    ----------
+    run : records, target, options -> one value a record
+    check : refuses options without a record
+    """
+
+    run: Callable[[pa.Array, str, Mapping[str, Any]], pa.Array]
+    check: Callable[..., None]
+
+
 def _one_by_one(
-    run: Callable[..., Any],
+    search: Callable[..., Any],
     check: Callable[..., None],
     write: Callable[[Iterable[Any]], pa.Array],
-) -> Call:
-    """Return a call on records from one on a Gram, and what refuses its options without one."""
+) -> Method:
+    """Return the method of a search on one Gram."""
 
-    def call(records: pa.Array, target: str, options: Mapping[str, Any]) -> pa.Array:
+    def run(records: pa.Array, target: str, options: Mapping[str, Any]) -> pa.Array:
         check(**options)
         check_type(records)
-        return write(result_of(run, record, target, options) for record in records)
+        return write(result_of(search, record, target, options) for record in records)
 
-    return call
+    return Method(run, check)
 
 
 def write_models(models: Iterable[Model | None]) -> pa.StructArray:
@@ -71,13 +83,13 @@ def plain(value: Any) -> Any:
 
 
 #: Calls that make a sequence, by the name that users give.
-SEQUENCES: dict[str, Call] = {
-    "anytime_sequence": sequence_lists,
+SEQUENCES: dict[str, Method] = {
+    "anytime_sequence": Method(sequence_lists, anytime.check_options),
     "foba": _one_by_one(foba.foba, foba.check_options, write_sequences),
     "backward": _one_by_one(foba.backward, foba.check_options, write_sequences),
 }
 #: Calls that make one model.
-MODELS: dict[str, Call] = {
+MODELS: dict[str, Method] = {
     "dash": _one_by_one(dash.dash, dash.check_dash, write_models),
-    "sght": _one_by_one(sght.sght, sght.check_sght, write_models),
+    "sght": _one_by_one(sght.sght, sght.check_options, write_models),
 }

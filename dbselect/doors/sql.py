@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import extension_path
-from dbselect.doors.results import MODEL_TYPE, MODELS, SEQUENCES, Call, plain
+from dbselect.doors.results import MODEL_TYPE, MODELS, SEQUENCES, Method, plain
 from dbselect.errors import EngineError
 from dbselect.methods.segments import statuses
 from dbselect.steps import STEP_TYPE
@@ -142,7 +142,7 @@ def _models(*arguments: pa.ChunkedArray) -> pa.StructArray:
 
 
 def _answer(
-    calls: Mapping[str, Call],
+    methods: Mapping[str, Method],
     empty: pa.DataType,
     names: pa.ChunkedArray,
     records: pa.ChunkedArray,
@@ -151,12 +151,12 @@ def _answer(
 ) -> pa.Array:
     if len(records) == 0:
         return pa.array([], empty)
-    call = calls[names[0].as_py()]
+    method = methods[names[0].as_py()]
     records, targets, options = _flat(records), _flat(targets), _flat(options)
     read = _Options(options)
     with _TURN:
         return pa.concat_arrays(
-            call(records[start:end], targets[start].as_py(), read.at(start))
+            method.run(records[start:end], targets[start].as_py(), read.at(start))
             for start, end in _runs(targets, *options.flatten())
         )
 

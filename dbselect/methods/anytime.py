@@ -23,6 +23,7 @@ from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import doubling, greedy
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import check_budget
+from dbselect.sources.request import NullPolicy
 
 
 @overload
@@ -39,6 +40,7 @@ def anytime_sequence(
     max_groups: int | None = None,
     always: Sequence[str] = (),
     c_min: float | None = None,
+    null_policy: NullPolicy = "skip",
     family: None = None,
 ) -> AnytimeSequence: ...
 
@@ -77,6 +79,7 @@ def anytime_sequence(
     max_groups: int | None = None,
     always: Sequence[str] = (),
     c_min: float | None = None,
+    null_policy: NullPolicy = "skip",
     family: str | None = None,
     weight: str | None = None,
     offset: str | None = None,
@@ -109,6 +112,8 @@ def anytime_sequence(
     always : groups taken first, in the order given
     c_min : rule ``doubling`` only: the largest cost of the first group, > 0;
         default: the cheapest cost there is
+    null_policy : what becomes of missing values while a table is read, as in
+        `dbselect.gram`; rows without the target are left out under every policy
     family : ``"binomial"``, ``"poisson"``, ``"multinomial"`` or ``"gaussian"``, as in
         `fit_glm`; None is the linear model of a Gram
     weight, offset : with a `family`, columns as in `fit_glm`
@@ -168,6 +173,8 @@ def anytime_sequence(
     if family is not None:
         if c_min is not None:
             raise ArgumentError(f"c_min is {c_min!r}; with a family there is none")
+        if null_policy != "skip":
+            raise ArgumentError(f"null_policy is {null_policy!r}; with a family it is 'skip'")
         return glm_sequence(
             source, target, groups, costs, family=family, rule=rule, ridge=ridge, scale=scale,
             budget=budget, max_groups=max_groups, always=always, weight=weight, offset=offset,
@@ -178,7 +185,10 @@ def anytime_sequence(
         if value is not None:
             raise ArgumentError(f"{name} is {value!r}; without a family there is none")
     check_options(rule, ridge, scale, budget, max_groups, c_min)
-    search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
+    search = prepare(
+        source, target, groups, costs, ridge=ridge, scale=scale, always=always,
+        null_policy=null_policy,
+    )  # fmt: skip
     check_first(search.groups, search.first, budget, max_groups)
     method, all_costs = RULES[rule], search.groups.costs
     steps, stop = greedy(

@@ -14,6 +14,7 @@ from dbselect.objectives.contract import Objective
 from dbselect.objectives.diversity import Coverage, Sum, coverage_of
 from dbselect.selection import dash as sampling
 from dbselect.selection.dash import Run
+from dbselect.sources.request import NullPolicy
 
 Groups = Mapping[str, Iterable[str]] | None
 
@@ -100,6 +101,7 @@ def dash(
     alpha: float | None = None,
     diversity: Objective | None = None,
     seed: int = 0,
+    null_policy: NullPolicy = "skip",
 ) -> ChosenModel | Selection:
     """Choose k groups in few adaptive rounds, random sets of good ones at a time.
 
@@ -118,6 +120,8 @@ def dash(
     diversity : monotone submodular objective over the same candidates, such as
         `coverage`, that is added
     seed : of the random sets: the same seed gives the same result
+    null_policy : what becomes of missing values while a table is read, as in
+        `dbselect.gram`; rows without the target are left out under every policy
 
     Returns
     -------
@@ -125,7 +129,9 @@ def dash(
 
     Raises
     ------
-    ArgumentError : k, rounds, samples, epsilon, opt or alpha out of range
+    ArgumentError : k, rounds, samples, epsilon, opt or alpha out of range; an objective
+        with selected candidates, or with `groups`; `diversity` is no objective over the
+        same candidates
     ColumnError, GroupError, DataError : as `anytime_sequence`
 
     Notes
@@ -157,7 +163,7 @@ def dash(
             epsilon=epsilon, opt=opt, alpha=alpha, seed=seed,
         )  # fmt: skip
 
-    return _chosen(run, objective, target, k, groups, diversity)
+    return _chosen(run, objective, target, k, groups, diversity, null_policy)
 
 
 def greedy(
@@ -314,16 +320,25 @@ def _chosen(
     k: int | None,
     groups: Groups,
     diversity: Objective | None,
+    null_policy: NullPolicy = "skip",
 ) -> ChosenModel | Selection:
-    search = None if target is None else prepare(objective, target, groups, None)
+    search = None
+    if target is not None:
+        search = prepare(objective, target, groups, None, null_policy=null_policy)
     start = objective if search is None else search.state
-    if search is None and not hasattr(objective, "add_all"):
+    if search is None and not _is_objective(objective):
         raise ArgumentError(
             f"target is None; a {type(objective).__name__} needs the name of a column to predict"
         )
+    if search is None and groups is not None:
+        raise ArgumentError("groups are given without a target; an objective has its candidates")
+    _check_unselected("objective", start)
     if not (isinstance(k, numbers.Integral) and 1 <= int(k) <= start.size):
         raise ArgumentError(f"k is {k!r}; it must be a whole number from 1 to {start.size}")
     if diversity is not None:
+        if not _is_objective(diversity):
+            raise ArgumentError(f"diversity is {diversity!r}; it must be an objective")
+        _check_unselected("diversity", diversity)
         if diversity.size != start.size:
             raise ArgumentError(
                 f"diversity is over {diversity.size} candidates; there are {start.size}"
@@ -344,3 +359,15 @@ def _chosen(
         return Selection(tuple(result.objective.held), diagnostics)
     state = result.objective if diversity is None else result.objective.first
     return ChosenModel(**fitted(search, state), diagnostics=diagnostics)
+
+
+def _is_objective(thing: Any) -> bool:
+    return hasattr(thing, "add_all")
+
+
+def _check_unselected(name: str, objective: Objective) -> None:
+    """Refuse an objective that does not begin with the empty set."""
+    if objective.held:
+        raise ArgumentError(
+            f"{name} has {len(objective.held)} candidates selected; it must have none"
+        )

@@ -13,6 +13,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.gram import Matrix, Vector
 from dbselect.methods.dash import check_dash
+from dbselect.methods.search import check_choice
 from dbselect.objectives.a_optimal import AOptimal, ChosenRows, Posterior
 from dbselect.selection.candidates import Block, Pick
 from dbselect.selection.dash import best_guess, default_rounds
@@ -173,10 +174,8 @@ def a_optimal(
                 )
             yield Block(*block)
         if count < k and not enough:
-            raise ArgumentError(
-                f"k is {k}; there are {count} candidates, as {rows.skipped} rows with NULL or NaN "
-                "are left out"
-            )
+            left_out = f"; {rows.skipped} rows with NULL or NaN are none" if rows.skipped else ""
+            raise ArgumentError(f"k is {k}; there are {count} candidates{left_out}")
         enough = True
 
     posterior = Posterior(width, beta2, sigma2)
@@ -265,7 +264,6 @@ def check_options(
                 f"{name} is {value!r}; it must be a number > 0, from {SMALLEST:g} to "
                 f"{1 / SMALLEST:g}"
             )
-    if method not in METHODS:
-        raise ArgumentError(f"method is {method!r}; it must be one of {list(METHODS)}")
-    if not isinstance(scale_rows, bool):
+    check_choice("method", method, METHODS)
+    if not isinstance(scale_rows, bool | np.bool_):
         raise ArgumentError(f"scale_rows is {scale_rows!r}; it must be True or False")

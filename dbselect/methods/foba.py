@@ -15,6 +15,7 @@ from dbselect.selection import foba as forward_backward
 from dbselect.selection.criteria import RULES
 from dbselect.selection.removal import USEFULNESS
 from dbselect.sequence import Sequence as AnytimeSequence
+from dbselect.sources.request import NullPolicy
 from dbselect.steps import Choice, Record, Step, Stop
 
 #: Rules of the forward step: exact gain, and the gradient.
@@ -34,6 +35,7 @@ def foba(
     max_steps: int | None = None,
     ridge: float = 0.0,
     always: Sequence[str] = (),
+    null_policy: NullPolicy = "skip",
 ) -> AnytimeSequence:
     """Add groups greedily, and give back those that later ones made dispensable.
 
@@ -55,6 +57,8 @@ def foba(
     max_steps : limit on additions and removals together
     ridge : >= 0, lambda on unit-variance columns
     always : groups taken first, which stay
+    null_policy : what becomes of missing values while a table is read, as in
+        `dbselect.gram`; rows without the target are left out under every policy
 
     Returns
     -------
@@ -83,7 +87,9 @@ def foba(
     [None, 'a', 'b']
     """
     check_options(epsilon, nu, rule, backward, max_steps, ridge)
-    search = prepare(gram, target, groups, costs, ridge=ridge, always=always)
+    search = prepare(
+        gram, target, groups, costs, ridge=ridge, always=always, null_policy=null_policy
+    )
 
     def run(record: Record) -> Stop:
         return forward_backward.foba(
@@ -111,6 +117,7 @@ def backward(
     max_steps: int | None = None,
     ridge: float = 0.0,
     always: Sequence[str] = (),
+    null_policy: NullPolicy = "skip",
 ) -> AnytimeSequence:
     """Start from all groups and remove the least useful one, again and again.
 
@@ -125,6 +132,8 @@ def backward(
     max_steps : limit on the removals
     ridge : >= 0, lambda on unit-variance columns
     always : groups that stay
+    null_policy : what becomes of missing values while a table is read, as in
+        `dbselect.gram`; rows without the target are left out under every policy
 
     Returns
     -------
@@ -155,7 +164,9 @@ def backward(
     ['b', 'a']
     """
     check_options(backward=backward, max_steps=max_steps, ridge=ridge)
-    search = prepare(gram, target, groups, costs, ridge=ridge, always=always)
+    search = prepare(
+        gram, target, groups, costs, ridge=ridge, always=always, null_policy=null_policy
+    )
     rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
     def run(record: Record) -> Stop:

@@ -19,6 +19,7 @@ from dbselect.objectives.refine import prefix_residuals, refined
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import build
 from dbselect.sources.read import read_columns, stored_gram
+from dbselect.sources.request import NullPolicy
 from dbselect.steps import Step, Stop, fits
 
 #: Condition numbers between which the coefficients of all prefixes are refined: below,
@@ -59,6 +60,7 @@ def prepare(
     ridge: float = 0.0,
     scale: bool = True,
     always: Sequence[str] | None = None,
+    null_policy: NullPolicy = "skip",
 ) -> Search:
     """Read the source, match the groups and set up the problem.
 
@@ -66,7 +68,7 @@ def prepare(
     ------
     ColumnError, GroupError, ArgumentError, DataError : as `dbselect.anytime_sequence`
     """
-    gram, unread = _gram_of(source, target, groups)
+    gram, unread = _gram_of(source, target, groups, null_policy)
     gram.position(target, "target")
     features = [name for name in gram.columns if name != target]
     resolved = resolve(features, groups, costs, target)
@@ -199,24 +201,33 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
         raise ArgumentError(f"{name} is {value!r}; it must be one of {list(choices)}")
 
 
-def _gram_of(source: Any, target: Any, groups: Any) -> tuple[Gram, list[str]]:
+def _gram_of(
+    source: Any, target: Any, groups: Any, null_policy: NullPolicy
+) -> tuple[Gram, list[str]]:
     """Take a Gram as it is; read of a table only what the groups name.
 
     Also returns the numeric columns of the table that were not read.
     """
-    if isinstance(source, Gram):
-        return source, []
     if isinstance(source, Mapping | pa.Scalar):
-        return Gram.from_struct(source), []
-    stored = stored_gram(source)
+        source = Gram.from_struct(source)
+    stored = source if isinstance(source, Gram) else stored_gram(source)
     if stored is not None:
+        if null_policy != "skip":
+            raise ArgumentError(
+                f"null_policy is {null_policy!r}; it is for tables, a Gram has no missing values"
+            )
         return stored, []
     if not isinstance(target, str):
         raise ColumnError(f"target is {target!r}; it must be the name of a column")
-    if not isinstance(groups, Mapping):
-        return read_columns(source)
-    patterns = [pattern for name, means in groups.items() for pattern in patterns_of(name, means)]
-    return read_columns(source, list(dict.fromkeys([target, *patterns])))
+    patterns = None
+    if isinstance(groups, Mapping):
+        named = [pattern for name, means in groups.items() for pattern in patterns_of(name, means)]
+        patterns = list(dict.fromkeys([target, *named]))
+    if null_policy != "skip":
+        policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
+        policies.pop(target, None)
+        null_policy = {**policies, target: "skip"}  # the last one holds
+    return read_columns(source, patterns, null_policy=null_policy)
 
 
 def numbers_of(always: Sequence[str], groups: Groups) -> list[int]:

@@ -22,6 +22,7 @@ from dbselect.objectives.linear import Linear, State, linear
 from dbselect.selection.descent import STARTS, VARIANTS, Descent, Settings, descend
 from dbselect.selection.layout import Layout
 from dbselect.selection.projection import check_limit, tabulate
+from dbselect.sources.request import NullPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,7 @@ def sght(
     refit: bool = True,
     tol: float = 1e-8,
     max_iter: int = 500,
+    null_policy: NullPolicy = "skip",
 ) -> SparseModel:
     """Return a model on at most `max_columns` columns in at most `max_groups` groups.
 
@@ -87,6 +89,8 @@ def sght(
     refit : fit the kept columns by least squares; False keeps the descent's coefficients
     tol : stop when a step changes the objective by at most this share, >= 0
     max_iter : most steps, >= 1
+    null_policy : what becomes of missing values while a table is read, as in
+        `dbselect.gram`; rows without the target are left out under every policy
 
     Returns
     -------
@@ -127,7 +131,7 @@ def sght(
     """
     check_sght(variant, start, refit, tol, max_iter)
     settings = Settings(VARIANTS[variant], STARTS[start], float(tol), int(max_iter))
-    search = prepare(gram, target, groups, None)
+    search = prepare(gram, target, groups, None, null_policy=null_policy)
     limits = (
         check_limit("max_columns", max_columns, len(search.groups.members)),
         check_limit("max_groups", max_groups, len(search.groups.names)),
@@ -241,6 +245,15 @@ def check_sght(
     if max_iter is None:
         raise ArgumentError("max_iter is None; it must be a whole number >= 1")
     check_count("max_iter", max_iter)
+
+
+def check_options(max_columns: Any = None, max_groups: Any = None, **options: Any) -> None:
+    """Refuse options of `sght` that no Gram could make right; an engine's NULL is no limit."""
+    for name, limit in (("max_columns", max_columns), ("max_groups", max_groups)):
+        if limit is None:
+            raise ArgumentError(f"{name} is None; it must be a whole number >= 1")
+        check_count(name, limit)
+    check_sght(**options)
 
 
 def _grid(name: str, values: Any, most: int) -> list[int]:

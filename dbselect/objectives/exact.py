@@ -120,4 +120,4 @@ def ratio(numerator: int, denominator: int, power: int) -> float:
         # Python divides whole numbers of any length with one rounding.
         return numerator / denominator
     except OverflowError:
-        return math.copysign(math.inf, numerator)
+        return math.inf if numerator > 0 else -math.inf

@@ -19,8 +19,8 @@ import polars as pl
 import scipy.linalg
 from scipy.special import stdtr
 
-from dbselect.errors import ArgumentError
-from dbselect.gram import Gram
+from dbselect.errors import ArgumentError, DataError
+from dbselect.gram import Gram, Matrix
 from dbselect.objectives.refine import residual_share, scaled
 
 #: Name of the intercept among the terms; no flattened column is called so.
@@ -92,7 +92,7 @@ def _deviations(
     left = residual_share(gram, target, coefficients) * float(gram.comoment[y, y])
     variance = left / free if free > 0 else np.nan
     C, _, unit = scaled(gram, target, list(coefficients))
-    inverse = scipy.linalg.inv(scipy.linalg.cholesky(C, lower=True)) if len(C) else C
+    inverse = _inverse_factor(C)
     errors = np.sqrt(variance * (inverse**2).sum(axis=0)) * unit
     found = dict(zip(coefficients, errors.tolist(), strict=True))
     if intercept:
@@ -100,6 +100,20 @@ def _deviations(
         lever = inverse @ (gram.mean[at] * unit)
         found = {INTERCEPT: float(np.sqrt(variance * (1.0 / gram.weight + lever @ lever)))} | found
     return Deviations(found, free)
+
+
+def _inverse_factor(C: Matrix) -> Matrix:
+    """Return L^-1 with ``L L' = C``."""
+    if not len(C):
+        return C
+    try:
+        factor = scipy.linalg.cholesky(C, lower=True)
+    except scipy.linalg.LinAlgError:
+        raise DataError(
+            "the columns are too nearly dependent for standard errors from a Gram; "
+            "fit them on the table with exact=True"
+        ) from None
+    return np.asarray(scipy.linalg.solve_triangular(factor, np.eye(len(C)), lower=True))
 
 
 def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFrame:

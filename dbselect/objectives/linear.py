@@ -12,7 +12,9 @@ product with U, O(D |S| |g|), and a full sequence O(D^3), for every rule. Memory
 is the Gram matrix and U, 16 D^2 bytes, and more than as much for the coefficients.
 
 Rank: a column is aliased, takes no part and gets coefficient 0, when what is
-left of its variance, given the columns before it, is below ``RANK_SHARE`` of it.
+left of its variance, given the columns before it, is below ``RANK_SHARE`` of it,
+or no more than the rounding of what was taken from it: with ``w`` the column's
+coefficients on those before, that errs by some ``eps (1 + w'w)``.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3 (papers 000, 001);
 the paper solves anew for every candidate.
@@ -32,8 +34,14 @@ from dbselect.errors import DataError
 from dbselect.gram import Gram, Matrix, Vector
 
 #: Share of its own variance below which a column is aliased: conditional variances
-#: carry an error of some 1e-15, so what is left still has three digits.
+#: carry an error of some 1e-15 for a small w, so what is left still has three digits.
 RANK_SHARE = 1e-12
+#: What is left of a variance, as a share of 1 + w'w, below which it is rounding: exact
+#: dependences leave up to 6e-15.
+RANK_ROUNDING = 1e-14
+#: Share of its own variance below which what is left of a column may be rounding: above,
+#: w'w would exceed 1e10, so that the columns before it are nearly dependent themselves.
+DOUBTFUL_SHARE = 1e-4
 #: A column is constant where its deviation is below this share of its mean: the
 #: rounding of the means of constant blocks.
 CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
@@ -315,7 +323,7 @@ class State:
         # against each other. Transposed views are in Fortran order: nothing is copied.
         if len(self._U):
             C = blas.dgemm(-1.0, self._U.T, self._U[:, columns], 1.0, C.T, overwrite_c=1).T
-        factor, kept = _factor(C[:, columns], self._floor[columns])
+        factor, kept = self._independent(C[:, columns], columns)
         self._hold(groups, kept)
         if not kept.any():
             return 0.0
@@ -331,6 +339,29 @@ class State:
             rows = U[:, bucket.columns].transpose(1, 0, 2)
             bucket.blocks -= rows.transpose(0, 2, 1) @ rows
         return float(z @ z)
+
+    def _independent(self, block: Matrix, columns: Index) -> tuple[Matrix, npt.NDArray[np.bool_]]:
+        """Return `_factor` of a conditional block, and which of its columns are not aliased."""
+        floor = self._floor[columns]
+        while True:
+            factor, kept = _factor(block, floor)
+            share = np.diagonal(factor) / self.problem.deviation[columns[kept]]
+            if not len(share) or share.min() ** 2 > DOUBTFUL_SHARE:
+                return factor, kept
+            lost = np.flatnonzero(self._left(factor, columns[kept]) < RANK_ROUNDING)
+            if not len(lost):
+                return factor, kept
+            floor[np.flatnonzero(kept)[lost[0]]] = np.inf
+
+    def _left(self, factor: Matrix, columns: Index) -> Vector:
+        """Return what is left of the variance of new columns, as a share of 1 + w'w.
+
+        That of the last column of a triangular factor R of unit-variance columns is
+        ``1 / |R^-1 e|^2``, e the last unit vector.
+        """
+        last = _last_columns(self._inverse_factor(), self._U[:, columns], factor.T)
+        last *= self.problem.deviation[[*self.support, *columns.tolist()], None]
+        return np.asarray(1.0 / np.einsum("ij,ij->j", last, last))
 
     def _hold(self, groups: Sequence[int], kept: npt.NDArray[np.bool_]) -> None:
         """Move groups to the selected ones; `kept` tells which of their columns have a row."""
@@ -520,14 +551,18 @@ def _append(rows: Matrix, more: Matrix, used: int) -> Matrix:
 
 def _extended(inverse: Matrix, above: Matrix, factor: Matrix) -> Matrix:
     """Return the inverse of ``[[R, above], [0, factor]]``, given that of R."""
-    below, _ = lapack.dtrtri(np.asfortranarray(factor))
-    below = np.triu(below)
     rank, size = above.shape
     extended = np.zeros((rank + size, rank + size))
     extended[:rank, :rank] = inverse
-    extended[:rank, rank:] = -(inverse @ above) @ below
-    extended[rank:, rank:] = below
+    extended[:, rank:] = _last_columns(inverse, above, factor)
     return extended
+
+
+def _last_columns(inverse: Matrix, above: Matrix, factor: Matrix) -> Matrix:
+    """Return the last columns of the inverse of ``[[R, above], [0, factor]]``."""
+    below, _ = lapack.dtrtri(np.asfortranarray(factor))
+    below = np.triu(below)
+    return np.vstack([-(inverse @ above) @ below, below])
 
 
 def _gains(blocks: Matrix, b: Vector, floor: Vector) -> Vector:

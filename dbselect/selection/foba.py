@@ -75,7 +75,8 @@ def foba(
         gained.append(state.add(group))
         record(Step("add", group, float(scores[group]), gained[-1], state.value, choice))
         steps += 1
-        while len(gained) > len(always) and steps < limit:
+        # What looked like a gain and was rounding stays: given back, it would come again.
+        while len(gained) > len(always) and gained[-1] > ROUNDING_GAIN and steps < limit:
             group, worth = least_useful(state, groups, usefulness, always)
             if state.losses()[group] > nu * gained[-1]:
                 break

@@ -31,10 +31,10 @@ from dbselect.sources.rows import Rows
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
 #: may be 53 at most.
-BITS = 22
-BLOCK_ROWS = 512
-#: Rows read at a time: their sums, below 2^58, fit a 64-bit whole number.
-READ_ROWS = 32 * BLOCK_ROWS
+BITS = 20
+BLOCK_ROWS = 8192
+#: Rows read at a time: their sums, below 2^54, fit a 64-bit whole number.
+READ_ROWS = 2 * BLOCK_ROWS
 #: Values nearer to zero, or their products with a weight, have bits below those of doubles.
 SMALLEST = 1e-240
 

@@ -7,15 +7,17 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use crate::block::{BLOCK_ROWS, mean_of_rows, prefetch, stride, turn};
+use crate::block::{BLOCK_ROWS, center_of_rows, prefetch, stride, turn};
 use crate::chunk::{Chunk, Labels, Screened};
 use crate::gaps::Filled;
-use crate::moments::Moments;
+use crate::moments::{Moments, SETTLED_ROWS};
 use crate::sums::Sums;
 
 /// Rows handed over at a time: they stay in the caches until the kernel has them,
 /// and the merge with what came before is little work beside theirs.
 pub const CHUNK_ROWS: usize = 16 * BLOCK_ROWS;
+/// Rows of a block below which they wait for others.
+const FEW_ROWS: usize = SETTLED_ROWS as usize;
 /// Rows to look ahead for groups, which lie all over memory.
 const ROWS_AHEAD: usize = 8;
 /// Rows turned from columns to rows at a time, inside an L1 cache.
@@ -73,15 +75,26 @@ impl Accumulator {
     /// Add all rows of a chunk.
     ///
     /// Once there are rows, their mean is a center near that of all that follow,
-    /// so the blocks of the chunk share it and are merged with the moments as one.
+    /// so the blocks of the chunk share it and are merged with the moments as one. A few
+    /// rows wait in the buffer: a small table is one block, however an engine cuts it.
     pub fn add(&mut self, chunk: &Chunk, labels: Labels) -> Result<(), String> {
-        SCRATCH.with_borrow_mut(|Scratch { sums, .. }| {
+        SCRATCH.with_borrow_mut(|Scratch { sums, rows: turned }| {
             let mut blocks = chunk.blocks();
             while !self.filled.moments.is_settled() {
                 let Some((_, rows)) = blocks.next() else { return Ok(()) };
                 let rows = rows.screen(labels)?;
                 self.count(&rows);
-                self.add_block(rows, sums);
+                let kept = rows.columns.first().map_or(0, |column| column.len());
+                if kept >= FEW_ROWS {
+                    self.add_block(rows, sums);
+                } else if kept > 0 {
+                    let columns = slices(&rows.columns);
+                    turn(&columns, 0..kept, turned);
+                    for (r, row) in turned.chunks_exact(stride(columns.len())).enumerate() {
+                        let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[r]);
+                        self.add_row(row, weight, &rows.holes, sums);
+                    }
+                }
             }
             sums.start(&self.filled.moments.mean());
             for (_, rows) in blocks {
@@ -187,7 +200,7 @@ impl Accumulator {
             let center = if moments.is_settled() {
                 moments.mean()
             } else {
-                mean_of_rows(&self.buffer, moments.width(), &self.buffer_weight)
+                center_of_rows(&self.buffer, moments.width(), &self.buffer_weight)
             };
             sums.start(&center);
             sums.add_rows(&self.buffer, &self.buffer_weight);

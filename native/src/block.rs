@@ -83,14 +83,17 @@ impl Block {
     }
 }
 
-/// Weighted mean of rows that lie one after the other.
-pub fn mean_of_rows(values: &[f64], width: usize, weight: &[f64]) -> Vec<f64> {
+/// The value of each column that is nearest to its weighted mean, as `Screened::center`,
+/// of rows that lie one after the other.
+pub fn center_of_rows(values: &[f64], width: usize, weight: &[f64]) -> Vec<f64> {
     let mut mean = vec![0.0; stride(width)];
     add_rows(values, weight, &mut mean);
     let total = sum(weight);
     mean.iter_mut().for_each(|sum| *sum /= total);
-    mean.truncate(width);
-    mean
+    let mut center = values[..mean.len()].to_vec();
+    approach(values, &mean, &mut center);
+    center.truncate(width);
+    center
 }
 
 /// Doubles from one row to the next where rows lie side by side: whole panels.
@@ -168,6 +171,17 @@ fn add_rows(values: &[f64], weight: &[f64], sums: &mut [f64]) {
     for (row, w) in values.chunks_exact(sums.len()).zip(weight) {
         for (sum, x) in sums.iter_mut().zip(row) {
             *sum += w * x;
+        }
+    }
+}
+}
+
+vectorised! {
+/// Replace each center by the value of a row that is nearer to the mean.
+fn approach(values: &[f64], mean: &[f64], center: &mut [f64]) {
+    for row in values.chunks_exact(mean.len()) {
+        for ((center, mean), x) in center.iter_mut().zip(mean).zip(row) {
+            *center = if (x - mean).abs() < (*center - mean).abs() { *x } else { *center };
         }
     }
 }

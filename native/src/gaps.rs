@@ -262,7 +262,8 @@ pub fn record(
 
 /// A record's columns without indicators; where one is 1, its column has its mean. An
 /// indicator is known by its name.
-pub fn impute(columns: &Names, moments: &Moments) -> (Names, Moments) {
+pub fn impute(record: &Record) -> Record {
+    let Record { columns, moments } = record;
     let places: HashMap<&str, usize> =
         columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
     let column_of = |j: usize| columns[j].strip_suffix(SUFFIX).and_then(|name| places.get(name));
@@ -275,8 +276,9 @@ pub fn impute(columns: &Names, moments: &Moments) -> (Names, Moments) {
         }
     }
     let kept: Vec<usize> = (0..columns.len()).filter(|&j| column_of(j).is_none()).collect();
-    let names = kept.iter().map(|&j| columns[j].clone()).collect();
-    (names, moments.arranged(&kept.into_iter().map(Some).collect::<Vec<_>>()))
+    let columns = kept.iter().map(|&j| columns[j].clone()).collect();
+    let moments = moments.arranged(&kept.into_iter().map(Some).collect::<Vec<_>>());
+    Record { columns, moments }
 }
 
 /// Mean of the values that are no NaN.

@@ -15,9 +15,12 @@ use crate::sums::Sums;
 /// Share of a column's variation that rounding may take away too much when rows
 /// are removed: stored means are rounded, which costs digits far from zero.
 const REMOVED_SHARE: f64 = 1e-6;
+/// Share of a column's variation below which what is left of it, once its mean stands in
+/// the place of zeros, is rounding: the column is constant, as far as one can tell.
+const ROUNDING_SHARE: f64 = 1e-12;
 /// Rows after which the mean is near that of more rows of the kind. A center that
 /// is off by t deviations costs about 2 log10(t) digits of the block it serves.
-const SETTLED_ROWS: u64 = 32;
+pub const SETTLED_ROWS: u64 = 32;
 
 /// Count, weight, mean and comoment of some rows.
 #[derive(Clone, Debug, Default)]
@@ -126,8 +129,12 @@ impl Moments {
     pub fn impute_mean(&mut self, column: usize, indicator: usize) {
         let variance = self.comoment[at_pair(indicator, indicator)];
         if variance > 0.0 {
+            let before = self.comoment[at_pair(column, column)];
             let between = self.comoment[at_pair(column, indicator)];
             self.shift(column, indicator, -between / variance);
+            if self.comoment[at_pair(column, column)] < ROUNDING_SHARE * before {
+                (0..self.width()).for_each(|j| self.comoment[at_pair(column, j)] = 0.0);
+            }
         }
     }
 

@@ -27,7 +27,7 @@ use crate::arrow::{
 };
 use crate::chunk::{Labels, Missing};
 use crate::fold;
-use crate::gaps::{Policy, layout, record};
+use crate::gaps::{Policy, impute, layout, record};
 use crate::prefix::{Plan, Prediction};
 use crate::record::{Names, Record};
 use crate::sequences::{Sequence, Sequences};
@@ -110,6 +110,7 @@ expression!(
     record_type(),
     gram_filled
 );
+expression!(_polars_plugin_impute, _polars_plugin_field_impute, record_type(), impute_mean);
 expression!(_polars_plugin_merge, _polars_plugin_field_merge, record_type(), merge);
 expression!(
     _polars_plugin_predict,
@@ -184,6 +185,18 @@ fn merge(inputs: &[Input]) -> Result<StructArray, String> {
         }
     }
     Ok(write_records(&[total]))
+}
+
+/// `impute(record)`: a record a row.
+fn impute_mean(inputs: &[Input]) -> Result<StructArray, String> {
+    let mut found = Vec::new();
+    for array in &inputs[0].chunks {
+        let records = array.as_struct_opt().ok_or_else(|| inputs[0].not_a_struct())?;
+        for row in 0..records.len() {
+            found.push(read_record(records, row)?.map(|record| impute(&record)));
+        }
+    }
+    Ok(write_records(&found))
 }
 
 /// `predict(sequence, row, budget)`: a struct a row.

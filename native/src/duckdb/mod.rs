@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `gram(row [, weight])` | aggregate; `row` is any STRUCT |
 //! | `gram_missing(row [, weight])` | aggregate; missing values are 0, with an indicator a column |
+//! | `gram_mean(row [, weight])` | aggregate; missing values are the mean of those present |
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
 //! | `gram_merge(record)` | aggregate |
 //! | `gram_remove(a, b)` | scalar |
@@ -103,6 +104,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let plain_record = Ends { returns: record(), finalize };
         register_aggregate(connection, c"gram", &rows, update, &plain_record)?;
         register_aggregate(connection, c"gram_missing", &rows, update_missing, &plain_record)?;
+        register_aggregate(connection, c"gram_mean", &rows, update_mean, &plain_record)?;
         let counted = Ends { returns: types::counted(), finalize: finalize_counted };
         register_aggregate(connection, c"dbselect_gram", &told, update_told, &counted)?;
         let records: [&[LogicalType]; 1] = [&[record()]];
@@ -234,11 +236,19 @@ unsafe extern "C" fn update(info: Handle, chunk: Handle, states: *mut State) {
     });
 }
 
-/// `gram_missing`: the same, and nothing is left out.
+/// `gram_missing`: the same, with zeros and indicators where values are missing.
 unsafe extern "C" fn update_missing(info: Handle, chunk: Handle, states: *mut State) {
     // SAFETY: as above.
     aggregate_guard(info, "gram_missing", || unsafe {
         add_rows(chunk, states, 1, |width| Ok(vec![Policy::Indicator; width].into()))
+    });
+}
+
+/// `gram_mean`: the same, with the mean where values are missing.
+unsafe extern "C" fn update_mean(info: Handle, chunk: Handle, states: *mut State) {
+    // SAFETY: as above.
+    aggregate_guard(info, "gram_mean", || unsafe {
+        add_rows(chunk, states, 1, |width| Ok(vec![Policy::Mean; width].into()))
     });
 }
 
@@ -455,11 +465,13 @@ unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
             let records = Vector::of_chunk(chunk, 0);
             let imputed = |row| {
                 let record = read_record(records, row)?;
-                Ok(record.map(|record| impute(&record.columns, &record.moments)))
+                Ok(record.map(|record| impute(&record)))
             };
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
-            let parts = found.iter().map(|found| found.as_ref().map(|(n, m)| (&n[..], m)));
+            let parts = found
+                .iter()
+                .map(|found| found.as_ref().map(|record| (&record.columns[..], &record.moments)));
             write_records(Vector::output(out), 0, &parts.collect::<Vec<_>>());
         }
         Ok(())
