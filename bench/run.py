@@ -11,9 +11,9 @@ from pathlib import Path
 
 import duckdb
 import fits
+import glm
 import numpy as np
 import polars as pl
-import glm
 import scans
 import searches
 
