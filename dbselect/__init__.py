@@ -42,6 +42,7 @@ from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.fit import fit
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.glm import fit_glm
+from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import SparseModel, sght, sght_path
@@ -62,6 +63,7 @@ __all__ = [
     "Design",
     "EngineError",
     "GlmModel",
+    "GlmObjective",
     "GlmSequence",
     "Gram",
     "GroupError",
@@ -89,6 +91,7 @@ __all__ = [
     "fit",
     "fit_glm",
     "foba",
+    "glm_objective",
     "gram",
     "gram_by",
     "greedy",

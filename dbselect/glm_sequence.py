@@ -14,7 +14,7 @@ from dbselect.gram import Vector
 from dbselect.groups import Groups
 from dbselect.objectives.glm import Status
 from dbselect.sequence import check_budget
-from dbselect.steps import STEP_DTYPES, Step, Stop, best_within, is_useful
+from dbselect.steps import STEP_DTYPES, Step, Stop, best_of_size, best_within, held_after, is_useful
 
 _DTYPES = {**STEP_DTYPES, "deviance": pl.Float64, "status": pl.String, "passes": pl.Int64}
 
@@ -82,7 +82,10 @@ class GlmSequence:
     bytes_read: int
 
     def __repr__(self) -> str:
-        order = ", ".join(self.groups.names[step.group] for step in self.records)
+        order = ", ".join(
+            ("" if step.action == "add" else "-") + self.groups.names[step.group]
+            for step in self.records
+        )
         return (
             f"GlmSequence({self.family}, {self.target} ~ {order or 'nothing'}; explained "
             f"{self.explained[-1]:.4f}, spent {self.spent[-1]:g}; {self.stop.value})"
@@ -131,20 +134,27 @@ class GlmSequence:
             schema=_DTYPES,
         )
 
-    def at(self, budget: float | None = None) -> GlmModel:
+    def at(self, budget: float | None = None, *, size: int | None = None) -> GlmModel:
         """Return the model of the longest prefix within a budget.
+
+        Where all groups were given back in the end (`backward`), it is the first within
+        the budget after all were held.
 
         Parameters
         ----------
         budget : >= 0, in the unit of cost; None = no limit
+        size : take the best of the models with so many groups, within the budget
 
         Raises
         ------
-        ArgumentError : `budget` is negative or not a number
+        ArgumentError : `budget` is negative or not a number; no prefix has `size` groups
         """
         check_budget(budget)
-        step = best_within(self.spent, budget)
-        held = [record.group for record in self.records[:step]]
+        if size is None:
+            step = best_within(self.spent, budget)
+        else:
+            step = best_of_size(self.records, self.spent, self.explained, budget, size)
+        held = held_after(self.records[:step])
         at = [int(j) for group in held for j in self.groups.positions[group]]
         names = [self.columns[j] for j in at]
         intercept, coefficients = on_table(

@@ -25,7 +25,7 @@ from dbselect.objectives.linear import Linear, linear
 from dbselect.scoring import is_frame
 from dbselect.selection.criteria import RULES
 from dbselect.sequence_record import SequenceRecord
-from dbselect.steps import STEP_DTYPES, Choice, Step, Stop, best_within, fits, is_useful
+from dbselect.steps import STEP_DTYPES, Choice, Step, Stop, best_of_size, best_within, is_useful
 
 
 @dataclass(frozen=True)
@@ -157,17 +157,9 @@ class Sequence(SequenceRecord):
         """
         check_budget(budget)
         if size is not None:
-            return self._model(self._best(budget, size))
+            step = best_of_size(self.records, self.spent, self.explained, budget, size)
+            return self._model(step)
         return self._model(best_within(self.spent, budget))
-
-    def _best(self, budget: float | None, size: int) -> int:
-        sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in self.records)])
-        within = [step for step, spent in enumerate(self.spent) if fits(spent, budget)]
-        found = [step for step in within if sizes[step] == size]
-        if not found:
-            there = sorted({int(sizes[step]) for step in within})
-            raise ArgumentError(f"size is {size!r}; there are models with {there} groups")
-        return max(found, key=lambda step: self.explained[step])
 
     def _model(self, step: int) -> Model:
         held = self.held(step)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dbselect.errors import RecordError
 from dbselect.gram import RECORD_TYPE, Gram, Matrix, Vector
 from dbselect.groups import Groups, costs_of
-from dbselect.steps import STEP_TYPE, Choice, Step, Stop, is_useful
+from dbselect.steps import STEP_TYPE, Choice, Step, Stop, held_after, is_useful
 
 #: A stored sequence.
 SEQUENCE_TYPE = pa.struct(
@@ -85,13 +85,7 @@ class SequenceRecord:
 
     def held(self, step: int) -> list[int]:
         """Return the numbers of the groups held after a step, in the order taken."""
-        held: dict[int, None] = {}
-        for record in self.records[:step]:
-            if record.action == "add":
-                held[record.group] = None
-            else:
-                del held[record.group]
-        return list(held)
+        return held_after(self.records[:step])
 
 
 def write_sequences(sequences: Iterable[SequenceRecord | None]) -> pa.ListArray:
