@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from dbselect.errors import ArgumentError
 from dbselect.formulas import column, translate
 from dbselect.glm_model import GlmModel
 from dbselect.gram import Vector
@@ -22,7 +23,7 @@ from dbselect.methods.glm import (
     roles_of,
 )
 from dbselect.methods.glm_passes import Data, first_pass, responses
-from dbselect.methods.glm_results import model_of, warn_of_fit
+from dbselect.methods.glm_results import aliased_of, model_of, warn_of_fit
 from dbselect.methods.search import check_count
 from dbselect.objectives.glm import Fit
 from dbselect.objectives.glm_rows import InRows, Rows
@@ -107,6 +108,10 @@ class GlmObjective(GlmState):
         """Return an objective that changes alone; the rows or passes are shared."""
         return type(self)(self.refits, self.fit, self.about)
 
+    def aliased(self) -> list[str]:
+        """Return the selected columns that depend linearly on others."""
+        return list(aliased_of(self.about.data, self.fit))
+
     def model(self) -> GlmModel:
         """Return the model on the selected groups, as the rows of the objective fit it.
 
@@ -150,8 +155,9 @@ def glm_objective(
     ----------
     source : a table that `gram` reads; with ``rows=None`` no stream that can be read only
         once
-    target, family, weight, offset : as in `fit_glm`
+    target : column to predict, as in `fit_glm`
     groups : name -> columns or globs; default: every top-level field but the target
+    family : as in `fit_glm`
     rows : >= 1, rows to hold in memory, of which those with a missing value are left out;
         all if the table has no more; None = all rows, by passes
     seed : of the hash that decides, 0 to 2^63 - 1
@@ -159,6 +165,7 @@ def glm_objective(
         together; default: where the row stands in the table. Needed for the same rows each
         time where the engine gives rows in no certain order
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
+    weight, offset : as in `fit_glm`
 
     Returns
     -------
@@ -218,6 +225,27 @@ def glm_objective(
     passes.count, passes.rows_read, passes.bytes_read = 1, taken.of, taken.bytes_read
     in_memory = _rows(taken.table.combine_chunks().to_batches()[0], about.data, weight)
     return GlmObjective(InRows(problem, in_memory), null, about)
+
+
+def about_of(objective: Any, **given: Any) -> About:
+    """Return what an objective is of, which a call without a target got.
+
+    Raises
+    ------
+    ArgumentError : it is none, some groups are selected, or something is given that it has
+    """
+    if not isinstance(objective, GlmObjective):
+        raise ArgumentError(
+            f"target is None; a {type(objective).__name__} needs the name of a column to predict"
+        )
+    for name, value in given.items():
+        if value not in (None, 0.0, "skip"):
+            raise ArgumentError(f"{name} is {value!r}; it is for tables, an objective has its own")
+    if objective.held:
+        raise ArgumentError(
+            f"objective has {len(objective.held)} candidates selected; it must have none"
+        )
+    return objective.about
 
 
 def _about(
