@@ -197,11 +197,7 @@ def glm_sequence(
     """
     max_iter = MAX_ITER if max_iter is None else max_iter
     tol = STEP_TOL if tol is None else tol
-    check_choice("rule", rule, GLM_RULES)
-    check_scale(scale)
-    check_budget(budget)
-    check_count("max_groups", max_groups)
-    _check(family, ridge, offset, max_iter, tol)
+    check_options(family, rule, ridge, scale, budget, max_groups, offset, max_iter, tol)
     patterns = None
     if isinstance(groups, Mapping):
         named = [p for name, means in groups.items() for p in patterns_of(name, means)]
@@ -386,6 +382,32 @@ def _problem(
         max_iter=max_iter,
     )
     return problem, start(problem, point, model)
+
+
+def check_options(
+    family: Any,
+    rule: Any = "fr",
+    ridge: Any = 0.0,
+    scale: Any = True,
+    budget: Any = None,
+    max_groups: Any = None,
+    offset: Any = None,
+    max_iter: Any = None,
+    tol: Any = None,
+    **_: Any,
+) -> None:
+    """Refuse options of `glm_sequence` that no table could make right."""
+    check_choice("rule", rule, GLM_RULES)
+    check_scale(scale)
+    check_budget(budget)
+    check_count("max_groups", max_groups)
+    _check(
+        family,
+        ridge,
+        offset,
+        MAX_ITER if max_iter is None else max_iter,
+        STEP_TOL if tol is None else tol,
+    )
 
 
 def _check(family: Any, ridge: Any, offset: Any, max_iter: Any, tol: Any) -> None:
