@@ -142,10 +142,11 @@ def fit_glm(
     passes, roles = _open(source, target, columns, family, weight, offset)
     if not passes.names:
         raise ColumnError(f"there is no column besides the target '{target}'; one is needed")
-    data = first_pass(passes, replace(roles, members=passes.names))
     groups = Groups({"columns": passes.names}, np.ones(1))
-    problem, null = _problem(data, groups, ridge, True, max_iter, tol)
-    (fit,) = solved([extended(problem, null, [0])], data.read)
+    with passes.shown():
+        data = first_pass(passes, replace(roles, members=passes.names))
+        problem, null = _problem(data, groups, ridge, True, max_iter, tol)
+        (fit,) = solved([extended(problem, null, [0])], data.read)
     _warn(fit)
     intercept, coef = _in_units(data, fit.point)
     classes = data.roles.family.classes
@@ -207,29 +208,31 @@ def glm_sequence(
     found = replace(found, unused=(*found.unused, *passes.unread))
     first = numbers_of(always, found)
     check_first(found, first, budget, max_groups)
-    data = first_pass(passes, replace(roles, members=found.members))
-    problem, null = _problem(data, found, ridge, scale, max_iter, tol)
-    search = Search(problem, null, data.read)
-    steps: list[Step] = []
-    prefixes = [_prefix(data, null)]
+    taken: list[tuple[Step, _Prefix]] = []
 
     def record(step: Step) -> None:
-        steps.append(step)
-        prefixes.append(_prefix(data, search.fit))
+        taken.append((step, _prefix(data, search.fit)))
 
-    try:
-        _, stop = greedy(
-            search,
-            found,
-            _criterion(rule, problem.exact),
-            budget=budget,
-            max_groups=max_groups,
-            always=first,
-            record=record,
-        )
-    except KeyboardInterrupt:
-        # The step under way is lost, and the last one stands.
-        stop = Stop.INTERRUPTED
+    with passes.shown():
+        data = first_pass(passes, replace(roles, members=found.members))
+        problem, null = _problem(data, found, ridge, scale, max_iter, tol)
+        search = Search(problem, null, data.read)
+        empty = _prefix(data, null)
+        try:
+            _, stop = greedy(
+                search,
+                found,
+                _criterion(rule, problem.exact),
+                budget=budget,
+                max_groups=max_groups,
+                always=first,
+                record=record,
+            )
+        except KeyboardInterrupt:
+            # The step under way is lost, and the last one stands.
+            stop = Stop.INTERRUPTED
+    steps = [step for step, _ in taken]
+    prefixes = [empty, *(prefix for _, prefix in taken)]
     _warn(search.fit)
     costs_taken = [found.costs[step.group] for step in steps]
     return GlmSequence(
