@@ -31,7 +31,8 @@
 -- Limits: the passes run on a connection of their own. They see the data committed when the
 -- call began, and neither temporary tables, views and macros nor Python objects; for those,
 -- call dbselect.anytime_sequence(con.table(...), family=...) in Python. Ctrl-C ends the
--- search with the steps so far, but in statements that write it is heard at the end.
+-- search with the steps so far, but only where DuckDB runs the call on the main thread, which
+-- depends on the query; elsewhere the query ends when the call does.
 CREATE OR REPLACE TEMP MACRO anytime_sequence_glm(
     query_or_table, target, family, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
     scale := true, budget := NULL, max_groups := NULL, always := NULL, weight := NULL,

@@ -56,13 +56,12 @@ def reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckD
         query = _query(cursor, source)
         try:
             relation = cursor.sql(query)
-        except duckdb.CatalogException as error:
-            raise SourceError(
-                f"DuckDB cannot read {source!r}: {error}; only what is committed is seen, and no "
-                "temporary table or view"
-            ) from error
         except duckdb.Error as error:
-            raise SourceError(f"DuckDB cannot read {source!r}: {error}") from error
+            hint = "; only what is committed is seen, and no temporary table or view"
+            if not isinstance(error, duckdb.CatalogException):
+                hint = ""
+            reason = " ".join(str(error).split())
+            raise SourceError(f"DuckDB cannot read {source!r}: {reason}{hint}") from error
         yield relation
 
 
