@@ -3,46 +3,25 @@
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from dbselect import files, glm_record
 from dbselect.glm_model import GlmModel, on_table
-from dbselect.gram import Vector
-from dbselect.groups import Groups
-from dbselect.objectives.glm import Status
+from dbselect.glm_record import GlmRecord
 from dbselect.sequence import check_budget
-from dbselect.steps import STEP_DTYPES, Step, Stop, best_of_size, best_within, held_after, is_useful
-
-_DTYPES = {**STEP_DTYPES, "deviance": pl.Float64, "status": pl.String, "passes": pl.Int64}
+from dbselect.steps import best_of_size, best_within, is_useful
 
 
 @dataclass(frozen=True, eq=False)
-class GlmSequence:
+class GlmSequence(GlmRecord):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
-    Step 0 is the model without columns.
-
-    Parameters
-    ----------
-    target, family, classes, offset : as in `GlmModel`
-    groups : Groups, their columns and costs
-    rule : name of the rule
-    ridge, scale : penalty, and whether it is on unit-variance columns
-    records : the steps 1, 2, ...
-    spent : shape (steps + 1,), summed cost of the groups held
-    explained : shape (steps + 1,), share of the null deviance, less what the ridge takes
-    deviance : shape (steps + 1,)
-    intercept : shape (steps + 1, K)
-    coef : shape (steps + 1, D, K), in the table's units
-    status : how the fit of each step ended, shape (steps + 1,)
-    passes : shape (steps + 1,), passes made until each step was done
-    aliased : columns that depend linearly on columns before them
-    stop : why the search ended
-    rows, skipped : rows used by each pass, and left out
-    passes_made, rows_read, bytes_read : by the whole search; bytes as Arrow holds numbers
+    Step 0 is the model without columns. What it consists of is listed at `GlmRecord`.
 
     Examples
     --------
@@ -56,30 +35,6 @@ class GlmSequence:
     >>> seq.at(budget=1.0).predict(pl.DataFrame({"a": [0, 1]})).round(3).tolist()
     [0.25, 0.75]
     """
-
-    target: str
-    family: str
-    classes: tuple[Any, ...]
-    offset: str | None
-    groups: Groups
-    rule: str
-    ridge: float
-    scale: bool
-    records: list[Step]
-    spent: Vector
-    explained: Vector
-    deviance: Vector
-    intercept: npt.NDArray[np.float64]
-    coef: npt.NDArray[np.float64]
-    status: list[Status]
-    passes: npt.NDArray[np.int64]
-    aliased: tuple[str, ...]
-    stop: Stop
-    rows: int
-    skipped: int
-    passes_made: int
-    rows_read: int
-    bytes_read: int
 
     def __repr__(self) -> str:
         order = ", ".join(
@@ -102,11 +57,6 @@ class GlmSequence:
         return self.groups.unused
 
     @property
-    def r2(self) -> Vector:
-        """Share of the null deviance explained; equals `explained` at ridge 0."""
-        return np.asarray(1.0 - self.deviance / self.deviance[0])
-
-    @property
     def useful(self) -> npt.NDArray[np.bool_]:
         """Whether each step changed what is explained; shape (steps + 1,)."""
         return np.array([True, *(is_useful(step.gain) for step in self.records)])
@@ -114,25 +64,7 @@ class GlmSequence:
     @cached_property
     def steps(self) -> pl.DataFrame:
         """One row a step: what `Sequence.steps` has, and deviance, status and passes so far."""
-        names = self.groups.names
-        return pl.DataFrame(
-            {
-                "step": np.arange(len(self.spent)),
-                "action": ["start"] + [step.action for step in self.records],
-                "group": [None] + [names[step.group] for step in self.records],
-                "cost": [0.0] + [float(self.groups.costs[step.group]) for step in self.records],
-                "spent": self.spent,
-                "score": [None] + [step.score for step in self.records],
-                "gain": [0.0] + [step.gain for step in self.records],
-                "explained": self.explained,
-                "r2": self.r2,
-                "useful": self.useful,
-                "deviance": self.deviance,
-                "status": [status.name.lower() for status in self.status],
-                "passes": self.passes,
-            },
-            schema=_DTYPES,
-        )
+        return self.step_frame()
 
     def at(self, budget: float | None = None, *, size: int | None = None) -> GlmModel:
         """Return the model of the longest prefix within a budget.
@@ -154,8 +86,7 @@ class GlmSequence:
             step = best_within(self.spent, budget)
         else:
             step = best_of_size(self.records, self.spent, self.explained, budget, size)
-        held = held_after(self.records[:step])
-        at = [int(j) for group in held for j in self.groups.positions[group]]
+        held, at = self.held(step), self.columns_held(step)
         names = [self.columns[j] for j in at]
         intercept, coefficients = on_table(
             self.classes, self.intercept[step], self.coef[step, at], names
@@ -207,3 +138,49 @@ class GlmSequence:
         """
         offset = [] if self.offset is None else [self.offset]
         return self.at(budget).predict(X, [*self.columns, *offset] if columns is None else columns)
+
+    def to_struct(self) -> dict[str, Any]:
+        """Return the sequence as plain Python data."""
+        return glm_record.to_struct(self)
+
+    @classmethod
+    def from_struct(cls, record: Any) -> "GlmSequence":
+        """Read what `to_struct` or ``anytime_sequence_glm`` in SQL gave.
+
+        Raises
+        ------
+        RecordError : a field is missing or of another kind
+        """
+        return cls(**glm_record.parts(record))
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write a Parquet file of one row, its columns the fields of `to_struct`.
+
+        In SQL, where ``FROM 'file' AS model`` reads it, ``glm_predict`` takes ``model``.
+        """
+        files.write_parquet(glm_record.to_arrow(self.to_struct()), path)
+
+    @classmethod
+    def read_parquet(cls, path: str | Path) -> "GlmSequence":
+        """Read what `write_parquet` wrote.
+
+        Raises
+        ------
+        SourceError : there is no such file, or it holds something else
+        """
+        return cls.from_struct(files.read_row(path, glm_record.FIELDS, "a sequence"))
+
+    def write_json(self, path: str | Path) -> None:
+        """Write `to_struct` as JSON; every double survives unchanged."""
+        files.write_json(self.to_struct(), path)
+
+    @classmethod
+    def read_json(cls, path: str | Path) -> "GlmSequence":
+        """Read what `write_json` wrote.
+
+        Raises
+        ------
+        SourceError : there is no such file, or it is not JSON
+        RecordError : it holds something else
+        """
+        return cls.from_struct(files.read_json(path))

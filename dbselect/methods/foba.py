@@ -13,7 +13,7 @@ from dbselect.glm_sequence import GlmSequence
 from dbselect.gram import Vector
 from dbselect.groups import Groups, costs_of
 from dbselect.methods.glm_objective import GlmObjective, about_of
-from dbselect.methods.glm_results import prefix_of, sequence_of, warn_of_fit
+from dbselect.methods.glm_results import Prefix, prefix_of, sequence_of, warn_of_fit
 from dbselect.methods.search import (
     Search,
     check_choice,
@@ -276,20 +276,16 @@ def _recorded(
     search: Search | _GlmSearch, rule: str, run: Callable[[Record], Stop]
 ) -> AnytimeSequence | GlmSequence:
     """Run a search and keep every step with its coefficients."""
-    steps: list[Step] = []
     if isinstance(search, _GlmSearch):
         state, data = search.state, search.state.about.data
-        prefixes = [prefix_of(data, state.fit)]
-
-        def record_fit(step: Step) -> None:
-            steps.append(step)
-            prefixes.append(prefix_of(data, state.fit))
-
-        stop = run(record_fit)
+        empty = prefix_of(data, state.fit)
+        taken: list[tuple[Step, Prefix]] = []
+        stop = run(lambda step: taken.append((step, prefix_of(data, state.fit))))
         warn_of_fit(state.fit)
         return sequence_of(
-            data, state.fit, search.groups, rule, search.ridge, True, steps, prefixes, stop
+            data, state.fit, search.groups, rule, search.ridge, True, empty, taken, stop
         )
+    steps: list[Step] = []
     coef: list[Vector] = [search.state.coef()]
 
     def record(step: Step) -> None:

@@ -15,7 +15,7 @@ from dbselect.glm_sequence import GlmSequence
 from dbselect.gram import Vector
 from dbselect.groups import Groups, patterns_of, resolve
 from dbselect.methods.glm_passes import Data, Roles, first_pass
-from dbselect.methods.glm_results import model_of, prefix_of, sequence_of, warn_of_fit
+from dbselect.methods.glm_results import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.methods.search import (
     check_choice,
     check_count,
@@ -133,10 +133,11 @@ def fit_glm(
     passes = opened(source, target, columns, family, weight, offset)
     if not passes.names:
         raise ColumnError(f"there is no column besides the target '{target}'; one is needed")
-    data = first_pass(passes, roles_of(passes, target, family, offset, passes.names))
     groups = Groups({"columns": passes.names}, np.ones(1))
-    problem, null = problem_of(data, groups, ridge, True, max_iter, tol)
-    (fit,) = solved([extended(problem, null, [0])], data.read)
+    with passes.shown():
+        data = first_pass(passes, roles_of(passes, target, family, offset, passes.names))
+        problem, null = problem_of(data, groups, ridge, True, max_iter, tol)
+        (fit,) = solved([extended(problem, null, [0])], data.read)
     warn_of_fit(fit)
     return model_of(data, problem, fit, passes.names, GlmModel)
 
@@ -166,41 +167,37 @@ def glm_sequence(
     """
     max_iter = MAX_ITER if max_iter is None else max_iter
     tol = STEP_TOL if tol is None else tol
-    check_choice("rule", rule, GLM_RULES)
-    check_scale(scale)
-    check_budget(budget)
-    check_count("max_groups", max_groups)
-    check_glm(family, ridge, offset, max_iter, tol)
+    check_options(family, rule, ridge, scale, budget, max_groups, offset, max_iter, tol)
     passes = opened(source, target, named_in(groups), family, weight, offset)
     found = resolve(passes.names, groups, costs, target)
     found = replace(found, unused=(*found.unused, *passes.unread))
     first = numbers_of(always, found)
     check_first(found, first, budget, max_groups)
-    data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
-    problem, null = problem_of(data, found, ridge, scale, max_iter, tol)
-    search = Search(problem, null, data.read)
-    steps: list[Step] = []
-    prefixes = [prefix_of(data, null)]
+    taken: list[tuple[Step, Prefix]] = []
 
     def record(step: Step) -> None:
-        steps.append(step)
-        prefixes.append(prefix_of(data, search.fit))
+        taken.append((step, prefix_of(data, search.fit)))
 
-    try:
-        _, stop = greedy(
-            search,
-            found,
-            _criterion(rule, problem.exact),
-            budget=budget,
-            max_groups=max_groups,
-            always=first,
-            record=record,
-        )
-    except KeyboardInterrupt:
-        # The step under way is lost, and the last one stands.
-        stop = Stop.INTERRUPTED
+    with passes.shown():
+        data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
+        problem, null = problem_of(data, found, ridge, scale, max_iter, tol)
+        search = Search(problem, null, data.read)
+        empty = prefix_of(data, null)
+        try:
+            _, stop = greedy(
+                search,
+                found,
+                _criterion(rule, problem.exact),
+                budget=budget,
+                max_groups=max_groups,
+                always=first,
+                record=record,
+            )
+        except KeyboardInterrupt:
+            # The step under way is lost, and the last one stands.
+            stop = Stop.INTERRUPTED
     warn_of_fit(search.fit)
-    return sequence_of(data, search.fit, found, rule, ridge, scale, steps, prefixes, stop)
+    return sequence_of(data, search.fit, found, rule, ridge, scale, empty, taken, stop)
 
 
 def named_in(groups: Any) -> list[str] | None:
@@ -305,6 +302,32 @@ def problem_of(
         max_iter=max_iter,
     )
     return problem, start(problem, point, model)
+
+
+def check_options(
+    family: Any,
+    rule: Any = "fr",
+    ridge: Any = 0.0,
+    scale: Any = True,
+    budget: Any = None,
+    max_groups: Any = None,
+    offset: Any = None,
+    max_iter: Any = None,
+    tol: Any = None,
+    **_: Any,
+) -> None:
+    """Refuse options of `glm_sequence` that no table could make right."""
+    check_choice("rule", rule, GLM_RULES)
+    check_scale(scale)
+    check_budget(budget)
+    check_count("max_groups", max_groups)
+    check_glm(
+        family,
+        ridge,
+        offset,
+        MAX_ITER if max_iter is None else max_iter,
+        STEP_TOL if tol is None else tol,
+    )
 
 
 def check_glm(family: Any, ridge: Any, offset: Any, max_iter: Any, tol: Any) -> None:

@@ -84,16 +84,19 @@ def sequence_of(
     rule: str,
     ridge: float,
     scale: bool,
-    steps: Sequence[Step],
-    prefixes: Sequence[Prefix],
+    empty: Prefix,
+    taken: Sequence[tuple[Step, Prefix]],
     stop: Stop,
 ) -> GlmSequence:
-    """Return the sequence of some steps, and of the fit after each, that without steps first.
+    """Return the sequence of some steps, each with the fit after it.
 
     Parameters
     ----------
     last : the fit after the last step
+    empty : the fit without columns
     """
+    steps = [step for step, _ in taken]
+    prefixes = [empty, *(prefix for _, prefix in taken)]
     signs = [1.0 if step.action == "add" else -1.0 for step in steps]
     costs = [sign * groups.costs[step.group] for sign, step in zip(signs, steps, strict=True)]
     return GlmSequence(
@@ -105,7 +108,7 @@ def sequence_of(
         rule=rule,
         ridge=ridge,
         scale=scale,
-        records=list(steps),
+        records=steps,
         spent=np.cumsum([0.0, *costs]),
         explained=np.array([prefix.explained for prefix in prefixes]),
         deviance=np.array([prefix.deviance for prefix in prefixes]),

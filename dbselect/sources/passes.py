@@ -8,8 +8,8 @@ aggregate where DuckDB has it, the kernel on batches elsewhere, and the same row
 out each time. Nothing is kept of the table from one pass to the next.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from math import isnan
 from threading import Lock
@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from tqdm import tqdm
 
 from dbselect._native import Reader
 from dbselect.columns import Leaf, leaf_of, leaves
 from dbselect.errors import ColumnError, SourceError
 from dbselect.formulas import Algebra, Formula, Path, Plan, arrays, column, plan, translate
 from dbselect.gram import Gram
-from dbselect.sources.read import open_table, progress
+from dbselect.sources.read import PROGRESS_DELAY, open_table, progress
 from dbselect.sources.request import Consumer, Request, Table, resolve
 from dbselect.sources.rows import part_of, values
 
@@ -99,6 +100,16 @@ class Passes:
         self.count = 0
         self.rows_read = 0
         self.bytes_read = 0
+        self._bar: Any = None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Count the passes on a terminal, once they take longer than some seconds."""
+        with tqdm(
+            initial=self.count, unit=" passes", delay=PROGRESS_DELAY, disable=None, leave=False
+        ) as self._bar:
+            yield
+        self._bar = None
 
     def leaf(self, name: Any, what: str) -> Leaf:
         """Return a column of the table that an argument names."""
@@ -206,6 +217,8 @@ class Passes:
         self.count += 1
         self.rows_read += rows
         self.bytes_read += rows * sum(widths) // 8
+        if self._bar is not None:
+            self._bar.update()
 
 
 class _Extended:
