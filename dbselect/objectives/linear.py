@@ -372,11 +372,11 @@ class State:
         # L U = C_g., from the right.
         U = blas.dtrsm(1.0, factor.T, C[kept].T, side=1, overwrite_b=1).T
         # Response by response: one alone is the same to the last bit.
-        z = np.stack([blas.dtrsv(factor.T, b, trans=1) for b in self.b[:, columns[kept]]])
+        z = np.array([blas.dtrsv(factor.T, b, trans=1) for b in self.b[:, columns[kept]]])
         if self._inverse is not None:
             self._inverse = _extended(self._inverse, self._U[:, columns[kept]], factor.T)
         self._U = _append(self._U, U, len(self._U) + len(U))
-        self._z = np.hstack([self._z, z])
+        self._z = np.concatenate([self._z, z], axis=1)
         self._descend(U, z)
         for bucket in self._buckets:
             rows = U[:, bucket.columns].transpose(1, 0, 2)
@@ -478,7 +478,7 @@ class State:
                 # diagonal positive.
                 Q, R = scipy.linalg.qr(U[:, rest])
                 Q[:, : len(rest)] *= np.sign(np.diagonal(R))
-                U, z = blas.dgemm(1.0, U.T, Q).T, np.stack([Q.T @ each for each in z])
+                U, z = blas.dgemm(1.0, U.T, Q).T, np.array([Q.T @ each for each in z])
                 if self._inverse is not None:
                     order = np.r_[:start, start + size : rank]
                     turned = np.hstack([self._inverse[:, :start], self._inverse[:, start:] @ Q])
@@ -486,7 +486,7 @@ class State:
             elif self._inverse is not None:
                 self._inverse = self._inverse[:start, :start]
             self._U = np.vstack([self._U[:start], U[: len(rest)]])
-            self._z = np.hstack([self._z[:, :start], z[:, : len(rest)]])
+            self._z = np.concatenate([self._z[:, :start], z[:, : len(rest)]], axis=1)
         self._refresh(group)
 
     def _refresh(self, group: int) -> None:
