@@ -17,8 +17,8 @@ from dbselect.groups import Groups
 from dbselect.joint_model import JointModel
 from dbselect.objectives.linear import Linear, linear, shares
 from dbselect.scoring import is_frame
-from dbselect.sequence import Guarantee, Sequence, certified, check_budget
-from dbselect.steps import Stop, best_within, is_useful
+from dbselect.sequence import Guarantee, Sequence, certified
+from dbselect.steps import Stop, is_useful
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,7 @@ class SparseModel(Model):
         return len(self.history) - 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointSparseModel(JointModel):
     """Models of several responses on the same few columns, and the descent that found them.
 
@@ -275,6 +275,7 @@ def sght_path(
     most_groups = _grid("grid_groups", grid_groups, len(search.groups.names))
     limits = [(s1, s2) for s1 in most_columns for s2 in most_groups]
     descents = _descents(search, limits, settings)
+    # No comprehension, whose frame a warning would point to.
     models = list(map(partial(_model, search, refit), descents))
     rows = [_row(pair, model) for pair, model in zip(limits, models, strict=True)]
     return pl.DataFrame(rows, schema=PATH_DTYPES, orient="row")

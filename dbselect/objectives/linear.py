@@ -167,9 +167,7 @@ def linear(
     if isinstance(target, str):
         y = numbers[target]
         products, variation = gram.comoment[at, y], gram.comoment[y, y]
-        return scaled(
-            comoment, products, variation, mean, gram.mean[y], weight, ridge, scale
-        )
+        return scaled(comoment, products, variation, mean, gram.mean[y], weight, ridge, scale)
     ys = np.array([numbers[name] for name in target], dtype=np.intp)
     products, variation = gram.comoment[np.ix_(ys, at)], gram.comoment[ys, ys]
     share = shares(variation, scale)
