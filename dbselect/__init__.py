@@ -17,6 +17,8 @@ from dbselect.errors import (
 from dbselect.glm_model import GlmModel
 from dbselect.glm_sequence import GlmSequence
 from dbselect.gram import Gram
+from dbselect.joint_model import JointModel
+from dbselect.joint_sequence import JointSequence
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
     compare,
@@ -45,7 +47,7 @@ from dbselect.methods.glm import fit_glm
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
-from dbselect.methods.sght import SparseModel, sght, sght_path
+from dbselect.methods.sght import JointSparseModel, SparseModel, sght, sght_path
 from dbselect.missing import impute_mean
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
@@ -69,6 +71,9 @@ __all__ = [
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
+    "JointModel",
+    "JointSequence",
+    "JointSparseModel",
     "Model",
     "RecordError",
     "Selection",

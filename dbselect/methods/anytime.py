@@ -8,6 +8,7 @@ from typing import Any, overload
 
 from dbselect.errors import ArgumentError
 from dbselect.glm_sequence import GlmSequence
+from dbselect.joint_sequence import JointSequence
 from dbselect.methods.glm import glm_sequence
 from dbselect.methods.search import (
     check_choice,
@@ -15,7 +16,9 @@ from dbselect.methods.search import (
     check_first,
     check_ridge,
     check_scale,
+    check_target,
     finish,
+    finish_joint,
     prefix_coefficients,
     prepare,
 )
@@ -48,6 +51,25 @@ def anytime_sequence(
 @overload
 def anytime_sequence(
     source: Any,
+    target: list[str] | tuple[str, ...],
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    *,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] = (),
+    c_min: float | None = None,
+    null_policy: NullPolicy = "skip",
+    family: None = None,
+) -> JointSequence: ...
+
+
+@overload
+def anytime_sequence(
+    source: Any,
     target: str,
     groups: Mapping[str, Iterable[str]] | None = None,
     costs: Mapping[str, float] | None = None,
@@ -68,7 +90,7 @@ def anytime_sequence(
 
 def anytime_sequence(
     source: Any,
-    target: str,
+    target: str | list[str] | tuple[str, ...],
     groups: Mapping[str, Iterable[str]] | None = None,
     costs: Mapping[str, float] | None = None,
     *,
@@ -85,18 +107,20 @@ def anytime_sequence(
     offset: str | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
-) -> AnytimeSequence | GlmSequence:
+) -> AnytimeSequence | JointSequence | GlmSequence:
     """Order groups of columns by how much prediction each buys for its cost.
 
     Each step takes the group with the largest ``criterion(g | S) / cost(g)``; the
-    objective is F(S) = 1/2 c_S' C_SS^-1 c_S, C = G + ridge I. With a `family` it is the
-    deviance of a generalised linear model, for which the table is read again and again.
+    objective is F(S) = 1/2 c_S' C_SS^-1 c_S, C = G + ridge I, of several responses the sum
+    over them. With a `family` it is the deviance of a generalised linear model, for which
+    the table is read again and again.
 
     Parameters
     ----------
     source : Gram, a Gram record (mapping or Arrow scalar), a Parquet file or frame
         that holds one in its only column ``gram``, or any table that `gram` reads
-    target : column to predict
+    target : column to predict; or a list of responses, which share the groups and their
+        costs: each counts as one of unit variance, with ``scale=False`` as it is
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
     rule : ``"fr"``, the exact gain (default); ``"omp"``, the group-whitened gradient;
@@ -122,7 +146,8 @@ def anytime_sequence(
 
     Returns
     -------
-    Sequence with at most J + 1 steps; GlmSequence if there is a `family`
+    Sequence with at most J + 1 steps; JointSequence of a list of responses; GlmSequence if
+    there is a `family`
 
     Raises
     ------
@@ -141,6 +166,7 @@ def anytime_sequence(
     Notes
     -----
     O(D^3) for a full sequence over D columns, for every rule; about 40 D^2 bytes.
+    Of K responses each adds O(D^2), and D^2 doubles for its coefficients at every step.
     Where no group may double the cost, rule ``doubling`` takes the cheapest and
     ``doubling_capable`` of the result is False.
     A table is read once, the columns of the groups and the target only, so a NULL
@@ -171,6 +197,8 @@ def anytime_sequence(
     budget = float(budget) if isinstance(budget, Decimal) else budget
     c_min = float(c_min) if isinstance(c_min, Decimal) else c_min
     if family is not None:
+        check_target(target)
+        assert isinstance(target, str)
         if c_min is not None:
             raise ArgumentError(f"c_min is {c_min!r}; with a family there is none")
         if null_policy != "skip":
@@ -187,7 +215,7 @@ def anytime_sequence(
     check_options(rule, ridge, scale, budget, max_groups, c_min)
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
-        null_policy=null_policy,
+        null_policy=null_policy, several=True,
     )  # fmt: skip
     check_first(search.groups, search.first, budget, max_groups)
     method, all_costs = RULES[rule], search.groups.costs
@@ -200,6 +228,8 @@ def anytime_sequence(
         max_groups=max_groups,
         always=search.first,
     )
+    if search.is_joint:
+        return finish_joint(search, rule, steps, stop)
     return finish(search, rule, steps, prefix_coefficients(search), stop)
 
 

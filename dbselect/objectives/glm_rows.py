@@ -251,7 +251,8 @@ def minimised(design: Design, theta: Matrix, newton: Steps, enough: float) -> Ve
             break
         along = design.predictors(direction)
         curvature = rows.curvature(look, along) + _dots(design.ridge * direction, direction)
-        length = np.where(going, _dots(gradient, direction) / curvature, 0.0)[:, None]
+        length = np.zeros((len(theta), 1))
+        length[going, 0] = _dots(gradient, direction)[going] / curvature[going]
         for _ in range(HALVINGS):
             look = rows.look(predictors + length * along)
             now = _objective(design, look, theta + length * direction)
