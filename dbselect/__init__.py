@@ -47,7 +47,7 @@ from dbselect.methods.glm import fit_glm
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
-from dbselect.methods.sght import JointSparseModel, SparseModel, sght, sght_path
+from dbselect.methods.sght import JointSparseModel, SparseGlmModel, SparseModel, sght, sght_path
 from dbselect.missing import impute_mean
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
@@ -80,6 +80,7 @@ __all__ = [
     "SelectionWarning",
     "Sequence",
     "SourceError",
+    "SparseGlmModel",
     "SparseModel",
     "SupportTable",
     "a_optimal",

@@ -27,7 +27,7 @@ from dbselect.methods.glm_results import aliased_of, model_of, warn_of_fit
 from dbselect.methods.search import check_count
 from dbselect.objectives.glm import Fit
 from dbselect.objectives.glm_rows import InRows, Rows
-from dbselect.objectives.glm_state import ByPasses, GlmState, Refits
+from dbselect.objectives.glm_state import ByPasses, GlmState
 from dbselect.sources.passes import Passes, algebra_of
 from dbselect.sources.read import open_table
 from dbselect.sources.request import check_seed
@@ -82,7 +82,7 @@ class GlmObjective(GlmState):
     (0.189, ['a'])
     """
 
-    def __init__(self, refits: Refits, fit: Fit, about: About) -> None:
+    def __init__(self, refits: ByPasses, fit: Fit, about: About) -> None:
         super().__init__(refits, fit)
         self.about = about
 

@@ -7,7 +7,7 @@ is fitted again by least squares. Source: Xiang, Yang, Ye (2014) (paper 002).
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, overload
 
@@ -15,12 +15,20 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
+from dbselect.glm_model import GlmModel
 from dbselect.gram import Vector
+from dbselect.groups import Groups
 from dbselect.joint_model import JointModel
+from dbselect.methods.glm_objective import GlmObjective, about_of
+from dbselect.methods.glm_results import model_of, warn_of_fit
 from dbselect.methods.search import Search, check_choice, check_count, prepare, warn_of
 from dbselect.model import Model
+from dbselect.objectives.deviance import Deviance
+from dbselect.objectives.glm import extended, solved
+from dbselect.objectives.glm import start as start_fit
 from dbselect.objectives.inference import Fit
 from dbselect.objectives.linear import Linear, State, linear
+from dbselect.objectives.smooth import LeastSquares, Smooth
 from dbselect.selection.descent import (
     STARTS,
     VARIANTS,
@@ -95,6 +103,56 @@ class JointSparseModel(JointModel):
         return len(self.history) - 1
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseGlmModel(GlmModel):
+    """A generalised linear model on few columns, and the descent that found them.
+
+    Parameters
+    ----------
+    target, family, classes, offset, intercept, coefficients, groups, spent : as in `GlmModel`
+    deviance, null_deviance, explained, status, aliased : as in `GlmModel`
+    rows, skipped, passes, rows_read, bytes_read : as in `GlmModel`
+    history : f at the start and after every step, before the refit; 1 + 2 f is the share
+        of the null deviance left
+    converged : False if the descent was stopped by `max_iter`
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> y = [0, 1, 0, 1, 0, 1, 1, 0]
+    >>> table = pl.DataFrame({"a": [0, 1] * 4, "b": [0, 0, 1, 1] * 2, "y": y})
+    >>> model = ds.sght(ds.glm_objective(table, "y"), max_columns=1, max_groups=1)
+    >>> model.columns, model.converged, bool((model.history[1:] <= model.history[:-1]).all())
+    (['a'], True, True)
+    """
+
+    history: Vector
+    converged: bool
+
+    @property
+    def iterations(self) -> int:
+        """Steps of the descent."""
+        return len(self.history) - 1
+
+
+@overload
+def sght(
+    gram: GlmObjective,
+    target: None = None,
+    *,
+    groups: None = None,
+    max_columns: int,
+    max_groups: int,
+    variant: str = "ista",
+    start: str = "ridge",
+    refit: bool = True,
+    tol: float = 1e-8,
+    max_iter: int = 500,
+    null_policy: NullPolicy = "skip",
+) -> SparseGlmModel: ...
+
+
 @overload
 def sght(
     gram: Any,
@@ -131,7 +189,7 @@ def sght(
 
 def sght(
     gram: Any,
-    target: str | list[str] | tuple[str, ...],
+    target: str | list[str] | tuple[str, ...] | None = None,
     *,
     groups: Mapping[str, Iterable[str]] | None = None,
     max_columns: int,
@@ -142,15 +200,17 @@ def sght(
     tol: float = 1e-8,
     max_iter: int = 500,
     null_policy: NullPolicy = "skip",
-) -> SparseModel | JointSparseModel:
+) -> SparseModel | JointSparseModel | SparseGlmModel:
     """Return a model on at most `max_columns` columns in at most `max_groups` groups.
 
     A local minimum of 1/2 |y - Xw|^2 within both limits, on unit-variance columns; of
-    several responses, of the sum over them, each of unit variance, on the same columns.
+    several responses, of the sum over them, each of unit variance, on the same columns; of
+    a `glm_objective`, of the deviance, by the same descent.
 
     Parameters
     ----------
-    gram : Gram, record or table, as `anytime_sequence` takes it
+    gram : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
+        without target and groups, which it has
     target : column to predict, or a list of responses
     groups : name -> columns or globs; default: every top-level field but the target
     max_columns : s1, most columns, 1 to the number of columns in groups
@@ -169,7 +229,7 @@ def sght(
     Returns
     -------
     SparseModel, a Model whose coefficients are those of the kept columns; of a list of
-    responses JointSparseModel
+    responses JointSparseModel, of a `glm_objective` SparseGlmModel
 
     Raises
     ------
@@ -206,12 +266,15 @@ def sght(
     """
     check_sght(variant, start, refit, tol, max_iter)
     settings = Settings(VARIANTS[variant], STARTS[start], float(tol), int(max_iter))
+    if target is None:
+        about = about_of(gram, groups=groups, null_policy=null_policy)
+        limits = _limits(about.groups, max_columns, max_groups)
+        deviance = Deviance(gram.refits, gram.fit)
+        (descent,) = _descents(deviance, about.groups, [limits], settings)
+        return _glm_model(gram, deviance, refit, descent)
     search = prepare(gram, target, groups, None, null_policy=null_policy, several=True)
-    limits = (
-        check_limit("max_columns", max_columns, len(search.groups.members)),
-        check_limit("max_groups", max_groups, len(search.groups.names)),
-    )
-    (descent,) = _descents(search, [limits], settings)
+    limits = _limits(search.groups, max_columns, max_groups)
+    (descent,) = _descents(LeastSquares(search.problem), search.groups, [limits], settings)
     return (_joint_model if search.is_joint else _model)(search, refit, descent)
 
 
@@ -274,7 +337,7 @@ def sght_path(
     most_columns = _grid("grid_columns", grid_columns, len(search.groups.members))
     most_groups = _grid("grid_groups", grid_groups, len(search.groups.names))
     limits = [(s1, s2) for s1 in most_columns for s2 in most_groups]
-    descents = _descents(search, limits, settings)
+    descents = _descents(LeastSquares(search.problem), search.groups, limits, settings)
     # No comprehension, whose frame a warning would point to.
     models = list(map(partial(_model, search, refit), descents))
     rows = [_row(pair, model) for pair, model in zip(limits, models, strict=True)]
@@ -342,12 +405,18 @@ def _grid(name: str, values: Any, most: int) -> list[int]:
     return limits
 
 
+def _limits(groups: Groups, max_columns: Any, max_groups: Any) -> tuple[int, int]:
+    return (
+        check_limit("max_columns", max_columns, len(groups.members)),
+        check_limit("max_groups", max_groups, len(groups.names)),
+    )
+
+
 def _descents(
-    search: Search, limits: Sequence[tuple[int, int]], settings: Settings
+    problem: Smooth, groups: Groups, limits: Sequence[tuple[int, int]], settings: Settings
 ) -> list[Descent]:
     """Descend for every pair of limits, from projections of the same vectors."""
-    problem = search.problem
-    ends = np.cumsum([len(members) for members in search.groups.columns.values()])
+    ends = np.cumsum([len(members) for members in groups.columns.values()])
     layout = Layout(None, np.append(0, ends))
     most_columns, most_groups = np.max(limits, axis=0).tolist()
     starts = settings.starts(problem)
@@ -360,6 +429,36 @@ def _descents(
         ]
         best.append(min(descents, key=lambda descent: descent.objective))
     return best
+
+
+def _glm_model(
+    objective: GlmObjective, deviance: Deviance, refit: bool, descent: Descent
+) -> SparseGlmModel:
+    """Fit the kept columns, or keep the coefficients of the descent."""
+    at = np.flatnonzero(lengths(descent.x))
+    groups = objective.about.groups
+    problem = replace(objective.refits.problem, members=[at])
+    null = start_fit(problem, objective.fit.point, objective.fit.model)
+    if refit:
+        (fit,) = solved([extended(problem, null, [0], alone=True)], objective.refits.read)
+        warn_of_fit(fit)
+    else:
+        point, value = deviance.point(descent.x)
+        explained = 1.0 - (value + problem.penalty(point)) / problem.null_deviance
+        fit = replace(null, groups=[0], point=point, deviance=value, explained=explained)
+    columns = [groups.members[j] for j in at]
+    held = [name for name, members in groups.columns.items() if set(members) & set(columns)]
+    return model_of(
+        objective.about.data,
+        problem,
+        fit,
+        columns,
+        SparseGlmModel,
+        groups=held,
+        spent=float(len(held)),
+        history=descent.history,
+        converged=descent.converged,
+    )
 
 
 def _model(search: Search, refit: bool, descent: Descent) -> SparseModel:

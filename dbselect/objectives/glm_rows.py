@@ -35,6 +35,7 @@ from dbselect.objectives.glm import (
     Ask,
     Fit,
     Pair,
+    Point,
     Problem,
     Quadratic,
     completed,
@@ -42,7 +43,7 @@ from dbselect.objectives.glm import (
     quadratic,
     solved,
 )
-from dbselect.objectives.glm_state import ByPasses
+from dbselect.objectives.glm_state import ByPasses, Slope
 from dbselect.objectives.linear import RANK_SHARE, Index, blocks_of, by_size, inverse_root
 
 #: Share of the null deviance that a refit leaves: a tenth of what counts as a gain.
@@ -132,10 +133,27 @@ class Rows:
         """Answer as a pass over a table does."""
         return [self._quadratic(ask) for ask in asks]
 
+    def slope(self, point: Point) -> Slope:
+        """Return the deviance at some coefficients and its gradient."""
+        look = self._look_at(point)
+        score = self.score(look)[:, 0]
+        corner = np.zeros((len(score), len(score)))
+        for q, weight in zip(self.family.contrasts, look.weights, strict=True):
+            corner += weight.sum() * np.outer(q, q)
+        slope = score.sum(axis=1)
+        start = np.linalg.solve(corner, slope)
+        for q, weight in zip(self.family.contrasts, look.weights, strict=True):
+            score -= np.outer(q, weight[0]) * (q @ start)
+        deviance = float(look.deviance[0]) * self.weight
+        return Slope(deviance, float(slope @ start), start, self.X @ score.T)
+
+    def _look_at(self, point: Point) -> Look:
+        used = np.flatnonzero(point.coef.any(axis=1))
+        predictors = point.intercept[:, None] + point.coef[used].T @ self.X[used]
+        return self.look(predictors[:, None])
+
     def _quadratic(self, ask: Ask) -> Quadratic:
-        used = np.flatnonzero(ask.point.coef.any(axis=1))
-        predictors = ask.point.intercept[:, None] + ask.point.coef[used].T @ self.X[used]
-        look = self.look(predictors[:, None])
+        look = self._look_at(ask.point)
         columns = np.arange(len(self.X)) if ask.columns is None else ask.columns
         pairs = [
             self._pair(weight[0], residual[0], columns)
@@ -409,6 +427,10 @@ class InRows(ByPasses):
             design = Design(self.rows, common, self.rows.X[none], near.ridge(none))
             explained[which] = self._explained(design, *near.less(gone))
         return explained
+
+    def slope(self, point: Point) -> Slope:
+        """Return the deviance at some coefficients and its gradient."""
+        return self.rows.slope(point)
 
     def _explained(self, design: Design, start: Matrix, newton: Steps) -> Vector:
         null = self.problem.null_deviance / self.problem.weight

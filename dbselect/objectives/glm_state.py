@@ -11,13 +11,16 @@ losses below `REFIT_ROUNDING` count as none.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from dbselect.gram import Matrix, Vector
 from dbselect.objectives.glm import (
+    Ask,
     Fit,
+    Point,
     Problem,
     Read,
     completed,
@@ -32,27 +35,22 @@ from dbselect.objectives.linear import Index, State
 REFIT_ROUNDING = 1e-12
 
 
-class Refits(Protocol):
-    """Makes the fits that a state asks for.
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """The deviance at some coefficients, and the gradient of half of it, downwards.
 
-    Attributes
+    Parameters
     ----------
-    problem : Problem
+    deviance : in all
+    settled : decrease of the deviance by the intercept alone, per unit of weight
+    start : shape (P,), the step of the intercept that does that
+    gradient : shape (D, P), per unit of weight, the intercept minimised out
     """
 
-    problem: Problem
-
-    def extended(self, fit: Fit, groups: Sequence[int]) -> Fit:
-        """Return the fit with more groups."""
-
-    def reduced(self, fit: Fit, group: int) -> Fit:
-        """Return the fit without one of its groups."""
-
-    def with_each(self, fit: Fit, groups: Sequence[int]) -> Vector:
-        """Return what each of some groups and those of the fit explain; (B,)."""
-
-    def without_each(self, fit: Fit) -> Vector:
-        """Return what the groups of the fit explain without each of them; (held,)."""
+    deviance: float
+    settled: float
+    start: Vector
+    gradient: Matrix
 
 
 class ByPasses:
@@ -92,13 +90,19 @@ class ByPasses:
         fits = solved([reduced(self.problem, fit, g, alone=True) for g in fit.groups], self.read)
         return np.array([one.explained for one in fits])
 
+    def slope(self, point: Point) -> Slope:
+        """Return the deviance at some coefficients and its gradient; one pass."""
+        (model,) = self.read([Ask(point)])
+        gradient = model.gradient.reshape(point.coef.shape)
+        return Slope(model.deviance, model.settled, model.start, gradient)
+
 
 class GlmState:
     """The selected groups, as an `objectives.contract.Objective`.
 
     Parameters
     ----------
-    refits : Refits
+    refits : who makes the fits
     fit : of the groups selected so far
 
     Notes
@@ -107,7 +111,7 @@ class GlmState:
     selected groups change.
     """
 
-    def __init__(self, refits: Refits, fit: Fit) -> None:
+    def __init__(self, refits: ByPasses, fit: Fit) -> None:
         self.refits = refits
         self.fit = fit
         self._gains: Vector | None = None
