@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +66,7 @@ class GlmObjective(GlmState):
     Parameters
     ----------
     refits : who makes the fits
-    fit : of the groups selected so far
+    fit : of the model without columns
     about : what it is of
 
     Examples
@@ -103,10 +103,6 @@ class GlmObjective(GlmState):
     def rows(self) -> int:
         """Rows that count: those of the sample without a missing value."""
         return self.about.data.rows
-
-    def copy(self) -> Self:
-        """Return an objective that changes alone; the rows or passes are shared."""
-        return type(self)(self.refits, self.fit, self.about)
 
     def aliased(self) -> list[str]:
         """Return the selected columns that depend linearly on others."""

@@ -63,7 +63,8 @@ class Deviance:
     def point(self, x: Vector) -> tuple[glm.Point, float]:
         """Return the coefficients of a model on unit-variance columns, and its deviance."""
         point, slope = self._settled(self._unit * x.T)
-        return point, slope.deviance
+        deviance = slope.deviance - self._problem.weight * slope.settled
+        return glm.Point(point.intercept + slope.start, point.coef), deviance
 
     def _settled(self, coef: Matrix) -> tuple[glm.Point, Slope]:
         """Return the point with the best intercept, and what is known there."""

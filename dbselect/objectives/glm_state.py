@@ -10,7 +10,8 @@ A search may end a few digits above the last one: refits end at a tolerance, and
 losses below `REFIT_ROUNDING` count as none.
 """
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -33,6 +34,8 @@ from dbselect.objectives.linear import Index, State
 #: Share of the null deviance below which a gain is what two refits leave: each ends where
 #: the next step would explain a tenth of that, and sums of n terms err by less.
 REFIT_ROUNDING = 1e-12
+#: Bytes of answers that are kept: a thousand fits of 180 columns.
+MEMORY = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,25 +100,41 @@ class ByPasses:
         return Slope(model.deviance, model.settled, model.start, gradient)
 
 
+@dataclass(eq=False)
+class _Answers:
+    """What is known of some groups; gains and losses once they were asked for."""
+
+    fit: Fit
+    gains: Vector | None = None
+    losses: Vector | None = None
+
+
 class GlmState:
     """The selected groups, as an `objectives.contract.Objective`.
 
     Parameters
     ----------
     refits : who makes the fits
-    fit : of the groups selected so far
+    fit : of the model without columns
 
     Notes
     -----
-    Gains and losses are computed when they are first asked for, and kept until the
-    selected groups change.
+    Answers are kept, `MEMORY` bytes of them, and shared with all copies: DASH asks about
+    the same groups again and again.
     """
 
     def __init__(self, refits: ByPasses, fit: Fit) -> None:
         self.refits = refits
-        self.fit = fit
-        self._gains: Vector | None = None
-        self._losses: Vector | None = None
+        self._held = list(fit.groups)
+        self._now = _Answers(fit)
+        self._known: dict[frozenset[int], _Answers] = {frozenset(self._held): self._now}
+        bytes_of_fit = 8 * len(fit.state.problem.c) ** 2
+        self._most = max(2, MEMORY // bytes_of_fit)
+
+    @property
+    def fit(self) -> Fit:
+        """The fit of the selected groups."""
+        return self._now.fit
 
     @property
     def size(self) -> int:
@@ -130,7 +149,7 @@ class GlmState:
     @property
     def held(self) -> list[int]:
         """The selected groups, in the order taken."""
-        return self.fit.groups
+        return list(self._held)
 
     @property
     def value(self) -> float:
@@ -148,20 +167,22 @@ class GlmState:
 
     def gains(self) -> Vector:
         """Return what each of the J groups would add; 0 for the selected ones."""
-        if self._gains is None:
-            waiting = [group for group in range(self.size) if group not in self.held]
-            self._gains = np.zeros(self.size)
+        now, value = self._now, self.value
+        if now.gains is None:
+            now.gains = np.zeros(self.size)
+            waiting = [group for group in range(self.size) if group not in now.fit.groups]
             if waiting:
-                self._gains[waiting] = self.refits.with_each(self.fit, waiting) - self.value
-        return np.where(self._gains > REFIT_ROUNDING, self._gains, 0.0)
+                now.gains[waiting] = self.refits.with_each(now.fit, waiting) - value
+        return np.where(now.gains > REFIT_ROUNDING, now.gains, 0.0)
 
     def losses(self) -> Vector:
         """Return what removing each selected group would lose; 0 for the others."""
-        if self._losses is None:
-            self._losses = np.zeros(self.size)
-            if self.held:
-                self._losses[self.held] = self.value - self.refits.without_each(self.fit)
-        return np.where(self._losses > REFIT_ROUNDING, self._losses, 0.0)
+        now, value = self._now, self.value
+        if now.losses is None:
+            now.losses = np.zeros(self.size)
+            if now.fit.groups:
+                now.losses[now.fit.groups] = value - self.refits.without_each(now.fit)
+        return np.where(now.losses > REFIT_ROUNDING, now.losses, 0.0)
 
     def add(self, group: int) -> float:
         """Select a group and return its gain."""
@@ -169,17 +190,27 @@ class GlmState:
 
     def add_all(self, groups: Sequence[int]) -> float:
         """Select several groups at once and return what they gain together."""
-        return self._move(self.refits.extended(self.fit, groups)) if len(groups) else 0.0
+        return self._move(
+            [*self._held, *groups], lambda: self.refits.extended(self.fit, list(groups))
+        )
 
     def remove(self, group: int) -> float:
         """Give a selected group back and return its loss."""
-        return -self._move(self.refits.reduced(self.fit, group))
+        held = [other for other in self._held if other != group]
+        return -self._move(held, lambda: self.refits.reduced(self.fit, group))
 
     def copy(self) -> Self:
-        """Return a state that changes alone; the rows or passes are shared."""
-        return type(self)(self.refits, self.fit)
+        """Return a state that changes alone; rows or passes, and what is known, are shared."""
+        copied = copy.copy(self)
+        copied._held = list(self._held)
+        return copied
 
-    def _move(self, fit: Fit) -> float:
-        before, self.fit = self.value, fit
-        self._gains = self._losses = None
+    def _move(self, held: list[int], fit: Callable[[], Fit]) -> float:
+        """Select other groups, by a fit unless that is known, and return the gain."""
+        before, key = self.value, frozenset(held)
+        answers = self._known.pop(key, None) or _Answers(fit())
+        self._known[key] = answers  # the last one used is the last to be forgotten
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+        self._held, self._now = held, answers
         return self.value - before
