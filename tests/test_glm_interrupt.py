@@ -25,7 +25,8 @@ frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(8)]).with_columns(y=y)
 if sys.argv[1] == "Polars":
     source = frame.lazy()
 else:
-    con = ds.connect(config={"threads": 1, "enable_progress_bar": False})
+    con = ds.connect(config={"threads": 1})
+    con.execute("SET enable_progress_bar = false")
     con.register("given", frame.to_arrow())
     con.execute("CREATE TABLE t AS FROM given")
     source = con.table("t")
