@@ -141,7 +141,8 @@ class GlmModel:
         nested = isinstance(X, pl.DataFrame)
         frame = X if isinstance(X, pl.DataFrame) else self._named(X, columns)
         try:
-            means = frame.select(self.expr(nested=nested).alias("mean"))["mean"]
+            # Not selected: a model without columns is the same number for every row.
+            means = frame.with_columns(self.expr(nested=nested).alias("mean"))["mean"]
         except pl.exceptions.ColumnNotFoundError as error:
             raise ColumnError(f"X lacks a column that the model needs: {error}") from None
         if self.classes:

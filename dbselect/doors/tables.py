@@ -52,6 +52,8 @@ def reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckD
         # Names are those of the database, not of variables that happen to be in Python.
         cursor.execute("SET python_enable_replacements = false")
         cursor.execute("SET search_path = ?", [path])
+        # The query that calls may show one.
+        cursor.execute("SET enable_progress_bar = false")
         cursor.execute("BEGIN TRANSACTION READ ONLY")
         query = _query(cursor, source)
         try:

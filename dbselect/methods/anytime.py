@@ -176,10 +176,11 @@ def anytime_sequence(
     the information of all columns, so the first Newton step of a group costs no pass and
     the scores of the next step none. Passes: one for the start (as in `fit_glm`), then one
     for each Newton step of the refit but the last, that is two or three a step, none for
-    gaussian. Rule ``fr`` refits with all groups that are left in the same passes and
-    makes one more a step; such a pass computes J Grams of the groups held and one more,
-    and takes J D^2 doubles. Steps begin at the coefficients of the step before. An
-    interrupt (Ctrl-C) ends the search with the steps made so far.
+    gaussian. Rule ``fr`` refits with all groups within the budget in the same passes, gives
+    up those that can no longer gain most for their cost, and makes one more pass a step; a
+    pass computes up to J Grams of the groups held and one more, and takes J D^2 doubles.
+    Steps begin at the coefficients of the step before. An interrupt (Ctrl-C) ends the
+    search with the steps made so far.
 
     References
     ----------

@@ -30,7 +30,7 @@ from dbselect.selection.criteria import RULES, Criterion
 from dbselect.selection.greedy import greedy
 from dbselect.sequence import check_budget
 from dbselect.sources.passes import Passes
-from dbselect.steps import Step, Stop
+from dbselect.steps import Step, Stop, fits
 
 #: Most classes of a multinomial target: a pass makes a Gram for each two of them.
 MOST_CLASSES = 40
@@ -187,7 +187,7 @@ def glm_sequence(
             _, stop = greedy(
                 search,
                 found,
-                _criterion(rule, problem.exact),
+                _criterion(rule, problem.exact, found, budget),
                 budget=budget,
                 max_groups=max_groups,
                 always=first,
@@ -208,20 +208,26 @@ def named_in(groups: Any) -> list[str] | None:
     return list(dict.fromkeys(named))
 
 
-def _criterion(rule: str, exact: bool) -> Criterion:
+def _criterion(rule: str, exact: bool, groups: Groups, budget: float | None) -> Criterion:
     """Return what a rule maximises per unit of cost."""
     on_model = GLM_RULES[rule] or ("fr" if exact else None)
     if on_model is not None:
         # Each pass makes a new model, and so a new criterion.
         return lambda search: RULES[on_model].criterion(search.fit.state)(search.fit.state)
-    return _refits
 
+    def gains_of_refits(search: Search) -> Vector:
+        held = search.fit.groups
+        spent = groups.costs[held].sum()
+        gains = np.zeros(len(groups.costs))
+        open_to = [
+            group
+            for group, cost in enumerate(groups.costs)
+            if group not in held and fits(spent + cost, budget)
+        ]
+        gains[open_to] = search.try_all(open_to, groups.costs)
+        return gains
 
-def _refits(search: Search) -> Vector:
-    gains = np.zeros(len(search.problem.members))
-    waiting = [group for group in range(len(gains)) if group not in search.fit.groups]
-    gains[waiting] = search.try_all(waiting)
-    return gains
+    return gains_of_refits
 
 
 def opened(

@@ -51,6 +51,9 @@ AS_LONG = 0.9
 TOO_LONG = 0.3
 #: Halvings of a step before it is given up: then it is a thousandth.
 HALVINGS = 10
+#: More than all that is left to gain, as a multiple of what the next step predicts: it is
+#: twice that where rows are told for certain, and once near a minimum.
+MOST_LEFT = 4.0
 
 
 class Status(Enum):
@@ -264,10 +267,14 @@ class Ask:
     ----------
     point : coefficients
     columns : those to tell about, at least all whose coefficients are not 0; None = all D
+    sure : what the fit explains without this step
+    hoped : what the step should explain, as the quadratic model sees it
     """
 
     point: Point
     columns: Index | None = None
+    sure: float = 0.0
+    hoped: float = np.inf
 
 
 #: A fit under way: asks what it needs of a pass and takes what that tells.
@@ -326,7 +333,7 @@ def _descended(
             return _ended(problem, held, base, model, state, step)
         if _is_endless(problem, predicted, length, before):
             return _ended(problem, held, base, model, state, Status.SEPARATED)
-        found = yield from _shortened(problem, base, model, step, columns)
+        found = yield from _shortened(problem, base, model, step, columns, predicted)
         if found is None:
             return _ended(problem, held, base, model, state, Status.STALLED)
         base, model = found
@@ -337,6 +344,50 @@ def _descended(
 
 def solved(fittings: Sequence[Fitting], read: Read) -> list[Fit]:
     """Run several fits side by side, so that a pass serves all of them."""
+    fits = _run(fittings, read, lambda asked, fits: [])
+    return [fits[number] for number in range(len(fittings))]
+
+
+def best_of(
+    fittings: Sequence[Fitting], read: Read, score: Callable[[int, float], float]
+) -> tuple[dict[int, Fit], Vector]:
+    """Run several fits side by side until the best one is done and no other can be.
+
+    Parameters
+    ----------
+    score : number of a fit, what it explains -> what the best one has most of
+
+    Returns
+    -------
+    fits : those that were not given up
+    explained : by each fit; if it was given up, as far as it had come
+    """
+    explained = np.zeros(len(fittings))
+
+    def hopeless(asked: dict[int, Ask], fits: dict[int, Fit]) -> list[int]:
+        for number, ask in asked.items():
+            explained[number] = ask.sure
+        for number, fit in fits.items():
+            explained[number] = fit.explained
+        reached = max(score(number, explained[number]) for number in (*asked, *fits))
+        return [
+            number
+            for number, ask in asked.items()
+            if score(number, ask.sure + MOST_LEFT * ask.hoped) < reached
+        ]
+
+    fits = _run(fittings, read, hopeless)
+    for number, fit in fits.items():
+        explained[number] = fit.explained
+    return fits, explained
+
+
+def _run(
+    fittings: Sequence[Fitting],
+    read: Read,
+    hopeless: Callable[[dict[int, Ask], dict[int, Fit]], list[int]],
+) -> dict[int, Fit]:
+    """Make passes until all fits have ended that are not hopeless."""
     fits: dict[int, Fit] = {}
     asked: dict[int, Ask] = {}
 
@@ -350,11 +401,13 @@ def solved(fittings: Sequence[Fitting], read: Read) -> list[Fit]:
     for number in range(len(fittings)):
         proceed(number, None)
     while asked:
+        for number in hopeless(asked, fits):
+            del asked[number]
         numbers, asks = list(asked), list(asked.values())
         asked.clear()
         for number, answer in zip(numbers, read(asks), strict=True):
             proceed(number, answer)
-    return [fits[number] for number in range(len(fittings))]
+    return fits
 
 
 def _step(problem: Problem, model: Quadratic, state: State) -> Point:
@@ -391,13 +444,19 @@ def _is_endless(problem: Problem, predicted: float, length: float, before: float
 
 
 def _shortened(
-    problem: Problem, base: Point, model: Quadratic, step: Point, columns: Index | None
+    problem: Problem,
+    base: Point,
+    model: Quadratic,
+    step: Point,
+    columns: Index | None,
+    predicted: float,
 ) -> Generator[Ask, Quadratic, tuple[Point, Quadratic] | None]:
     """Take the step, or half of it, or half of that, until it decreases the objective."""
     known = model.deviance + problem.penalty(base)
+    sure = 1.0 - known / problem.null_deviance
     for halvings in range(HALVINGS + 1):
         point = _moved(base, step, 0.5**halvings)
-        answer = yield Ask(point, columns)
+        answer = yield Ask(point, columns, sure, predicted)
         rise = answer.deviance + problem.penalty(point) - known
         if rise <= ROUNDING_SHARE * problem.null_deviance:
             return point, answer
@@ -460,12 +519,18 @@ class Search:
         """Explained share of the null deviance, less the penalty."""
         return self.fit.explained
 
-    def try_all(self, groups: Sequence[int]) -> Vector:
-        """Return the exact gain of each of some groups: a fit each, side by side."""
+    def try_all(self, groups: Sequence[int], costs: Vector) -> Vector:
+        """Return the gain of each of some groups by a fit of its own, side by side.
+
+        The gain of a group that cannot have the largest for its cost is too low.
+        """
+        before = self.value
         fittings = [extended(self.problem, self.fit, [group], alone=True) for group in groups]
-        fits = solved(fittings, self._read)
-        self._tried = dict(zip(groups, fits, strict=True))
-        return np.array([fit.explained for fit in fits]) - self.value
+        fits, explained = best_of(
+            fittings, self._read, lambda n, reached: (reached - before) / costs[groups[n]]
+        )
+        self._tried = {groups[number]: fit for number, fit in fits.items()}
+        return explained - before
 
     def add(self, group: int) -> float:
         """Select a group and return its gain."""

@@ -21,11 +21,12 @@ from dbselect.sources.request import FOLD, Consumer, Folding, Request
 class RelationTable:
     """A relation of any connection, also one that refuses extensions."""
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+    def __init__(self, relation: duckdb.DuckDBPyRelation, schema: pa.Schema | None = None) -> None:
         self._relation = relation
         self.rows: int | None = None
         self.again = True
-        self.schema: pa.Schema = relation.limit(0).to_arrow_table().schema
+        # DuckDB plans the whole query to tell it.
+        self.schema = relation.limit(0).to_arrow_table().schema if schema is None else schema
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields as Arrow batches, each consumed on one of several threads."""
@@ -45,12 +46,14 @@ class RelationTable:
         """Return the fields, and columns by formula."""
         algebra = formulas.sql(lambda formula: quote(steps.names[id(formula)]))
         relation = self._relation.select(", ".join(quote(field) for field in fields))
+        known = [self.schema.field(field) for field in fields]
         for layer in steps.layers:
             more = [
                 f"{translate(formula, algebra)} AS {quote(name)}" for name, formula in layer.items()
             ]
             relation = relation.select(", ".join(["*", *more]))
-        return RelationTable(relation)
+            known += [pa.field(name, pa.float64()) for name in layer]
+        return RelationTable(relation, pa.schema(known))
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute the records in DuckDB: the keys, ``gram`` and ``missing``, counts a column.
