@@ -21,6 +21,7 @@ from dbselect.methods.search import (
     check_first,
     check_ridge,
     check_scale,
+    check_target,
     numbers_of,
     warn_of,
 )
@@ -324,6 +325,7 @@ def _open(
     offset: str | None,
 ) -> tuple[Passes, Roles]:
     """Open the table and see what its columns are."""
+    check_target(target)
     apart = [name for name in (target, offset) if name is not None]
     if isinstance(source, np.ndarray) and columns is not None and target not in columns:
         columns = [target, *columns]
