@@ -28,6 +28,7 @@ PARTS = (
     glm.passes,
     glm.in_memory,
     searches.sequences,
+    searches.responses,
     searches.certificates,
     searches.lasso,
     searches.removals,

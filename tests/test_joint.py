@@ -21,6 +21,7 @@ import dbselect as ds
 from dbselect import joint_sequence
 from dbselect.objectives.linear import State, linear
 from dbselect.selection.criteria import RULES
+from dbselect.steps import Stop
 
 seeds = pytest.mark.parametrize("seed", range(3))
 rules = pytest.mark.parametrize("rule", list(RULES))
@@ -187,6 +188,13 @@ def test_limits_and_forced_groups_are_those_of_one_response():
     assert found.steps["group"][1] == "g3"
     assert found.spent[-1] <= sum(responses.problem.costs.values()) / 2
     assert "g3" in repr(found)
+
+
+def test_a_budget_of_nothing_buys_the_means():
+    found = random_responses(1).search(budget=0.0)
+    assert (len(found.spent), found.stop) == (1, Stop.BUDGET)
+    assert found.steps["r2_each"].to_list() == [{"y0": 0.0, "y1": 0.0, "y2": 0.0}]
+    assert "nothing" in repr(found)
 
 
 def test_rows_that_lack_a_response_are_left_out():

@@ -21,8 +21,8 @@ from dbselect.methods.search import (
     check_first,
     check_ridge,
     check_scale,
-    check_target,
     numbers_of,
+    refuse_several,
     warn_of,
 )
 from dbselect.objectives.families import FAMILIES, Family
@@ -325,7 +325,7 @@ def _open(
     offset: str | None,
 ) -> tuple[Passes, Roles]:
     """Open the table and see what its columns are."""
-    check_target(target)
+    refuse_several(target)
     apart = [name for name in (target, offset) if name is not None]
     if isinstance(source, np.ndarray) and columns is not None and target not in columns:
         columns = [target, *columns]
