@@ -21,6 +21,9 @@ import dbselect as ds
 from dbselect import joint_sequence
 from dbselect.objectives.linear import State, linear
 from dbselect.selection.criteria import RULES
+from dbselect.selection.descent import kept, lengths
+from dbselect.selection.layout import Layout
+from dbselect.selection.projection import project
 from dbselect.steps import Stop
 
 seeds = pytest.mark.parametrize("seed", range(3))
@@ -204,7 +207,7 @@ def test_rows_that_lack_a_response_are_left_out():
         y0=pl.when(pl.int_range(pl.len()) % 7 == 0).then(None).otherwise("y0"),
         y2=pl.when(pl.int_range(pl.len()) % 11 == 5).then(None).otherwise("y2"),
     )
-    for policy in ("skip", "mean"):
+    for policy in ("skip", "mean", {"y2": "mean", "*": "mean"}):
         found = ds.anytime_sequence(
             holes, ["y0", "y2"], responses.problem.names, null_policy=policy
         )
@@ -591,6 +594,17 @@ def test_sght_finds_the_best_common_support(variant, limits, seed):
         np.testing.assert_allclose(list(own.coefficients.values()), expected.coef_[k], rtol=1e-9)
         assert own.r2 == pytest.approx(r2_score(Y[:, k], predicted[:, k]))
     np.testing.assert_allclose(model.predict(frame), predicted, rtol=1e-8, atol=1e-8)
+
+
+@seeds
+def test_the_projection_of_all_responses_is_the_nearest_within_the_limits(seed):
+    x = np.random.default_rng(seed).normal(size=(3, 9))
+    layout = Layout(None, np.array([0, 3, 6, 9]))
+    for limits in ((1, 1), (2, 1), (4, 2), (5, 3)):
+        found = kept(x, project(lengths(x), layout, *limits))
+        nearest = min(np.sum(np.delete(x, support, axis=1) ** 2) for support in supports(*limits))
+        assert np.sum((x - found) ** 2) == pytest.approx(nearest, rel=1e-12)
+        assert np.count_nonzero(found.any(axis=0)) <= limits[0]
 
 
 def test_what_the_descent_leaves_is_its_objective():
