@@ -386,30 +386,8 @@ class Sequence(SequenceRecord):
         >>> seq.certificate([1.0])["ratio"].round(6).to_list()
         [1.0]
         """
-        if not isinstance(budgets, Iterable | None):
-            raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
-        limits = list(self.spent if budgets is None else budgets)
-        for budget in limits:
-            check_budget(budget)
-            if budget is None:
-                raise ArgumentError("budgets has None; each must be a number >= 0")
-        order = list(dict.fromkeys(s.group for s in self.records if s.action == "add"))
-        bounds = upper_bounds(
-            self.problem, self.positions, self.groups.costs, order, np.array(limits, dtype=float)
-        )
-        step = [best_within(self.spent, budget) for budget in limits]
-        explained = self.explained[step]
-        # Rounding may take the bound below what is reached.
-        bounds = np.maximum(bounds, explained)
-        ratio = np.divide(explained, bounds, out=np.ones_like(bounds), where=bounds > 0)
-        return pl.DataFrame(
-            {
-                "budget": np.array(limits, dtype=float),
-                "spent": self.spent[step],
-                "explained": explained,
-                "bound": bounds,
-                "ratio": ratio,
-            }
+        return certified(
+            self.problem, self.groups, self.records, self.spent, self.explained, budgets
         )
 
     def to_struct(self) -> dict[str, Any]:
@@ -503,6 +481,46 @@ def build(
         aliased=tuple(members[j] for j in aliased),
         stop=stop,
         condition=condition,
+    )
+
+
+def certified(
+    problem: Linear,
+    groups: Groups,
+    records: Ordered[Step],
+    spent: Vector,
+    explained: Vector,
+    budgets: Iterable[float] | None,
+) -> pl.DataFrame:
+    """Return the bounds of `Sequence.certificate`, of a problem of any number of responses.
+
+    Parameters
+    ----------
+    spent, explained : shape (steps + 1,)
+    """
+    if not isinstance(budgets, Iterable | None):
+        raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
+    limits = list(spent if budgets is None else budgets)
+    for budget in limits:
+        check_budget(budget)
+        if budget is None:
+            raise ArgumentError("budgets has None; each must be a number >= 0")
+    order = list(dict.fromkeys(step.group for step in records if step.action == "add"))
+    bounds = upper_bounds(
+        problem, groups.positions, groups.costs, order, np.array(limits, dtype=float)
+    )
+    step = [best_within(spent, budget) for budget in limits]
+    # Rounding may take the bound below what is reached.
+    bounds = np.maximum(bounds, explained[step])
+    ratio = np.divide(explained[step], bounds, out=np.ones_like(bounds), where=bounds > 0)
+    return pl.DataFrame(
+        {
+            "budget": np.array(limits, dtype=float),
+            "spent": spent[step],
+            "explained": explained[step],
+            "bound": bounds,
+            "ratio": ratio,
+        }
     )
 
 

@@ -26,6 +26,7 @@ class Stop(Enum):
     THRESHOLD = "no other group gains enough"
     PATH = "no other group enters the path"
     EMPTY = "no group is left to remove"
+    INTERRUPTED = "the search was interrupted"
 
 
 class Choice(Enum):

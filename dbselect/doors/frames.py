@@ -12,6 +12,7 @@ from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import MODELS, SEQUENCES, Method
 from dbselect.gram import RECORD_DTYPE, Gram
 from dbselect.methods.design import check_options
+from dbselect.methods.search import check_target
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.missing import policies_of
 from dbselect.sources.polars import LazyTable, plain_dtype
@@ -272,6 +273,7 @@ class ExprNamespace:
         return self._call(SEQUENCES[method], target, given, SEQUENCE_DTYPE)
 
     def _call(self, method: Method, target: str, options: Mapping[str, Any], dtype: Any) -> pl.Expr:
+        check_target(target)
         method.check(**options)
 
         def answers(records: pl.Series) -> pl.Series:

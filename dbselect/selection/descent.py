@@ -6,7 +6,9 @@
     L  = a first guess at the curvature, doubled until the step is good enough
     x+ = P(u - (G u - c) / L)
 
-f is half the share of the target's variance that is left, less 1/2. A step costs, for
+f is half the share of the target's variance that is left, less 1/2. Of K responses, x and c
+have a row each and f is the sum over them; they share the support: a column is kept or not
+for all, by the length of its K entries, which is the exact projection of all. A step costs, for
 each L tried, O(s1 D) and one projection. Products are NumPy's throughout: its BLAS and
 SciPy's would spin against each other.
 
@@ -43,7 +45,7 @@ DECREASE = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A vector, shape (D,), and its image G x."""
+    """A vector, shape (D,) or (K, D), and its image G x."""
 
     x: Vector
     image: Vector
@@ -77,7 +79,7 @@ class Descent:
 
     Parameters
     ----------
-    x : shape (D,), on unit-variance columns
+    x : shape (D,) or (K, D), on unit-variance columns
     history : f at the start and after every step
     converged : whether it ended because steps no longer changed f
     """
@@ -99,7 +101,7 @@ class Settings:
     Parameters
     ----------
     variant : Variant
-    starts : problem -> vectors to project and to start from
+    starts : problem -> vectors to project and to start from, shaped as c
     tol : share of the objective by which a step must change it
     max_iter : most steps
     """
@@ -117,7 +119,7 @@ def descend(
 
     Parameters
     ----------
-    start : shape (D,), within the limits
+    start : shape (D,) or (K, D), within the limits
     limits : most columns, most groups
     """
     variant = settings.variant
@@ -145,9 +147,10 @@ def _step(
     """Return the first good enough point; None if only rounding is left to gain."""
     gradient = u.image - problem.c
     # No curvature of G is above its trace, D; doubling passes between that and twice that.
-    ceiling = 2.0 * GROWTH * len(problem.c)
+    ceiling = 2.0 * GROWTH * len(problem.G)
     while ceiling > L:
-        after = _point(problem, project(u.x - gradient / L, layout, *limits))
+        x = u.x - gradient / L
+        after = _point(problem, kept(x, project(lengths(x), layout, *limits)))
         if enough(u, gradient, after, L):
             return after
         L *= GROWTH
@@ -157,10 +160,10 @@ def _step(
 def barzilai_borwein(before: Point, now: Point) -> float:
     """Return the curvature between two points."""
     dx = now.x - before.x
-    length = float(dx @ dx)
+    length = float(np.vdot(dx, dx))
     if length == 0.0:
         return UNIT_CURVATURE
-    return max(SMALLEST_CURVATURE, float(dx @ (now.image - before.image)) / length)
+    return max(SMALLEST_CURVATURE, float(np.vdot(dx, now.image - before.image)) / length)
 
 
 def constant(_: Point, __: Point) -> float:
@@ -171,14 +174,14 @@ def constant(_: Point, __: Point) -> float:
 def sufficient_decrease(u: Point, gradient: Vector, after: Point, L: float) -> bool:
     """Whether ``f(x+) <= f(u) - L delta/2 |x+ - u|^2`` (eq. 4)."""
     step = after.x - u.x
-    change = 2.0 * gradient @ step + step @ (after.image - u.image)
-    return bool(change <= -L * DECREASE * (step @ step))
+    change = 2.0 * np.vdot(gradient, step) + np.vdot(step, after.image - u.image)
+    return bool(change <= -L * DECREASE * np.vdot(step, step))
 
 
 def lipschitz(u: Point, _: Vector, after: Point, L: float) -> bool:
     """Whether ``f(x+) <= f(u) + gradient'(x+ - u) + L/2 |x+ - u|^2`` (eq. 3)."""
     step = after.x - u.x
-    return bool(step @ (after.image - u.image) <= L * (step @ step))
+    return bool(np.vdot(step, after.image - u.image) <= L * np.vdot(step, step))
 
 
 def _ahead(before: Point, now: Point, momentum: tuple[float, float]) -> Point:
@@ -188,24 +191,34 @@ def _ahead(before: Point, now: Point, momentum: tuple[float, float]) -> Point:
 
 
 def _point(problem: Linear, x: Vector) -> Point:
-    support = np.flatnonzero(x)
-    return Point(x, x[support] @ problem.G[support])
+    support = np.flatnonzero(lengths(x))
+    return Point(x, x[..., support] @ problem.G[support])
 
 
 def _objective(problem: Linear, point: Point) -> float:
-    return float(0.5 * point.x @ point.image - problem.c @ point.x)
+    return float(0.5 * np.vdot(point.x, point.image) - np.vdot(problem.c, point.x))
+
+
+def lengths(x: Vector) -> Vector:
+    """Return how much there is of each column, over all responses; shape (D,)."""
+    return x if x.ndim == 1 else np.asarray(np.linalg.norm(x, axis=0))
+
+
+def kept(x: Vector, projection: Vector) -> Vector:
+    """Return x on the columns that the projection of its lengths keeps, 0 elsewhere."""
+    return np.where(projection != 0, x, 0.0)
 
 
 def ridges(problem: Linear) -> list[Vector]:
     """Return ``(G + lambda I)^-1 c`` for each of the `START_RIDGES`."""
-    unit = np.eye(len(problem.c))
+    unit = np.eye(len(problem.G))
     solve = np.linalg.solve
-    return [np.asarray(solve(problem.G + ridge * unit, problem.c)) for ridge in START_RIDGES]
+    return [np.asarray(solve(problem.G + ridge * unit, problem.c.T).T) for ridge in START_RIDGES]
 
 
 def zero(problem: Linear) -> list[Vector]:
     """Return 0."""
-    return [np.zeros(len(problem.c))]
+    return [np.zeros(problem.c.shape)]
 
 
 #: Starts by the name that users give, before their projection; the best end counts.
