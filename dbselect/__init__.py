@@ -52,7 +52,8 @@ from dbselect.missing import impute_mean
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sequence import Guarantee, Sequence
-from dbselect.sources.read import gram, gram_by
+from dbselect.sources.read import gram, gram_by, terms
+from dbselect.sources.terms import Terms
 
 __all__ = [
     "ArgumentError",
@@ -83,6 +84,7 @@ __all__ = [
     "SparseGlmModel",
     "SparseModel",
     "SupportTable",
+    "Terms",
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
@@ -113,6 +115,7 @@ __all__ = [
     "sght_project",
     "sght_table",
     "stopping_cost",
+    "terms",
     "timeliness",
     "top_k",
 ]

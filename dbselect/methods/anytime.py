@@ -4,7 +4,7 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from dbselect.errors import ArgumentError
 from dbselect.glm_sequence import GlmSequence
@@ -16,7 +16,6 @@ from dbselect.methods.search import (
     check_first,
     check_ridge,
     check_scale,
-    check_target,
     finish,
     finish_joint,
     prefix_coefficients,
@@ -166,7 +165,7 @@ def anytime_sequence(
     Notes
     -----
     O(D^3) for a full sequence over D columns, for every rule; about 40 D^2 bytes.
-    Of K responses each adds O(D^2), and D^2 doubles for its coefficients at every step.
+    Further responses add O(D^2) each, and J D doubles for the coefficients of their models.
     Where no group may double the cost, rule ``doubling`` takes the cheapest and
     ``doubling_capable`` of the result is False.
     A table is read once, the columns of the groups and the target only, so a NULL
@@ -198,16 +197,14 @@ def anytime_sequence(
     budget = float(budget) if isinstance(budget, Decimal) else budget
     c_min = float(c_min) if isinstance(c_min, Decimal) else c_min
     if family is not None:
-        check_target(target)
-        assert isinstance(target, str)
         if c_min is not None:
             raise ArgumentError(f"c_min is {c_min!r}; with a family there is none")
         if null_policy != "skip":
             raise ArgumentError(f"null_policy is {null_policy!r}; with a family it is 'skip'")
         return glm_sequence(
-            source, target, groups, costs, family=family, rule=rule, ridge=ridge, scale=scale,
-            budget=budget, max_groups=max_groups, always=always, weight=weight, offset=offset,
-            max_iter=max_iter, tol=tol,
+            source, cast(str, target), groups, costs, family=family, rule=rule, ridge=ridge,
+            scale=scale, budget=budget, max_groups=max_groups, always=always, weight=weight,
+            offset=offset, max_iter=max_iter, tol=tol,
         )  # fmt: skip
     alone = {"weight": weight, "offset": offset, "max_iter": max_iter, "tol": tol}
     for name, value in alone.items():

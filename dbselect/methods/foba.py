@@ -280,7 +280,11 @@ def _recorded(
         state, data = search.state, search.state.about.data
         empty = prefix_of(data, state.fit)
         taken: list[tuple[Step, Prefix]] = []
-        stop = run(lambda step: taken.append((step, prefix_of(data, state.fit))))
+        try:
+            stop = run(lambda step: taken.append((step, prefix_of(data, state.fit))))
+        except KeyboardInterrupt:
+            # As in `anytime_sequence`: the step under way is lost, and the last one stands.
+            stop = Stop.INTERRUPTED
         warn_of_fit(state.fit)
         return sequence_of(
             data, state.fit, search.groups, rule, search.ridge, True, empty, taken, stop

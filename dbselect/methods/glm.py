@@ -23,6 +23,7 @@ from dbselect.methods.search import (
     check_ridge,
     check_scale,
     numbers_of,
+    refuse_several,
 )
 from dbselect.objectives.families import FAMILIES, Family
 from dbselect.objectives.glm import Fit, Problem, Search, extended, solved, start
@@ -239,6 +240,7 @@ def opened(
     offset: str | None,
 ) -> Passes:
     """Open the table and check what its columns are."""
+    refuse_several(target)
     apart = [name for name in (target, offset) if name is not None]
     if isinstance(source, np.ndarray) and columns is not None and target not in columns:
         columns = [target, *columns]

@@ -24,7 +24,7 @@ from dbselect.methods.glm import (
 )
 from dbselect.methods.glm_passes import Data, first_pass, responses
 from dbselect.methods.glm_results import aliased_of, model_of, warn_of_fit
-from dbselect.methods.search import check_count
+from dbselect.methods.search import check_count, refuse_several
 from dbselect.objectives.glm import Fit
 from dbselect.objectives.glm_rows import InRows, Rows
 from dbselect.objectives.glm_state import ByPasses, GlmState
@@ -198,6 +198,7 @@ def glm_objective(
     >>> ds.dash(objective, k=1).model.groups
     ['a']
     """
+    refuse_several(target)
     check_glm(family, ridge, offset, MAX_ITER, FIT_TOL)
     check_count("rows", rows)
     check_seed(seed)

@@ -103,13 +103,18 @@ def prepare(
     return Search(gram, targets, resolved, ridge, scale, problem, state, first)
 
 
-def check_target(target: Any) -> None:
-    """Refuse a target that is not one column."""
+def refuse_several(target: Any) -> None:
+    """Refuse several responses, for a method of one."""
     if isinstance(target, list | tuple):
         raise ArgumentError(
             f"target is {target!r}; it must be one column here, lists are for anytime_sequence "
             "and sght of one Gram or table"
         )
+
+
+def check_target(target: Any) -> None:
+    """Refuse a target that is not one column."""
+    refuse_several(target)
     if not isinstance(target, str):
         raise ColumnError(f"target is {target!r}; it must be the name of a column")
 

@@ -555,8 +555,8 @@ class State:
         -------
         shape (groups added, K), in shares of the target's variance, `share` in all
         """
-        ends = np.cumsum([len(held.kept) for held in self._held])
-        parts = np.split(self._z**2, ends[:-1], axis=1)
+        ends = np.cumsum([len(held.kept) for held in self._held], dtype=np.intp)
+        parts = np.split(self._z**2, ends, axis=1)[:-1]  # nothing is left after the last end
         return np.array([part.sum(axis=1) for part in parts]).reshape(-1, len(self._z))
 
     def corrections(self, residuals: Matrix) -> Matrix:
