@@ -294,6 +294,11 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
             for name, value in step["coefficients"].items():
                 if name != record["offset"]:
                     coef[number, numbers[name], k] = value
+    records = [
+        _step(step, Choice[choice], groups)
+        for step, choice in zip(steps[1:], record["choices"], strict=True)
+    ]
+    held_after(records)  # fails where a group is given back that was not taken
     curves = {name: _finite([step[name] for step in steps]) for name in ("spent", "explained")}
     return {
         "target": record["target"],
@@ -304,10 +309,7 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "rule": record["rule"],
         "ridge": record["ridge"],
         "scale": record["scale"],
-        "records": [
-            _step(step, Choice[choice], groups)
-            for step, choice in zip(steps[1:], record["choices"], strict=True)
-        ],
+        "records": records,
         **curves,
         "deviance": _finite([step["deviance"] for step in steps]),
         "intercept": _finite(intercept),
