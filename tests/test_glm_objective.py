@@ -15,7 +15,7 @@ from test_glm import COLUMNS, FAMILIES, Counted, design, table
 
 import dbselect as ds
 from dbselect.groups import resolve
-from dbselect.objectives import glm_rows
+from dbselect.objectives import glm_refits
 from dbselect.selection.backward import backward
 from dbselect.selection.criteria import forward_regression
 from dbselect.selection.foba import foba
@@ -144,12 +144,26 @@ def test_a_ridge_is_that_of_scikit_learn(family, rows):
 def test_answers_in_blocks_are_those_in_one(monkeypatch):
     frame = table(rows=300)
     whole = objective_of(frame, "binomial", {name: [name] for name in COLUMNS})
-    monkeypatch.setattr(glm_rows, "BLOCK", 650)
+    monkeypatch.setattr(glm_refits, "BLOCK", 650)
     blocks = objective_of(frame, "binomial", {name: [name] for name in COLUMNS})
     for state in (whole, blocks):
         state.add_all([1, 3])
     np.testing.assert_allclose(blocks.gains(), whole.gains(), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(blocks.losses(), whole.losses(), rtol=1e-10, atol=1e-12)
+
+
+@kinds
+def test_a_first_step_that_goes_too_far_is_halved(rows):
+    rng = np.random.default_rng(1)
+    x, other = rng.standard_t(2, size=300), rng.normal(size=300)
+    counts = rng.poisson(np.exp(np.clip(1.2 * x, -6, 5)))
+    frame = pl.DataFrame({"x": x, "other": other, "poisson": counts, "logs": np.zeros(300)})
+    groups = {"x": ["x"], "other": ["other"]}
+    value = explained_by(frame, "poisson", groups)
+    state = objective_of(frame, "poisson", groups, rows=rows)
+    for held in ([], [1], [1, 0]):
+        state.add_all(held[-1:])
+        assert_answers_are(state, value, held)
 
 
 @kinds
@@ -337,6 +351,18 @@ def test_foba_is_that_of_brute_force_and_gives_back_what_became_dispensable(rows
     assert model.spent == pytest.approx(1.1 + 1.2)
     again = ds.GlmSequence.from_struct(seq.to_struct())
     assert again.at(size=2).coefficients == model.coefficients
+
+
+def test_an_interrupted_search_keeps_its_steps():
+    frame = table(rows=300)
+    whole = Counted(frame)
+    steps = ds.foba(objective_of(whole, "binomial", rows=None)).steps
+    cut = Counted(frame, fail_at=whole.reads // 2)
+    seq = ds.foba(objective_of(cut, "binomial", rows=None))
+    assert seq.stop.name == "INTERRUPTED"
+    assert 1 < seq.steps.height < steps.height
+    assert actions(seq.steps) == actions(steps)[: seq.steps.height - 1]
+    assert len(seq.at().groups) == seq.steps.height - 1
 
 
 @pytest.mark.parametrize("family", ["binomial", "multinomial"])

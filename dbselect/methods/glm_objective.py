@@ -26,15 +26,16 @@ from dbselect.methods.glm_passes import Data, first_pass, responses
 from dbselect.methods.glm_results import aliased_of, model_of, warn_of_fit
 from dbselect.methods.search import check_count, refuse_several
 from dbselect.objectives.glm import Fit
-from dbselect.objectives.glm_rows import InRows, Rows
+from dbselect.objectives.glm_refits import InMemory
+from dbselect.objectives.glm_rows import Rows
 from dbselect.objectives.glm_state import ByPasses, GlmState
 from dbselect.sources.passes import Passes, algebra_of
 from dbselect.sources.read import open_table
 from dbselect.sources.request import check_seed
 from dbselect.sources.sample import sample
 
-#: Rows of the table that are held in memory: of 50 columns they are 4 MB, and their
-#: gains err by a hundredth of themselves and more than a ten thousandth of the deviance.
+#: Rows of the table that are held in memory: of 50 columns they are 4 MB, and a column
+#: without any effect gains some 1e-4 of the deviance by chance.
 SAMPLE_ROWS = 10_000
 
 
@@ -221,7 +222,7 @@ def glm_objective(
     # What was read of the sample was in memory: the table was read once.
     passes.count, passes.rows_read, passes.bytes_read = 1, taken.of, taken.bytes_read
     in_memory = _rows(taken.table.combine_chunks().to_batches()[0], about.data, weight)
-    return GlmObjective(InRows(problem, in_memory), null, about)
+    return GlmObjective(InMemory(problem, in_memory), null, about)
 
 
 def about_of(objective: Any, **given: Any) -> About:

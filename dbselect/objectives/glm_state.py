@@ -3,7 +3,7 @@
 The value is the share of the null deviance that is explained, less what the ridge takes.
 Gains and losses are those of exact refits, one for each group, all side by side. Who makes
 these is told apart: `ByPasses` reads the table again for each Newton step of all refits, and
-`objectives.glm_rows` has the rows in memory. So every search that asks an `Objective` runs
+`objectives.glm_refits` has the rows in memory. So every search that asks an `Objective` runs
 on a table of any size, or on some rows of it.
 
 A search may end a few digits above the last one: refits end at a tolerance, and gains and
