@@ -25,7 +25,16 @@ from dbselect.objectives.linear import Linear, linear
 from dbselect.scoring import is_frame
 from dbselect.selection.criteria import RULES
 from dbselect.sequence_record import SequenceRecord
-from dbselect.steps import STEP_DTYPES, Choice, Step, Stop, best_of_size, best_within, is_useful
+from dbselect.steps import (
+    STEP_DTYPES,
+    Choice,
+    Step,
+    Stop,
+    best_of_size,
+    best_within,
+    is_useful,
+    spent_after,
+)
 
 
 @dataclass(frozen=True)
@@ -303,7 +312,7 @@ class Sequence(SequenceRecord):
         """
         groups = replace(self.groups, costs=costs_of(self.groups.names, costs))
         rule = f"{self.rule}, at other costs"
-        return replace(self, groups=groups, rule=rule, spent=_spent(groups, self.records))
+        return replace(self, groups=groups, rule=rule, spent=spent_after(self.records, groups))
 
     def guarantee(self, cost: float | None = None) -> Guarantee:
         """Return how near to the best the greedy rule must come (Theorems 3.2 and 4.3).
@@ -465,7 +474,7 @@ def build(
         ridge=ridge,
         scale=scale,
         records=records,
-        spent=_spent(groups, records),
+        spent=spent_after(records, groups),
         explained=explained,
         r2=explained + coef**2 @ problem.ridge,
         intercept=problem.target_mean - own @ problem.mean,
@@ -514,17 +523,6 @@ def certified(
             "ratio": ratio,
         }
     )
-
-
-def _spent(groups: Groups, records: Ordered[Step]) -> Vector:
-    """Return the summed cost of the groups held after each step, step 0 first."""
-    change = np.zeros((1 + len(records), len(groups.costs)))
-    for row, step in zip(change[1:], records, strict=True):
-        row[step.group] = 1.0 if step.action == "add" else -1.0
-    if (change >= 0).all():
-        return np.cumsum(change @ groups.costs)
-    # Differences of sums would leave rounding where nothing is held.
-    return np.asarray(np.cumsum(change, axis=0) @ groups.costs)
 
 
 def check_budget(budget: float | None) -> None:

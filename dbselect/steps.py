@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError
 from dbselect.gram import Vector
+from dbselect.groups import Groups
 
 #: A gain below this share of the target's variance is rounding, not explanation.
 ROUNDING_GAIN = 1e-14
@@ -115,6 +116,17 @@ def held_after(steps: Iterable[Step]) -> list[int]:
         else:
             del held[step.group]
     return list(held)
+
+
+def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
+    """Return the summed cost of the groups held after each step, that of none first."""
+    change = np.zeros((1 + len(steps), len(groups.costs)))
+    for row, step in zip(change[1:], steps, strict=True):
+        row[step.group] = 1.0 if step.action == "add" else -1.0
+    if (change >= 0).all():
+        return np.cumsum(change @ groups.costs)
+    # Differences of sums would leave rounding where nothing is held.
+    return np.asarray(np.cumsum(change, axis=0) @ groups.costs)
 
 
 def fits(spent: float, budget: float | None) -> bool:

@@ -374,6 +374,8 @@ def test_backward_elimination_is_that_of_brute_force(family):
     expected = traced(
         lambda record: backward(start, resolve(COLUMNS, groups), by_loss, record), COLUMNS
     )
+    costs = {name: 0.1 * (1 + number) for number, name in enumerate(COLUMNS)}
+    assert ds.backward(objective_of(frame, family, groups), costs=costs).spent[-1] == 0
     seq = ds.backward(objective_of(frame, family, groups))
     assert actions(seq.steps.filter(pl.col("step") == 0).vstack(seq.steps[6:])) == expected
     assert len(seq.at(size=3).groups) == 3

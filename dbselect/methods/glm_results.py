@@ -13,7 +13,7 @@ from dbselect.groups import Groups
 from dbselect.methods.glm_passes import Data
 from dbselect.methods.search import warn_of
 from dbselect.objectives.glm import Fit, Point, Problem, Status
-from dbselect.steps import Step, Stop
+from dbselect.steps import Step, Stop, spent_after
 
 M = TypeVar("M", bound=GlmModel)
 
@@ -97,8 +97,6 @@ def sequence_of(
     """
     steps = [step for step, _ in taken]
     prefixes = [empty, *(prefix for _, prefix in taken)]
-    signs = [1.0 if step.action == "add" else -1.0 for step in steps]
-    costs = [sign * groups.costs[step.group] for sign, step in zip(signs, steps, strict=True)]
     return GlmSequence(
         target=data.roles.target,
         family=data.roles.family.name,
@@ -109,7 +107,7 @@ def sequence_of(
         ridge=ridge,
         scale=scale,
         records=steps,
-        spent=np.cumsum([0.0, *costs]),
+        spent=spent_after(steps, groups),
         explained=np.array([prefix.explained for prefix in prefixes]),
         deviance=np.array([prefix.deviance for prefix in prefixes]),
         intercept=np.stack([prefix.intercept for prefix in prefixes]),

@@ -295,7 +295,8 @@ def sght_path(
 
     Parameters
     ----------
-    gram, target, groups : as of `sght`
+    gram : as of `sght`, but no `glm_objective`
+    target, groups : as of `sght`, of one response
     grid_columns : values of max_columns
     grid_groups : values of max_groups
     variant, start, refit, tol, max_iter : as of `sght`
