@@ -6,8 +6,7 @@ these is told apart: `ByPasses` reads the table again for each Newton step of al
 `objectives.glm_refits` has the rows in memory. So every search that asks an `Objective` runs
 on a table of any size, or on some rows of it.
 
-A search may end a few digits above the last one: refits end at a tolerance, and gains and
-losses below `REFIT_ROUNDING` count as none.
+Refits end at a tolerance: gains and losses below `REFIT_ROUNDING` count as none.
 """
 
 import copy
