@@ -44,6 +44,7 @@ def passes() -> Iterator[Row]:
     """Sequences of eight groups out of twenty, and the time of a pass in each engine."""
     names = [*columns(FEATURES), "y"]
     with ds.connect() as con:
+        con.execute("SET enable_progress_bar = false")
         sums = ", ".join(f"sum({name})" for name in names)
         engines: dict[str, tuple[Any, Callable[[], object]]] = {
             "Polars": (frame(), lambda: frame().sum().collect(engine="streaming")),

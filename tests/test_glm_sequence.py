@@ -82,16 +82,16 @@ def test_rule_fr_takes_the_group_whose_refit_gains_most_per_cost(family):
         held.append(best)
 
 
-@pytest.mark.parametrize("budget", [None, 9.0])
+@pytest.mark.parametrize("budget", [None, 2.5])
 def test_refits_are_given_up_only_of_groups_that_cannot_win(budget):
     rng = np.random.default_rng(8)
     X = rng.normal(size=(400, 9)) + 0.5 * rng.normal(size=(400, 1))
     y = X.sum(axis=1) + 3 * rng.normal(size=400) > 0
     # Groups of like gain, one that tells some rows for certain, and one beyond the budget.
     X[:, 7] = (X[:, 7] > 1.5) & y
-    X[:, 8] = y + 0.7 * rng.normal(size=400)
+    X[:, 8] = y + 0.4 * rng.normal(size=400)
     frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(9)]).with_columns(y=y)
-    costs = {f"x{j}": 1.0 + 0.1 * j for j in range(8)} | {"x8": 9.5}
+    costs = {f"x{j}": 0.5 + 0.05 * j for j in range(8)} | {"x8": 2.6}
     seq = ds.anytime_sequence(
         frame, "y", {name: [name] for name in costs}, costs, family="binomial", rule="fr",
         budget=budget, max_groups=4,
@@ -119,7 +119,8 @@ def test_refits_are_given_up_only_of_groups_that_cannot_win(budget):
             np.testing.assert_allclose(step.score, gains[best], atol=SEPARATED)
             held.append(best)
             left -= costs[best]
-    assert len(held) == 4
+    assert len(held) >= 3
+    assert ("x8" in held) == (budget is None)
 
 
 @pytest.mark.parametrize("family", ["binomial", "poisson"])

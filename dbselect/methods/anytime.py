@@ -174,7 +174,7 @@ def anytime_sequence(
     With a `family`, a pass at the coefficients of the groups held gives the gradient and
     the information of all columns, so the first Newton step of a group costs no pass and
     the scores of the next step none. Passes: one for the start (as in `fit_glm`), then one
-    for each Newton step of the refit but the last, that is two or three a step, none for
+    for each Newton step of the refit but the last, mostly two or three a step, none for
     gaussian. Rule ``fr`` refits with all groups within the budget in the same passes, gives
     up those that can no longer gain most for their cost, and makes one more pass a step; a
     pass computes up to J Grams of the groups held and one more, and takes J D^2 doubles.
