@@ -34,8 +34,9 @@ from dbselect.sources.read import open_table
 from dbselect.sources.request import check_seed
 from dbselect.sources.sample import sample
 
-#: Rows of the table that are held in memory: of 50 columns they are 4 MB, and a column
-#: without any effect gains some 1e-4 of the deviance by chance.
+#: Rows of the table that are held in memory: of 50 columns they are 4 MB. A column without
+#: any effect gains some 1e-4 of the deviance by chance, and a share of half the deviance has
+#: a standard deviation of 0.01 (flights that are late, by their late departure).
 SAMPLE_ROWS = 10_000
 
 
@@ -104,6 +105,11 @@ class GlmObjective(GlmState):
     def rows(self) -> int:
         """Rows that count: those of the sample without a missing value."""
         return self.about.data.rows
+
+    @property
+    def passes(self) -> int:
+        """Times that the table was read so far."""
+        return self.about.data.passes.count
 
     def aliased(self) -> list[str]:
         """Return the selected columns that depend linearly on others."""
