@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 import fits
+import glm
 import numpy as np
 import polars as pl
 import scans
@@ -25,7 +26,10 @@ PARTS = (
     scans.many_segments,
     scans.predictions,
     scans.peers,
+    glm.passes,
+    glm.in_memory,
     searches.sequences,
+    searches.responses,
     searches.certificates,
     searches.lasso,
     searches.removals,

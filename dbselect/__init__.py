@@ -14,7 +14,11 @@ from dbselect.errors import (
     SelectionWarning,
     SourceError,
 )
+from dbselect.glm_model import GlmModel
+from dbselect.glm_sequence import GlmSequence
 from dbselect.gram import Gram
+from dbselect.joint_model import JointModel
+from dbselect.joint_sequence import JointSequence
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
     compare,
@@ -39,9 +43,11 @@ from dbselect.methods.dash import (
 from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.fit import fit
 from dbselect.methods.foba import backward, foba
+from dbselect.methods.glm import fit_glm
+from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
-from dbselect.methods.sght import SparseModel, sght, sght_path
+from dbselect.methods.sght import JointSparseModel, SparseGlmModel, SparseModel, sght, sght_path
 from dbselect.missing import impute_mean
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
@@ -59,16 +65,23 @@ __all__ = [
     "DbselectError",
     "Design",
     "EngineError",
+    "GlmModel",
+    "GlmObjective",
+    "GlmSequence",
     "Gram",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
+    "JointModel",
+    "JointSequence",
+    "JointSparseModel",
     "Model",
     "RecordError",
     "Selection",
     "SelectionWarning",
     "Sequence",
     "SourceError",
+    "SparseGlmModel",
     "SparseModel",
     "SupportTable",
     "Terms",
@@ -84,7 +97,9 @@ __all__ = [
     "evaluate",
     "explained_at",
     "fit",
+    "fit_glm",
     "foba",
+    "glm_objective",
     "gram",
     "gram_by",
     "greedy",

@@ -53,9 +53,11 @@ def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
     return list(policies.values())
 
 
-def features_of(columns: Sequence[str], target: str) -> list[str]:
-    """Return the columns that may explain a target: not itself, and not its indicator."""
-    return [name for name in columns if name not in (target, target + SUFFIX)]
+def features_of(columns: Sequence[str], target: str | Sequence[str]) -> list[str]:
+    """Return the columns that may explain one or several targets: none, and no indicator of one."""
+    targets = [target] if isinstance(target, str) else target
+    apart = {name + end for name in targets for end in ("", SUFFIX)}
+    return [name for name in columns if name not in apart]
 
 
 def check_missing(columns: Sequence[str], policies: Sequence[str], counts: Sequence[int]) -> None:

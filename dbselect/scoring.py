@@ -23,7 +23,7 @@ def expression(intercept: float, coefficients: Mapping[str, float], nested: bool
     marks = _marks(coefficients) if nested else {}
 
     def column(name: str) -> pl.Expr:
-        field, *steps = _path(name) if nested else [name]
+        field, *steps = path_of(name) if nested else [name]
         found = pl.col(field)
         for step in steps:
             found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
@@ -45,7 +45,7 @@ def sql(intercept: float, coefficients: Mapping[str, float], dialect: str, neste
     marks = _marks(coefficients) if nested else {}
 
     def column(name: str) -> str:
-        field, *steps = _path(name) if nested else [name]
+        field, *steps = path_of(name) if nested else [name]
         found = _quoted(field)
         for step in steps:
             found += f"[{step}]" if isinstance(step, int) else f".{_quoted(step)}"
@@ -63,7 +63,7 @@ def sql(intercept: float, coefficients: Mapping[str, float], dialect: str, neste
 
     terms = [term(name, coef) for name, coef in _unmarked(coefficients, marks).items()]
     text = _sum([_number(intercept), *terms], lambda a, b: f"({a} + {b})")
-    return text if dialect == "duckdb" else _translated(text, dialect)
+    return text if dialect == "duckdb" else translated(text, dialect)
 
 
 def on_array(
@@ -130,7 +130,7 @@ def _sum(terms: Sequence[Term], add: Callable[[Term, Term], Term]) -> Term:
     return add(_sum(terms[:half], add), _sum(terms[half:], add))
 
 
-def _path(column: str) -> list[Any]:
+def path_of(column: str) -> list[Any]:
     """Split a flattened column: ``demo.age`` and ``emb[3]`` into field and steps."""
     start = _PATH.search(column)
     if start is None:
@@ -153,7 +153,8 @@ def _number(value: float) -> str:
     return f"({text})" if math.copysign(1.0, value) < 0 else text
 
 
-def _translated(text: str, dialect: str) -> str:
+def translated(text: str, dialect: str) -> str:
+    """Return an SQL expression of DuckDB in another dialect."""
     try:
         import sqlglot
     except ImportError:

@@ -10,8 +10,12 @@ from polars.plugins import register_plugin_function
 from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import MODELS, SEQUENCES, Method
+from dbselect.glm_record import GLM_DTYPE, GLM_TYPE, to_scalar
 from dbselect.gram import RECORD_DTYPE, Gram
 from dbselect.methods.design import check_options
+from dbselect.methods.glm import check_options as check_glm
+from dbselect.methods.glm import glm_sequence
+from dbselect.methods.search import check_target
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.missing import policies_of
 from dbselect.sources.polars import LazyTable, plain_dtype
@@ -102,6 +106,45 @@ class LazyFrameNamespace:
             record, schema={"gram": RECORD_DTYPE}, streamable=True
         )
         return records.select(pl.col("gram").dbselect.merge())  # type: ignore[attr-defined]
+
+    def anytime_sequence_glm(
+        self,
+        target: str,
+        family: str,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        costs: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> pl.LazyFrame:
+        """Return a LazyFrame of one row, column ``sequence``: groups by the deviance explained.
+
+        Parameters
+        ----------
+        target, family, groups, costs, options : as in `dbselect.anytime_sequence`
+
+        Notes
+        -----
+        The value is that of ``anytime_sequence_glm`` in SQL and of `GlmSequence.to_struct`;
+        `GlmSequence.from_struct` reads it. The frame is collected once in every pass.
+
+        Examples
+        --------
+        >>> import dbselect as ds, polars as pl
+        >>> lf = pl.LazyFrame({"a": [0, 1] * 4, "y": [0, 1, 0, 1, 0, 1, 1, 0]})
+        >>> row = lf.dbselect.anytime_sequence_glm("y", "binomial").collect()["sequence"][0]
+        >>> model = ds.GlmSequence.from_struct(row)
+        >>> lf.head(2).select(model.expr().round(3).alias("p")).collect()["p"].to_list()
+        [0.25, 0.75]
+        """
+        check_glm(family, **options)
+        given = {"groups": groups, "costs": costs, "family": family, **options}
+
+        def sequence() -> pl.DataFrame:
+            record = to_scalar(glm_sequence(self._frame, target, **given).to_struct())
+            return pl.DataFrame({"sequence": pa.array([record], GLM_TYPE)}).cast(
+                {"sequence": GLM_DTYPE}
+            )
+
+        return pl.defer(sequence, schema={"sequence": GLM_DTYPE})
 
 
 @pl.api.register_expr_namespace("dbselect")
@@ -272,6 +315,7 @@ class ExprNamespace:
         return self._call(SEQUENCES[method], target, given, SEQUENCE_DTYPE)
 
     def _call(self, method: Method, target: str, options: Mapping[str, Any], dtype: Any) -> pl.Expr:
+        check_target(target)
         method.check(**options)
 
         def answers(records: pl.Series) -> pl.Series:

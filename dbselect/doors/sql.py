@@ -12,7 +12,10 @@ import pyarrow as pa
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import extension_path
 from dbselect.doors.results import MODEL_TYPE, MODELS, SEQUENCES, Method, plain
+from dbselect.doors.tables import number_of, reading
 from dbselect.errors import EngineError
+from dbselect.glm_record import GLM_TYPE, to_scalar
+from dbselect.methods.glm import glm_sequence
 from dbselect.methods.segments import statuses
 from dbselect.steps import STEP_TYPE
 
@@ -21,8 +24,6 @@ _SQL_TYPES = {
     pa.string(): "VARCHAR",
     pa.float64(): "DOUBLE",
     pa.bool_(): "BOOLEAN",
-    pa.list_(pa.string()): "VARCHAR[]",
-    pa.map_(pa.string(), pa.float64()): "MAP(VARCHAR, DOUBLE)",
 }
 #: DuckDB calls from several threads, which would only take the interpreter from each other.
 _TURN = Lock()
@@ -101,7 +102,11 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     as_arrow: Any = {"type": "arrow", "null_handling": "special"}
     for name, (function, returns) in _FUNCTIONS.items():
         if name not in known:
-            connection.create_function(name, function, None, returns, **as_arrow)
+            reads = name in _READING
+            connection.create_function(
+                name, function, None, returns, side_effects=reads, **as_arrow
+            )
+    connection.execute(f"SET VARIABLE dbselect_connection = {number_of(connection)}")
     for file in sorted(resources.files("dbselect.sql").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql"):
             connection.execute(file.read_text())
@@ -159,6 +164,35 @@ def _answer(
             method.run(records[start:end], targets[start].as_py(), read.at(start))
             for start, end in _runs(targets, *options.flatten())
         )
+
+
+def _glm_sequences(
+    connections: pa.ChunkedArray,
+    paths: pa.ChunkedArray,
+    tables: pa.ChunkedArray,
+    targets: pa.ChunkedArray,
+    families: pa.ChunkedArray,
+    options: pa.ChunkedArray,
+) -> pa.StructArray:
+    """Answer a chunk of `dbselect_sequence_glm(connection, path, table, target, ...)`.
+
+    Not in turn: a query that is read may call other functions of ours.
+    """
+    if len(tables) == 0:
+        return pa.array([], GLM_TYPE)
+    given = [_flat(column) for column in (connections, paths, tables, targets, families)]
+    options = _flat(options)
+    read = _Options(options)
+    found: list[dict[str, Any] | None] = []
+    for start, end in _runs(*given, *options.flatten()):
+        number, path, table, target, family = (column[start].as_py() for column in given)
+        record = None
+        if table is not None:
+            with reading(number, path, table) as relation:
+                sequence = glm_sequence(relation, target, family=family, **read.at(start))
+            record = to_scalar(sequence.to_struct())
+        found += [record] * (end - start)
+    return pa.array(found, GLM_TYPE)
 
 
 def _runs(*arguments: pa.Array) -> list[tuple[int, int]]:
@@ -233,14 +267,24 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _struct(type_: pa.StructType) -> str:
-    fields = ", ".join(f'"{field.name}" {_SQL_TYPES[field.type]}' for field in type_)
-    return f"STRUCT({fields})"
+def _sql_type(type_: pa.DataType) -> str:
+    """Return what an Arrow type is called in SQL."""
+    if isinstance(type_, pa.StructType):
+        fields = ", ".join(f'"{field.name}" {_sql_type(field.type)}' for field in type_)
+        return f"STRUCT({fields})"
+    if isinstance(type_, pa.MapType):
+        return f"MAP({_sql_type(type_.key_type)}, {_sql_type(type_.item_type)})"
+    if isinstance(type_, pa.ListType):
+        return f"{_sql_type(type_.value_type)}[]"
+    return _SQL_TYPES[type_]
 
 
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
-    "dbselect_sequence": (_sequences, f"{_struct(STEP_TYPE)}[]"),
-    "dbselect_model": (_models, _struct(MODEL_TYPE)),
+    "dbselect_sequence": (_sequences, _sql_type(pa.list_(STEP_TYPE))),
+    "dbselect_model": (_models, _sql_type(MODEL_TYPE)),
+    "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
     "dbselect_check": (_check, "VARCHAR"),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
 }
+#: Those that read tables: what they return is more than what they are given.
+_READING = {"dbselect_sequence_glm"}

@@ -4,16 +4,20 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast, overload
 
 from dbselect.errors import ArgumentError
-from dbselect.groups import Groups
+from dbselect.glm_sequence import GlmSequence
+from dbselect.joint_sequence import JointSequence
+from dbselect.methods.glm import glm_sequence
 from dbselect.methods.search import (
     check_choice,
     check_count,
+    check_first,
     check_ridge,
     check_scale,
     finish,
+    finish_joint,
     prefix_coefficients,
     prepare,
 )
@@ -22,9 +26,9 @@ from dbselect.selection.greedy import doubling, greedy
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import check_budget
 from dbselect.sources.request import NullPolicy
-from dbselect.steps import fits
 
 
+@overload
 def anytime_sequence(
     source: Any,
     target: str,
@@ -39,22 +43,91 @@ def anytime_sequence(
     always: Sequence[str] = (),
     c_min: float | None = None,
     null_policy: NullPolicy = "skip",
-) -> AnytimeSequence:
+    family: None = None,
+) -> AnytimeSequence: ...
+
+
+@overload
+def anytime_sequence(
+    source: Any,
+    target: list[str] | tuple[str, ...],
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    *,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] = (),
+    c_min: float | None = None,
+    null_policy: NullPolicy = "skip",
+    family: None = None,
+) -> JointSequence: ...
+
+
+@overload
+def anytime_sequence(
+    source: Any,
+    target: str,
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    *,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] = (),
+    family: str,
+    weight: str | None = None,
+    offset: str | None = None,
+    max_iter: int | None = None,
+    tol: float | None = None,
+) -> GlmSequence: ...
+
+
+def anytime_sequence(
+    source: Any,
+    target: str | list[str] | tuple[str, ...],
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    *,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] = (),
+    c_min: float | None = None,
+    null_policy: NullPolicy = "skip",
+    family: str | None = None,
+    weight: str | None = None,
+    offset: str | None = None,
+    max_iter: int | None = None,
+    tol: float | None = None,
+) -> AnytimeSequence | JointSequence | GlmSequence:
     """Order groups of columns by how much prediction each buys for its cost.
 
     Each step takes the group with the largest ``criterion(g | S) / cost(g)``; the
-    objective is F(S) = 1/2 c_S' C_SS^-1 c_S, C = G + ridge I.
+    objective is F(S) = 1/2 c_S' C_SS^-1 c_S, C = G + ridge I, of several responses the sum
+    over them. With a `family` it is the deviance of a generalised linear model, for which
+    the table is read again and again.
 
     Parameters
     ----------
     source : Gram, a Gram record (mapping or Arrow scalar), a Parquet file or frame
         that holds one in its only column ``gram``, or any table that `gram` reads
-    target : column to predict
+    target : column to predict; or a list of responses, which share the groups and their
+        costs: each counts as one of unit variance, with ``scale=False`` as it is
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
-    rule : ``"fr"``, the exact gain; ``"omp"``, the group-whitened gradient;
+    rule : ``"fr"``, the exact gain (default); ``"omp"``, the group-whitened gradient;
         ``"omp-unwhitened"``, the gradient as it is; ``"omp-single"``, its largest entry;
-        ``"doubling"``, the exact gain among groups that at most double the cost
+        ``"doubling"``, the exact gain among groups that at most double the cost. With a
+        `family`: ``"fr"``, a refit with every group; ``"score"``, the score test, that is
+        the gradient against the information that the groups held leave, which is much
+        cheaper and nearly as good; or the three of ``"omp"``
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
     budget : limit on the summed cost: only groups that still fit are candidates
@@ -64,17 +137,26 @@ def anytime_sequence(
         default: the cheapest cost there is
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
+    family : ``"binomial"``, ``"poisson"``, ``"multinomial"`` or ``"gaussian"``, as in
+        `fit_glm`; None is the linear model of a Gram
+    weight, offset : with a `family`, columns as in `fit_glm`
+    max_iter : with a `family`, limit on the passes of a step, default 25
+    tol : with a `family`, as in `fit_glm`, default 1e-8
 
     Returns
     -------
-    Sequence with at most J + 1 steps
+    Sequence with at most J + 1 steps; JointSequence of a list of responses; GlmSequence if
+    there is a `family`
 
     Raises
     ------
     ColumnError : an unknown column
     GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
-    ArgumentError : rule, ridge, scale, budget, max_groups or c_min out of range
-    DataError : no usable rows, a constant target, or one that is 0 where it is missing
+    ArgumentError : rule, ridge, scale, budget, max_groups, c_min, family or what belongs
+        to it out of range
+    SourceError : with a `family`, a stream that can be read only once
+    DataError : no usable rows, a target that is constant, 0 where it is missing, or none that
+        the family allows
 
     Warns
     -----
@@ -84,14 +166,26 @@ def anytime_sequence(
     Notes
     -----
     O(D^3) for a full sequence over D columns, for every rule; about 40 D^2 bytes.
+    Further responses add O(D^2) each, and J D doubles for the coefficients of their models.
     Where no group may double the cost, rule ``doubling`` takes the cheapest and
     ``doubling_capable`` of the result is False.
     A table is read once, the columns of the groups and the target only, so a NULL
     in another column leaves no row out.
 
+    With a `family`, a pass at the coefficients of the groups held gives the gradient and
+    the information of all columns, so the first Newton step of a group costs no pass and
+    the scores of the next step none. Passes: one for the start (as in `fit_glm`), then one
+    for each Newton step of the refit but the last, mostly two or three a step, none for
+    gaussian. Rule ``fr`` refits with all groups within the budget in the same passes, gives
+    up those that can no longer gain most for their cost, and makes one more pass a step; a
+    pass computes up to J Grams of the groups held and one more, and takes J D^2 doubles.
+    Steps begin at the coefficients of the step before. An interrupt (Ctrl-C) ends the
+    search with the steps made so far.
+
     References
     ----------
-    Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, eq. 1 (papers 000, 001).
+    Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, eq. 1, appendix B (papers 000,
+    001).
 
     Examples
     --------
@@ -103,10 +197,24 @@ def anytime_sequence(
     """
     budget = float(budget) if isinstance(budget, Decimal) else budget
     c_min = float(c_min) if isinstance(c_min, Decimal) else c_min
+    if family is not None:
+        if c_min is not None:
+            raise ArgumentError(f"c_min is {c_min!r}; with a family there is none")
+        if null_policy != "skip":
+            raise ArgumentError(f"null_policy is {null_policy!r}; with a family it is 'skip'")
+        return glm_sequence(
+            source, cast(str, target), groups, costs, family=family, rule=rule, ridge=ridge,
+            scale=scale, budget=budget, max_groups=max_groups, always=always, weight=weight,
+            offset=offset, max_iter=max_iter, tol=tol,
+        )  # fmt: skip
+    alone = {"weight": weight, "offset": offset, "max_iter": max_iter, "tol": tol}
+    for name, value in alone.items():
+        if value is not None:
+            raise ArgumentError(f"{name} is {value!r}; without a family there is none")
     check_options(rule, ridge, scale, budget, max_groups, c_min)
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
-        null_policy=null_policy,
+        null_policy=null_policy, several=True,
     )  # fmt: skip
     check_first(search.groups, search.first, budget, max_groups)
     method, all_costs = RULES[rule], search.groups.costs
@@ -119,6 +227,8 @@ def anytime_sequence(
         max_groups=max_groups,
         always=search.first,
     )
+    if search.is_joint:
+        return finish_joint(search, rule, steps, stop)
     return finish(search, rule, steps, prefix_coefficients(search), stop)
 
 
@@ -141,14 +251,3 @@ def check_options(
         raise ArgumentError(f"c_min is {c_min!r}; rule {rule!r} has none, rule 'doubling' has")
     if c_min is not None and not (isinstance(c_min, numbers.Real) and 0 < float(c_min) < math.inf):
         raise ArgumentError(f"c_min is {c_min!r}; it must be a number > 0")
-
-
-def check_first(
-    groups: Groups, first: Sequence[int], budget: float | None, max_groups: int | None
-) -> None:
-    """Refuse groups to take first that go beyond the limits."""
-    cost = float(groups.costs[list(first)].sum())
-    if not fits(cost, budget):
-        raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
-    if max_groups is not None and len(first) > max_groups:
-        raise ArgumentError(f"always names {len(first)} groups; max_groups allows {max_groups}")

@@ -12,8 +12,14 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ConditionWarning, DataError, RecordError
 from dbselect.gram import Gram, Vector
 from dbselect.groups import Groups, resolve
-from dbselect.methods.anytime import anytime_sequence, check_first, check_options
-from dbselect.methods.search import CONDITION_LIMIT, REFINED_CONDITIONS, numbers_of
+from dbselect.methods.anytime import anytime_sequence, check_options
+from dbselect.methods.search import (
+    CONDITION_LIMIT,
+    REFINED_CONDITIONS,
+    check_first,
+    check_target,
+    numbers_of,
+)
 from dbselect.methods.step_lists import write_found
 from dbselect.missing import features_of
 from dbselect.objectives.batched_linear import Masks, States, constant_targets, linear_problems
@@ -97,6 +103,7 @@ def anytime_sequences(
     >>> found.select("k", pl.col("sequence").list.len(), "status").rows()
     [(1, 2, None), (2, 0, "target 'y' is constant")]
     """
+    check_target(target)
     if not isinstance(grams, pl.DataFrame) or "gram" not in grams.columns:
         raise ArgumentError("grams has no column 'gram'; it must be a DataFrame as of gram_by")
     taken = [name for name in ("sequence", "status") if name in grams.columns]

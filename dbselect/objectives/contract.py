@@ -6,12 +6,23 @@ from typing import Protocol, Self
 from dbselect.gram import Vector
 
 
-class Objective(Protocol):
-    """Selected candidates, and what every other one would add.
+class Growing(Protocol):
+    """Selected candidates, to which others are added.
 
     Candidates are numbered from 0: groups of columns, single columns, rows. The value
     of a set never falls when a candidate is added; that of the empty set is 0.
     """
+
+    @property
+    def value(self) -> float:
+        """f(S) of the selected candidates."""
+
+    def add(self, candidate: int) -> float:
+        """Select a candidate and return its gain."""
+
+
+class Objective(Growing, Protocol):
+    """Selected candidates, and what every other one would add."""
 
     @property
     def size(self) -> int:
@@ -21,18 +32,11 @@ class Objective(Protocol):
     def held(self) -> list[int]:
         """The selected candidates."""
 
-    @property
-    def value(self) -> float:
-        """f(S) of the selected candidates."""
-
     def gains(self) -> Vector:
         """Return f(S + a) - f(S) of each of the n candidates; 0 for the selected ones."""
 
     def losses(self) -> Vector:
         """Return f(S) - f(S - a) of each of the n candidates; 0 for those not selected."""
-
-    def add(self, candidate: int) -> float:
-        """Select a candidate and return its gain."""
 
     def add_all(self, candidates: Sequence[int]) -> float:
         """Select several candidates at once and return their gain."""

@@ -20,17 +20,17 @@ import numpy as np
 
 from dbselect.gram import Vector
 from dbselect.groups import Groups
-from dbselect.objectives.contract import Objective
+from dbselect.objectives.contract import Growing
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.ties import Mask, first_of_the_best
-from dbselect.steps import BUDGET_SLACK, Choice, Step, Stop
+from dbselect.steps import BUDGET_SLACK, Choice, Record, Step, Stop
 
 #: What has been spent -> the largest cost that a group may have.
 CostLimit = Callable[[float], float]
 
 
 def greedy(
-    state: Objective,
+    state: Growing,
     groups: Groups,
     criterion: Criterion,
     *,
@@ -38,18 +38,20 @@ def greedy(
     budget: float | None = None,
     max_groups: int | None = None,
     always: Sequence[int] = (),
+    record: Record = lambda _: None,
 ) -> tuple[list[Step], Stop]:
     """Select groups until nothing fits; `state` ends with all of them selected.
 
     Parameters
     ----------
-    state : Objective without selected groups; changed in place
+    state : without selected groups; changed in place
     groups : Groups, whose costs count
     criterion : state -> one score a group, before the cost
     cost_limit : summed cost so far -> the largest cost of a candidate
     budget : limit on the summed cost
     max_groups : limit on the number of groups, `always` included
     always : numbers of groups to take first
+    record : takes every step as soon as it is made
 
     Returns
     -------
@@ -80,6 +82,7 @@ def greedy(
         waiting[group] = False
         spent += groups.costs[group]
         steps.append(Step("add", group, float(scores[group]), gain, state.value, choice))
+        record(steps[-1])
     return steps, Stop.EXHAUSTED
 
 

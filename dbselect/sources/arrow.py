@@ -60,6 +60,31 @@ class StreamTable:
             raise SourceError(f"cannot read the Arrow stream: {error}") from error
 
 
+class DatasetTable:
+    """A dataset of files: read as often as needed, and only the fields that are wanted."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self.schema: pa.Schema = dataset.schema
+        self.again = True
+        try:
+            self.rows: int | None = dataset.count_rows()
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"cannot read the Arrow dataset: {error}") from error
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, each consumed on one of several threads."""
+        with closing(self.batches(fields)) as batches:
+            consume_batches(batches, consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in order."""
+        try:
+            yield from self._dataset.to_batches(columns=fields)
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"cannot read the Arrow dataset: {error}") from error
+
+
 def consume_batches(batches: Iterable[pa.RecordBatch], consume: Consumer) -> None:
     """Hand batches to a consumer on as many threads as there are cores.
 

@@ -1,16 +1,19 @@
 """DuckDB relations: by the aggregate where the extension is loaded, else as Arrow batches."""
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
+from typing import Any
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 
+from dbselect import formulas
 from dbselect._native import letters
 from dbselect.columns import Leaf, leaves
 from dbselect.errors import DataError, SourceError
+from dbselect.formulas import Plan, quote, translate
 from dbselect.sources.arrow import consume_batches
 from dbselect.sources.request import FOLD, Consumer, Folding, Request
 
@@ -18,11 +21,12 @@ from dbselect.sources.request import FOLD, Consumer, Folding, Request
 class RelationTable:
     """A relation of any connection, also one that refuses extensions."""
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+    def __init__(self, relation: duckdb.DuckDBPyRelation, schema: pa.Schema | None = None) -> None:
         self._relation = relation
         self.rows: int | None = None
         self.again = True
-        self.schema: pa.Schema = relation.limit(0).to_arrow_table().schema
+        # DuckDB plans the whole query to tell it.
+        self.schema = relation.limit(0).to_arrow_table().schema if schema is None else schema
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields as Arrow batches, each consumed on one of several threads."""
@@ -38,34 +42,68 @@ class RelationTable:
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
 
+    def extended(self, fields: list[str], steps: Plan) -> "RelationTable":
+        """Return the fields, and columns by formula."""
+        algebra = formulas.sql(lambda formula: quote(steps.names[id(formula)]))
+        relation = self._relation.select(", ".join(quote(field) for field in fields))
+        known = [self.schema.field(field) for field in fields]
+        for layer in steps.layers:
+            more = [
+                f"{translate(formula, algebra)} AS {quote(name)}" for name, formula in layer.items()
+            ]
+            relation = relation.select(", ".join(["*", *more]))
+            known += [pa.field(name, pa.float64()) for name in layer]
+        return RelationTable(relation, pa.schema(known))
+
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute the records in DuckDB: the keys, ``gram`` and ``missing``, counts a column.
 
         None if the connection does not have the extension; it need not be told
         apart beforehand, as binding the query tells.
         """
-        row = "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
-        weight = "" if request.weight is None else f", {quote(request.weight)}"
+        row = self._row(request)
         keys = [quote(name) for name in request.by]
         named = list(keys)
         if request.folding is not None:
             keys.append(_fold(request.folding, row))
             named.append(f"{keys[-1]} AS {quote(FOLD)}")
-        call = f"dbselect_gram({row}, '{letters(request.policies)}'{weight})"
+        call = f"dbselect_gram({row}, '{letters(request.policies)}'{_weight(request)})"
         columns = ", ".join([*named, f"{call} AS gram"])
+        found = self._aggregated(columns, ", ".join(keys), request.weight)
+        return None if found is None else found.unnest("gram")
+
+    def aggregate_all(self, requests: Sequence[Request]) -> list[Any] | None:
+        """Compute the records of several requests without keys; None as `aggregate`."""
+        calls = [f"gram({self._row(request)}{_weight(request)})" for request in requests]
+        columns = ", ".join(f"{call} AS gram{n}" for n, call in enumerate(calls))
+        found = self._aggregated(columns, "", requests[0].weight)
+        return None if found is None else list(found.row(0))
+
+    def _row(self, request: Request) -> str:
+        return "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
+
+    def _aggregated(self, columns: str, keys: str, weight: str | None) -> pl.DataFrame | None:
         try:
-            result = self._relation.aggregate(columns, ", ".join(keys))
+            result = self._relation.aggregate(columns, keys)
         except (duckdb.CatalogException, duckdb.BinderException):
             return None
         try:
-            return pl.DataFrame(pl.from_arrow(result.to_arrow_table())).unnest("gram")
+            return pl.DataFrame(pl.from_arrow(result.to_arrow_table()))
         except duckdb.Error as error:
             ours = re.match("Invalid Input Error: gram: (.*)", str(error), re.DOTALL)
             if ours is None:
                 raise SourceError(f"DuckDB cannot read the relation: {error}") from error
             # SQL knows the weight by its place only.
-            message = re.sub("^weight is", f"weight '{request.weight}' is", ours[1])
+            message = re.sub("^weight is", f"weight '{weight}' is", ours[1])
             raise DataError(message) from None
+        except RuntimeError as error:
+            if "interrupted" not in str(error):
+                raise
+            raise KeyboardInterrupt from error
+
+
+def _weight(request: Request) -> str:
+    return "" if request.weight is None else f", {quote(request.weight)}"
 
 
 def _fold(folding: Folding, row: str) -> str:
@@ -96,8 +134,3 @@ def _expression(leaf: Leaf) -> str:
     for part in leaf.path[1:]:
         text = f"({text})[{part}]" if isinstance(part, int) else f"({text}).{quote(part)}"
     return text
-
-
-def quote(name: str) -> str:
-    """Quote an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'

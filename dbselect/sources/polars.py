@@ -13,7 +13,9 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from dbselect import formulas
 from dbselect.errors import DbselectError, SourceError
+from dbselect.formulas import Plan, translate
 from dbselect.sources.request import Consumer
 
 #: 128-bit integers up to 38 digits, in a type that Arrow knows.
@@ -41,6 +43,16 @@ class LazyTable:
         self.again = True
         empty = pl.DataFrame(schema=plain)
         self.schema: pa.Schema = pa.RecordBatchReader.from_stream(empty).schema
+
+    def extended(self, fields: list[str], steps: Plan) -> "LazyTable":
+        """Return the fields, and columns by formula."""
+        algebra = formulas.polars(lambda formula: pl.col(steps.names[id(formula)]))
+        frame = self.frame.select(fields)
+        for layer in steps.layers:
+            frame = frame.with_columns(
+                translate(formula, algebra).alias(name) for name, formula in layer.items()
+            )
+        return LazyTable(frame, self.rows)
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, on several threads."""

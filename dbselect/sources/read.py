@@ -384,6 +384,11 @@ def open_table(source: Any, columns: Sequence[str] | None) -> Table:
         from dbselect.sources.duckdb import RelationTable
 
         return RelationTable(source)
+    dataset = sys.modules.get("pyarrow.dataset")
+    if dataset is not None and isinstance(source, dataset.Dataset):
+        from dbselect.sources.arrow import DatasetTable
+
+        return DatasetTable(source)
     if hasattr(source, "__arrow_c_stream__"):
         from dbselect.sources.arrow import StreamTable
 

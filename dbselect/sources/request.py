@@ -63,18 +63,19 @@ class Request:
     weight : column of row weights
     by : fields whose values make groups
     policies : what becomes of the missing values of each column, then of each category
-    taken : the columns of the table that the Gram is made of
     folding : how the groups are cut into folds; None if they are not
     terms : categories and bases, in place of the fields that they are made of
+    taken : the columns of the table that the Gram is made of; they decide the fold of a row
+        where there is no key
     """
 
     columns: list[Leaf]
     weight: str | None
     by: list[str]
     policies: list[str]
-    taken: list[str]
     folding: Folding | None = None
     terms: Terms = field(default_factory=Terms)
+    taken: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -164,7 +165,7 @@ def resolve(
     policy = dict(zip(taken, policies_of(null_policy, taken), strict=True))
     made, policies = _replaced(wanted, terms, policy)
     policies += [policy[column] for column in categories]
-    return Request(made, weight, by, policies, taken, folding, terms)
+    return Request(made, weight, by, policies, folding, terms, taken)
 
 
 def _replaced(

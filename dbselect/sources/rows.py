@@ -85,18 +85,24 @@ def matrix(rows: pa.StructArray, columns: Sequence[Leaf]) -> Matrix:
     """Return some columns of rows, shape (n, d), with NaN for NULL."""
     X = np.empty((len(rows), len(columns)))
     for j, leaf in enumerate(columns):
-        X[:, j] = _values(rows, leaf)
+        X[:, j] = values(rows, leaf.path)
     return X
 
 
-def _values(rows: pa.StructArray, leaf: Leaf) -> npt.NDArray[np.float64]:
-    values: pa.Array = rows
-    for part in leaf.path:
+def part_of(rows: pa.StructArray, path: tuple[str | int, ...]) -> pa.Array:
+    """Return one column of rows."""
+    found: pa.Array = rows
+    for part in path:
         if isinstance(part, int):
-            values = pc.list_element(values, part - 1)
+            found = pc.list_element(found, part - 1)
         else:
-            values = pc.struct_field(values, [values.type.get_field_index(part)])
-    numbers = pc.cast(values, pa.float64(), safe=False)
+            found = pc.struct_field(found, [found.type.get_field_index(part)])
+    return found
+
+
+def values(rows: pa.StructArray, path: tuple[str | int, ...]) -> npt.NDArray[np.float64]:
+    """Return one column of rows as doubles, shape (n,), with NaN for NULL."""
+    numbers = pc.cast(part_of(rows, path), pa.float64(), safe=False)
     return np.asarray(numbers.to_numpy(zero_copy_only=False))
 
 

@@ -1,0 +1,82 @@
+"""Tables that an SQL function reads by itself, while the query that calls it is running.
+
+A connection answers one query at a time, so the function reads on a cursor: another
+connection to the same database, in a transaction that reads only. It sees what was
+committed when the call began, in every pass, and nothing that is temporary. A cursor is
+closed with the call, whatever its end.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from weakref import WeakValueDictionary
+
+import duckdb
+
+from dbselect.errors import EngineError, SourceError
+
+#: The registered connections; a function that kept one would keep its database open.
+_CONNECTIONS: WeakValueDictionary[int, duckdb.DuckDBPyConnection] = WeakValueDictionary()
+_NUMBERS = count(1)
+
+
+def number_of(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return a number by which functions find a connection for as long as it lives."""
+    number = next(_NUMBERS)
+    _CONNECTIONS[number] = connection
+    return number
+
+
+@contextmanager
+def reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckDBPyRelation]:
+    """Open a table, a view or a query on a cursor of a connection.
+
+    Parameters
+    ----------
+    number : of the connection
+    path : its search path, by which names are found
+    source : name as SQL writes it, or the text of one query
+
+    Raises
+    ------
+    EngineError : the connection is no longer there
+    SourceError : there is no such table, or the text is no query
+    """
+    connection = None if number is None else _CONNECTIONS.get(number)
+    if connection is None:
+        raise EngineError(
+            "the connection that dbselect.register was given is no longer there; keep it while "
+            "queries run"
+        )
+    with connection.cursor() as cursor:
+        # Names are those of the database, not of variables that happen to be in Python.
+        cursor.execute("SET python_enable_replacements = false")
+        cursor.execute("SET search_path = ?", [path])
+        # The query that calls may show one.
+        cursor.execute("SET enable_progress_bar = false")
+        cursor.execute("BEGIN TRANSACTION READ ONLY")
+        query = _query(cursor, source)
+        try:
+            relation = cursor.sql(query)
+        except duckdb.Error as error:
+            hint = "; only what is committed is seen, and no temporary table or view"
+            if not isinstance(error, duckdb.CatalogException):
+                hint = ""
+            reason = " ".join(str(error).split())
+            raise SourceError(f"DuckDB cannot read {source!r}: {reason}{hint}") from error
+        yield relation
+
+
+def _query(cursor: duckdb.DuckDBPyConnection, source: str) -> str:
+    """Return the query that a name or a text means."""
+    for text in (source, f"FROM {source}"):
+        try:
+            statements = cursor.extract_statements(text)
+        except duckdb.ParserException:
+            continue
+        if [one.type for one in statements] == [duckdb.StatementType.SELECT]:
+            return text
+        break
+    raise SourceError(
+        f"query_or_table is {source!r}; it must be the name of a table or view, or one query"
+    )

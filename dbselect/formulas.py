@@ -1,0 +1,348 @@
+"""Formulas of a row, written once and computed by Polars, by DuckDB or on NumPy arrays.
+
+A formula is a tree of operations on columns and numbers. An algebra says what each of
+them is in one engine; `translate` puts a tree together in it. A missing value gives a
+missing value, but for `choose`, which takes its last part there, and `largest`, which may
+leave it out.
+"""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+T = TypeVar("T")
+#: A field, then names of children and numbers of elements, counted from 1.
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A number for every row: an operation on other formulas.
+
+    Parameters
+    ----------
+    operation : name of the operation
+    parts : formulas; for a leaf, what it names
+    """
+
+    operation: str
+    parts: tuple[Any, ...]
+
+    def __add__(self, other: "Formula | float") -> "Formula":
+        return _of("+", self, other)
+
+    def __sub__(self, other: "Formula | float") -> "Formula":
+        return _of("-", self, other)
+
+    def __mul__(self, other: "Formula | float") -> "Formula":
+        return _of("*", self, other)
+
+    def __truediv__(self, other: "Formula | float") -> "Formula":
+        return _of("/", self, other)
+
+    def __rtruediv__(self, other: float) -> "Formula":
+        return _of("/", other, self)
+
+    def fields(self) -> set[str]:
+        """Return the fields of the table that the formula reads."""
+        found: set[str] = set()
+        seen: set[int] = set()
+        waiting = [self]
+        while waiting:
+            formula = waiting.pop()
+            if id(formula) in seen:
+                continue
+            seen.add(id(formula))
+            if formula.operation == "column":
+                found.add(str(formula.parts[0]))
+            elif formula.operation == "equals":
+                found.add(str(formula.parts[0][0]))
+            else:
+                waiting += [part for part in formula.parts if isinstance(part, Formula)]
+        return found
+
+
+def column(path: Path) -> Formula:
+    """Return a column as a double."""
+    return Formula("column", path)
+
+
+def number(value: float) -> Formula:
+    """Return the same number for every row."""
+    return Formula("number", (float(value),))
+
+
+def equals(path: Path, value: Any) -> Formula:
+    """Return 1 where a column has a value, 0 where it has another."""
+    return Formula("equals", (path, value))
+
+
+def exp(x: Formula) -> Formula:
+    """Return e to the power of x."""
+    return _of("exp", x)
+
+
+def log(x: Formula) -> Formula:
+    """Return the natural logarithm of x."""
+    return _of("log", x)
+
+
+def log1p(x: Formula) -> Formula:
+    """Return log(1 + x), with all digits where x is small."""
+    return _of("log1p", x)
+
+
+def absolute(x: Formula) -> Formula:
+    """Return x without its sign."""
+    return _of("absolute", x)
+
+
+def largest(formulas: Sequence[Formula]) -> Formula:
+    """Return the largest of some formulas."""
+    return _of("largest", *formulas)
+
+
+def at_least(x: Formula, floor: float) -> Formula:
+    """Return x, or the floor where x is below."""
+    return Formula("at_least", (x, float(floor)))
+
+
+def choose(x: Formula, positive: Formula | float, other: Formula | float) -> Formula:
+    """Return the one formula where x > 0, the other elsewhere."""
+    return _of("choose", x, positive, other)
+
+
+def kept(x: Formula) -> Formula:
+    """Return x, marked to be computed once for all its uses."""
+    return Formula("kept", (x,))
+
+
+def total(formulas: Sequence[Formula]) -> Formula:
+    """Return the sum of formulas, in pairs: engines limit how deep a tree may be."""
+    if len(formulas) == 1:
+        return formulas[0]
+    half = len(formulas) // 2
+    return total(formulas[:half]) + total(formulas[half:])
+
+
+def _of(operation: str, *parts: Formula | float) -> Formula:
+    return Formula(operation, tuple(p if isinstance(p, Formula) else number(p) for p in parts))
+
+
+@dataclass(frozen=True)
+class Algebra(Generic[T]):
+    """What the leaves and operations are in one engine.
+
+    Parameters
+    ----------
+    column, number, equals : what each leaf is
+    at_least : term, floor -> the term, or the floor where it is below
+    operations : by the names that formulas use
+    kept : what a formula marked so is, where it was computed before; None computes it
+    """
+
+    column: Callable[[Path], T]
+    number: Callable[[float], T]
+    equals: Callable[[Path, Any], T]
+    at_least: Callable[[T, float], T]
+    operations: Mapping[str, Callable[..., T]]
+    kept: Callable[[Formula], T] | None = None
+
+
+def translate(formula: Formula, algebra: Algebra[T]) -> T:
+    """Return the formula in an engine; a formula used twice is translated once."""
+    return _translated(formula, algebra, {})
+
+
+def _translated(formula: Formula, algebra: Algebra[T], known: dict[int, T]) -> T:
+    if id(formula) in known:
+        return known[id(formula)]
+    parts = formula.parts
+    match formula.operation:
+        case "column":
+            found = algebra.column(parts)
+        case "number":
+            found = algebra.number(parts[0])
+        case "equals":
+            found = algebra.equals(parts[0], parts[1])
+        case "at_least":
+            found = algebra.at_least(_translated(parts[0], algebra, known), parts[1])
+        case "kept" if algebra.kept is not None:
+            found = algebra.kept(formula)
+        case "kept":
+            found = _translated(parts[0], algebra, known)
+        case operation:
+            terms = [_translated(part, algebra, known) for part in parts]
+            found = algebra.operations[operation](*terms)
+    known[id(formula)] = found
+    return found
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Formulas in the order of their computation.
+
+    Parameters
+    ----------
+    layers : new columns by name; a formula needs only those of layers before its own
+    names : identity of a formula marked by `kept` -> the column that holds it
+    """
+
+    layers: list[dict[str, Formula]]
+    names: dict[int, str]
+
+
+def plan(formulas: Mapping[str, Formula], prefix: str) -> Plan:
+    """Cut formulas into layers, so that an engine computes what is shared but once.
+
+    Parameters
+    ----------
+    formulas : name -> formula, the last layer
+    prefix : with which the names of shared formulas begin
+    """
+    depths: dict[int, int] = {}
+    shared: dict[int, Formula] = {}
+    for formula in formulas.values():
+        _depth(formula, depths, shared)
+    names = {identity: f"{prefix}{n}" for n, identity in enumerate(shared)}
+    deepest = max((depths[identity] for identity in shared), default=0)
+    inner = [
+        {names[i]: one.parts[0] for i, one in shared.items() if depths[i] == level}
+        for level in range(1, deepest + 1)
+    ]
+    return Plan([*inner, dict(formulas)], names)
+
+
+def _depth(formula: Formula, depths: dict[int, int], shared: dict[int, Formula]) -> int:
+    """Return how many layers it takes to have a formula, and note what is to be kept."""
+    identity = id(formula)
+    if identity not in depths:
+        inside = [part for part in formula.parts if isinstance(part, Formula)]
+        depths[identity] = max((_depth(part, depths, shared) for part in inside), default=0)
+        if formula.operation == "kept":
+            depths[identity] += 1
+            shared[identity] = formula
+    return depths[identity]
+
+
+_ARITHMETIC = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def _polars_column(path: Path) -> pl.Expr:
+    field, *steps = path
+    found = pl.col(str(field))
+    for step in steps:
+        found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
+    return found
+
+
+def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]:
+    """Return the algebra of Polars expressions."""
+    return Algebra(
+        column=lambda path: _polars_column(path).cast(pl.Float64),
+        number=pl.lit,
+        equals=lambda path, value: (_polars_column(path) == value).cast(pl.Float64),
+        at_least=lambda x, floor: x.clip(lower_bound=floor),
+        operations={
+            **_ARITHMETIC,
+            "exp": pl.Expr.exp,
+            "log": pl.Expr.log,
+            "log1p": pl.Expr.log1p,
+            "absolute": pl.Expr.abs,
+            "largest": pl.max_horizontal,
+            "choose": lambda x, a, b: pl.when(x > 0.0).then(a).otherwise(b),
+        },
+        kept=kept,
+    )
+
+
+def _sql_column(path: Path) -> str:
+    field, *steps = path
+    found = quote(str(field))
+    for step in steps:
+        found = f"({found})[{step}]" if isinstance(step, int) else f"({found}).{quote(step)}"
+    return found
+
+
+def _sql_value(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return _sql_number(value) if isinstance(value, float) else str(value)
+
+
+def _sql_number(value: float) -> str:
+    """Write a double: with an exponent, or an engine would take it for a decimal."""
+    mantissa, _, exponent = repr(value).partition("e")
+    return f"({mantissa}e{exponent or 0})"
+
+
+def _sql_infix(sign: str) -> Callable[[str, str], str]:
+    return lambda a, b: f"({a} {sign} {b})"
+
+
+def sql(kept: Callable[[Formula], str] | None = None) -> Algebra[str]:
+    """Return the algebra of DuckDB's SQL expressions."""
+    return Algebra(
+        column=lambda path: f"CAST({_sql_column(path)} AS DOUBLE)",
+        number=_sql_number,
+        equals=lambda path, value: f"CAST({_sql_column(path)} = {_sql_value(value)} AS DOUBLE)",
+        at_least=lambda x, floor: (
+            f"CASE WHEN {x} < {_sql_number(floor)} THEN {_sql_number(floor)} ELSE {x} END"
+        ),
+        operations={
+            **{sign: _sql_infix(sign) for sign in _ARITHMETIC},
+            "exp": lambda x: f"exp({x})",
+            "log": lambda x: f"ln({x})",
+            # There is no log1p; atanh keeps the digits of small arguments as well.
+            "log1p": lambda x: f"(2e0 * atanh({x} / (2e0 + {x})))",
+            "absolute": lambda x: f"abs({x})",
+            "largest": lambda *parts: f"greatest({', '.join(parts)})",
+            "choose": lambda x, a, b: f"CASE WHEN {x} > 0e0 THEN {a} ELSE {b} END",
+        },
+        kept=kept,
+    )
+
+
+def arrays(
+    column: Callable[[Path], npt.NDArray[np.float64]],
+    equals: Callable[[Path, Any], npt.NDArray[np.float64]],
+    kept: Callable[[Formula], npt.NDArray[np.float64]] | None = None,
+) -> Algebra[Any]:
+    """Return the algebra of NumPy arrays, given how to find columns."""
+    return Algebra(
+        column=column,
+        number=lambda value: value,
+        equals=equals,
+        at_least=np.maximum,
+        operations={
+            **_ARITHMETIC,
+            "exp": np.exp,
+            "log": np.log,
+            "log1p": np.log1p,
+            "absolute": np.abs,
+            "largest": lambda first, *rest: _largest(first, rest),
+            "choose": lambda x, a, b: np.where(np.greater(x, 0.0), a, b),
+        },
+        kept=kept,
+    )
+
+
+def _largest(first: Any, rest: Sequence[Any]) -> Any:
+    for other in rest:
+        first = np.maximum(first, other)
+    return first
+
+
+def quote(name: str) -> str:
+    """Quote an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'

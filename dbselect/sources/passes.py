@@ -1,0 +1,301 @@
+"""A table that is read again and again, each time into weighted Grams by formula.
+
+A pass is described without an engine: the columns of the Gram, more columns by formula
+(`dbselect.formulas`) and what multiplies the row weight. The engine that holds the table
+adds the formulas as columns: Polars to its query, DuckDB in SQL on the relation's own
+connection, and batches of Arrow get them from NumPy. All else is what `gram` does: the
+aggregate where DuckDB has it, the kernel on batches elsewhere, and the same rows are left
+out each time. Nothing is kept of the table from one pass to the next.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from math import isnan
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tqdm import tqdm
+
+from dbselect._native import Reader
+from dbselect.columns import Leaf, leaf_of, leaves
+from dbselect.errors import ColumnError, SourceError
+from dbselect.formulas import Algebra, Formula, Path, Plan, arrays, column, plan, translate
+from dbselect.gram import Gram
+from dbselect.sources.read import PROGRESS_DELAY, open_table, progress
+from dbselect.sources.request import Consumer, Request, Table, resolve
+from dbselect.sources.rows import part_of, values
+
+#: How columns by formula are called, which no column of a table is.
+PREFIX = "__dbselect_"
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A Gram wanted of a pass: that of the table's columns, and more.
+
+    Parameters
+    ----------
+    added : name -> formula, the columns after those of the table
+    factor : what multiplies the row weight; None = 1
+    columns : those of the table that are wanted; None = all
+    """
+
+    added: Mapping[str, Formula] = field(default_factory=dict)
+    factor: Formula | None = None
+    columns: Sequence[str] | None = None
+
+
+class Passes:
+    """Some columns of a table that can be read more than once.
+
+    Parameters
+    ----------
+    source, columns, weight : as in `dbselect.gram`
+    apart : columns that are not in the Gram, unless formulas use them
+
+    Attributes
+    ----------
+    names : D columns of every Gram, `apart` left out
+    unread : numeric columns that are in no Gram, nor `apart` or the weight
+    count : passes made so far
+    rows_read : rows of all passes
+    bytes_read : size in memory of what all passes read, as Arrow holds numbers
+
+    Raises
+    ------
+    SourceError : there is no such table, or it can be read only once
+    ColumnError : a column is unknown, named twice or not numeric
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+        apart: Sequence[str] = (),
+    ) -> None:
+        self._table = open_table(source, columns)
+        if not self._table.again:
+            raise SourceError(
+                "source is a stream that can be read only once, and every step of the fit reads "
+                "the rows again; give a table, a relation or a file"
+            )
+        self._leaves = {leaf.name: leaf for leaf in leaves(self._table.schema)}
+        ours = next((name for name in self._leaves if name.startswith(PREFIX)), None)
+        if ours is not None:
+            raise ColumnError(f"column '{ours}' has a name that dbselect uses itself; rename it")
+        request = resolve(self._table.schema, columns, weight)
+        left_out = {*apart, weight}
+        self._columns = [leaf for leaf in request.columns if leaf.name not in left_out]
+        self._weight = weight
+        self.names = [leaf.name for leaf in self._columns]
+        others = left_out.union(self.names)
+        self.unread = [
+            name for name, leaf in self._leaves.items() if leaf.is_numeric and name not in others
+        ]
+        self.count = 0
+        self.rows_read = 0
+        self.bytes_read = 0
+        self._bar: Any = None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Count the passes on a terminal, once they take longer than some seconds."""
+        with tqdm(
+            initial=self.count, unit=" passes", delay=PROGRESS_DELAY, disable=None, leave=False
+        ) as self._bar:
+            yield
+        self._bar = None
+
+    def leaf(self, name: Any, what: str) -> Leaf:
+        """Return a column of the table that an argument names."""
+        return leaf_of(name, self._leaves, what)
+
+    def fields(self, names: Iterable[str]) -> list[str]:
+        """Return the top-level fields of the columns and of others by name."""
+        others = [self._leaves[name] for name in names]
+        return list(dict.fromkeys(leaf.field for leaf in [*self._columns, *others]))
+
+    def values_of(self, leaf: Leaf, most: int) -> list[Any]:
+        """Read the different values of a column, in their order; NULL and NaN are none.
+
+        Once there are more than `most`, the others are not read.
+        """
+        rows = 0
+        found: set[Any] = set()
+        with closing(self._table.batches([leaf.field])) as batches:
+            for batch in batches:
+                rows += batch.num_rows
+                struct = batch.to_struct_array()
+                values = pc.unique(part_of(struct, leaf.path)).to_pylist()
+                found.update(value for value in values if not _is_missing(value))
+                if len(found) > most:
+                    break
+        self._note(rows, [leaf.field])
+        return sorted(found)
+
+    def read(self, wanted: Sequence[Weighted]) -> list[Gram]:
+        """Make one pass and return a Gram for each one wanted.
+
+        Raises
+        ------
+        DataError : an infinite value or a negative weight
+        SourceError : the engine cannot read the table
+        """
+        formulas: dict[str, Formula] = {}
+        requests = []
+        for number, one in enumerate(wanted):
+            weight = self._weight
+            if one.factor is not None:
+                weight = f"{PREFIX}weight{number}"
+                row_weight = [] if self._weight is None else [self._row_weight()]
+                formulas[weight] = _product([*row_weight, one.factor])
+            added = {f"{PREFIX}{number}_{name}": formula for name, formula in one.added.items()}
+            formulas |= added
+            more = [Leaf(name, (name,), pa.float64()) for name in added]
+            names = self.names if one.columns is None else one.columns
+            wanted_of = [*(self._leaves[n] for n in names), *more]
+            requests.append(Request(wanted_of, weight, [], ["skip"] * len(wanted_of)))
+        steps = plan(formulas, f"{PREFIX}kept")
+        read = [leaf.field for request in requests for leaf in request.columns]
+        read = [name for name in [*read, *_fields(steps)] if name in self._table.schema.names]
+        read += [] if self._weight is None else [self._weight]
+        fields = list(dict.fromkeys(read))
+        grams = self._grams(_extended(self._table, fields, steps), requests)
+        self._note(grams[0].rows + grams[0].skipped, fields)
+        return [
+            Gram(
+                [*(self.names if one.columns is None else one.columns), *one.added],
+                g.rows,
+                g.skipped,
+                g.weight,
+                g.mean,
+                g.comoment,
+            )
+            for one, g in zip(wanted, grams, strict=True)
+        ]
+
+    def _row_weight(self) -> Formula:
+        return column((str(self._weight),))
+
+    def _grams(self, table: Table, requests: Sequence[Request]) -> list[Gram]:
+        aggregate = getattr(table, "aggregate_all", None)
+        records = aggregate(requests) if aggregate else None
+        if records is not None:
+            return [
+                _none(request, self._table.rows) if record is None else Gram.from_struct(record)
+                for request, record in zip(requests, records, strict=True)
+            ]
+        fields = list(dict.fromkeys(name for request in requests for name in request.fields))
+        lock = Lock()
+        with ExitStack() as stack:
+            readers = [
+                stack.enter_context(Reader(request.names, request.weight)) for request in requests
+            ]
+            bar = stack.enter_context(progress(self._table.rows))
+
+            def consume(batch: Any) -> None:
+                for reader in readers:
+                    reader.add(batch)
+                with lock:
+                    bar.update(len(batch))
+
+            table.scan(fields, consume)
+            return [Gram.from_struct(reader.finish()[0]) for reader in readers]
+
+    def _note(self, rows: int, fields: Sequence[str]) -> None:
+        """Count a pass over some fields."""
+        widths = [
+            leaf.type.bit_width
+            for leaf in self._leaves.values()
+            if leaf.field in fields and leaf.is_numeric
+        ]
+        self.count += 1
+        self.rows_read += rows
+        self.bytes_read += rows * sum(widths) // 8
+        if self._bar is not None:
+            self._bar.update()
+
+
+class _Extended:
+    """A table of Arrow batches to which NumPy adds columns by formula."""
+
+    def __init__(self, table: Table, fields: list[str], steps: Plan) -> None:
+        self._table = table
+        self._fields = fields
+        self._steps = steps
+        self.schema = table.schema
+        self.rows = table.rows
+        self.again = table.again
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        self._table.scan(self._fields, lambda batch: consume(self._extend(batch, fields)))
+
+    def _extend(self, batch: Any, fields: list[str]) -> pa.Table:
+        parts = batch.to_batches()
+        return pa.Table.from_batches([self._with_formulas(part).select(fields) for part in parts])
+
+    def _with_formulas(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        found: dict[str, Any] = {}
+        names = self._steps.names
+        algebra = algebra_of(batch, lambda formula: found[names[id(formula)]])
+        # What overflows or is no number makes the kernel refuse the row or leave it out.
+        with np.errstate(all="ignore"):
+            for layer in self._steps.layers:
+                for name, formula in layer.items():
+                    result = translate(formula, algebra)
+                    found[name] = np.broadcast_to(result, batch.num_rows)
+        for name in self._steps.layers[-1]:
+            batch = batch.append_column(name, pa.array(np.ascontiguousarray(found[name])))
+        return batch
+
+
+def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = None) -> Algebra[Any]:
+    """Return the algebra of a batch of rows: formulas give NumPy arrays, NaN for NULL."""
+    rows = batch.to_struct_array()
+    known: dict[Path, Any] = {}
+
+    def column_of(path: Path) -> Any:
+        if path not in known:
+            known[path] = values(rows, path)
+        return known[path]
+
+    def equals(path: Path, value: Any) -> Any:
+        found = part_of(rows, path)
+        if pa.types.is_dictionary(found.type):
+            found = found.dictionary_decode()
+        same = pc.equal(found, pa.scalar(value))
+        return pc.cast(same, pa.float64()).to_numpy(zero_copy_only=False)
+
+    return arrays(column_of, equals, kept)
+
+
+def _extended(table: Any, fields: list[str], steps: Plan) -> Any:
+    """Return the table with the formulas as more columns."""
+    if hasattr(table, "extended"):
+        return table.extended(fields, steps)
+    return _Extended(table, fields, steps)
+
+
+def _fields(steps: Plan) -> list[str]:
+    """Return the fields that formulas read."""
+    formulas = [formula for layer in steps.layers for formula in layer.values()]
+    return [field for formula in formulas for field in formula.fields()]
+
+
+def _product(formulas: Sequence[Formula]) -> Formula:
+    first, *rest = formulas
+    return first if not rest else first * _product(rest)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
+def _none(request: Request, rows: int | None) -> Gram:
+    width = len(request.columns)
+    return Gram(request.names, 0, rows or 0, 0.0, np.zeros(width), np.zeros((width, width)))

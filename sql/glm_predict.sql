@@ -1,0 +1,34 @@
+-- glm_predict(sequence, row, budget := NULL)
+--
+-- The mean of the target by the longest prefix that lies within the budget and whose columns
+-- are all present and neither NULL nor NaN in the row.
+--
+--   sequence  as anytime_sequence_glm(...) returns it, or a row of the file that
+--             GlmSequence.write_parquet wrote
+--   row       any STRUCT, also a table name
+--   budget    in the unit of the costs, a constant or a column; NULL: no limit
+--
+-- Returns STRUCT(prediction DOUBLE, probabilities MAP(VARCHAR, DOUBLE), step BIGINT,
+-- spent DOUBLE, next_group VARCHAR): the mean (binomial: the probability of 1), NULL for
+-- classes; the probability of each class, else NULL; the step used, its cost, and the group
+-- to compute next. NULL if no prefix serves the row.
+CREATE OR REPLACE TEMP MACRO glm_predict(sequence, "row", budget := NULL) AS list_transform(
+    [list_transform(sequence.predictors, lambda one: dbselect_predict(one.sequence, "row", budget))],
+    lambda found: CASE WHEN found[1] IS NOT NULL THEN {
+        'prediction': CASE sequence.family
+            WHEN 'binomial' THEN 1 / (1 + exp(-found[1].prediction))
+            -- As far as the passes count.
+            WHEN 'poisson' THEN exp(greatest(least(found[1].prediction, 100), -100))
+            WHEN 'gaussian' THEN found[1].prediction
+        END,
+        'probabilities': CASE WHEN sequence.family = 'multinomial' THEN map(
+            list_transform(sequence.predictors, lambda one: one.class),
+            list_transform(found, lambda one: 1 / list_sum(
+                list_transform(found, lambda other: exp(other.prediction - one.prediction))
+            ))
+        ) END,
+        'step': found[1].step,
+        'spent': found[1].spent,
+        'next_group': found[1].next_group
+    } END
+)[1];
