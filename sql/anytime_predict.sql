@@ -1,7 +1,8 @@
 -- anytime_predict(sequence, row, budget := NULL)
 --
 -- The prediction of the longest prefix that lies within the budget and whose columns are
--- all present and neither NULL nor NaN in the row.
+-- all present and neither NULL nor NaN in the row. An indicator x.missing is a column like all
+-- others: {'x': coalesce(x, 0), 'x.missing': x IS NULL}.
 --
 --   sequence  as anytime_sequence(...) returns it
 --   row       any STRUCT, also a table name

@@ -155,8 +155,8 @@ def anytime_sequence(
     ArgumentError : rule, ridge, scale, budget, max_groups, c_min, family or what belongs
         to it out of range
     SourceError : with a `family`, a stream that can be read only once
-    DataError : no usable rows, a target that is constant, 0 where it is missing, or none that
-        the family allows
+    DataError : no usable rows, or a target that is constant, that is 0 where it is missing,
+        or that the family does not allow
 
     Warns
     -----
