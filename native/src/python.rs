@@ -14,7 +14,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchReader, StructArray};
 
-use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter};
+use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
 use crate::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::categories::{Category, Layout, LevelSums, Listed};
 use crate::chunk::Labels;
@@ -77,26 +77,24 @@ impl Reader {
             let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[rows.clone()]).collect();
             let Some(group) = group else {
                 self.grow(sums, 1, &layout);
-                sums.numbers[0].add(&chunk, labels)?;
-                if !codes.is_empty() {
-                    sums.levels.add(&layout, &chunk, &codes, labels, |_| 0)?;
-                }
+                let Sums { numbers, levels, .. } = sums;
+                numbers[0].add_and(&chunk, labels, |start, rows| {
+                    levels.add(&layout, start, rows, &codes, |_| 0);
+                })?;
                 continue;
             };
             let groups = group.doubles(rows.clone())?;
             let last = groups.iter().fold(0.0, |last: f64, &group| last.max(group));
             self.grow(sums, last as usize + 1, &layout);
-            let numbers = sums.numbers.as_mut_ptr();
+            let Sums { numbers, levels, .. } = sums;
+            let numbers = numbers.as_mut_ptr();
             // SAFETY: a cast to usize gives 0 for NaN and negative groups and at most
             // `last` for the others, and `numbers` has more elements than that;
-            // `scatter` uses one reference at a time.
+            // `scatter_and` uses one reference at a time.
             let group_of = |row: usize| unsafe { &mut *numbers.add(groups[row] as usize) };
-            if !columns.is_empty() {
-                scatter(&chunk, labels, group_of)?;
-            }
-            if !codes.is_empty() {
-                sums.levels.add(&layout, &chunk, &codes, labels, |row| groups[row] as usize)?;
-            }
+            scatter_and(&chunk, labels, group_of, |start, rows| {
+                levels.add(&layout, start, rows, &codes, |row| groups[row] as usize);
+            })?;
         }
         Ok(())
     }
