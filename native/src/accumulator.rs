@@ -102,8 +102,9 @@ impl Accumulator {
                     self.add_block(rows, sums);
                 } else if rows.rows > 0 {
                     let columns = slices(&rows.columns);
-                    turn(&columns, 0..rows.rows, turned);
-                    for (r, row) in turned.chunks_exact(stride(columns.len())).enumerate() {
+                    let stride = stride(columns.len());
+                    turn(&columns, 0..rows.rows, stride, turned);
+                    for (r, row) in turned.chunks_exact(stride).enumerate() {
                         let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[r]);
                         self.add_row(row, weight, &rows.holes, sums);
                     }
@@ -296,7 +297,7 @@ pub(crate) fn scatter_and<'g>(
                     continue;
                 }
                 if kept % TURN_ROWS == 0 {
-                    turn(&columns, kept..(kept + TURN_ROWS).min(rows.rows), turned);
+                    turn(&columns, kept..(kept + TURN_ROWS).min(rows.rows), stride, turned);
                 }
                 let values = &turned[kept % TURN_ROWS * stride..][..stride];
                 let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[kept]);

@@ -11,8 +11,8 @@
 //! summed, and beside it where it is missing: what to fill is known at the end.
 
 use crate::arrow::Leaf;
-use crate::block::{prefetch, stride, turn};
-use crate::chunk::{Screened, ones};
+use crate::block::{BLOCK_ROWS, prefetch, stride, turn};
+use crate::chunk::Screened;
 use crate::gaps::{Filled, Place, Policy};
 use crate::kernel::{LANES, triangle};
 use crate::levels::Levels;
@@ -23,6 +23,8 @@ use crate::simd::vectorised;
 const FIRST_RECENTRING: u64 = 32;
 /// Rows to look ahead for levels, which lie all over memory.
 const ROWS_AHEAD: usize = 8;
+/// Rows to look ahead for cells of cross tables: one takes less time than a row of numbers.
+const CELLS_AHEAD: usize = 32;
 
 /// A column of which each level becomes a column of 0 and 1.
 pub struct Category {
@@ -62,7 +64,7 @@ pub struct Layout {
     /// What becomes of each number that is missing.
     policies: Vec<Policy>,
     /// Numbers that are filled; where they are missing follows the numbers in a row, and
-    /// then a one.
+    /// then its weight.
     gaps: Vec<usize>,
     /// Doubles of a row.
     stride: usize,
@@ -105,7 +107,7 @@ impl Layout {
         self.gaps().find(|&(column, _)| column == number).map(|(_, at)| at)
     }
 
-    /// Where a row has a one, and a sum of rows their weight.
+    /// Where a row has its weight.
     fn weight(&self) -> usize {
         self.policies.len() + self.gaps.len()
     }
@@ -186,9 +188,9 @@ impl LevelSums {
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let gaps: Vec<_> = layout.gaps.iter().map(|&column| rows.indicator(column)).collect();
-        let columns = rows.columns.iter().chain(&gaps).map(|column| &column[..]);
-        let columns: Vec<&[f64]> = columns.chain([ones(rows.rows)]).collect();
-        turn(&columns, 0..rows.rows, &mut scratch.values);
+        let columns: Vec<&[f64]> =
+            rows.columns.iter().chain(&gaps).map(|column| &column[..]).collect();
+        turn(&columns, 0..rows.rows, layout.stride, &mut scratch.values);
         scratch.groups.clear();
         scratch.used.clear();
         for row in 0..rows.rows + rows.skipped {
@@ -206,7 +208,9 @@ impl LevelSums {
             None => scratch.weight.resize(rows.rows, 1.0),
         }
         scratch.codes.resize(codes.len(), Vec::new());
+        let next = start + rows.rows + rows.skipped;
         for ((into, codes), slots) in scratch.codes.iter_mut().zip(codes).zip(&layout.slots) {
+            prefetch(&codes[next..codes.len().min(next + BLOCK_ROWS)]);
             into.clear();
             into.extend(scratch.used.iter().map(|&row| (codes[row] as usize).min(slots - 1)));
         }
@@ -256,7 +260,11 @@ impl LevelSums {
             self.groups[group].rows += run.len() as u64;
             row += run.len();
         }
-        center_rows(&mut block.values, &block.weight, &block.groups, &self.centers, stride);
+        let Scratch { values, weight, groups, .. } = block;
+        center_rows(values, weight, groups, &self.centers, stride);
+        for (row, weight) in values.chunks_exact_mut(stride).zip(weight) {
+            row[layout.weight()] = *weight;
+        }
     }
 
     /// Add the sums over other rows.
@@ -439,7 +447,7 @@ impl<'c> Listed<'c> {
 }
 
 vectorised! {
-/// Replace rows by w (x - center), each with the center of its group.
+/// Replace rows, whole panels each, by w (x - center), each with the center of its group.
 fn center_rows(
     values: &mut [f64],
     weight: &[f64],
@@ -448,16 +456,17 @@ fn center_rows(
     stride: usize,
 ) {
     for (r, (weight, group)) in weight.iter().zip(groups).enumerate() {
-        let row = &mut values[r * stride..][..stride];
-        for (x, center) in row.iter_mut().zip(&centers[group * stride..][..stride]) {
-            *x = weight * (*x - center);
+        let (row, _) = values[r * stride..][..stride].as_chunks_mut::<LANES>();
+        let (center, _) = centers[group * stride..][..stride].as_chunks::<LANES>();
+        for (row, center) in row.iter_mut().zip(center) {
+            row.iter_mut().zip(center).for_each(|(x, center)| *x = weight * (*x - center));
         }
     }
 }
 }
 
 vectorised! {
-/// Add each row to the sums of its slot.
+/// Add each row, whole panels, to the sums of its slot.
 fn add_rows(sums: &mut [f64], slots: &[usize], rows: &[f64], stride: usize) {
     for (r, &slot) in slots.iter().enumerate() {
         if let Some(ahead) = slots.get(r + ROWS_AHEAD) {
@@ -475,7 +484,7 @@ fn add_rows(sums: &mut [f64], slots: &[usize], rows: &[f64], stride: usize) {
 /// Add the weight of each row to its cell.
 fn add_cells(sums: &mut [f64], cells: &[usize], weight: &[f64]) {
     for (r, (&cell, weight)) in cells.iter().zip(weight).enumerate() {
-        if let Some(&ahead) = cells.get(r + ROWS_AHEAD) {
+        if let Some(&ahead) = cells.get(r + CELLS_AHEAD) {
             prefetch(&sums[ahead..=ahead]);
         }
         sums[cell] += weight;

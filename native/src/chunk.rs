@@ -282,12 +282,6 @@ pub(crate) fn zeros(rows: usize) -> &'static [f64] {
     &ZEROS[..rows]
 }
 
-/// A column of ones, at most a block long.
-pub(crate) fn ones(rows: usize) -> &'static [f64] {
-    static ONES: [f64; BLOCK_ROWS] = [1.0; BLOCK_ROWS];
-    &ONES[..rows]
-}
-
 /// Set the rows where a value is NaN.
 pub fn mark_nan(values: &[f64], missing: &mut Missing) {
     for (row, _) in values.iter().enumerate().filter(|(_, x)| x.is_nan()) {
