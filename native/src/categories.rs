@@ -14,7 +14,7 @@ use crate::arrow::Leaf;
 use crate::block::{BLOCK_ROWS, prefetch, stride, turn};
 use crate::chunk::Screened;
 use crate::gaps::{Filled, Place, Policy};
-use crate::kernel::{LANES, triangle};
+use crate::kernel::LANES;
 use crate::levels::Levels;
 use crate::moments::Moments;
 use crate::simd::vectorised;
@@ -72,7 +72,8 @@ pub struct Layout {
     starts: Vec<usize>,
     /// Slots of each category.
     slots: Vec<usize>,
-    /// First cell of the cross table of categories `a > b`, at `triangle(a) - a + b`.
+    /// First cell of the cross table of each category with those before it, which has a
+    /// row for each of its slots and a column for each of theirs.
     tables: Vec<usize>,
     n_slots: usize,
     n_cells: usize,
@@ -84,15 +85,14 @@ impl Layout {
         let policies = policies.to_vec();
         let gaps: Vec<usize> = (0..policies.len()).filter(|&j| policies[j].fills()).collect();
         let slots: Vec<usize> = categories.iter().map(|c| c.names.len() + 1).collect();
-        let starts = (0..slots.len()).map(|c| slots[..c].iter().sum()).collect();
+        let (mut starts, mut n_slots) = (Vec::new(), 0);
         let (mut tables, mut n_cells) = (Vec::new(), 0);
-        for a in 0..slots.len() {
-            for b in 0..a {
-                tables.push(n_cells);
-                n_cells += slots[a] * slots[b];
-            }
+        for slots in &slots {
+            starts.push(n_slots);
+            tables.push(n_cells);
+            n_cells += slots * n_slots;
+            n_slots += slots;
         }
-        let n_slots = slots.iter().sum();
         let stride = stride(policies.len() + gaps.len() + 1);
         Layout { policies, gaps, stride, starts, slots, tables, n_slots, n_cells }
     }
@@ -112,9 +112,9 @@ impl Layout {
         self.policies.len() + self.gaps.len()
     }
 
-    /// The first cell of the cross table of category `a` and `b < a`.
-    fn table(&self, a: usize, b: usize) -> usize {
-        self.tables[triangle(a) - a + b]
+    /// The first cell of a row of the cross table of a category.
+    fn cells(&self, category: usize, code: usize) -> usize {
+        self.tables[category] + code * self.starts[category]
     }
 
     /// Every column: its category and its code there.
@@ -153,8 +153,8 @@ struct Scratch {
     groups: Vec<usize>,
     /// Their numbers in the chunk.
     used: Vec<usize>,
-    /// Their codes in each category.
-    codes: Vec<Vec<usize>>,
+    /// Their slot in each category.
+    slots: Vec<Vec<usize>>,
     /// Where they are added.
     places: Vec<usize>,
 }
@@ -191,49 +191,47 @@ impl LevelSums {
         let columns: Vec<&[f64]> =
             rows.columns.iter().chain(&gaps).map(|column| &column[..]).collect();
         turn(&columns, 0..rows.rows, layout.stride, &mut scratch.values);
-        scratch.groups.clear();
+        let all = start..start + rows.rows + rows.skipped;
         scratch.used.clear();
-        for row in 0..rows.rows + rows.skipped {
-            let group = group_of(start + row);
-            if rows.missing.contains(row) {
-                self.groups[group].skipped += 1;
-            } else {
-                scratch.used.push(start + row);
-                scratch.groups.push(group);
-            }
+        if rows.skipped == 0 {
+            scratch.used.extend(all.clone());
+        } else {
+            scratch.used.extend(all.clone().filter(|row| !rows.missing.contains(row - start)));
+            let skipped = rows.missing.rows().map(|row| group_of(start + row));
+            skipped.for_each(|group| self.groups[group].skipped += 1);
         }
+        scratch.groups.clear();
+        scratch.groups.extend(scratch.used.iter().map(|&row| group_of(row)));
         scratch.weight.clear();
         match &rows.weight {
             Some(weight) => scratch.weight.extend_from_slice(weight),
             None => scratch.weight.resize(rows.rows, 1.0),
         }
-        scratch.codes.resize(codes.len(), Vec::new());
-        let next = start + rows.rows + rows.skipped;
-        for ((into, codes), slots) in scratch.codes.iter_mut().zip(codes).zip(&layout.slots) {
-            prefetch(&codes[next..codes.len().min(next + BLOCK_ROWS)]);
+        scratch.slots.resize(codes.len(), Vec::new());
+        for (c, (into, codes)) in scratch.slots.iter_mut().zip(codes).enumerate() {
+            prefetch(&codes[all.end..codes.len().min(all.end + BLOCK_ROWS)]);
+            let (first, last) = (layout.starts[c], layout.slots[c] - 1);
             into.clear();
-            into.extend(scratch.used.iter().map(|&row| (codes[row] as usize).min(slots - 1)));
+            into.extend(scratch.used.iter().map(|&row| first + last.min(codes[row] as usize)));
         }
         self.center(layout, &mut scratch);
         if !rows.holes.is_empty() {
             // What is missing adds nothing.
             scratch.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = 0.0);
         }
-        let Scratch { values, weight, groups, codes, places, .. } = &mut scratch;
-        for (a, of_a) in codes.iter().enumerate() {
-            let start = layout.starts[a];
-            let slot = |(group, code): (&usize, &usize)| group * layout.n_slots + start + code;
+        let Scratch { values, weight, groups, slots, places, .. } = &mut scratch;
+        for (a, of_a) in slots.iter().enumerate() {
+            let both = || groups.iter().zip(of_a);
             places.clear();
-            places.extend(groups.iter().zip(of_a).map(slot));
+            places.extend(both().map(|(group, slot)| group * layout.n_slots + slot));
             add_rows(&mut self.sums, places, values, layout.stride);
-            for (b, of_b) in codes[..a].iter().enumerate() {
-                let (start, slots) = (layout.table(a, b), layout.slots[b]);
-                let cell = |((group, of_a), of_b): ((&usize, &usize), &usize)| {
-                    group * layout.n_cells + start + of_a * slots + of_b
-                };
-                places.clear();
-                places.extend(groups.iter().zip(of_a).zip(of_b).map(cell));
-                add_cells(&mut self.cross, places, weight);
+            let first = layout.starts[a];
+            places.clear();
+            places.extend(
+                both().map(|(group, slot)| group * layout.n_cells + layout.cells(a, slot - first)),
+            );
+            for of_b in &slots[..a] {
+                add_cells(&mut self.cross, places, of_b, weight);
             }
         }
         self.scratch = scratch;
@@ -368,9 +366,9 @@ impl LevelSums {
             let sums = as_placed(sums_of(slot));
             comoment.extend(sums.iter().zip(&total).map(|(sum, total)| sum - share * total));
             comoment.extend(columns[..at].iter().map(|&(b, of_b)| {
-                let cell = || layout.table(a, b) + of_a * layout.slots[b] + of_b;
-                let both = if a == b { 0.0 } else { cross[cell()] };
-                both - share * count(layout.starts[b] + of_b)
+                let slot = layout.starts[b] + of_b;
+                let both = if a == b { 0.0 } else { cross[layout.cells(a, of_a) + slot] };
+                both - share * count(slot)
             }));
             comoment.push((share * (all - count(slot))).max(0.0));
         }
@@ -468,12 +466,13 @@ fn center_rows(
 vectorised! {
 /// Add each row, whole panels, to the sums of its slot.
 fn add_rows(sums: &mut [f64], slots: &[usize], rows: &[f64], stride: usize) {
-    for (r, &slot) in slots.iter().enumerate() {
+    for (r, (&slot, row)) in slots.iter().zip(rows.chunks_exact(stride)).enumerate() {
         if let Some(ahead) = slots.get(r + ROWS_AHEAD) {
-            prefetch(&sums[ahead * stride..][..stride]);
+            let (sums, _) = sums[ahead * stride..][..stride].as_chunks::<LANES>();
+            sums.iter().for_each(|sums| prefetch(sums));
         }
         let (sums, _) = sums[slot * stride..][..stride].as_chunks_mut::<LANES>();
-        let (row, _) = rows[r * stride..][..stride].as_chunks::<LANES>();
+        let (row, _) = row.as_chunks::<LANES>();
         for (sums, row) in sums.iter_mut().zip(row) {
             sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
         }
@@ -481,10 +480,12 @@ fn add_rows(sums: &mut [f64], slots: &[usize], rows: &[f64], stride: usize) {
 }
 }
 
-/// Add the weight of each row to its cell.
-fn add_cells(sums: &mut [f64], cells: &[usize], weight: &[f64]) {
-    for (r, (&cell, weight)) in cells.iter().zip(weight).enumerate() {
-        if let Some(&ahead) = cells.get(r + CELLS_AHEAD) {
+/// Add the weight of each row to its cell: a column of a row of the cross tables.
+fn add_cells(sums: &mut [f64], rows: &[usize], columns: &[usize], weight: &[f64]) {
+    let cells = rows.iter().zip(columns).map(|(row, column)| row + column);
+    let mut ahead = cells.clone().skip(CELLS_AHEAD);
+    for (cell, weight) in cells.zip(weight) {
+        if let Some(ahead) = ahead.next() {
             prefetch(&sums[ahead..=ahead]);
         }
         sums[cell] += weight;
