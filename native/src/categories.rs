@@ -211,8 +211,13 @@ impl LevelSums {
         for (c, (into, codes)) in scratch.slots.iter_mut().zip(codes).enumerate() {
             prefetch(&codes[all.end..codes.len().min(all.end + BLOCK_ROWS)]);
             let (first, last) = (layout.starts[c], layout.slots[c] - 1);
+            let slot = |&code: &u32| first + last.min(code as usize);
             into.clear();
-            into.extend(scratch.used.iter().map(|&row| first + last.min(codes[row] as usize)));
+            if rows.skipped == 0 {
+                into.extend(codes[all.clone()].iter().map(slot));
+            } else {
+                into.extend(scratch.used.iter().map(|&row| slot(&codes[row])));
+            }
         }
         self.center(layout, &mut scratch);
         if !rows.holes.is_empty() {
@@ -225,6 +230,9 @@ impl LevelSums {
             places.clear();
             places.extend(both().map(|(group, slot)| group * layout.n_slots + slot));
             add_rows(&mut self.sums, places, values, layout.stride);
+            if a == 0 {
+                continue;
+            }
             let first = layout.starts[a];
             places.clear();
             places.extend(
