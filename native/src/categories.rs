@@ -196,9 +196,10 @@ impl LevelSums {
         if rows.skipped == 0 {
             scratch.used.extend(all.clone());
         } else {
-            scratch.used.extend(all.clone().filter(|row| !rows.missing.contains(row - start)));
-            let skipped = rows.missing.rows().map(|row| group_of(start + row));
-            skipped.for_each(|group| self.groups[group].skipped += 1);
+            let skips = |row: &usize| rows.missing.contains(row - start);
+            scratch.used.extend(all.clone().filter(|row| !skips(row)));
+            let skipped = all.clone().filter(skips);
+            skipped.for_each(|row| self.groups[group_of(row)].skipped += 1);
         }
         scratch.groups.clear();
         scratch.groups.extend(scratch.used.iter().map(|&row| group_of(row)));
@@ -231,7 +232,7 @@ impl LevelSums {
             places.extend(both().map(|(group, slot)| group * layout.n_slots + slot));
             add_rows(&mut self.sums, places, values, layout.stride);
             if a == 0 {
-                continue;
+                continue; // There is none before it.
             }
             let first = layout.starts[a];
             places.clear();
@@ -267,10 +268,7 @@ impl LevelSums {
             row += run.len();
         }
         let Scratch { values, weight, groups, .. } = block;
-        center_rows(values, weight, groups, &self.centers, stride);
-        for (row, weight) in values.chunks_exact_mut(stride).zip(weight) {
-            row[layout.weight()] = *weight;
-        }
+        center_rows(values, weight, groups, &self.centers, stride, layout.weight());
     }
 
     /// Add the sums over other rows.
@@ -453,20 +451,24 @@ impl<'c> Listed<'c> {
 }
 
 vectorised! {
-/// Replace rows, whole panels each, by w (x - center), each with the center of its group.
+/// Replace rows, whole panels each, by w (x - center), each with the center of its group,
+/// and put w where it belongs.
 fn center_rows(
     values: &mut [f64],
     weight: &[f64],
     groups: &[usize],
     centers: &[f64],
     stride: usize,
+    weight_at: usize,
 ) {
-    for (r, (weight, group)) in weight.iter().zip(groups).enumerate() {
-        let (row, _) = values[r * stride..][..stride].as_chunks_mut::<LANES>();
+    let rows = values.chunks_exact_mut(stride).zip(weight).zip(groups);
+    for ((row, weight), group) in rows {
         let (center, _) = centers[group * stride..][..stride].as_chunks::<LANES>();
-        for (row, center) in row.iter_mut().zip(center) {
-            row.iter_mut().zip(center).for_each(|(x, center)| *x = weight * (*x - center));
+        let (panels, _) = row.as_chunks_mut::<LANES>();
+        for (xs, center) in panels.iter_mut().zip(center) {
+            xs.iter_mut().zip(center).for_each(|(x, center)| *x = weight * (*x - center));
         }
+        row[weight_at] = *weight;
     }
 }
 }
