@@ -20,6 +20,7 @@ import searches
 PARTS = (
     scans.duckdb_gram,
     scans.polars_gram,
+    scans.levels,
     scans.memory,
     scans.segments,
     scans.many_segments,
@@ -28,6 +29,7 @@ PARTS = (
     glm.passes,
     glm.in_memory,
     searches.sequences,
+    searches.responses,
     searches.certificates,
     searches.lasso,
     searches.removals,

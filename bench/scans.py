@@ -10,7 +10,7 @@ from measure import Row, peak_megabytes, process, seconds
 from mlxtend.feature_selection import SequentialFeatureSelector as MlxtendSelector
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression
-from tables import columns, table
+from tables import categories, columns, table
 
 import dbselect as ds
 
@@ -64,6 +64,32 @@ def polars_gram() -> Iterator[Row]:
         )
         what = f"ds.gram of a Parquet path, {rows // 10**6}M x {width}"
         yield what, f"{gram:.2f} s, {gram / base:.2f}x of {base:.2f} s", f"<= {bar}x"
+
+
+def levels() -> Iterator[Row]:
+    """`ds.gram` with categories of 10, 100 and 1000 levels, found in a first pass or known."""
+    sizes, names = (10, 100, 1000), columns(20)
+    path = categories(4_000_000, 20, sizes)
+    frame = pl.scan_parquet(path)
+    sums = [pl.col(name).sum() for name in names]
+    integers, texts = ([f"{kind}{n}" for n in sizes] for kind in "it")
+    floors = {
+        "integers": (integers, [pl.col(name).max() for name in integers]),
+        "text": (texts, [pl.col(name).str.len_bytes().max() for name in texts]),
+    }
+    for kind, (fields, reads) in floors.items():
+        terms = ds.terms(path, fields)
+        base, known, both = seconds(
+            lambda reads=reads: frame.select(*sums, *reads).collect(engine="streaming"),
+            lambda terms=terms: ds.gram(path, names, terms=terms),
+            lambda fields=fields: ds.gram(path, names, categories=fields),
+        )
+        yield (
+            f"ds.gram, 4M x 20 and categories of 10, 100 and 1000 levels, {kind}",
+            f"{both:.2f} s, {both / base:.2f}x of {base:.2f} s; "
+            f"of known levels {known:.2f} s, {known / base:.2f}x",
+            "<= 3x",
+        )
 
 
 def memory() -> Iterator[Row]:

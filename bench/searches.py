@@ -42,6 +42,30 @@ def sequences() -> Iterator[Row]:
         )
 
 
+def responses() -> Iterator[Row]:
+    """Measure a full sequence for several responses against that for one."""
+    width, count = 500, 10
+    gram, groups = problem(width, 100)
+    # Any columns will do as further responses: the search takes as long.
+    extra = [f"y{k}" for k in range(count - 1)]
+    rng = np.random.default_rng(1)
+    mixing = np.vstack([rng.standard_normal((width, count - 1)), np.ones((1, count - 1))])
+    maps = np.hstack([np.eye(width + 1), mixing])
+    names = [*gram.columns, *extra]
+    more = ds.Gram(
+        names, gram.rows, 0, gram.weight, np.zeros(len(names)), maps.T @ gram.comoment @ maps
+    )
+    several, one = seconds(
+        lambda: ds.anytime_sequence(more, ["y", *extra], groups),
+        lambda: ds.anytime_sequence(gram, "y", groups),
+    )
+    yield (
+        f"full fr sequence for {count} responses, D = {width} in 100 groups",
+        f"{several:.3f} s, {several / one:.2f}x of one response",
+        "<= 3x",
+    )
+
+
 def certificates() -> Iterator[Row]:
     """Measure the bounds at every step of a sequence."""
     gram, groups = problem(500, 100)

@@ -17,6 +17,8 @@ from dbselect.errors import (
 from dbselect.glm_model import GlmModel
 from dbselect.glm_sequence import GlmSequence
 from dbselect.gram import Gram
+from dbselect.joint_model import JointModel
+from dbselect.joint_sequence import JointSequence
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
     compare,
@@ -42,14 +44,16 @@ from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.fit import fit
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.glm import fit_glm
+from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
-from dbselect.methods.sght import SparseModel, sght, sght_path
+from dbselect.methods.sght import JointSparseModel, SparseGlmModel, SparseModel, sght, sght_path
 from dbselect.missing import impute_mean
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sequence import Guarantee, Sequence
-from dbselect.sources.read import gram, gram_by
+from dbselect.sources.read import gram, gram_by, terms
+from dbselect.sources.terms import Terms
 
 __all__ = [
     "ArgumentError",
@@ -62,19 +66,25 @@ __all__ = [
     "Design",
     "EngineError",
     "GlmModel",
+    "GlmObjective",
     "GlmSequence",
     "Gram",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
+    "JointModel",
+    "JointSequence",
+    "JointSparseModel",
     "Model",
     "RecordError",
     "Selection",
     "SelectionWarning",
     "Sequence",
     "SourceError",
+    "SparseGlmModel",
     "SparseModel",
     "SupportTable",
+    "Terms",
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
@@ -89,6 +99,7 @@ __all__ = [
     "fit",
     "fit_glm",
     "foba",
+    "glm_objective",
     "gram",
     "gram_by",
     "greedy",
@@ -104,6 +115,7 @@ __all__ = [
     "sght_project",
     "sght_table",
     "stopping_cost",
+    "terms",
     "timeliness",
     "top_k",
 ]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dbselect.errors import DataError
 
 #: The library's letters for policies; what is an error is known when all rows are read.
-_LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n"}
+_LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
 
 
 @cache
@@ -34,6 +34,12 @@ def _library() -> ctypes.CDLL:
         ctypes.POINTER(text), ctypes.c_size_t, text, text, text
     ]  # fmt: skip
     library.dbselect_reader_new.restype = pointer
+    library.dbselect_reader_category.argtypes = [
+        pointer, text,
+        ctypes.POINTER(text), ctypes.c_size_t,
+        ctypes.POINTER(text), ctypes.c_size_t, text,
+    ]  # fmt: skip
+    library.dbselect_reader_category.restype = ctypes.c_bool
     library.dbselect_reader_add.argtypes = [pointer, pointer]
     library.dbselect_reader_add.restype = pointer
     library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer, pointer]
@@ -62,7 +68,8 @@ class Reader:
 
     Attributes
     ----------
-    absent : rows in which each column is missing, once the reading is finished
+    absent : rows in which each column, then each category, is missing, once the reading is
+        finished
     """
 
     def __init__(
@@ -74,14 +81,34 @@ class Reader:
     ) -> None:
         self.absent = [0] * len(columns)
         self._handle = _library().dbselect_reader_new(
-            _texts(columns),
-            len(columns),
+            *_texts(columns),
             None if weight is None else weight.encode(),
             None if group is None else group.encode(),
             letters(policies or ["skip"] * len(columns)).encode(),
         )
         if not self._handle:
             raise DataError(f"columns are {list(columns)!r}; their names must be valid text")
+
+    def category(
+        self, column: str, levels: Sequence[str], names: Sequence[str], policy: str
+    ) -> None:
+        """Add, before any rows, columns of 0 and 1 for the levels of a column.
+
+        Parameters
+        ----------
+        column : a field
+        levels : values of the field, as text
+        names : names of their columns, which follow those there are already; one more is
+            that of all other values; the last is that of what is missing if `policy` fills
+        policy : what becomes of what is missing
+        """
+        added = _library().dbselect_reader_category(
+            self._handle, column.encode(), *_texts(levels), *_texts(names),
+            letters([policy]).encode(),
+        )  # fmt: skip
+        if not added:
+            raise DataError(f"levels are {list(levels)!r}; they must be valid text")
+        self.absent.append(0)
 
     def __enter__(self) -> Self:
         return self
@@ -123,14 +150,7 @@ def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Arra
     columns : flattened columns whose values make the key; none: the first field is the key
     """
     with _stream(table) as stream:
-        return _array(
-            partial(_library().dbselect_folds, stream, _texts(columns), len(columns), k, seed)
-        )
-
-
-def _texts(columns: Sequence[str]) -> Any:
-    encoded = [column.encode() for column in columns]
-    return (ctypes.c_char_p * len(encoded))(*encoded)
+        return _array(partial(_library().dbselect_folds, stream, *_texts(columns), k, seed))
 
 
 @contextmanager
@@ -154,6 +174,11 @@ def _array(call: Callable[[int, int], int | None]) -> Any:
 def letters(policies: Sequence[str]) -> str:
     """Return policies as the library takes them, a letter each."""
     return "".join(_LETTERS[policy] for policy in policies)
+
+
+def _texts(texts: Sequence[str]) -> tuple[Any, int]:
+    encoded = [text.encode() for text in texts]
+    return (ctypes.c_char_p * len(encoded))(*encoded), len(encoded)
 
 
 def _check(error: int | None) -> None:

@@ -7,8 +7,9 @@ is ``emb[3]``, counted from 1. The native library flattens by the same rule.
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
@@ -126,6 +127,21 @@ def position(column: str, names: Sequence[str], what: str) -> int:
     if column not in names:
         raise ColumnError(f"{what} names {unknown('column', column, names)}")
     return names.index(column)
+
+
+def leaf_of(name: Any, known: Mapping[str, Leaf], what: str) -> Leaf:
+    """Return the column that an argument names.
+
+    Raises
+    ------
+    ArgumentError : the name is no text
+    ColumnError : there is no such column
+    """
+    if not isinstance(name, str):
+        raise ArgumentError(f"{what} is {name!r}; it must be the name of a column")
+    if name not in known:
+        raise ColumnError(f"{what} names {unknown('column', name, list(known))}")
+    return known[name]
 
 
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:

@@ -72,7 +72,8 @@ class GlmModel:
 
     def __repr__(self) -> str:
         return (
-            f"GlmModel({self.family}, {self.target} ~ {', '.join(self.columns) or 'nothing'}; "
+            f"{type(self).__name__}({self.family}, {self.target} ~ "
+            f"{', '.join(self.columns) or 'nothing'}; "
             f"explained {self.explained:.4f}; {self.status.value}, {self.passes} passes)"
         )
 

@@ -20,7 +20,16 @@ from dbselect.errors import RecordError
 from dbselect.gram import Vector
 from dbselect.groups import Groups, costs_of
 from dbselect.objectives.glm import Status
-from dbselect.steps import SEQUENCE_DTYPE, STEP_DTYPES, STEP_TYPE, Choice, Step, Stop, is_useful
+from dbselect.steps import (
+    SEQUENCE_DTYPE,
+    STEP_DTYPES,
+    STEP_TYPE,
+    Choice,
+    Step,
+    Stop,
+    held_after,
+    is_useful,
+)
 
 _GROUP_TYPE = pa.struct(
     [("name", pa.string()), ("columns", pa.list_(pa.string())), ("cost", pa.float64())]
@@ -133,7 +142,7 @@ class GlmRecord:
 
     def held(self, step: int) -> list[int]:
         """Return the numbers of the groups held after a step, in the order taken."""
-        return [record.group for record in self.records[:step]]
+        return held_after(self.records[:step])
 
     def columns_held(self, step: int) -> list[int]:
         """Return the numbers of the columns of these groups."""
@@ -285,6 +294,11 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
             for name, value in step["coefficients"].items():
                 if name != record["offset"]:
                     coef[number, numbers[name], k] = value
+    records = [
+        _step(step, Choice[choice], groups)
+        for step, choice in zip(steps[1:], record["choices"], strict=True)
+    ]
+    held_after(records)  # fails where a group is given back that was not taken
     curves = {name: _finite([step[name] for step in steps]) for name in ("spent", "explained")}
     return {
         "target": record["target"],
@@ -295,10 +309,7 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "rule": record["rule"],
         "ridge": record["ridge"],
         "scale": record["scale"],
-        "records": [
-            _step(step, Choice[choice], groups)
-            for step, choice in zip(steps[1:], record["choices"], strict=True)
-        ],
+        "records": records,
         **curves,
         "deviance": _finite([step["deviance"] for step in steps]),
         "intercept": _finite(intercept),
@@ -316,11 +327,11 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _step(step: Mapping[str, Any], choice: Choice, groups: Groups) -> Step:
-    if step["action"] != "add":
-        raise ValueError(f"{step['action']!r} is no action of such a sequence")
+    if step["action"] not in ("add", "remove"):
+        raise ValueError(f"{step['action']!r} is no action of a sequence")
     score, gain, explained = _finite([step["score"], step["gain"], step["explained"]]).tolist()
     number = groups.number(step["group"], "sequence record")
-    return Step("add", number, score, gain, explained, choice)
+    return Step(step["action"], number, score, gain, explained, choice)
 
 
 def _finite(values: Any) -> npt.NDArray[np.float64]:

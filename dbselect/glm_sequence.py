@@ -14,7 +14,7 @@ from dbselect import files, glm_record
 from dbselect.glm_model import GlmModel, on_table
 from dbselect.glm_record import GlmRecord
 from dbselect.sequence import check_budget
-from dbselect.steps import best_within, is_useful
+from dbselect.steps import best_of_size, best_within, is_useful
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,10 @@ class GlmSequence(GlmRecord):
     """
 
     def __repr__(self) -> str:
-        order = ", ".join(self.groups.names[step.group] for step in self.records)
+        order = ", ".join(
+            ("" if step.action == "add" else "-") + self.groups.names[step.group]
+            for step in self.records
+        )
         return (
             f"GlmSequence({self.family}, {self.target} ~ {order or 'nothing'}; explained "
             f"{self.explained[-1]:.4f}, spent {self.spent[-1]:g}; {self.stop.value})"
@@ -63,19 +66,26 @@ class GlmSequence(GlmRecord):
         """One row a step: what `Sequence.steps` has, and deviance, status and passes so far."""
         return self.step_frame()
 
-    def at(self, budget: float | None = None) -> GlmModel:
+    def at(self, budget: float | None = None, *, size: int | None = None) -> GlmModel:
         """Return the model of the longest prefix within a budget.
+
+        Where all groups were given back in the end (`backward`), it is the first within
+        the budget after all were held.
 
         Parameters
         ----------
         budget : >= 0, in the unit of cost; None = no limit
+        size : take the best of the models with so many groups, within the budget
 
         Raises
         ------
-        ArgumentError : `budget` is negative or not a number
+        ArgumentError : `budget` is negative or not a number; no prefix has `size` groups
         """
         check_budget(budget)
-        step = best_within(self.spent, budget)
+        if size is None:
+            step = best_within(self.spent, budget)
+        else:
+            step = best_of_size(self.records, self.spent, self.explained, budget, size)
         held, at = self.held(step), self.columns_held(step)
         names = [self.columns[j] for j in at]
         intercept, coefficients = on_table(

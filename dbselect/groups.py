@@ -57,7 +57,7 @@ def resolve(
     features: Sequence[str],
     groups: Mapping[str, Iterable[str]] | None = None,
     costs: Mapping[str, float] | None = None,
-    target: str | None = None,
+    target: str | Sequence[str] = (),
 ) -> Groups:
     """Match groups and costs to the features of a table.
 
@@ -67,7 +67,7 @@ def resolve(
     groups : name -> columns or globs, and what is derived from them (``x.missing``);
         None makes every top-level field a group
     costs : name -> cost > 0; None makes every cost 1
-    target : the column to predict, which belongs to no group
+    target : the column to predict, or several, which belong to no group
 
     Raises
     ------
@@ -75,6 +75,7 @@ def resolve(
         surplus or not a number > 0
     ColumnError : an unknown column
     """
+    targets = [target] if isinstance(target, str) else target
     if groups is None:
         columns: dict[str, list[str]] = {}
         for name in features:
@@ -85,9 +86,10 @@ def resolve(
         for name, means in groups.items():
             if not isinstance(name, str):
                 raise GroupError(f"group {name!r} has no text for a name; group names are text")
-            if target in patterns_of(name, means):
+            taken = [each for each in targets if each in patterns_of(name, means)]
+            if taken:
                 raise GroupError(
-                    f"group '{name}' names the target '{target}'; a target belongs to no group"
+                    f"group '{name}' names the target '{taken[0]}'; a target belongs to no group"
                 )
         columns = {
             name: match(patterns_of(name, means), features, f"group '{name}'")

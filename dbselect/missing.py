@@ -17,6 +17,8 @@ Index = npt.NDArray[np.intp]
 SUFFIX = ".missing"
 #: What becomes of a missing value: its row is left out, or that is an error; or it is filled.
 POLICIES = ("skip", "error", "mean", "indicator")
+#: Those that keep the row.
+FILLS = ("mean", "indicator")
 #: Share of the weight that is taken for nothing beside rounding.
 NO_SHARE = 1e-14
 #: Share of a column's variation below which what is left of it, once its mean stands in the

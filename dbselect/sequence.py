@@ -25,7 +25,16 @@ from dbselect.objectives.linear import Linear, linear
 from dbselect.scoring import is_frame
 from dbselect.selection.criteria import RULES
 from dbselect.sequence_record import SequenceRecord
-from dbselect.steps import STEP_DTYPES, Choice, Step, Stop, best_within, fits, is_useful
+from dbselect.steps import (
+    STEP_DTYPES,
+    Choice,
+    Step,
+    Stop,
+    best_of_size,
+    best_within,
+    is_useful,
+    spent_after,
+)
 
 
 @dataclass(frozen=True)
@@ -157,17 +166,9 @@ class Sequence(SequenceRecord):
         """
         check_budget(budget)
         if size is not None:
-            return self._model(self._best(budget, size))
+            step = best_of_size(self.records, self.spent, self.explained, budget, size)
+            return self._model(step)
         return self._model(best_within(self.spent, budget))
-
-    def _best(self, budget: float | None, size: int) -> int:
-        sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in self.records)])
-        within = [step for step, spent in enumerate(self.spent) if fits(spent, budget)]
-        found = [step for step in within if sizes[step] == size]
-        if not found:
-            there = sorted({int(sizes[step]) for step in within})
-            raise ArgumentError(f"size is {size!r}; there are models with {there} groups")
-        return max(found, key=lambda step: self.explained[step])
 
     def _model(self, step: int) -> Model:
         held = self.held(step)
@@ -311,7 +312,7 @@ class Sequence(SequenceRecord):
         """
         groups = replace(self.groups, costs=costs_of(self.groups.names, costs))
         rule = f"{self.rule}, at other costs"
-        return replace(self, groups=groups, rule=rule, spent=_spent(groups, self.records))
+        return replace(self, groups=groups, rule=rule, spent=spent_after(self.records, groups))
 
     def guarantee(self, cost: float | None = None) -> Guarantee:
         """Return how near to the best the greedy rule must come (Theorems 3.2 and 4.3).
@@ -386,30 +387,8 @@ class Sequence(SequenceRecord):
         >>> seq.certificate([1.0])["ratio"].round(6).to_list()
         [1.0]
         """
-        if not isinstance(budgets, Iterable | None):
-            raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
-        limits = list(self.spent if budgets is None else budgets)
-        for budget in limits:
-            check_budget(budget)
-            if budget is None:
-                raise ArgumentError("budgets has None; each must be a number >= 0")
-        order = list(dict.fromkeys(s.group for s in self.records if s.action == "add"))
-        bounds = upper_bounds(
-            self.problem, self.positions, self.groups.costs, order, np.array(limits, dtype=float)
-        )
-        step = [best_within(self.spent, budget) for budget in limits]
-        explained = self.explained[step]
-        # Rounding may take the bound below what is reached.
-        bounds = np.maximum(bounds, explained)
-        ratio = np.divide(explained, bounds, out=np.ones_like(bounds), where=bounds > 0)
-        return pl.DataFrame(
-            {
-                "budget": np.array(limits, dtype=float),
-                "spent": self.spent[step],
-                "explained": explained,
-                "bound": bounds,
-                "ratio": ratio,
-            }
+        return certified(
+            self.problem, self.groups, self.records, self.spent, self.explained, budgets
         )
 
     def to_struct(self) -> dict[str, Any]:
@@ -495,7 +474,7 @@ def build(
         ridge=ridge,
         scale=scale,
         records=records,
-        spent=_spent(groups, records),
+        spent=spent_after(records, groups),
         explained=explained,
         r2=explained + coef**2 @ problem.ridge,
         intercept=problem.target_mean - own @ problem.mean,
@@ -506,15 +485,44 @@ def build(
     )
 
 
-def _spent(groups: Groups, records: Ordered[Step]) -> Vector:
-    """Return the summed cost of the groups held after each step, step 0 first."""
-    change = np.zeros((1 + len(records), len(groups.costs)))
-    for row, step in zip(change[1:], records, strict=True):
-        row[step.group] = 1.0 if step.action == "add" else -1.0
-    if (change >= 0).all():
-        return np.cumsum(change @ groups.costs)
-    # Differences of sums would leave rounding where nothing is held.
-    return np.asarray(np.cumsum(change, axis=0) @ groups.costs)
+def certified(
+    problem: Linear,
+    groups: Groups,
+    records: Ordered[Step],
+    spent: Vector,
+    explained: Vector,
+    budgets: Iterable[float] | None,
+) -> pl.DataFrame:
+    """Return the bounds of `Sequence.certificate`, of a problem of any number of responses.
+
+    Parameters
+    ----------
+    spent, explained : shape (steps + 1,)
+    """
+    if not isinstance(budgets, Iterable | None):
+        raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
+    limits = list(spent if budgets is None else budgets)
+    for budget in limits:
+        check_budget(budget)
+        if budget is None:
+            raise ArgumentError("budgets has None; each must be a number >= 0")
+    order = list(dict.fromkeys(step.group for step in records if step.action == "add"))
+    bounds = upper_bounds(
+        problem, groups.positions, groups.costs, order, np.array(limits, dtype=float)
+    )
+    step = [best_within(spent, budget) for budget in limits]
+    # Rounding may take the bound below what is reached.
+    bounds = np.maximum(bounds, explained[step])
+    ratio = np.divide(explained[step], bounds, out=np.ones_like(bounds), where=bounds > 0)
+    return pl.DataFrame(
+        {
+            "budget": np.array(limits, dtype=float),
+            "spent": spent[step],
+            "explained": explained[step],
+            "bound": bounds,
+            "ratio": ratio,
+        }
+    )
 
 
 def check_budget(budget: float | None) -> None:

@@ -4,7 +4,7 @@ A list of steps, each with its model, is what SQL and Polars see; a record is on
 list and all else that a `Sequence` knows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from dbselect.errors import RecordError
 from dbselect.gram import RECORD_TYPE, Gram, Matrix, Vector
 from dbselect.groups import Groups, costs_of
-from dbselect.steps import STEP_TYPE, Choice, Step, Stop, is_useful
+from dbselect.steps import STEP_TYPE, Choice, Step, Stop, held_after, is_useful
 
 #: A stored sequence.
 SEQUENCE_TYPE = pa.struct(
@@ -45,6 +45,17 @@ SEQUENCE_TYPE = pa.struct(
     ]
 )
 FIELDS = tuple(field.name for field in SEQUENCE_TYPE)
+_OWN_FIELDS = [field for field in SEQUENCE_TYPE if field.name != "gram"]
+
+#: A stored sequence of several responses: what each has of its own, and the Gram of all.
+JOINT_TYPE = pa.struct(
+    [
+        ("rule", pa.string()),
+        ("responses", pa.list_(pa.struct(_OWN_FIELDS))),
+        ("gram", RECORD_TYPE),
+    ]
+)
+JOINT_FIELDS = tuple(field.name for field in JOINT_TYPE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +96,7 @@ class SequenceRecord:
 
     def held(self, step: int) -> list[int]:
         """Return the numbers of the groups held after a step, in the order taken."""
-        held: dict[int, None] = {}
-        for record in self.records[:step]:
-            if record.action == "add":
-                held[record.group] = None
-            else:
-                del held[record.group]
-        return list(held)
+        return held_after(self.records[:step])
 
 
 def write_sequences(sequences: Iterable[SequenceRecord | None]) -> pa.ListArray:
@@ -149,6 +154,20 @@ def _append(
 
 def to_struct(sequence: SequenceRecord) -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
+    gram = sequence.gram.select([sequence.target, *sequence.groups.members])
+    return {**_own_struct(sequence), "gram": gram.to_struct()}
+
+
+def joint_to_struct(rule: str, sequences: Iterable[SequenceRecord]) -> dict[str, Any]:
+    """Return the sequences of several responses as plain Python data, with one Gram."""
+    each = list(sequences)
+    gram = each[0].gram.select([*(own.target for own in each), *each[0].groups.members])
+    responses = [_own_struct(own) for own in each]
+    return {"rule": rule, "responses": responses, "gram": gram.to_struct()}
+
+
+def _own_struct(sequence: SequenceRecord) -> dict[str, Any]:
+    """Return everything but the Gram."""
     groups = sequence.groups
     steps = write_sequences([sequence]).to_pylist(maps_as_pydicts="strict")[0]
     finite = np.isfinite(sequence.condition)
@@ -167,16 +186,26 @@ def to_struct(sequence: SequenceRecord) -> dict[str, Any]:
         "stop": sequence.stop.name,
         "condition": float(sequence.condition) if finite else None,
         "sequence": steps,
-        "gram": sequence.gram.select([sequence.target, *groups.members]).to_struct(),
     }
 
 
 def to_arrow(record: Mapping[str, Any]) -> pa.Table:
     """Return a record as a table of one row."""
+    return pa.Table.from_pylist([_with_items(record)], schema=pa.schema(SEQUENCE_TYPE))
+
+
+def joint_to_arrow(record: Mapping[str, Any]) -> pa.Table:
+    """Return a record of several responses as a table of one row."""
+    row = {**record, "responses": [_with_items(own) for own in record["responses"]]}
+    return pa.Table.from_pylist([row], schema=pa.schema(JOINT_TYPE))
+
+
+def _with_items(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with its coefficients as Arrow takes them."""
     steps = [
         {**step, "coefficients": list(step["coefficients"].items())} for step in record["sequence"]
     ]
-    return pa.Table.from_pylist([{**record, "sequence": steps}], schema=pa.schema(SEQUENCE_TYPE))
+    return {**record, "sequence": steps}
 
 
 def parts(record: Any) -> dict[str, Any]:
@@ -186,31 +215,55 @@ def parts(record: Any) -> dict[str, Any]:
     ------
     RecordError : a field is missing or of another kind
     """
-    if isinstance(record, pa.Scalar):
-        record = record.as_py(maps_as_pydicts="strict")
-    if not isinstance(record, Mapping):
-        raise RecordError(f"a sequence record must be a mapping, not {type(record).__name__}")
-    record = {
-        name: value.as_py(maps_as_pydicts="strict") if isinstance(value, pa.Scalar) else value
-        for name, value in record.items()
-    }
-    missing = [name for name in FIELDS if name not in record]
-    if missing:
-        raise RecordError(f"sequence record lacks {missing}; its fields must be {list(FIELDS)}")
+    found = _mapping(record, FIELDS)
     try:
-        return _parts(record)
+        return _parts(found, Gram.from_struct(found["gram"]))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"sequence record is damaged: {error}") from error
 
 
-def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
+def joint_parts(record: Any) -> tuple[str, list[dict[str, Any]]]:
+    """Return the rule and what the `Sequence` of each response is made of, from a record.
+
+    Raises
+    ------
+    RecordError : a field is missing or of another kind, or the responses differ in steps
+    """
+    found = _mapping(record, JOINT_FIELDS)
+    try:
+        gram = Gram.from_struct(found["gram"])
+        each = [_parts(own, gram) for own in found["responses"]]
+        orders = {tuple(step.group for step in own["records"]) for own in each}
+        if len(orders) != 1:
+            raise ValueError(f"its {len(each)} responses have {len(orders)} orders of groups")
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"sequence record is damaged: {error}") from error
+    return str(found["rule"]), each
+
+
+def _mapping(record: Any, fields: Sequence[str]) -> dict[str, Any]:
+    """Return a record with plain values, if it has all fields."""
+    if isinstance(record, pa.Scalar):
+        record = record.as_py(maps_as_pydicts="strict")
+    if not isinstance(record, Mapping):
+        raise RecordError(f"a sequence record must be a mapping, not {type(record).__name__}")
+    found = {
+        name: value.as_py(maps_as_pydicts="strict") if isinstance(value, pa.Scalar) else value
+        for name, value in record.items()
+    }
+    missing = [name for name in fields if name not in found]
+    if missing:
+        raise RecordError(f"sequence record lacks {missing}; its fields must be {list(fields)}")
+    return found
+
+
+def _parts(record: Mapping[str, Any], gram: Gram) -> dict[str, Any]:
     names = [group["name"] for group in record["groups"]]
     groups = Groups(
         {group["name"]: _texts(group["columns"]) for group in record["groups"]},
         costs_of(names, {group["name"]: group["cost"] for group in record["groups"]}),
         tuple(_texts(record["unused"])),
     )
-    gram = Gram.from_struct(record["gram"])
     missing = {record["target"], *groups.members} - set(gram.columns)
     if missing:
         raise ValueError(f"its gram lacks the columns {sorted(missing)}")

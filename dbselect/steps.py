@@ -1,6 +1,6 @@
 """What a search writes down: the groups it took or gave back, and why it ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -8,7 +8,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from dbselect.errors import ArgumentError
 from dbselect.gram import Vector
+from dbselect.groups import Groups
 
 #: A gain below this share of the target's variance is rounding, not explanation.
 ROUNDING_GAIN = 1e-14
@@ -105,6 +107,28 @@ SEQUENCE_DTYPE = pl.List(
 )
 
 
+def held_after(steps: Iterable[Step]) -> list[int]:
+    """Return the numbers of the groups held after some steps, in the order taken."""
+    held: dict[int, None] = {}
+    for step in steps:
+        if step.action == "add":
+            held[step.group] = None
+        else:
+            del held[step.group]
+    return list(held)
+
+
+def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
+    """Return the summed cost of the groups held after each step, that of none first."""
+    change = np.zeros((1 + len(steps), len(groups.costs)))
+    for row, step in zip(change[1:], steps, strict=True):
+        row[step.group] = 1.0 if step.action == "add" else -1.0
+    if (change >= 0).all():
+        return np.cumsum(change @ groups.costs)
+    # Differences of sums would leave rounding where nothing is held.
+    return np.asarray(np.cumsum(change, axis=0) @ groups.costs)
+
+
 def fits(spent: float, budget: float | None) -> bool:
     """Whether a cost lies within a budget, up to the rounding of a sum of costs."""
     return budget is None or bool(spent <= budget * (1.0 + BUDGET_SLACK))
@@ -126,3 +150,25 @@ def best_within(spent: Vector, budget: float | None) -> int:
     if spent[-1] > 0:
         return int(within[-1])
     return int(within[within >= spent.argmax()][0])
+
+
+def best_of_size(
+    steps: Sequence[Step], spent: Vector, explained: Vector, budget: float | None, size: int
+) -> int:
+    """Return the step within a budget whose model explains the most with so many groups.
+
+    Parameters
+    ----------
+    spent, explained : shape (steps + 1,)
+
+    Raises
+    ------
+    ArgumentError : no prefix has `size` groups
+    """
+    sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in steps)])
+    within = [step for step, cost in enumerate(spent) if fits(cost, budget)]
+    found = [step for step in within if sizes[step] == size]
+    if not found:
+        there = sorted({int(sizes[step]) for step in within})
+        raise ArgumentError(f"size is {size!r}; there are models with {there} groups")
+    return max(found, key=lambda step: explained[step])

@@ -639,4 +639,5 @@ def test_chosen_rows_answer_as_an_objective():
             expected = value([*rows.held, row]) - value(rows.held)
             assert rows.gains()[row] == pytest.approx(expected)
             assert rows.losses()[row] == 0
-    assert ds.greedy(rows.copy(), k=4).diagnostics.value >= rows.value
+    from_none = dbselect.objectives.a_optimal.ChosenRows(AOptimal(X, 0.5, 2.0))
+    assert ds.greedy(from_none, k=4).diagnostics.value >= rows.value

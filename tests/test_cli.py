@@ -73,3 +73,10 @@ def test_a_mistake_gives_code_2_and_one_sentence(files, monkeypatch, capsys, arg
     assert words in error
     assert error.startswith("dbselect: ")
     assert error.count("\n") == 1
+
+
+def test_gram_takes_categories(files, capsys):
+    arguments = ["gram", f"{files}/t.parquet", "--out", f"{files}/g.parquet"]
+    assert main([*arguments, "--columns", "y", "--categories", "s", "--max-levels", "5"]) == 0
+    assert "2 columns, 200 rows" in capsys.readouterr().out
+    assert ds.Gram.read_parquet(files / "g.parquet").columns == ["y", "s.t"]

@@ -61,6 +61,8 @@ trips = pytest.mark.parametrize("trip", TRIPS, ids=lambda trip: trip.__name__)
 
 def assert_same_gram(found: ds.Gram, expected: ds.Gram) -> None:
     for field in fields(ds.Gram):
+        if field.name == "missing":
+            continue  # no field of the record, as the docstring says
         one, other = getattr(found, field.name), getattr(expected, field.name)
         if isinstance(other, np.ndarray):
             assert one.tobytes() == other.tobytes()

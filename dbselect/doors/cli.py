@@ -14,7 +14,7 @@ from dbselect.errors import ArgumentError, DbselectError
 from dbselect.files import replacing
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.selection.criteria import RULES
-from dbselect.sources.read import gram
+from dbselect.sources.read import MAX_LEVELS, gram
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,6 +54,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--columns", nargs="+", help="names and globs; default: every numeric one")
     command.add_argument("--weight", help="column of row weights")
     _add_null_policy(command)
+    command.add_argument(
+        "--categories", nargs="+", help="columns whose levels become columns of 0 and 1"
+    )
+    command.add_argument(
+        "--max-levels", type=int, default=MAX_LEVELS, help="levels with a column of their own"
+    )
 
     command = commands.add_parser("sequence", help="order groups of columns by gain per cost")
     command.set_defaults(command=_sequence)
@@ -88,7 +94,14 @@ def _null_policy(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _gram(options: argparse.Namespace) -> None:
-    result = gram(options.source, options.columns, options.weight, _null_policy(options))
+    result = gram(
+        options.source,
+        options.columns,
+        options.weight,
+        null_policy=_null_policy(options),
+        categories=options.categories,
+        max_levels=options.max_levels,
+    )
     result.write_parquet(options.out)
     print(
         f"{options.out}: {len(result.columns)} columns, {result.rows:,} rows, "

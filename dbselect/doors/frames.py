@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 from polars.plugins import register_plugin_function
 
-from dbselect._native import Reader, library_path
+from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import MODELS, SEQUENCES, Method
 from dbselect.glm_record import GLM_DTYPE, GLM_TYPE, to_scalar
@@ -15,11 +15,13 @@ from dbselect.gram import RECORD_DTYPE, Gram
 from dbselect.methods.design import check_options
 from dbselect.methods.glm import check_options as check_glm
 from dbselect.methods.glm import glm_sequence
+from dbselect.methods.search import check_target
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.missing import policies_of
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.read import gram
+from dbselect.sources.read import MAX_LEVELS, Bases, Categories, gram, reader_of, terms_for
 from dbselect.sources.request import NullPolicy, check_folds, check_seed, resolve
+from dbselect.sources.terms import Terms
 from dbselect.steps import SEQUENCE_DTYPE
 
 _COEFFICIENTS: dict[str, Any] = {
@@ -45,7 +47,14 @@ class LazyFrameNamespace:
         self._frame = frame
 
     def gram(
-        self, *columns: str, weight: str | None = None, null_policy: NullPolicy = "skip"
+        self,
+        *columns: str,
+        weight: str | None = None,
+        null_policy: NullPolicy = "skip",
+        categories: Categories | None = None,
+        basis: Bases | None = None,
+        max_levels: int = MAX_LEVELS,
+        terms: Terms | None = None,
     ) -> pl.LazyFrame:
         """Return a LazyFrame of one row, column ``gram``: the record of the columns.
 
@@ -54,6 +63,8 @@ class LazyFrameNamespace:
         columns : names and globs; default: every numeric or boolean column
         weight : column of row weights, >= 0
         null_policy : what becomes of missing values, as in `dbselect.gram`
+        categories, basis, max_levels, terms : as in `dbselect.gram`; what has to be
+            learnt of the table is read at once, `terms` read nothing
 
         Notes
         -----
@@ -69,21 +80,26 @@ class LazyFrameNamespace:
         [4.0, 2.0]
         """
         table = LazyTable(self._frame)
-        request = resolve(table.schema, columns or None, weight, null_policy=null_policy)
-        if set(request.policies) != {"skip"}:
+        learnt = terms_for(table, categories, basis, max_levels, terms)
+        request = resolve(
+            table.schema, columns or None, weight, null_policy=null_policy, terms=learnt
+        )
+        if not request.is_plain:
             # Fills differ from batch to batch, and which indicators there are is known
             # at the end: one reader takes them all.
             wanted = list(columns) or None
             return pl.defer(
-                lambda: _record(gram(self._frame, wanted, weight, null_policy)),
+                lambda: _record(
+                    gram(self._frame, wanted, weight, null_policy=null_policy, terms=learnt)
+                ),
                 schema={"gram": RECORD_DTYPE},
             )
 
         def record(batch: pl.DataFrame) -> pl.DataFrame:
             if batch.is_empty():
                 return pl.DataFrame(schema={"gram": RECORD_DTYPE})
-            with Reader(request.names, request.weight) as reader:
-                reader.add(batch)
+            with reader_of(request) as reader:
+                reader.add(request.terms.bend(batch))
                 return pl.DataFrame(pa.table({"gram": reader.finish()}))
 
         records = table.frame.select(request.fields).map_batches(
@@ -299,6 +315,7 @@ class ExprNamespace:
         return self._call(SEQUENCES[method], target, given, SEQUENCE_DTYPE)
 
     def _call(self, method: Method, target: str, options: Mapping[str, Any], dtype: Any) -> pl.Expr:
+        check_target(target)
         method.check(**options)
 
         def answers(records: pl.Series) -> pl.Series:

@@ -14,17 +14,21 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.gram import Gram, Matrix, Vector
+from dbselect.joint_model import JointModel
+from dbselect.joint_sequence import JointSequence, by_response
 from dbselect.model import Model
 from dbselect.objectives.linear import unusable
 from dbselect.sequence import Sequence
 
 
-def evaluate(sequence: Sequence | Model, gram: Gram | Mapping[str, Any]) -> pl.DataFrame:
+def evaluate(
+    sequence: Sequence | Model | JointSequence | JointModel, gram: Gram | Mapping[str, Any]
+) -> pl.DataFrame:
     """Return what each prefix explains on other data, without touching a row.
 
     Parameters
     ----------
-    sequence : Sequence, or one Model
+    sequence : Sequence, or one Model; also of several responses
     gram : Gram of the other data, or its record, with the columns and the target of the
         sequence
 
@@ -34,11 +38,13 @@ def evaluate(sequence: Sequence | Model, gram: Gram | Mapping[str, Any]) -> pl.D
     one row: spent, r2, mse
 
     r2 is that of scikit-learn's ``r2_score`` on the rows; explained is 0 at step 0; mse
-    is in the squared unit of the target
+    is in the squared unit of the target. Of several responses explained and r2 are those of
+    all, by their shares on the rows of the search; r2_each and mse_each are structs with
+    those of each response
 
     Raises
     ------
-    ArgumentError : `sequence` is neither a Sequence nor a Model
+    ArgumentError : `sequence` is no such result
     RecordError : `gram` is neither a Gram nor a record
     ColumnError : the Gram lacks a column
     DataError : no usable rows, or a constant target
@@ -58,10 +64,12 @@ def evaluate(sequence: Sequence | Model, gram: Gram | Mapping[str, Any]) -> pl.D
     >>> ds.evaluate(seq, ds.gram(test))["mse"].to_list()
     [3.75, 1.0]
     """
-    if not isinstance(sequence, Sequence | Model):
+    if not isinstance(sequence, Sequence | Model | JointSequence | JointModel):
         raise ArgumentError(
             f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"
         )
+    if isinstance(sequence, JointSequence | JointModel):
+        return _in_all(sequence, gram)
     gram = gram if isinstance(gram, Gram) else Gram.from_struct(gram)
     reason = unusable(gram, sequence.target)
     if reason is not None:
@@ -74,6 +82,23 @@ def evaluate(sequence: Sequence | Model, gram: Gram | Mapping[str, Any]) -> pl.D
     return sequence.steps.select("step", "action", "group", "spent").with_columns(
         explained=(mse[0] - mse - penalty) / variance, r2=1.0 - mse / variance, mse=mse
     )
+
+
+def _in_all(joint: JointSequence | JointModel, gram: Gram | Mapping[str, Any]) -> pl.DataFrame:
+    """Return what each prefix explains of all responses, and of each."""
+    gram = gram if isinstance(gram, Gram) else Gram.from_struct(gram)
+    each = {name: evaluate(own, gram) for name, own in joint.responses.items()}
+    first = next(iter(each.values()))
+    in_all = {
+        name: joint.share @ np.array([own[name].to_numpy() for own in each.values()])
+        for name in ("explained", "r2")
+        if name in first.columns
+    }
+    by_name = {
+        f"{name}_each": by_response({response: own[name] for response, own in each.items()})
+        for name in ("r2", "mse")
+    }
+    return first.drop("mse").with_columns(**in_all, **by_name)
 
 
 def squared_errors(sequence: Sequence | Model, gram: Gram) -> tuple[Vector, float]:

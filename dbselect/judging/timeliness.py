@@ -18,12 +18,13 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.gram import Gram, Vector
+from dbselect.joint_sequence import JointSequence
 from dbselect.judging.evaluate import evaluate
 from dbselect.sequence import Sequence
 from dbselect.steps import BUDGET_SLACK, best_within
 
 #: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
-Curve = Sequence | pl.DataFrame
+Curve = Sequence | JointSequence | pl.DataFrame
 
 #: Fractions among which the plateau is sought, in steps of `PLATEAU_GAIN`.
 PLATEAU_START = 0.95
@@ -213,7 +214,7 @@ def oracle(curve: Curve) -> pl.DataFrame:
     if (cost <= 0).any():
         raise ArgumentError("the curve gives groups back; an oracle needs groups that only come")
     order = np.argsort(-gain / cost, kind="stable")
-    table = curve.steps if isinstance(curve, Sequence) else curve
+    table = curve if isinstance(curve, pl.DataFrame) else curve.steps
     groups = {"group": table["group"].gather([0, *(order + 1)])} if "group" in table else {}
     return pl.DataFrame(
         {
@@ -276,7 +277,7 @@ def compare(
         raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
     at = plateau(sequences[first]) if fraction is None else fraction
     judged = {
-        name: evaluate(curve, gram) if gram is not None and isinstance(curve, Sequence) else curve
+        name: curve if gram is None or isinstance(curve, pl.DataFrame) else evaluate(curve, gram)
         for name, curve in sequences.items()
     }
     final = float(_points(judged[first])[1][-1])
@@ -298,7 +299,7 @@ def compare(
 
 def _points(curve: Curve) -> tuple[Vector, Vector]:
     """Return spent and explained of every prefix."""
-    if isinstance(curve, Sequence):
+    if isinstance(curve, Sequence | JointSequence):
         return curve.spent, curve.explained
     if not isinstance(curve, pl.DataFrame):
         raise ArgumentError(

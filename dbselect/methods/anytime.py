@@ -4,10 +4,11 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from dbselect.errors import ArgumentError
 from dbselect.glm_sequence import GlmSequence
+from dbselect.joint_sequence import JointSequence
 from dbselect.methods.glm import glm_sequence
 from dbselect.methods.search import (
     check_choice,
@@ -16,6 +17,7 @@ from dbselect.methods.search import (
     check_ridge,
     check_scale,
     finish,
+    finish_joint,
     prefix_coefficients,
     prepare,
 )
@@ -48,6 +50,25 @@ def anytime_sequence(
 @overload
 def anytime_sequence(
     source: Any,
+    target: list[str] | tuple[str, ...],
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    *,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] = (),
+    c_min: float | None = None,
+    null_policy: NullPolicy = "skip",
+    family: None = None,
+) -> JointSequence: ...
+
+
+@overload
+def anytime_sequence(
+    source: Any,
     target: str,
     groups: Mapping[str, Iterable[str]] | None = None,
     costs: Mapping[str, float] | None = None,
@@ -68,7 +89,7 @@ def anytime_sequence(
 
 def anytime_sequence(
     source: Any,
-    target: str,
+    target: str | list[str] | tuple[str, ...],
     groups: Mapping[str, Iterable[str]] | None = None,
     costs: Mapping[str, float] | None = None,
     *,
@@ -85,18 +106,20 @@ def anytime_sequence(
     offset: str | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
-) -> AnytimeSequence | GlmSequence:
+) -> AnytimeSequence | JointSequence | GlmSequence:
     """Order groups of columns by how much prediction each buys for its cost.
 
     Each step takes the group with the largest ``criterion(g | S) / cost(g)``; the
-    objective is F(S) = 1/2 c_S' C_SS^-1 c_S, C = G + ridge I. With a `family` it is the
-    deviance of a generalised linear model, for which the table is read again and again.
+    objective is F(S) = 1/2 c_S' C_SS^-1 c_S, C = G + ridge I, of several responses the sum
+    over them. With a `family` it is the deviance of a generalised linear model, for which
+    the table is read again and again.
 
     Parameters
     ----------
     source : Gram, a Gram record (mapping or Arrow scalar), a Parquet file or frame
         that holds one in its only column ``gram``, or any table that `gram` reads
-    target : column to predict
+    target : column to predict; or a list of responses, which share the groups and their
+        costs: each counts as one of unit variance, with ``scale=False`` as it is
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
     rule : ``"fr"``, the exact gain (default); ``"omp"``, the group-whitened gradient;
@@ -122,7 +145,8 @@ def anytime_sequence(
 
     Returns
     -------
-    Sequence with at most J + 1 steps; GlmSequence if there is a `family`
+    Sequence with at most J + 1 steps; JointSequence of a list of responses; GlmSequence if
+    there is a `family`
 
     Raises
     ------
@@ -141,6 +165,7 @@ def anytime_sequence(
     Notes
     -----
     O(D^3) for a full sequence over D columns, for every rule; about 40 D^2 bytes.
+    Further responses add O(D^2) each, and J D doubles for the coefficients of their models.
     Where no group may double the cost, rule ``doubling`` takes the cheapest and
     ``doubling_capable`` of the result is False.
     A table is read once, the columns of the groups and the target only, so a NULL
@@ -177,9 +202,9 @@ def anytime_sequence(
         if null_policy != "skip":
             raise ArgumentError(f"null_policy is {null_policy!r}; with a family it is 'skip'")
         return glm_sequence(
-            source, target, groups, costs, family=family, rule=rule, ridge=ridge, scale=scale,
-            budget=budget, max_groups=max_groups, always=always, weight=weight, offset=offset,
-            max_iter=max_iter, tol=tol,
+            source, cast(str, target), groups, costs, family=family, rule=rule, ridge=ridge,
+            scale=scale, budget=budget, max_groups=max_groups, always=always, weight=weight,
+            offset=offset, max_iter=max_iter, tol=tol,
         )  # fmt: skip
     alone = {"weight": weight, "offset": offset, "max_iter": max_iter, "tol": tol}
     for name, value in alone.items():
@@ -188,7 +213,7 @@ def anytime_sequence(
     check_options(rule, ridge, scale, budget, max_groups, c_min)
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
-        null_policy=null_policy,
+        null_policy=null_policy, several=True,
     )  # fmt: skip
     check_first(search.groups, search.first, budget, max_groups)
     method, all_costs = RULES[rule], search.groups.costs
@@ -201,6 +226,8 @@ def anytime_sequence(
         max_groups=max_groups,
         always=search.first,
     )
+    if search.is_joint:
+        return finish_joint(search, rule, steps, stop)
     return finish(search, rule, steps, prefix_coefficients(search), stop)
 
 

@@ -24,7 +24,7 @@ from dbselect.methods.dash import dash, greedy, random_k, top_k
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
-from dbselect.methods.search import check_choice
+from dbselect.methods.search import check_choice, check_target
 from dbselect.methods.sght import sght
 from dbselect.model import Model
 from dbselect.objectives.linear import unusable
@@ -117,6 +117,7 @@ def cross_validate(
     │ fr   ┆ 2    ┆ false ┆ 0.99  ┆ 4.31   │
     └──────┴──────┴───────┴───────┴────────┘
     """
+    check_target(target)
     run = _method_of(method)
     points = points_of(grid)
     check_options(run, points, options)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError
+from dbselect.glm_model import GlmModel
+from dbselect.methods.glm_objective import GlmObjective
 from dbselect.methods.search import fitted, prepare
 from dbselect.model import Model
 from dbselect.objectives.contract import Objective
@@ -74,6 +76,7 @@ class Selection:
     ----------
     chosen : numbers of the candidates
     diagnostics : Diagnostics
+    model : on the chosen groups, of a `glm_objective`; None of other objectives
 
     Examples
     --------
@@ -86,6 +89,7 @@ class Selection:
 
     chosen: tuple[int, ...]
     diagnostics: Diagnostics
+    model: GlmModel | None = None
 
 
 def dash(
@@ -107,8 +111,9 @@ def dash(
 
     Parameters
     ----------
-    objective : Gram, record or table, as `anytime_sequence` takes it; or an object that
-        meets `dbselect.objectives.contract.Objective`, without a target
+    objective : Gram, record or table, as `anytime_sequence` takes it; or, without a target,
+        a `glm_objective` or another object that meets
+        `dbselect.objectives.contract.Objective`
     target : column to predict
     k : how many groups or candidates to choose
     groups : name -> columns or globs; default: every top-level field but the target
@@ -355,9 +360,10 @@ def _chosen(
         stalled=result.stalled,
         completed=result.completed,
     )
-    if search is None:
-        return Selection(tuple(result.objective.held), diagnostics)
     state = result.objective if diversity is None else result.objective.first
+    if search is None:
+        model = state.model() if isinstance(state, GlmObjective) else None
+        return Selection(tuple(result.objective.held), diagnostics, model)
     return ChosenModel(**fitted(search, state), diagnostics=diagnostics)
 
 

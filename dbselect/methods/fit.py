@@ -12,7 +12,14 @@ from dbselect.columns import match
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.gram import Gram
 from dbselect.groups import resolve
-from dbselect.methods.search import check_ridge, check_scale, fitted, prepare, warn_of
+from dbselect.methods.search import (
+    check_ridge,
+    check_scale,
+    check_target,
+    fitted,
+    prepare,
+    warn_of,
+)
 from dbselect.model import Model
 from dbselect.objectives.exact import ExactFit, least_squares
 from dbselect.objectives.inference import INTERCEPT, Deviations, Fit, through_origin
@@ -99,8 +106,7 @@ def fit(
     for name, value in (("intercept", intercept), ("exact", exact)):
         if not isinstance(value, bool):
             raise ArgumentError(f"{name} is {value!r}; it must be True or False")
-    if not isinstance(target, str):
-        raise ColumnError(f"target is {target!r}; it must be the name of a column")
+    check_target(target)
     if isinstance(columns, str):
         raise ArgumentError(f"columns is {columns!r}; it must be a list of column names and globs")
     known = _gram_in(source)

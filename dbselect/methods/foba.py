@@ -3,16 +3,30 @@
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dbselect.errors import ArgumentError, DataError
+from dbselect.glm_sequence import GlmSequence
 from dbselect.gram import Vector
-from dbselect.methods.search import Search, check_choice, check_count, check_ridge, finish, prepare
+from dbselect.groups import Groups, costs_of
+from dbselect.methods.glm_objective import GlmObjective, about_of
+from dbselect.methods.glm_results import Prefix, prefix_of, sequence_of, warn_of_fit
+from dbselect.methods.search import (
+    Search,
+    check_choice,
+    check_count,
+    check_ridge,
+    finish,
+    numbers_of,
+    prepare,
+)
+from dbselect.objectives.linear import State
 from dbselect.selection import backward as elimination
 from dbselect.selection import foba as forward_backward
-from dbselect.selection.criteria import RULES
+from dbselect.selection.criteria import RULES, Criterion
 from dbselect.selection.removal import USEFULNESS
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sources.request import NullPolicy
@@ -24,7 +38,7 @@ FORWARD = ("fr", "omp")
 
 def foba(
     gram: Any,
-    target: str,
+    target: str | None = None,
     *,
     groups: Mapping[str, Iterable[str]] | None = None,
     costs: Mapping[str, float] | None = None,
@@ -36,7 +50,7 @@ def foba(
     ridge: float = 0.0,
     always: Sequence[str] = (),
     null_policy: NullPolicy = "skip",
-) -> AnytimeSequence:
+) -> AnytimeSequence | GlmSequence:
     """Add groups greedily, and give back those that later ones made dispensable.
 
     Forward: the group with the largest gain (or gradient) per cost. Backward: while the
@@ -45,11 +59,12 @@ def foba(
 
     Parameters
     ----------
-    gram : Gram, record or table, as `anytime_sequence` takes it
+    gram : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
+        without target, groups and ridge, which it has
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
-    epsilon : >= 0, share of the target's variance that a group must gain
+    epsilon : >= 0, share of the target's variance, or null deviance, that a group must gain
     nu : in (0, 1), share of a gain that a removal may lose
     rule : ``"fr"``, the exact gain, or ``"omp"``, the group-whitened gradient
     backward : least useful by ``"loss"``, the exact loss per cost, or by
@@ -62,7 +77,8 @@ def foba(
 
     Returns
     -------
-    Sequence whose steps add and remove; ``at(size=k)`` is the best model of k groups
+    Sequence whose steps add and remove; ``at(size=k)`` is the best model of k groups; of
+    a `glm_objective` a GlmSequence
 
     Raises
     ------
@@ -87,15 +103,13 @@ def foba(
     [None, 'a', 'b']
     """
     check_options(epsilon, nu, rule, backward, max_steps, ridge)
-    search = prepare(
-        gram, target, groups, costs, ridge=ridge, always=always, null_policy=null_policy
-    )
+    search = _prepared(gram, target, groups, costs, ridge, always, null_policy)
 
     def run(record: Record) -> Stop:
         return forward_backward.foba(
             search.state,
             search.groups,
-            RULES[rule].criterion(search.state),
+            _criterion(rule, search.state),
             USEFULNESS[backward],
             record,
             epsilon=float(epsilon),
@@ -109,7 +123,7 @@ def foba(
 
 def backward(
     gram: Any,
-    target: str,
+    target: str | None = None,
     *,
     groups: Mapping[str, Iterable[str]] | None = None,
     costs: Mapping[str, float] | None = None,
@@ -118,12 +132,13 @@ def backward(
     ridge: float = 0.0,
     always: Sequence[str] = (),
     null_policy: NullPolicy = "skip",
-) -> AnytimeSequence:
+) -> AnytimeSequence | GlmSequence:
     """Start from all groups and remove the least useful one, again and again.
 
     Parameters
     ----------
-    gram : Gram, record or table, as `anytime_sequence` takes it
+    gram : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
+        without target, groups and ridge, which it has
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
@@ -139,7 +154,8 @@ def backward(
     -------
     Sequence whose steps add every group, in the order given, and then remove them;
     ``at(size=k)`` is the model of k groups; after a whole elimination ``at(budget)`` is
-    the largest that the budget buys, otherwise the last
+    the largest that the budget buys, otherwise the last; of a `glm_objective` a
+    GlmSequence
 
     Raises
     ------
@@ -164,9 +180,7 @@ def backward(
     ['b', 'a']
     """
     check_options(backward=backward, max_steps=max_steps, ridge=ridge)
-    search = prepare(
-        gram, target, groups, costs, ridge=ridge, always=always, null_policy=null_policy
-    )
+    search = _prepared(gram, target, groups, costs, ridge, always, null_policy)
     rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
     def run(record: Record) -> Stop:
@@ -174,9 +188,9 @@ def backward(
         for group in [*search.first, *rest]:
             gain = state.add(group)
             score = gain / search.groups.costs[group]
-            record(Step("add", group, float(score), gain, state.explained, Choice.FORCED))
-        if state.aliased and not ridge:
-            names = [search.groups.members[j] for j in state.aliased]
+            record(Step("add", group, float(score), gain, state.value, Choice.FORCED))
+        names = _aliased(search)
+        if names and not search.ridge:
             raise DataError(
                 f"columns {names} depend linearly on others; backward elimination needs a full "
                 "rank: leave them out, or give a ridge > 0"
@@ -213,8 +227,68 @@ def check_options(
     check_ridge(ridge)
 
 
-def _recorded(search: Search, rule: str, run: Callable[[Record], Stop]) -> AnytimeSequence:
+@dataclass(frozen=True)
+class _GlmSearch:
+    """A search on an objective, in the place of a `Search` on a Gram."""
+
+    state: GlmObjective
+    groups: Groups
+    ridge: float
+    first: list[int]
+
+
+def _prepared(
+    gram: Any,
+    target: str | None,
+    groups: Mapping[str, Iterable[str]] | None,
+    costs: Mapping[str, float] | None,
+    ridge: float,
+    always: Sequence[str],
+    null_policy: NullPolicy,
+) -> Search | _GlmSearch:
+    if target is not None:
+        return prepare(
+            gram, target, groups, costs, ridge=ridge, always=always, null_policy=null_policy
+        )
+    about = about_of(gram, groups=groups, ridge=ridge, null_policy=null_policy)
+    found = replace(about.groups, costs=costs_of(about.groups.names, costs))
+    return _GlmSearch(gram.copy(), found, about.ridge, numbers_of(always, found))
+
+
+def _criterion(rule: str, state: State | GlmObjective) -> Criterion:
+    """Return what the forward step maximises per unit of cost."""
+    if isinstance(state, State):
+        return RULES[rule].criterion(state)
+    if rule == "fr":
+        return GlmObjective.gains
+    # Each fit has another linear problem near it.
+    return lambda state: RULES[rule].criterion(state.local)(state.local)
+
+
+def _aliased(search: Search | _GlmSearch) -> list[str]:
+    """Return the selected columns that depend linearly on others."""
+    if isinstance(search, _GlmSearch):
+        return search.state.aliased()
+    return [search.groups.members[j] for j in search.state.aliased]
+
+
+def _recorded(
+    search: Search | _GlmSearch, rule: str, run: Callable[[Record], Stop]
+) -> AnytimeSequence | GlmSequence:
     """Run a search and keep every step with its coefficients."""
+    if isinstance(search, _GlmSearch):
+        state, data = search.state, search.state.about.data
+        empty = prefix_of(data, state.fit)
+        taken: list[tuple[Step, Prefix]] = []
+        try:
+            stop = run(lambda step: taken.append((step, prefix_of(data, state.fit))))
+        except KeyboardInterrupt:
+            # As in `anytime_sequence`: the step under way is lost, and the last one stands.
+            stop = Stop.INTERRUPTED
+        warn_of_fit(state.fit)
+        return sequence_of(
+            data, state.fit, search.groups, rule, search.ridge, True, empty, taken, stop
+        )
     steps: list[Step] = []
     coef: list[Vector] = [search.state.coef()]
 

@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from dbselect.columns import Leaf
 from dbselect.errors import ArgumentError, ColumnError, DataError
-from dbselect.glm_model import GlmModel, family_of, on_table
+from dbselect.glm_model import GlmModel, family_of
 from dbselect.glm_sequence import GlmSequence
-from dbselect.gram import Matrix, Vector
+from dbselect.gram import Vector
 from dbselect.groups import Groups, patterns_of, resolve
 from dbselect.methods.glm_passes import Data, Roles, first_pass
+from dbselect.methods.glm_results import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.methods.search import (
     check_choice,
     check_count,
@@ -22,19 +23,10 @@ from dbselect.methods.search import (
     check_ridge,
     check_scale,
     numbers_of,
-    warn_of,
+    refuse_several,
 )
 from dbselect.objectives.families import FAMILIES, Family
-from dbselect.objectives.glm import (
-    Fit,
-    Point,
-    Problem,
-    Search,
-    Status,
-    extended,
-    solved,
-    start,
-)
+from dbselect.objectives.glm import Fit, Problem, Search, extended, solved, start
 from dbselect.selection.criteria import RULES, Criterion
 from dbselect.selection.greedy import greedy
 from dbselect.sequence import check_budget
@@ -138,39 +130,17 @@ def fit_glm(
     >>> model.predict(table.select("x")).round(6).tolist()  # the mean of each x
     [2.0, 2.0, 6.0, 6.0]
     """
-    _check(family, ridge, offset, max_iter, tol)
-    passes, roles = _open(source, target, columns, family, weight, offset)
+    check_glm(family, ridge, offset, max_iter, tol)
+    passes = opened(source, target, columns, family, weight, offset)
     if not passes.names:
         raise ColumnError(f"there is no column besides the target '{target}'; one is needed")
     groups = Groups({"columns": passes.names}, np.ones(1))
     with passes.shown():
-        data = first_pass(passes, replace(roles, members=passes.names))
-        problem, null = _problem(data, groups, ridge, True, max_iter, tol)
+        data = first_pass(passes, roles_of(passes, target, family, offset, passes.names))
+        problem, null = problem_of(data, groups, ridge, True, max_iter, tol)
         (fit,) = solved([extended(problem, null, [0])], data.read)
-    _warn(fit)
-    intercept, coef = _in_units(data, fit.point)
-    classes = data.roles.family.classes
-    intercept, coefficients = on_table(classes, intercept, coef, passes.names)
-    return GlmModel(
-        target=target,
-        family=family,
-        classes=classes,
-        offset=offset,
-        intercept=intercept,
-        coefficients=coefficients,
-        groups=[],
-        spent=0.0,
-        deviance=fit.deviance,
-        null_deviance=null.deviance,
-        explained=fit.explained,
-        status=fit.status,
-        aliased=_aliased(data, fit),
-        rows=data.rows,
-        skipped=data.skipped,
-        passes=passes.count,
-        rows_read=passes.rows_read,
-        bytes_read=passes.bytes_read,
-    )
+    warn_of_fit(fit)
+    return model_of(data, problem, fit, passes.names, GlmModel)
 
 
 def glm_sequence(
@@ -199,25 +169,21 @@ def glm_sequence(
     max_iter = MAX_ITER if max_iter is None else max_iter
     tol = STEP_TOL if tol is None else tol
     check_options(family, rule, ridge, scale, budget, max_groups, offset, max_iter, tol)
-    patterns = None
-    if isinstance(groups, Mapping):
-        named = [p for name, means in groups.items() for p in patterns_of(name, means)]
-        patterns = list(dict.fromkeys(named))
-    passes, roles = _open(source, target, patterns, family, weight, offset)
+    passes = opened(source, target, named_in(groups), family, weight, offset)
     found = resolve(passes.names, groups, costs, target)
     found = replace(found, unused=(*found.unused, *passes.unread))
     first = numbers_of(always, found)
     check_first(found, first, budget, max_groups)
-    taken: list[tuple[Step, _Prefix]] = []
+    taken: list[tuple[Step, Prefix]] = []
 
     def record(step: Step) -> None:
-        taken.append((step, _prefix(data, search.fit)))
+        taken.append((step, prefix_of(data, search.fit)))
 
     with passes.shown():
-        data = first_pass(passes, replace(roles, members=found.members))
-        problem, null = _problem(data, found, ridge, scale, max_iter, tol)
+        data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
+        problem, null = problem_of(data, found, ridge, scale, max_iter, tol)
         search = Search(problem, null, data.read)
-        empty = _prefix(data, null)
+        empty = prefix_of(data, null)
         try:
             _, stop = greedy(
                 search,
@@ -231,71 +197,16 @@ def glm_sequence(
         except KeyboardInterrupt:
             # The step under way is lost, and the last one stands.
             stop = Stop.INTERRUPTED
-    steps = [step for step, _ in taken]
-    prefixes = [empty, *(prefix for _, prefix in taken)]
-    _warn(search.fit)
-    costs_taken = [found.costs[step.group] for step in steps]
-    return GlmSequence(
-        target=target,
-        family=family,
-        classes=data.roles.family.classes,
-        offset=offset,
-        groups=found,
-        rule=rule,
-        ridge=ridge,
-        scale=scale,
-        records=steps,
-        spent=np.cumsum([0.0, *costs_taken]),
-        explained=np.array([prefix.explained for prefix in prefixes]),
-        deviance=np.array([prefix.deviance for prefix in prefixes]),
-        intercept=np.stack([prefix.intercept for prefix in prefixes]),
-        coef=np.stack([prefix.coef for prefix in prefixes]),
-        status=[prefix.status for prefix in prefixes],
-        passes=np.array([prefix.passes for prefix in prefixes]),
-        aliased=_aliased(data, search.fit),
-        stop=stop,
-        rows=data.rows,
-        skipped=data.skipped,
-        passes_made=passes.count,
-        rows_read=passes.rows_read,
-        bytes_read=passes.bytes_read,
-    )
+    warn_of_fit(search.fit)
+    return sequence_of(data, search.fit, found, rule, ridge, scale, empty, taken, stop)
 
 
-def _warn(fit: Fit) -> None:
-    """Warn of coefficients without digits; rows told for certain are another matter."""
-    if fit.status is Status.CONVERGED:
-        warn_of(fit.state.condition(), stacklevel=5)
-
-
-@dataclass(frozen=True, eq=False)
-class _Prefix:
-    """What is kept of the fit of a prefix; its matrices are not."""
-
-    intercept: Vector  # (K,)
-    coef: Matrix  # (D, K)
-    deviance: float
-    explained: float
-    status: Status
-    passes: int
-
-
-def _prefix(data: Data, fit: Fit) -> _Prefix:
-    intercept, coef = _in_units(data, fit.point)
-    return _Prefix(intercept, coef, fit.deviance, fit.explained, fit.status, data.passes.count)
-
-
-def _in_units(data: Data, point: Point) -> tuple[Vector, Matrix]:
-    """Return intercepts (K,) and coefficients (D, K) in the table's units."""
-    basis = data.roles.family.basis
-    coef = point.coef @ basis.T / data.spread[:, None]
-    return basis @ point.intercept - data.mean @ coef, coef
-
-
-def _aliased(data: Data, fit: Fit) -> tuple[str, ...]:
-    """Return the columns that are aliased; of several predictors, for any of them."""
-    numbers = [wide // data.roles.family.basis.shape[1] for wide in fit.state.aliased]
-    return tuple(data.roles.members[j] for j in dict.fromkeys(numbers))
+def named_in(groups: Any) -> list[str] | None:
+    """Return the columns and globs that groups name; None if there are no groups."""
+    if not isinstance(groups, Mapping):
+        return None
+    named = [p for name, means in groups.items() for p in patterns_of(name, means)]
+    return list(dict.fromkeys(named))
 
 
 def _criterion(rule: str, exact: bool, groups: Groups, budget: float | None) -> Criterion:
@@ -320,15 +231,16 @@ def _criterion(rule: str, exact: bool, groups: Groups, budget: float | None) -> 
     return gains_of_refits
 
 
-def _open(
+def opened(
     source: Any,
     target: Any,
     columns: Sequence[str] | None,
     family: str,
     weight: str | None,
     offset: str | None,
-) -> tuple[Passes, Roles]:
-    """Open the table and see what its columns are."""
+) -> Passes:
+    """Open the table and check what its columns are."""
+    refuse_several(target)
     apart = [name for name in (target, offset) if name is not None]
     if isinstance(source, np.ndarray) and columns is not None and target not in columns:
         columns = [target, *columns]
@@ -338,24 +250,31 @@ def _open(
         type_ = passes.leaf(offset, "offset").type
         if not passes.leaf(offset, "offset").is_numeric:
             raise ColumnError(f"offset '{offset}' has type {type_}; it must be numeric or boolean")
-    if family == "multinomial":
-        return passes, Roles(_of_classes(passes, leaf), target, [], offset)
-    made = FAMILIES[family]
-    if not leaf.is_numeric:
+    type_ = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
+    if family != "multinomial" and not leaf.is_numeric:
+        allowed = FAMILIES[family].allowed
         raise ColumnError(
-            f"target '{target}' has type {leaf.type}; a {family} target must be {made.allowed}"
+            f"target '{target}' has type {leaf.type}; a {family} target must be {allowed}"
         )
-    return passes, Roles(made, target, [], offset)
+    if not (leaf.is_numeric or any(is_text(type_) for is_text in TEXTS)):
+        raise ColumnError(
+            f"target '{target}' has type {leaf.type}; a multinomial target must be text, "
+            "numeric or boolean"
+        )
+    return passes
+
+
+def roles_of(
+    passes: Passes, target: str, family: str, offset: str | None, members: list[str]
+) -> Roles:
+    """Return what the columns are; of a multinomial target the classes are read."""
+    if family != "multinomial":
+        return Roles(FAMILIES[family], target, members, offset)
+    return Roles(_of_classes(passes, passes.leaf(target, "target")), target, members, offset)
 
 
 def _of_classes(passes: Passes, leaf: Leaf) -> Family:
     """Read which classes there are."""
-    type_ = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
-    if not (leaf.is_numeric or any(is_text(type_) for is_text in TEXTS)):
-        raise ColumnError(
-            f"target '{leaf.name}' has type {leaf.type}; a multinomial target must be text, "
-            "numeric or boolean"
-        )
     classes = passes.values_of(leaf, MOST_CLASSES)
     if not 2 <= len(classes) <= MOST_CLASSES:
         count = len(classes) if len(classes) < 2 else f"more than {MOST_CLASSES}"
@@ -366,7 +285,7 @@ def _of_classes(passes: Passes, leaf: Leaf) -> Family:
     return family_of("multinomial", classes)
 
 
-def _problem(
+def problem_of(
     data: Data, groups: Groups, ridge: float, scale: bool, max_iter: int, tol: float
 ) -> tuple[Problem, Fit]:
     """Return what does not change from pass to pass, and the model without columns."""
@@ -410,7 +329,7 @@ def check_options(
     check_scale(scale)
     check_budget(budget)
     check_count("max_groups", max_groups)
-    _check(
+    check_glm(
         family,
         ridge,
         offset,
@@ -419,7 +338,7 @@ def check_options(
     )
 
 
-def _check(family: Any, ridge: Any, offset: Any, max_iter: Any, tol: Any) -> None:
+def check_glm(family: Any, ridge: Any, offset: Any, max_iter: Any, tol: Any) -> None:
     """Refuse options that no table could make right."""
     check_choice("family", family, FAMILY_NAMES)
     check_ridge(ridge)

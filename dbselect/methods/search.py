@@ -13,6 +13,7 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, ConditionWarning, GroupError
 from dbselect.gram import Gram, Matrix
 from dbselect.groups import Groups, patterns_of, resolve
+from dbselect.joint_sequence import JointSequence
 from dbselect.objectives.inference import Fit
 from dbselect.objectives.linear import Linear, State, linear
 from dbselect.objectives.refine import prefix_residuals, refined
@@ -38,11 +39,12 @@ class Search:
 
     Parameters
     ----------
+    targets : the column to predict, or several
     first : numbers of the groups of ``always``
     """
 
     gram: Gram
-    target: str
+    targets: list[str]
     groups: Groups
     ridge: float
     scale: bool
@@ -50,10 +52,20 @@ class Search:
     state: State
     first: list[int]
 
+    @property
+    def target(self) -> str:
+        """The column to predict, where there is one."""
+        return self.targets[0]
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether the problem is one of several responses, be it of one in a list."""
+        return self.problem.c.ndim > 1
+
 
 def prepare(
     source: Any,
-    target: str,
+    target: str | Sequence[str],
     groups: Mapping[str, Iterable[str]] | None,
     costs: Mapping[str, float] | None,
     *,
@@ -61,22 +73,61 @@ def prepare(
     scale: bool = True,
     always: Sequence[str] | None = None,
     null_policy: NullPolicy = "skip",
+    several: bool = False,
 ) -> Search:
     """Read the source, match the groups and set up the problem.
+
+    Parameters
+    ----------
+    several : whether `target` may be a list of columns
 
     Raises
     ------
     ColumnError, GroupError, ArgumentError, DataError : as `dbselect.anytime_sequence`
     """
-    gram, unread = _gram_of(source, target, groups, null_policy)
-    gram.position(target, "target")
-    features = [name for name in gram.columns if name != target]
-    resolved = resolve(features, groups, costs, target)
+    joint = several and isinstance(target, list | tuple)
+    if joint:
+        check_targets(target)
+    else:
+        check_target(target)
+    targets = [target] if isinstance(target, str) else list(target)
+    gram, unread = _gram_of(source, targets, groups, null_policy)
+    for name in targets:
+        gram.position(name, "target")
+    features = [name for name in gram.columns if name not in targets]
+    resolved = resolve(features, groups, costs, targets)
     resolved = replace(resolved, unused=(*resolved.unused, *unread))
     first = numbers_of(always or (), resolved)
-    problem = linear(gram, target, resolved.members, ridge, scale)
+    problem = linear(gram, targets if joint else targets[0], resolved.members, ridge, scale)
     state = State(problem, resolved.positions)
-    return Search(gram, target, resolved, ridge, scale, problem, state, first)
+    return Search(gram, targets, resolved, ridge, scale, problem, state, first)
+
+
+def refuse_several(target: Any) -> None:
+    """Refuse several responses, for a method of one."""
+    if isinstance(target, list | tuple):
+        raise ArgumentError(
+            f"target is {target!r}; it must be one column here, lists are for anytime_sequence "
+            "and sght of one Gram or table"
+        )
+
+
+def check_target(target: Any) -> None:
+    """Refuse a target that is not one column."""
+    refuse_several(target)
+    if not isinstance(target, str):
+        raise ColumnError(f"target is {target!r}; it must be the name of a column")
+
+
+def check_targets(targets: Sequence[Any]) -> None:
+    """Refuse a list of responses that is empty or names one twice."""
+    if not targets:
+        raise ArgumentError(f"target is {targets!r}; it must name at least one column")
+    for name in targets:
+        if not isinstance(name, str):
+            raise ColumnError(f"target has {name!r}; it must list names of columns")
+        if targets.count(name) > 1:
+            raise ColumnError(f"target names column '{name}' twice")
 
 
 def prefix_coefficients(search: Search) -> Matrix:
@@ -87,7 +138,10 @@ def prefix_coefficients(search: Search) -> Matrix:
     shape (groups added + 1, D), on unit-variance columns; least squares on nearly
     dependent columns is refined, for the digits that the solver lost
     """
-    problem, coef = search.problem, search.state.coefficients()
+    return _refined(search, search.target, search.problem, search.state.coefficients())
+
+
+def _refined(search: Search, target: str, problem: Linear, coef: Matrix) -> Matrix:
     lowest, highest = REFINED_CONDITIONS
     if search.ridge or not lowest <= search.state.condition() <= highest:
         return coef
@@ -96,7 +150,7 @@ def prefix_coefficients(search: Search) -> Matrix:
     unit = 1.0 / (search.gram.weight * problem.target_spread * problem.spread)
     members = search.groups.members
     for _ in range(REFINED_ROUNDS):
-        left = prefix_residuals(search.gram, search.target, members, coef * own)
+        left = prefix_residuals(search.gram, target, members, coef * own)
         coef = coef + search.state.corrections(left * unit)
     return coef
 
@@ -130,6 +184,43 @@ def finish(
         stop=stop,
         condition=condition,
     )
+
+
+def finish_joint(search: Search, rule: str, records: list[Step], stop: Stop) -> JointSequence:
+    """Return the sequence of the groups added, for several responses.
+
+    Warns
+    -----
+    ConditionWarning : the columns selected at the end are nearly dependent
+    """
+    condition = search.state.condition()
+    warn_of(condition, stacklevel=4)
+    share = search.problem.share
+    gains = search.state.response_gains() / share
+    coef = search.state.coefficients() / np.sqrt(share)[:, None]
+    responses = {}
+    for k, target in enumerate(search.targets):
+        problem = search.problem.response(k)
+        responses[target] = build(
+            search.gram,
+            problem,
+            target=target,
+            groups=search.groups,
+            rule=f"{rule}, for several responses",
+            ridge=search.ridge,
+            scale=search.scale,
+            records=[
+                replace(step, gain=float(gain), explained=float(explained))
+                for step, gain, explained in zip(
+                    records, gains[:, k], np.cumsum(gains[:, k]), strict=True
+                )
+            ],
+            coef=_refined(search, target, problem, coef[:, k]),
+            aliased=search.state.aliased,
+            stop=stop,
+            condition=condition,
+        )
+    return JointSequence(rule, responses)
 
 
 def warn_of(condition: float, stacklevel: int) -> None:
@@ -202,7 +293,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
 
 
 def _gram_of(
-    source: Any, target: Any, groups: Any, null_policy: NullPolicy
+    source: Any, targets: list[str], groups: Any, null_policy: NullPolicy
 ) -> tuple[Gram, list[str]]:
     """Take a Gram as it is; read of a table only what the groups name.
 
@@ -217,16 +308,14 @@ def _gram_of(
                 f"null_policy is {null_policy!r}; it is for tables, a Gram has no missing values"
             )
         return stored, []
-    if not isinstance(target, str):
-        raise ColumnError(f"target is {target!r}; it must be the name of a column")
     patterns = None
     if isinstance(groups, Mapping):
         named = [pattern for name, means in groups.items() for pattern in patterns_of(name, means)]
-        patterns = list(dict.fromkeys([target, *named]))
+        patterns = list(dict.fromkeys([*targets, *named]))
     if null_policy != "skip":
         policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
-        policies.pop(target, None)
-        null_policy = {**policies, target: "skip"}  # the last one holds
+        others = {name: each for name, each in policies.items() if name not in targets}
+        null_policy = {**others, **dict.fromkeys(targets, "skip")}  # the last one holds
     return read_columns(source, patterns, null_policy=null_policy)
 
 

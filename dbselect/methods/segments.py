@@ -13,9 +13,15 @@ from dbselect.errors import ArgumentError, ConditionWarning, DataError, RecordEr
 from dbselect.gram import Gram, Vector
 from dbselect.groups import Groups, resolve
 from dbselect.methods.anytime import anytime_sequence, check_options
-from dbselect.methods.search import CONDITION_LIMIT, check_first, numbers_of
+from dbselect.methods.search import (
+    CONDITION_LIMIT,
+    REFINED_CONDITIONS,
+    check_first,
+    check_target,
+    numbers_of,
+)
 from dbselect.methods.step_lists import write_found
-from dbselect.objectives.batched_linear import States, constant_targets, linear_problems
+from dbselect.objectives.batched_linear import Masks, States, constant_targets, linear_problems
 from dbselect.objectives.linear import Index, constant_target, no_rows, unusable
 from dbselect.records import Stack, check_type, read_stacks
 from dbselect.selection.batched import batched_greedy
@@ -76,7 +82,9 @@ def anytime_sequences(
     Notes
     -----
     Segments with the same columns are solved side by side, O(D^3) each for a full sequence
-    over D columns. Memory beside the result does not grow with the number of segments.
+    over D columns; those whose columns have a condition number of 1e6 to 1e10 once more, each
+    alone, for the digits that this brings back. Memory beside the result does not grow with
+    the number of segments.
 
     Examples
     --------
@@ -87,6 +95,7 @@ def anytime_sequences(
     >>> found.select("k", pl.col("sequence").list.len(), "status").rows()
     [(1, 2, None), (2, 0, "target 'y' is constant")]
     """
+    check_target(target)
     if not isinstance(grams, pl.DataFrame) or "gram" not in grams.columns:
         raise ArgumentError("grams has no column 'gram'; it must be a DataFrame as of gram_by")
     taken = [name for name in ("sequence", "status") if name in grams.columns]
@@ -154,8 +163,9 @@ def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -
         size = max(1, BLOCK_DOUBLES // width**2)
         for start in range(0, len(usable), size):
             part = usable.take(slice(start, start + size))
-            lists = _side_by_side(part, target, **{**options, "groups": groups})
-            found.append((part.at, lists))
+            lists, settled = _side_by_side(part, target, **{**options, "groups": groups})
+            found.append((part.at[settled], lists.filter(pa.array(settled))))
+            alone[part.at[~settled]] = True
     rows = np.flatnonzero(alone)
     one_by_one = (result_of(anytime_sequence, records[i], target, options) for i in rows.tolist())
     return _in_order([*found, (rows, write_sequences(one_by_one))], len(records))
@@ -217,8 +227,15 @@ def _side_by_side(
     always: Sequence[str] | None = None,
     c_min: float | None = None,
     **_: Any,
-) -> pa.ListArray:
-    """Search the records of a stack at once."""
+) -> tuple[pa.ListArray, Masks]:
+    """Search the records of a stack at once.
+
+    Returns
+    -------
+    lists : of all records
+    settled : whether each keeps the digits that a search of it alone would; that refines
+        the coefficients of nearly dependent columns
+    """
     first = numbers_of(always or (), groups)
     check_first(groups, first, budget, max_groups)
     problem = linear_problems(stack, target, groups.members, ridge, scale)
@@ -234,7 +251,8 @@ def _side_by_side(
         always=first,
     )
     _warn_of(found.condition)
-    return write_found(found, problem, groups)
+    refinable = (found.condition > REFINED_CONDITIONS[0]) & (found.condition <= CONDITION_LIMIT)
+    return write_found(found, problem, groups), ~refinable | (ridge > 0)
 
 
 def _warn_of(condition: Vector) -> None:

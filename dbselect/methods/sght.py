@@ -8,18 +8,36 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, overload
 
 import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
+from dbselect.glm_model import GlmModel
 from dbselect.gram import Vector
+from dbselect.groups import Groups
+from dbselect.joint_model import JointModel
+from dbselect.methods.glm_objective import GlmObjective, about_of
+from dbselect.methods.glm_results import model_of, warn_of_fit
 from dbselect.methods.search import Search, check_choice, check_count, prepare, warn_of
 from dbselect.model import Model
+from dbselect.objectives.deviance import Deviance
+from dbselect.objectives.glm import extended, solved
+from dbselect.objectives.glm import start as start_fit
 from dbselect.objectives.inference import Fit
 from dbselect.objectives.linear import Linear, State, linear
-from dbselect.selection.descent import STARTS, VARIANTS, Descent, Settings, descend
+from dbselect.objectives.smooth import LeastSquares, Smooth
+from dbselect.selection.descent import (
+    STARTS,
+    VARIANTS,
+    Descent,
+    Settings,
+    descend,
+    kept,
+    lengths,
+)
 from dbselect.selection.layout import Layout
 from dbselect.selection.projection import check_limit, tabulate
 from dbselect.sources.request import NullPolicy
@@ -56,6 +74,86 @@ class SparseModel(Model):
         return len(self.history) - 1
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class JointSparseModel(JointModel):
+    """Models of several responses on the same few columns, and the descent that found them.
+
+    Parameters
+    ----------
+    responses, share : as in `JointModel`
+    history, converged : as in `SparseModel`, f summed over the responses
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> a, b = [1, -1, 1, -1], [1, 1, -1, -1]
+    >>> table = pl.DataFrame({"a": a, "b": b, "y": a, "z": [2 * i + j for i, j in zip(a, b)]})
+    >>> model = ds.sght(table, ["y", "z"], max_columns=1, max_groups=1)
+    >>> model.columns, round(model.r2, 6), round(model.responses["z"].r2, 6)
+    (['a'], 0.9, 0.8)
+    """
+
+    history: Vector
+    converged: bool
+
+    @property
+    def iterations(self) -> int:
+        """Steps of the descent."""
+        return len(self.history) - 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseGlmModel(GlmModel):
+    """A generalised linear model on few columns, and the descent that found them.
+
+    Parameters
+    ----------
+    target, family, classes, offset, intercept, coefficients, groups, spent : as in `GlmModel`
+    deviance, null_deviance, explained, status, aliased : as in `GlmModel`
+    rows, skipped, passes, rows_read, bytes_read : as in `GlmModel`
+    history : f at the start and after every step, before the refit; 1 + 2 f is the share
+        of the null deviance left
+    converged : False if the descent was stopped by `max_iter`
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> y = [0, 1, 0, 1, 0, 1, 1, 0]
+    >>> table = pl.DataFrame({"a": [0, 1] * 4, "b": [0, 0, 1, 1] * 2, "y": y})
+    >>> model = ds.sght(ds.glm_objective(table, "y"), max_columns=1, max_groups=1)
+    >>> model.columns, model.converged, bool((model.history[1:] <= model.history[:-1]).all())
+    (['a'], True, True)
+    """
+
+    history: Vector
+    converged: bool
+
+    @property
+    def iterations(self) -> int:
+        """Steps of the descent."""
+        return len(self.history) - 1
+
+
+@overload
+def sght(
+    gram: GlmObjective,
+    target: None = None,
+    *,
+    groups: None = None,
+    max_columns: int,
+    max_groups: int,
+    variant: str = "ista",
+    start: str = "ridge",
+    refit: bool = True,
+    tol: float = 1e-8,
+    max_iter: int = 500,
+    null_policy: NullPolicy = "skip",
+) -> SparseGlmModel: ...
+
+
+@overload
 def sght(
     gram: Any,
     target: str,
@@ -69,15 +167,51 @@ def sght(
     tol: float = 1e-8,
     max_iter: int = 500,
     null_policy: NullPolicy = "skip",
-) -> SparseModel:
+) -> SparseModel: ...
+
+
+@overload
+def sght(
+    gram: Any,
+    target: list[str] | tuple[str, ...],
+    *,
+    groups: Mapping[str, Iterable[str]] | None = None,
+    max_columns: int,
+    max_groups: int,
+    variant: str = "ista",
+    start: str = "ridge",
+    refit: bool = True,
+    tol: float = 1e-8,
+    max_iter: int = 500,
+    null_policy: NullPolicy = "skip",
+) -> JointSparseModel: ...
+
+
+def sght(
+    gram: Any,
+    target: str | list[str] | tuple[str, ...] | None = None,
+    *,
+    groups: Mapping[str, Iterable[str]] | None = None,
+    max_columns: int,
+    max_groups: int,
+    variant: str = "ista",
+    start: str = "ridge",
+    refit: bool = True,
+    tol: float = 1e-8,
+    max_iter: int = 500,
+    null_policy: NullPolicy = "skip",
+) -> SparseModel | JointSparseModel | SparseGlmModel:
     """Return a model on at most `max_columns` columns in at most `max_groups` groups.
 
-    A local minimum of 1/2 |y - Xw|^2 within both limits, on unit-variance columns.
+    A local minimum of 1/2 |y - Xw|^2 within both limits, on unit-variance columns; of
+    several responses, of the sum over them, each of unit variance, on the same columns; of
+    a `glm_objective`, of the deviance, by the same descent.
 
     Parameters
     ----------
-    gram : Gram, record or table, as `anytime_sequence` takes it
-    target : column to predict
+    gram : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
+        without target and groups, which it has
+    target : column to predict, or a list of responses
     groups : name -> columns or globs; default: every top-level field but the target
     max_columns : s1, most columns, 1 to the number of columns in groups
     max_groups : s2, most groups, 1 to the number of groups
@@ -94,7 +228,8 @@ def sght(
 
     Returns
     -------
-    SparseModel, a Model whose coefficients are those of the kept columns
+    SparseModel, a Model whose coefficients are those of the kept columns; of a list of
+    responses JointSparseModel, of a `glm_objective` SparseGlmModel
 
     Raises
     ------
@@ -131,13 +266,16 @@ def sght(
     """
     check_sght(variant, start, refit, tol, max_iter)
     settings = Settings(VARIANTS[variant], STARTS[start], float(tol), int(max_iter))
-    search = prepare(gram, target, groups, None, null_policy=null_policy)
-    limits = (
-        check_limit("max_columns", max_columns, len(search.groups.members)),
-        check_limit("max_groups", max_groups, len(search.groups.names)),
-    )
-    (model,) = _models(search, [limits], settings, refit)
-    return model
+    if target is None:
+        about = about_of(gram, groups=groups, null_policy=null_policy)
+        limits = _limits(about.groups, max_columns, max_groups)
+        deviance = Deviance(gram.refits, gram.fit)
+        (descent,) = _descents(deviance, about.groups, [limits], settings)
+        return _glm_model(gram, deviance, refit, descent)
+    search = prepare(gram, target, groups, None, null_policy=null_policy, several=True)
+    limits = _limits(search.groups, max_columns, max_groups)
+    (descent,) = _descents(LeastSquares(search.problem), search.groups, [limits], settings)
+    return (_joint_model if search.is_joint else _model)(search, refit, descent)
 
 
 def sght_path(
@@ -157,7 +295,8 @@ def sght_path(
 
     Parameters
     ----------
-    gram, target, groups : as of `sght`
+    gram : as of `sght`, but no `glm_objective`
+    target, groups : as of `sght`, of one response
     grid_columns : values of max_columns
     grid_groups : values of max_groups
     variant, start, refit, tol, max_iter : as of `sght`
@@ -199,7 +338,9 @@ def sght_path(
     most_columns = _grid("grid_columns", grid_columns, len(search.groups.members))
     most_groups = _grid("grid_groups", grid_groups, len(search.groups.names))
     limits = [(s1, s2) for s1 in most_columns for s2 in most_groups]
-    models = _models(search, limits, settings, refit)
+    descents = _descents(LeastSquares(search.problem), search.groups, limits, settings)
+    # No comprehension, whose frame a warning would point to.
+    models = list(map(partial(_model, search, refit), descents))
     rows = [_row(pair, model) for pair, model in zip(limits, models, strict=True)]
     return pl.DataFrame(rows, schema=PATH_DTYPES, orient="row")
 
@@ -265,68 +406,125 @@ def _grid(name: str, values: Any, most: int) -> list[int]:
     return limits
 
 
-def _models(
-    search: Search, limits: Sequence[tuple[int, int]], settings: Settings, refit: bool
-) -> list[SparseModel]:
+def _limits(groups: Groups, max_columns: Any, max_groups: Any) -> tuple[int, int]:
+    return (
+        check_limit("max_columns", max_columns, len(groups.members)),
+        check_limit("max_groups", max_groups, len(groups.names)),
+    )
+
+
+def _descents(
+    problem: Smooth, groups: Groups, limits: Sequence[tuple[int, int]], settings: Settings
+) -> list[Descent]:
     """Descend for every pair of limits, from projections of the same vectors."""
-    problem = search.problem
-    ends = np.cumsum([len(members) for members in search.groups.columns.values()])
+    ends = np.cumsum([len(members) for members in groups.columns.values()])
     layout = Layout(None, np.append(0, ends))
     most_columns, most_groups = np.max(limits, axis=0).tolist()
-    tables = [
-        tabulate(start, layout, most_columns, most_groups) for start in settings.starts(problem)
-    ]
-    model = _refitted if refit else _as_descended
-    models = []
+    starts = settings.starts(problem)
+    tables = [tabulate(lengths(start), layout, most_columns, most_groups) for start in starts]
+    best = []
     for pair in limits:
         descents = [
-            descend(problem, layout, table.project(*pair), pair, settings) for table in tables
+            descend(problem, layout, kept(start, table.project(*pair)), pair, settings)
+            for start, table in zip(starts, tables, strict=True)
         ]
-        models.append(model(search, min(descents, key=lambda descent: descent.objective)))
-    return models
+        best.append(min(descents, key=lambda descent: descent.objective))
+    return best
 
 
-def _refitted(search: Search, descent: Descent) -> SparseModel:
-    """Fit the kept columns by least squares."""
-    columns = [search.groups.members[j] for j in np.flatnonzero(descent.x)]
-    problem = linear(search.gram, search.target, columns)
+def _glm_model(
+    objective: GlmObjective, deviance: Deviance, refit: bool, descent: Descent
+) -> SparseGlmModel:
+    """Fit the kept columns, or keep the coefficients of the descent."""
+    at = np.flatnonzero(lengths(descent.x))
+    groups = objective.about.groups
+    problem = replace(objective.refits.problem, members=[at])
+    null = start_fit(problem, objective.fit.point, objective.fit.model)
+    if refit:
+        (fit,) = solved([extended(problem, null, [0], alone=True)], objective.refits.read)
+        warn_of_fit(fit)
+    else:
+        point, value = deviance.point(descent.x)
+        explained = 1.0 - (value + problem.penalty(point)) / problem.null_deviance
+        fit = replace(null, groups=[0], point=point, deviance=value, explained=explained)
+    columns = [groups.members[j] for j in at]
+    held = [name for name, members in groups.columns.items() if set(members) & set(columns)]
+    return model_of(
+        objective.about.data,
+        problem,
+        fit,
+        columns,
+        SparseGlmModel,
+        groups=held,
+        spent=float(len(held)),
+        history=descent.history,
+        converged=descent.converged,
+    )
+
+
+def _model(search: Search, refit: bool, descent: Descent) -> SparseModel:
+    found = _fit(search, search.target, refit, descent)
+    parts = _parts(search, search.target, refit, found, found.problem, found.coef)
+    return SparseModel(**parts, history=descent.history, converged=descent.converged)
+
+
+def _joint_model(search: Search, refit: bool, descent: Descent) -> JointSparseModel:
+    found = _fit(search, search.targets, refit, descent)
+    share = found.problem.share
+    coef = found.coef / np.sqrt(share)[:, None]
+    responses = {
+        target: Model(**_parts(search, target, refit, found, found.problem.response(k), coef[k]))
+        for k, target in enumerate(search.targets)
+    }
+    return JointSparseModel(responses, share, descent.history, descent.converged)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Coefficients of the kept columns, shape (s,) or (K, s), on unit-variance columns."""
+
+    columns: list[str]
+    problem: Linear
+    coef: Vector
+    aliased: tuple[str, ...] = ()
+
+
+def _fit(search: Search, target: str | list[str], refit: bool, descent: Descent) -> _Fit:
+    """Fit the kept columns by least squares, or keep the coefficients of the descent."""
+    at = np.flatnonzero(lengths(descent.x))
+    columns = [search.groups.members[j] for j in at]
+    problem = linear(search.gram, target, columns)
+    if not refit:
+        return _Fit(columns, problem, descent.x[..., at])
     state = State(problem, [np.arange(len(columns))])
     state.add(0)
     warn_of(state.condition(), stacklevel=5)
     aliased = tuple(columns[j] for j in state.aliased)
-    model = _model(search, descent, problem, columns, state.coefficients()[-1], aliased)
-    chosen = 0 < len(columns) < len(search.groups.members)
-    return replace(model, fit=Fit(search.gram, chosen=chosen))
+    return _Fit(columns, problem, state.coefficients()[-1], aliased)
 
 
-def _as_descended(search: Search, descent: Descent) -> SparseModel:
-    """Keep the coefficients of the descent."""
-    columns = [search.groups.members[j] for j in np.flatnonzero(descent.x)]
-    problem = linear(search.gram, search.target, columns)
-    return _model(search, descent, problem, columns, descent.x[descent.x != 0], ())
+def _parts(
+    search: Search, target: str, refit: bool, found: _Fit, problem: Linear, coef: Vector
+) -> dict[str, Any]:
+    """Return the parts of the `Model` of one response.
 
-
-def _model(
-    search: Search,
-    descent: Descent,
-    problem: Linear,
-    columns: list[str],
-    coef: Vector,
-    aliased: tuple[str, ...],
-) -> SparseModel:
-    """Return the model with coefficients `coef` on unit-variance columns."""
+    Parameters
+    ----------
+    problem, coef : of this response alone, coef on unit-variance columns
+    """
+    columns = found.columns
     own = coef * (problem.target_spread / problem.spread)
     explained = float(coef @ (2.0 * problem.c - problem.G @ coef))
     held = [name for name, members in search.groups.columns.items() if set(members) & set(columns)]
-    return SparseModel(
-        target=search.target,
-        intercept=float(problem.target_mean - own @ problem.mean),
-        coefficients=dict(zip(columns, own.tolist(), strict=True)),
-        groups=held,
-        spent=float(len(held)),
-        explained=explained,
-        r2=explained,
-        aliased=aliased,
-        history=descent.history,
-        converged=descent.converged,
-    )
+    chosen = 0 < len(columns) < len(search.groups.members)
+    return {
+        "target": target,
+        "intercept": float(problem.target_mean - own @ problem.mean),
+        "coefficients": dict(zip(columns, own.tolist(), strict=True)),
+        "groups": held,
+        "spent": float(len(held)),
+        "explained": explained,
+        "r2": explained,
+        "aliased": found.aliased,
+        "fit": Fit(search.gram, chosen=chosen) if refit else None,
+    }

@@ -89,6 +89,7 @@ class Quadratic:
     settled : decrease of the deviance by the intercept alone, per unit of weight
     gradient : shape (D P,), entry (j, p) at j P + p, the intercept minimised out
     information : shape (D P, D P), likewise
+    corner : shape (P, P), information of the intercept
     start : shape (P,), step of the intercept if no coefficient changes
     follow : shape (P, D P): the intercept changes by ``start - follow @ step``
     """
@@ -97,6 +98,7 @@ class Quadratic:
     settled: float
     gradient: Vector
     information: Matrix
+    corner: Matrix
     start: Vector
     follow: Matrix
 
@@ -148,6 +150,7 @@ def quadratic(pairs: Sequence[Pair], contrasts: Matrix, deviance: float) -> Quad
         float(slope @ first),
         gradient.ravel() - flat.T @ first,
         information,
+        corner,
         first,
         follow,
     )
@@ -217,11 +220,18 @@ class Problem:
             0.0,
             self.scale,
         )
-        wide = [(columns[:, None] * repeat + np.arange(repeat)).ravel() for columns in self.members]
-        state = State(local, wide)
+        state = State(local, [self.wide(columns) for columns in self.members])
         if groups:
             state.add_all(groups)
         return state
+
+    def columns(self, groups: Sequence[int]) -> Index:
+        """Return the columns of some groups, in their order."""
+        return np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in groups)])
+
+    def wide(self, columns: Index) -> Index:
+        """Return where the P coefficients of each of some columns stand in the linear problem."""
+        return np.asarray((columns[:, None] * self.free + np.arange(self.free)).ravel())
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,10 +296,34 @@ def extended(problem: Problem, fit: Fit, groups: Sequence[int], *, alone: bool =
     nothing about the others.
     """
     held = [*fit.groups, *groups]
-    columns = np.concatenate([problem.members[group] for group in held]) if alone else None
-    base, model = fit.base, fit.model
+    columns = problem.columns(held) if alone else None
     state = fit.state.copy()
     state.add_all(groups)
+    return (yield from _descended(problem, held, fit.base, fit.model, state, columns))
+
+
+def reduced(problem: Problem, fit: Fit, group: int, *, alone: bool = False) -> Fitting:
+    """Fit again without one of the groups, from where the quadratic model sees the minimum.
+
+    `alone` as in `extended`.
+    """
+    held = [other for other in fit.groups if other != group]
+    columns = problem.columns(held) if alone else None
+    point = _without(problem, fit, group)
+    model = yield Ask(point, columns)
+    state = problem.state(point, model, held)
+    return (yield from _descended(problem, held, point, model, state, columns))
+
+
+def _descended(
+    problem: Problem,
+    held: list[int],
+    base: Point,
+    model: Quadratic,
+    state: State,
+    columns: Index | None,
+) -> Fitting:
+    """Take Newton steps on the groups held, from where a quadratic model is known."""
     before = np.inf
     for _ in range(problem.max_iter):
         step = _step(problem, model, state)
@@ -383,6 +417,21 @@ def _step(problem: Problem, model: Quadratic, state: State) -> Point:
     return Point(model.start - model.follow @ flat, flat.reshape(-1, problem.free))
 
 
+def _without(problem: Problem, fit: Fit, group: int) -> Point:
+    """Return where the quadratic model is least while a group has the coefficients 0."""
+    base, model, rows = fit.base, fit.model, fit.state.support
+    coef = (base.coef + _step(problem, model, fit.state).coef).ravel()
+    local = fit.state.problem
+    inverse = np.linalg.inv(local.G[np.ix_(rows, rows)] + np.diag(local.ridge[rows]))
+    gone = problem.wide(problem.members[group])
+    out = np.isin(rows, gone)
+    coef[rows] -= inverse[:, out] @ np.linalg.solve(inverse[np.ix_(out, out)], coef[rows][out])
+    coef[gone] = 0.0
+    change = coef - base.coef.ravel()
+    intercept = base.intercept + model.start - model.follow @ change
+    return Point(intercept, coef.reshape(base.coef.shape))
+
+
 def _is_last(problem: Problem, predicted: float, length: float, before: float) -> bool:
     if problem.exact or predicted <= ROUNDING_SHARE:
         return True
@@ -439,6 +488,13 @@ def _ended(
     return Fit(groups, point, deviance, explained, status, base, model, state)
 
 
+def completed(problem: Problem, fit: Fit, read: Read) -> Fit:
+    """Return a fit that tells about all groups, from one that does not."""
+    (model,) = read([Ask(fit.point)])
+    state = problem.state(fit.point, model, fit.groups)
+    return _ended(problem, fit.groups, fit.point, model, state, fit.status)
+
+
 class Search:
     """The selected groups of a search, and what every other group would add.
 
@@ -484,13 +540,7 @@ class Search:
         if tried is None:
             (fit,) = solved([extended(self.problem, self.fit, [group])], self._read)
         else:
-            fit = self._completed(tried)
+            fit = completed(self.problem, tried, self._read)
         self.fit = fit
         self._tried = {}
         return self.value - before
-
-    def _completed(self, fit: Fit) -> Fit:
-        """Return a fit that tells about all groups, from one that does not."""
-        (model,) = self._read([Ask(fit.point)])
-        state = self.problem.state(fit.point, model, fit.groups)
-        return _ended(self.problem, fit.groups, fit.point, model, state, fit.status)

@@ -11,6 +11,11 @@ a group is ``C_gg - U_g' U_g`` and ``F(S) = z'z``, so a new group costs one
 product with U, O(D |S| |g|), and a full sequence O(D^3), for every rule. Memory
 is the Gram matrix and U, 16 D^2 bytes, and more than as much for the coefficients.
 
+K responses share C, and so U: c, b and z have a row each, and F and every gain are sums
+over the responses, of which each has the variance of its share (`shares`), 1 in all. It is
+the problem of one response ``vec(Y)`` on the columns ``I_K x X``, so that what holds of F
+for one, bounds and guarantees too, holds for several. A response costs O(D |g|) a step.
+
 Rank: a column is aliased, takes no part and gets coefficient 0, when what is
 left of its variance, given the columns before it, is below ``RANK_SHARE`` of it,
 or no more than the rounding of what was taken from it: with ``w`` the column's
@@ -22,7 +27,7 @@ the paper solves anew for every candidate.
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,14 +67,18 @@ class Linear:
     Parameters
     ----------
     G : shape (D, D), correlations; a constant column has a zero row
-    c : shape (D,), correlations with the target
+    c : shape (D,), correlations with the target; of K responses shape (K, D), times the
+        root of the share of each
     ridge : shape (D,), added to the diagonal of G
     unit : shape (D,), what a step of 1 is in the units that the caller compares
         columns in: 1, or the standard deviation of columns that are not to be scaled
     spread : shape (D,), standard deviation of each column, 1 for constant ones
     constant : shape (D,), whether a column is constant
     mean : shape (D,)
-    target_mean, target_spread : mean and standard deviation of the target
+    target_mean : mean of the target; of K responses shape (K,)
+    target_spread : what the target is divided by, its standard deviation; of K responses
+        shape (K, 1), over the root of the share of each
+    share : what each response counts, shape (K,); 1 for one
     """
 
     G: Matrix
@@ -81,12 +90,24 @@ class Linear:
     mean: Vector
     target_mean: Any
     target_spread: Any
+    share: Any = 1.0
 
     @property
     def deviation(self) -> Vector:
         """Root of the diagonal of C, 1 where that is 0; shape (D,)."""
         variance = np.diagonal(self.G) + self.ridge
         return np.sqrt(np.where(variance > 0, variance, 1.0))
+
+    def response(self, k: int) -> "Linear":
+        """Return the problem of one of K responses alone."""
+        root = np.sqrt(self.share[k])
+        return replace(
+            self,
+            c=self.c[k] / root,
+            target_mean=self.target_mean[k],
+            target_spread=self.target_spread[k, 0] * root,
+            share=1.0,
+        )
 
 
 def unusable(gram: Gram, target: str) -> str | None:
@@ -116,36 +137,51 @@ def is_constant(deviation: Vector, mean: Vector) -> npt.NDArray[np.bool_]:
 
 
 def linear(
-    gram: Gram, target: str, columns: Sequence[str], ridge: float = 0.0, scale: bool = True
+    gram: Gram,
+    target: str | Sequence[str],
+    columns: Sequence[str],
+    ridge: float = 0.0,
+    scale: bool = True,
 ) -> Linear:
-    """Set up the problem of explaining a target by some columns.
+    """Set up the problem of explaining a target, or K responses, by some columns.
 
     Parameters
     ----------
     gram : Gram that holds the target and the columns
+    target : column to predict, or K of them
     ridge : >= 0, lambda on unit-variance columns; with ``scale=False`` on the
         columns as they are
+    scale : of several responses also what each counts (`shares`)
 
     Raises
     ------
     DataError : no usable rows, or a constant target
     """
-    reason = unusable(gram, target)
-    if reason is not None:
-        raise DataError(reason)
+    for name in [target] if isinstance(target, str) else target:
+        reason = unusable(gram, name)
+        if reason is not None:
+            raise DataError(reason)
     numbers = {name: i for i, name in enumerate(gram.columns)}
     at = np.array([numbers[name] for name in columns], dtype=np.intp)
-    y = numbers[target]
-    return scaled(
-        gram.comoment[np.ix_(at, at)],
-        gram.comoment[at, y],
-        gram.comoment[y, y],
-        gram.mean[at],
-        gram.mean[y],
-        np.float64(gram.weight),
-        ridge,
-        scale,
-    )
+    comoment, mean, weight = gram.comoment[np.ix_(at, at)], gram.mean[at], np.float64(gram.weight)
+    if isinstance(target, str):
+        y = numbers[target]
+        products, variation = gram.comoment[at, y], gram.comoment[y, y]
+        return scaled(comoment, products, variation, mean, gram.mean[y], weight, ridge, scale)
+    ys = np.array([numbers[name] for name in target], dtype=np.intp)
+    products, variation = gram.comoment[np.ix_(ys, at)], gram.comoment[ys, ys]
+    share = shares(variation, scale)
+    spread = (variation / share)[:, None]
+    problem = scaled(comoment, products, spread, mean, gram.mean[ys], weight, ridge, scale)
+    return replace(problem, share=share)
+
+
+def shares(variance: Vector, scale: bool) -> Vector:
+    """Return what each of K responses counts, 1 in all; shape (K,).
+
+    The same each, or with ``scale=False``, which takes columns as they are, its variance.
+    """
+    return np.full(len(variance), 1.0 / len(variance)) if scale else variance / variance.sum()
 
 
 def scaled(
@@ -163,10 +199,11 @@ def scaled(
     Parameters
     ----------
     comoment : shape (D, D) or (D, D, B), of the columns; overwritten
-    products : shape (D,) or (D, B), comoment of the columns with the target
-    variation : scalar or shape (B,), comoment of the target with itself
+    products : shape (D,) or (D, B), comoment of the columns with the target; of K
+        responses shape (K, D)
+    variation : scalar or shape (B,), comoment of the target with itself; shape (K, 1)
     mean : shape (D,) or (D, B)
-    target_mean, weight : scalars or shape (B,)
+    target_mean, weight : scalars or shape (B,); target_mean also shape (K,)
     ridge, scale : as in `linear`
     """
     diagonal = np.arange(len(mean))
@@ -243,16 +280,19 @@ class State:
     ----------
     problem : Linear
     members : the columns of each of the J groups
+
+    Attributes
+    ----------
+    b : shape (K, D), the gradient; K = 1 for one response
     """
 
     def __init__(self, problem: Linear, members: Sequence[Index]) -> None:
-        width = len(problem.c)
         self.problem = problem
         self.members = members
-        self.b = problem.c.copy()
+        self.b = np.atleast_2d(problem.c).copy()
         self._held: list[_Held] = []
-        self._U = np.empty((0, width))
-        self._z = np.empty(0)
+        self._U = np.empty((0, len(problem.G)))
+        self._z = np.empty((len(self.b), 0))
         self._inverse: Matrix | None = None
         # A constant column is aliased whatever the ridge.
         variance = np.diagonal(problem.G) + problem.ridge
@@ -285,7 +325,7 @@ class State:
     @property
     def explained(self) -> float:
         """F of the selected groups, as a share of the target's variance."""
-        return float(self._z @ self._z)
+        return _squared(self._z)
 
     @property
     def value(self) -> float:
@@ -297,7 +337,7 @@ class State:
         gains = np.zeros(len(self.members))
         for bucket in self._buckets:
             gains[bucket.groups] = _gains(
-                bucket.blocks, self.b[bucket.columns], self._floor[bucket.columns]
+                bucket.blocks, self.b[:, bucket.columns], self._floor[bucket.columns]
             )
         return gains
 
@@ -329,16 +369,22 @@ class State:
             return 0.0
         # L U = C_g., from the right.
         U = blas.dtrsm(1.0, factor.T, C[kept].T, side=1, overwrite_b=1).T
-        z = blas.dtrsv(factor.T, self.b[columns[kept]], trans=1)
+        # Response by response: one alone is the same to the last bit.
+        z = np.array([blas.dtrsv(factor.T, b, trans=1) for b in self.b[:, columns[kept]]])
         if self._inverse is not None:
             self._inverse = _extended(self._inverse, self._U[:, columns[kept]], factor.T)
         self._U = _append(self._U, U, len(self._U) + len(U))
-        self._z = np.concatenate([self._z, z])
-        self.b = blas.dgemv(-1.0, U.T, z, 1.0, self.b, overwrite_y=1)
+        self._z = np.concatenate([self._z, z], axis=1)
+        self._descend(U, z)
         for bucket in self._buckets:
             rows = U[:, bucket.columns].transpose(1, 0, 2)
             bucket.blocks -= rows.transpose(0, 2, 1) @ rows
-        return float(z @ z)
+        return _squared(z)
+
+    def _descend(self, U: Matrix, z: Matrix) -> None:
+        """Take from the gradient of each response what some rows of U explain of it."""
+        for b, step in zip(self.b, z, strict=True):
+            b[:] = blas.dgemv(-1.0, U.T, step, 1.0, b)
 
     def _independent(self, block: Matrix, columns: Index) -> tuple[Matrix, npt.NDArray[np.bool_]]:
         """Return `_factor` of a conditional block, and which of its columns are not aliased."""
@@ -393,13 +439,14 @@ class State:
         if not self._held:
             return losses
         inverse = self._inverse_factor()
-        w = inverse @ self._z
+        coef = [inverse @ z for z in self._z]
         groups = np.array(self.held)
         ends = np.cumsum([len(held.kept) for held in self._held])
-        for which, rows in by_size(np.split(np.arange(len(w)), ends[:-1])):
+        for which, rows in by_size(np.split(np.arange(len(inverse)), ends[:-1])):
             blocks = inverse[rows] @ inverse[rows].transpose(0, 2, 1)
-            solved = np.linalg.solve(blocks, w[rows][:, :, None])[:, :, 0]
-            losses[groups[which]] = np.einsum("bs,bs->b", w[rows], solved)
+            for w in coef:
+                solved = np.linalg.solve(blocks, w[rows][:, :, None])[:, :, 0]
+                losses[groups[which]] += np.einsum("bs,bs->b", w[rows], solved)
         return losses
 
     def remove(self, group: int) -> float:
@@ -423,13 +470,13 @@ class State:
         size, rank = len(out.kept), len(self._U)
         rest = self.support[start:]
         if size:
-            U, z = self._U[start:], self._z[start:]
+            U, z = self._U[start:], self._z[:, start:]
             if rest:
                 # Q' makes the columns that stay triangular again; the signs keep the
                 # diagonal positive.
                 Q, R = scipy.linalg.qr(U[:, rest])
                 Q[:, : len(rest)] *= np.sign(np.diagonal(R))
-                U, z = blas.dgemm(1.0, U.T, Q).T, Q.T @ z
+                U, z = blas.dgemm(1.0, U.T, Q).T, np.array([Q.T @ each for each in z])
                 if self._inverse is not None:
                     order = np.r_[:start, start + size : rank]
                     turned = np.hstack([self._inverse[:, :start], self._inverse[:, start:] @ Q])
@@ -437,14 +484,14 @@ class State:
             elif self._inverse is not None:
                 self._inverse = self._inverse[:start, :start]
             self._U = np.vstack([self._U[:start], U[: len(rest)]])
-            self._z = np.concatenate([self._z[:start], z[: len(rest)]])
+            self._z = np.concatenate([self._z[:, :start], z[:, : len(rest)]], axis=1)
         self._refresh(group)
 
     def _refresh(self, group: int) -> None:
         """Put a group among the unselected, and compute anew what depends on U."""
-        self.b = self.problem.c.copy()
+        self.b = np.atleast_2d(self.problem.c).copy()
         if len(self._U):
-            self.b = blas.dgemv(-1.0, self._U.T, self._z, 1.0, self.b, overwrite_y=1)
+            self._descend(self._U, self._z)
         for bucket in self._buckets:
             if bucket.columns.shape[1] == len(self.members[group]):
                 groups = np.sort(np.append(bucket.groups, group))
@@ -466,18 +513,25 @@ class State:
         return copied
 
     def coef(self) -> Vector:
-        """Return w(S) of the selected groups; shape (D,), on unit-variance columns."""
-        coef = np.zeros(len(self.problem.c))
+        """Return w(S) of the selected groups, on unit-variance columns.
+
+        Returns
+        -------
+        shape (D,); of several responses (K, D)
+        """
+        coef = np.zeros_like(self.b)
         if len(self._U):
-            coef[self.support] = self._inverse_factor() @ self._z
-        return coef
+            inverse = self._inverse_factor()
+            coef[:, self.support] = [inverse @ z for z in self._z]
+        return coef.reshape(self.problem.c.shape)
 
     def coefficients(self) -> Matrix:
         """Return w(S) of the groups added so far, after none, one, two, ... of them.
 
         Returns
         -------
-        shape (groups added + 1, D), on unit-variance columns
+        shape (groups added + 1, D), of several responses (groups added + 1, K, D), on
+        unit-variance columns
 
         Notes
         -----
@@ -487,12 +541,23 @@ class State:
         """
         rank = len(self._U)
         ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
-        coefficients = np.zeros((len(ends), len(self.problem.c)))
-        if rank:
-            sums = np.cumsum(self._inverse_factor() * self._z, axis=1)
+        coefficients = np.zeros((len(ends), *self.b.shape))
+        for k, z in enumerate(self._z if rank else ()):
+            sums = np.cumsum(self._inverse_factor() * z, axis=1)
             prefixes = np.hstack([np.zeros((rank, 1)), sums])[:, ends]
-            coefficients[:, self.support] = prefixes.T
-        return coefficients
+            coefficients[:, k, self.support] = prefixes.T
+        return coefficients.reshape(len(ends), *self.problem.c.shape)
+
+    def response_gains(self) -> Matrix:
+        """Return the gain of each response by each of the groups added so far.
+
+        Returns
+        -------
+        shape (groups added, K), in shares of the target's variance, `share` in all
+        """
+        ends = np.cumsum([len(held.kept) for held in self._held], dtype=np.intp)
+        parts = np.split(self._z**2, ends, axis=1)[:-1]  # nothing is left after the last end
+        return np.array([part.sum(axis=1) for part in parts]).reshape(-1, len(self._z))
 
     def corrections(self, residuals: Matrix) -> Matrix:
         """Return what lacks in `coefficients` that leave ``r = c_S - C_SS w``.
@@ -565,12 +630,29 @@ def _last_columns(inverse: Matrix, above: Matrix, factor: Matrix) -> Matrix:
     return np.vstack([-(inverse @ above) @ below, below])
 
 
-def _gains(blocks: Matrix, b: Vector, floor: Vector) -> Vector:
-    """Return b_g' (C_gg|S)^-1 b_g of B groups of s columns; shape (B,)."""
-    # b rides along as one more row: elimination turns it into L^-1 b.
-    rows = np.concatenate([blocks, b[:, None, :]], axis=1)
+def _squared(z: Matrix) -> float:
+    """Return the sum of all squares, added up response by response."""
+    return float(sum(row @ row for row in z))
+
+
+def _gains(blocks: Matrix, b: Matrix, floor: Vector) -> Vector:
+    """Return b_g' (C_gg|S)^-1 b_g of B groups of s columns, summed over K responses.
+
+    Parameters
+    ----------
+    b : shape (K, B, s)
+
+    Returns
+    -------
+    shape (B,)
+    """
+    # b rides along as K more rows: elimination turns them into L^-1 b.
+    rows = np.concatenate([blocks, b.transpose(1, 0, 2)], axis=1)
     inverse = _eliminate(rows, floor)
-    return np.asarray(np.einsum("bj,bj,bj->b", rows[:, -1], rows[:, -1], inverse))
+    gains = np.zeros(len(blocks))
+    for row in rows[:, blocks.shape[1] :].transpose(1, 0, 2):
+        gains += np.einsum("bj,bj,bj->b", row, row, inverse)
+    return gains
 
 
 def _factor(block: Matrix, floor: Vector) -> tuple[Matrix, npt.NDArray[np.bool_]]:

@@ -8,6 +8,8 @@ search to one number a group. The greedy loop divides by the costs.
     omp-unwhitened  gradient               = b_g' b_g
     omp-single      its largest entry      = max_j b_gj^2
 
+Each is summed over the responses; the column of omp-single is the same for all of them.
+
 Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5.
 """
 
@@ -55,8 +57,9 @@ def orthogonal_matching_pursuit(state: State) -> Criterion:
     def criterion(state: State) -> Vector:
         scores = np.zeros(len(state.members))
         for groups, columns, root in whiteners:
-            white = np.einsum("bij,bi->bj", root, state.b[columns])
-            scores[groups] = np.einsum("bj,bj->b", white, white)
+            for b in state.b:
+                white = np.einsum("bij,bi->bj", root, b[columns])
+                scores[groups] += np.einsum("bj,bj->b", white, white)
         return _above(scores, ROUNDING_WHITENED)
 
     return criterion
@@ -79,7 +82,7 @@ def _of_gradient(state: State, summary: Callable[[Matrix], Vector]) -> Criterion
     def criterion(state: State) -> Vector:
         scores = np.zeros(len(state.members))
         # A selected column keeps a gradient of its ridge, and is no candidate.
-        squares = _above(state.b**2, ROUNDING_GRADIENT) * unit**2
+        squares = _above(state.b**2, ROUNDING_GRADIENT).sum(axis=0) * unit**2
         for groups, columns in buckets:
             scores[groups] = summary(squares[columns])
         return scores

@@ -1,14 +1,18 @@
 """Descent with hard thresholding: a step down the gradient, then the exact projection.
 
-    minimise f(x) = 1/2 x'Gx - c'x  with at most s1 nonzeros in at most s2 groups
+    minimise f(x)  with at most s1 nonzeros in at most s2 groups
 
     u  = x, or with acceleration a point ahead of it
     L  = a first guess at the curvature, doubled until the step is good enough
-    x+ = P(u - (G u - c) / L)
+    x+ = P(u - gradient(u) / L)
 
-f is half the share of the target's variance that is left, less 1/2. A step costs, for
-each L tried, O(s1 D) and one projection. Products are NumPy's throughout: its BLAS and
-SciPy's would spin against each other.
+In least squares f is half the share of the target's variance that is left, less 1/2, and in
+other families that of the deviance (`objectives.smooth`, `objectives.deviance`). Of K
+responses, x has a row each and f is the sum over them; they share the support: a column is
+kept or not for all, by the length of its K entries, which is the exact projection of all. A
+step costs, for each L tried, f with its gradient, O(s1 D) in least squares, and one
+projection. Products are NumPy's throughout: its BLAS and SciPy's would spin against each
+other.
 
 Departures from the source. Its smallest curvature, 1, is meant for X'X; on columns of
 unit variance, whose own curvature is 1, it takes half as many steps again. As acceleration
@@ -24,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbselect.gram import Vector
-from dbselect.objectives.linear import Linear
+from dbselect.objectives.smooth import Point, Smooth
 from dbselect.selection.layout import Layout
 from dbselect.selection.projection import project
 
@@ -41,18 +45,10 @@ GROWTH = 2.0
 DECREASE = 1e-5
 
 
-@dataclass(frozen=True, eq=False)
-class Point:
-    """A vector, shape (D,), and its image G x."""
-
-    x: Vector
-    image: Vector
-
-
 #: The last point and this one -> the L to try first.
 First = Callable[[Point, Point], float]
-#: Where a step starts, the gradient there, where it ends, its L -> whether it will do.
-Enough = Callable[[Point, Vector, Point, float], bool]
+#: The function, where a step starts, where it ends, its L -> whether it will do.
+Enough = Callable[[Smooth, Point, Point, float], bool]
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class Descent:
 
     Parameters
     ----------
-    x : shape (D,), on unit-variance columns
+    x : shape (D,) or (K, D), on unit-variance columns
     history : f at the start and after every step
     converged : whether it ended because steps no longer changed f
     """
@@ -99,39 +95,39 @@ class Settings:
     Parameters
     ----------
     variant : Variant
-    starts : problem -> vectors to project and to start from
+    starts : problem -> vectors to project and to start from, shaped as c
     tol : share of the objective by which a step must change it
     max_iter : most steps
     """
 
     variant: Variant
-    starts: Callable[[Linear], list[Vector]]
+    starts: Callable[[Smooth], list[Vector]]
     tol: float
     max_iter: int
 
 
 def descend(
-    problem: Linear, layout: Layout, start: Vector, limits: tuple[int, int], settings: Settings
+    problem: Smooth, layout: Layout, start: Vector, limits: tuple[int, int], settings: Settings
 ) -> Descent:
     """Take steps until the objective changes by at most `tol` of itself.
 
     Parameters
     ----------
-    start : shape (D,), within the limits
+    start : shape (D,) or (K, D), within the limits
     limits : most columns, most groups
     """
     variant = settings.variant
-    before = now = best = _point(problem, start)
-    history = [_objective(problem, now)]
+    before = now = best = problem.at(start)
+    history = [now.value]
     momentum = (0.0, 1.0)
     for _ in range(settings.max_iter):
-        u = _ahead(before, now, momentum) if variant.accelerated else now
+        u = problem.at(_ahead(before, now, momentum)) if variant.accelerated else now
         momentum = momentum[1], (1.0 + np.sqrt(1.0 + 4.0 * momentum[1] ** 2)) / 2.0
         after = _step(problem, layout, u, variant.first(before, now), limits, variant.enough)
         if after is None:
             return Descent(best.x, np.array(history), True)
         before, now = now, after
-        history.append(_objective(problem, now))
+        history.append(now.value)
         if history[-1] <= min(history):
             best = now
         if abs(history[-1] - history[-2]) <= settings.tol * abs(history[-1]):
@@ -140,15 +136,14 @@ def descend(
 
 
 def _step(
-    problem: Linear, layout: Layout, u: Point, L: float, limits: tuple[int, int], enough: Enough
+    problem: Smooth, layout: Layout, u: Point, L: float, limits: tuple[int, int], enough: Enough
 ) -> Point | None:
     """Return the first good enough point; None if only rounding is left to gain."""
-    gradient = u.image - problem.c
-    # No curvature of G is above its trace, D; doubling passes between that and twice that.
-    ceiling = 2.0 * GROWTH * len(problem.c)
-    while ceiling > L:
-        after = _point(problem, project(u.x - gradient / L, layout, *limits))
-        if enough(u, gradient, after, L):
+    # Doubling passes between the largest curvature and twice that.
+    while 2.0 * GROWTH * problem.ceiling > L:
+        x = u.x - u.gradient / L
+        after = problem.at(kept(x, project(lengths(x), layout, *limits)))
+        if enough(problem, u, after, L):
             return after
         L *= GROWTH
     return None
@@ -157,10 +152,10 @@ def _step(
 def barzilai_borwein(before: Point, now: Point) -> float:
     """Return the curvature between two points."""
     dx = now.x - before.x
-    length = float(dx @ dx)
+    length = float(np.vdot(dx, dx))
     if length == 0.0:
         return UNIT_CURVATURE
-    return max(SMALLEST_CURVATURE, float(dx @ (now.image - before.image)) / length)
+    return max(SMALLEST_CURVATURE, float(np.vdot(dx, now.gradient - before.gradient)) / length)
 
 
 def constant(_: Point, __: Point) -> float:
@@ -168,48 +163,49 @@ def constant(_: Point, __: Point) -> float:
     return UNIT_CURVATURE
 
 
-def sufficient_decrease(u: Point, gradient: Vector, after: Point, L: float) -> bool:
+def sufficient_decrease(problem: Smooth, u: Point, after: Point, L: float) -> bool:
     """Whether ``f(x+) <= f(u) - L delta/2 |x+ - u|^2`` (eq. 4)."""
     step = after.x - u.x
-    change = 2.0 * gradient @ step + step @ (after.image - u.image)
-    return bool(change <= -L * DECREASE * (step @ step))
+    change = np.vdot(u.gradient, step) + problem.bend(u, after)
+    return bool(change <= -0.5 * L * DECREASE * np.vdot(step, step))
 
 
-def lipschitz(u: Point, _: Vector, after: Point, L: float) -> bool:
+def lipschitz(problem: Smooth, u: Point, after: Point, L: float) -> bool:
     """Whether ``f(x+) <= f(u) + gradient'(x+ - u) + L/2 |x+ - u|^2`` (eq. 3)."""
     step = after.x - u.x
-    return bool(step @ (after.image - u.image) <= L * (step @ step))
+    return bool(problem.bend(u, after) <= 0.5 * L * np.vdot(step, step))
 
 
-def _ahead(before: Point, now: Point, momentum: tuple[float, float]) -> Point:
+def _ahead(before: Point, now: Point, momentum: tuple[float, float]) -> Vector:
     """Return ``x_m + (a_(m-1) - 1) / a_m (x_m - x_(m-1))`` (Algorithm 2)."""
     share = (momentum[0] - 1.0) / momentum[1]
-    return Point(now.x + share * (now.x - before.x), now.image + share * (now.image - before.image))
+    return now.x + share * (now.x - before.x)
 
 
-def _point(problem: Linear, x: Vector) -> Point:
-    support = np.flatnonzero(x)
-    return Point(x, x[support] @ problem.G[support])
+def lengths(x: Vector) -> Vector:
+    """Return how much there is of each column, over all responses; shape (D,)."""
+    return x if x.ndim == 1 else np.asarray(np.linalg.norm(x, axis=0))
 
 
-def _objective(problem: Linear, point: Point) -> float:
-    return float(0.5 * point.x @ point.image - problem.c @ point.x)
+def kept(x: Vector, projection: Vector) -> Vector:
+    """Return x on the columns that the projection of its lengths keeps, 0 elsewhere."""
+    return np.where(projection != 0, x, 0.0)
 
 
-def ridges(problem: Linear) -> list[Vector]:
+def ridges(problem: Smooth) -> list[Vector]:
     """Return ``(G + lambda I)^-1 c`` for each of the `START_RIDGES`."""
-    unit = np.eye(len(problem.c))
+    unit = np.eye(len(problem.G))
     solve = np.linalg.solve
-    return [np.asarray(solve(problem.G + ridge * unit, problem.c)) for ridge in START_RIDGES]
+    return [np.asarray(solve(problem.G + ridge * unit, problem.c.T).T) for ridge in START_RIDGES]
 
 
-def zero(problem: Linear) -> list[Vector]:
+def zero(problem: Smooth) -> list[Vector]:
     """Return 0."""
-    return [np.zeros(len(problem.c))]
+    return [np.zeros(problem.c.shape)]
 
 
 #: Starts by the name that users give, before their projection; the best end counts.
-STARTS: dict[str, Callable[[Linear], list[Vector]]] = {"ridge": ridges, "zero": zero}
+STARTS: dict[str, Callable[[Smooth], list[Vector]]] = {"ridge": ridges, "zero": zero}
 #: Variants by the name that users give (Table 1).
 VARIANTS = {
     "ista": Variant(barzilai_borwein, sufficient_decrease),

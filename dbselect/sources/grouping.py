@@ -69,7 +69,7 @@ class Grouping:
         folding = self._request.folding
         if folding is None:
             return keys
-        numbers = pl.Series(FOLD, folds_of(batch, folding, self._request.names))
+        numbers = pl.Series(FOLD, folds_of(batch, folding, self._request.taken))
         return pl.DataFrame([*keys, numbers])
 
     def table(self, records: pa.StructArray) -> pl.DataFrame:

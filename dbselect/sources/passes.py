@@ -8,7 +8,7 @@ aggregate where DuckDB has it, the kernel on batches elsewhere, and the same row
 out each time. Nothing is kept of the table from one pass to the next.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from math import isnan
@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from tqdm import tqdm
 
 from dbselect._native import Reader
-from dbselect.columns import Leaf, leaves, unknown
-from dbselect.errors import ArgumentError, ColumnError, SourceError
-from dbselect.formulas import Formula, Path, Plan, arrays, column, plan, translate
+from dbselect.columns import Leaf, leaf_of, leaves
+from dbselect.errors import ColumnError, SourceError
+from dbselect.formulas import Algebra, Formula, Path, Plan, arrays, column, plan, translate
 from dbselect.gram import Gram
 from dbselect.sources.read import PROGRESS_DELAY, open_table, progress
 from dbselect.sources.request import Consumer, Request, Table, resolve
@@ -113,11 +113,12 @@ class Passes:
 
     def leaf(self, name: Any, what: str) -> Leaf:
         """Return a column of the table that an argument names."""
-        if not isinstance(name, str):
-            raise ArgumentError(f"{what} is {name!r}; it must be the name of a column")
-        if name not in self._leaves:
-            raise ColumnError(f"{what} names {unknown('column', name, list(self._leaves))}")
-        return self._leaves[name]
+        return leaf_of(name, self._leaves, what)
+
+    def fields(self, names: Iterable[str]) -> list[str]:
+        """Return the top-level fields of the columns and of others by name."""
+        others = [self._leaves[name] for name in names]
+        return list(dict.fromkeys(leaf.field for leaf in [*self._columns, *others]))
 
     def values_of(self, leaf: Leaf, most: int) -> list[Any]:
         """Read the different values of a column, in their order; NULL and NaN are none.
@@ -239,33 +240,38 @@ class _Extended:
         return pa.Table.from_batches([self._with_formulas(part).select(fields) for part in parts])
 
     def _with_formulas(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = batch.to_struct_array()
-        known: dict[Path, Any] = {}
-
-        def column_of(path: Path) -> Any:
-            if path not in known:
-                known[path] = values(rows, path)
-            return known[path]
-
-        def equals(path: Path, value: Any) -> Any:
-            found = part_of(rows, path)
-            if pa.types.is_dictionary(found.type):
-                found = found.dictionary_decode()
-            same = pc.equal(found, pa.scalar(value))
-            return pc.cast(same, pa.float64()).to_numpy(zero_copy_only=False)
-
         found: dict[str, Any] = {}
         names = self._steps.names
-        algebra = arrays(column_of, equals, lambda formula: found[names[id(formula)]])
+        algebra = algebra_of(batch, lambda formula: found[names[id(formula)]])
         # What overflows or is no number makes the kernel refuse the row or leave it out.
         with np.errstate(all="ignore"):
             for layer in self._steps.layers:
                 for name, formula in layer.items():
                     result = translate(formula, algebra)
-                    found[name] = np.broadcast_to(result, len(rows))
+                    found[name] = np.broadcast_to(result, batch.num_rows)
         for name in self._steps.layers[-1]:
             batch = batch.append_column(name, pa.array(np.ascontiguousarray(found[name])))
         return batch
+
+
+def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = None) -> Algebra[Any]:
+    """Return the algebra of a batch of rows: formulas give NumPy arrays, NaN for NULL."""
+    rows = batch.to_struct_array()
+    known: dict[Path, Any] = {}
+
+    def column_of(path: Path) -> Any:
+        if path not in known:
+            known[path] = values(rows, path)
+        return known[path]
+
+    def equals(path: Path, value: Any) -> Any:
+        found = part_of(rows, path)
+        if pa.types.is_dictionary(found.type):
+            found = found.dictionary_decode()
+        same = pc.equal(found, pa.scalar(value))
+        return pc.cast(same, pa.float64()).to_numpy(zero_copy_only=False)
+
+    return arrays(column_of, equals, kept)
 
 
 def _extended(table: Any, fields: list[str], steps: Plan) -> Any:

@@ -1,7 +1,7 @@
 """One pass over any table: `gram` and `gram_by`."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -17,19 +17,35 @@ from dbselect._native import Reader
 from dbselect.columns import leaves
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.gram import RECORD_DTYPE, Gram
-from dbselect.missing import SUFFIX, check_missing
+from dbselect.missing import FILLS, SUFFIX, check_missing
 from dbselect.sources.grouping import GROUP, Grouping, folds_of
+from dbselect.sources.learn import learn
 from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, resolve
+from dbselect.sources.terms import Terms
 
 #: Seconds after which a progress bar appears on a terminal.
 PROGRESS_DELAY = 2
+
+
+#: Levels of a category that have a column each, unless the caller says otherwise.
+MAX_LEVELS = 1000
+
+#: Columns of categories, or these with their levels.
+Categories = Sequence[str] | Mapping[str, Sequence[str | int | bool]]
+#: Columns with the kind and the size of their basis.
+Bases = Mapping[str, tuple[str, int]]
 
 
 def gram(
     source: Any,
     columns: Sequence[str] | None = None,
     weight: str | None = None,
+    *,
     null_policy: NullPolicy = "skip",
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    max_levels: int = MAX_LEVELS,
+    terms: Terms | None = None,
 ) -> Gram:
     """Read a table once and return the Gram record of its columns.
 
@@ -45,23 +61,32 @@ def gram(
         refuses it, ``"mean"`` puts the mean of the values present in its place,
         ``"indicator"`` puts 0 there and adds a column ``<name>.missing`` of 0 and 1
         right after its column; or a mapping of names and globs to these, of which the
-        last that means a column holds, ``"skip"`` for a column that none means
+        last that means a column holds, ``"skip"`` for a column that none means.
+        Of a category, ``"mean"`` puts the share of each level in the place of its 0 and
+        1, and ``"indicator"`` makes what is missing one more level; of a basis, its
+        columns are filled, and one indicator follows the first
+    categories, basis, max_levels : as in `terms`; what they name gives way to the
+        columns made of it, whether or not it is one of `columns`
+    terms : what `terms` learnt, of this table or another, in place of these three
 
     Returns
     -------
-    Gram of d columns: those of `columns`, in that order; its `missing` counts the rows
-    in which each is NULL or NaN
+    Gram of d columns: those of `columns`, in that order, then those of the categories;
+    its `missing` counts the rows in which each is NULL or NaN
 
     Raises
     ------
     SourceError : there is no such table
-    ColumnError : a column is unknown, named twice or not numeric
+    ColumnError : a column is unknown, named twice or of another type than is allowed
+    ArgumentError : there is no such policy, or as in `terms`
     DataError : an infinite value, a negative weight or a missing value of policy ``"error"``
 
     Notes
     -----
     O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles a thread, and the
     batches in flight. A progress bar appears on a terminal after two seconds.
+    Of d numbers and c categories, a row costs O(d^2 + c d + c^2), however many levels
+    there are: sums by level and cross tables take the place of columns of 0 and 1.
 
     Examples
     --------
@@ -71,37 +96,40 @@ def gram(
     >>> g.rows, g.skipped, g.mean.tolist()
     (2, 1, [3.0, 5.0])
     """
-    return read_columns(source, columns, weight, null_policy)[0]
+    table = open_table(source, columns)
+    learnt = terms_for(table, categories, basis, max_levels, terms)
+    return _read(
+        table, resolve(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
+    )
 
 
 def read_columns(
-    source: Any,
-    columns: Sequence[str] | None = None,
-    weight: str | None = None,
-    null_policy: NullPolicy = "skip",
+    source: Any, columns: Sequence[str] | None = None, null_policy: NullPolicy = "skip"
 ) -> tuple[Gram, list[str]]:
     """Return what `gram` returns, and the numeric columns that were not read."""
     table = open_table(source, columns)
-    request = resolve(table.schema, columns, weight, null_policy=null_policy)
-    read = {*request.names, weight}
+    request = resolve(table.schema, columns, null_policy=null_policy)
+    read = set(request.names)
     unread = [
         leaf.name for leaf in leaves(table.schema) if leaf.is_numeric and leaf.name not in read
     ]
-    aggregate = getattr(table, "aggregate", None)
-    records = aggregate(request) if aggregate else None
+    return _read(table, request), unread
+
+
+def _read(table: Table, request: Request) -> Gram:
+    records = _aggregated(table, request)
     if records is not None:
         record, absent = records["gram"][0], records["missing"][0].to_list()
         found = _empty(request) if record is None else Gram.from_struct(record)
-        return _counted(found, request, absent or [0] * len(request.names)), unread
-    with Reader(request.names, request.weight, policies=request.policies) as reader:
-        _scan(table, request, reader.add)
-        found = Gram.from_struct(reader.finish()[0])
-        return _counted(found, request, reader.absent), unread
+        return _counted(found, request, absent or [0] * len(request.names))
+    with reader_of(request) as reader:
+        _scan(table, request, lambda batch: reader.add(request.terms.bend(batch)))
+        return _counted(Gram.from_struct(reader.finish()[0]), request, reader.absent)
 
 
 def _counted(gram: Gram, request: Request, absent: list[int]) -> Gram:
     """Return the Gram with its counts, without indicators that are 0 in every row."""
-    check_missing(request.names, request.policies, absent)
+    check_missing(request.counted, request.policies, absent)
     indicators = {name + SUFFIX for name in request.names} - set(request.names)
     kept = [
         name
@@ -109,7 +137,104 @@ def _counted(gram: Gram, request: Request, absent: list[int]) -> Gram:
         if mean > 0 or name not in indicators
     ]
     found = gram if len(kept) == len(gram.columns) else gram.select(kept)
-    return replace(found, missing=dict(zip(request.names, absent, strict=True)))
+    return replace(found, missing=dict(zip(request.counted, absent, strict=True)))
+
+
+def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
+    """Return the records that the table's engine makes itself, None if it does not."""
+    aggregate = getattr(table, "aggregate", None)
+    return aggregate(request) if aggregate and not request.terms.columns else None
+
+
+def reader_of(request: Request, group: str | None = None) -> Reader:
+    """Return a reader for rows as `Terms.bend` gives them."""
+    width = len(request.names)
+    reader = Reader(request.names, request.weight, group, request.policies[:width])
+    for category, policy in zip(request.terms.categories, request.policies[width:], strict=True):
+        names = category.names + [category.missing] * (policy in FILLS)
+        reader.category(category.column, category.texts, names, policy)
+    return reader
+
+
+def terms(
+    source: Any,
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    *,
+    max_levels: int = MAX_LEVELS,
+) -> Terms:
+    """Learn how the categories and curves of a table become columns.
+
+    Parameters
+    ----------
+    source : as in `gram`; a stream that can be read only once must come with the
+        levels of its categories and without `basis`
+    categories : columns of text, ENUM, Categorical, boolean or integer type. Their
+        most frequent levels, of equally frequent ones the first, become columns of 0
+        and 1, in ascending order: ``carrier.AA``, ``carrier.UA``, ...; all other
+        values one more, ``carrier.other``, if there are any. A mapping gives the
+        levels and their order; there is always a column for the others then
+    basis : column -> ``("poly", degree)``, Legendre polynomials of the column scaled
+        to [-1, 1]: ``age.poly1``, ``age.poly2``, ...; or ``("spline", k)``, k >= 3
+        cubic B-splines with knots at quantiles, constant beyond the smallest and
+        largest value: ``age.spline1``, ..., fewer than k where many rows share a value
+    max_levels : most levels to have a column each, >= 1
+
+    Returns
+    -------
+    Terms, to read this table and others with
+
+    Raises
+    ------
+    SourceError : there is no such table
+    ColumnError : a column is unknown, named twice or of another type
+    ArgumentError : levels, degree, k or max_levels out of range, or a stream that
+        would have to be read twice
+    DataError : an infinite value, or fewer than two distinct ones, in a column of `basis`
+
+    Notes
+    -----
+    One pass over these columns only; all rows count, also those that a Gram leaves
+    out. Memory grows with the number of distinct values of a category; for knots it
+    holds at most 2^18 values of a column, by their hash if there are more. With an
+    intercept the columns of a category add up to it: one is redundant, which every
+    search of dbselect takes care of.
+
+    References
+    ----------
+    Abramowitz and Stegun (1964), section 22 (Legendre polynomials).
+    Eilers and Marx (1996), section 2 (B-splines on evenly continued knots).
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"k": ["a", "b", "b", "c"], "x": [0.0, 1.0, 2.0, 4.0]})
+    >>> terms = ds.terms(table, ["k"], {"x": ("poly", 2)}, max_levels=1)
+    >>> ds.gram(table, terms=terms).columns
+    ['x.poly1', 'x.poly2', 'k.b', 'k.other']
+    """
+    return learn(open_table(source, None), categories, basis, max_levels)
+
+
+def terms_for(
+    table: Table,
+    categories: Categories | None,
+    basis: Bases | None,
+    max_levels: int,
+    terms: Terms | None,
+) -> Terms | None:
+    """Return the terms that a caller gives, or learn those asked for."""
+    if terms is not None:
+        if not isinstance(terms, Terms):
+            raise ArgumentError(f"terms is a {type(terms).__name__}; it must come from ds.terms")
+        if categories is not None or basis is not None:
+            raise ArgumentError("terms comes with categories or basis; it takes their place")
+        terms.check(table.schema)
+        return terms
+    if categories is None and basis is None:
+        return None
+    return learn(table, categories, basis, max_levels)
 
 
 def stored_gram(source: Any) -> Gram | None:
@@ -138,6 +263,10 @@ def gram_by(
     key: str | None = None,
     seed: int = 0,
     null_policy: NullPolicy = "skip",
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    max_levels: int = MAX_LEVELS,
+    terms: Terms | None = None,
 ) -> pl.DataFrame:
     """Read a table once and return one Gram record for each group of rows.
 
@@ -154,6 +283,8 @@ def gram_by(
     seed : of the hash that decides, 0 to 2^63 - 1
     null_policy : as in `gram`; a mean is that of the group's own rows, and a column has
         an indicator in every group where it has one in any
+    categories, basis, max_levels, terms : as in `gram`; found over the whole table, so
+        that all groups have equal columns
 
     Returns
     -------
@@ -169,7 +300,9 @@ def gram_by(
 
     Notes
     -----
-    O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread.
+    O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread; with L levels of
+    categories beside d numbers, L d and the cross tables, less than L^2 / 2, more. The
+    records themselves hold (d + L)^2 / 2 doubles a group.
     The fold depends on the value of the key and on the seed only, not on engine, order
     or type: it is that of ``fold_of(key, fold, seed)`` in SQL and of
     ``pl.col(key).dbselect.fold(fold, seed)`` in Polars.
@@ -195,21 +328,21 @@ def gram_by(
     """
     table = open_table(source, columns)
     folding = folding_of(fold, key, seed)
-    request = resolve(table.schema, columns, weight, [] if by is None else by, folding, null_policy)
+    learnt = terms_for(table, categories, basis, max_levels, terms)
+    by = [] if by is None else by
+    request = resolve(table.schema, columns, weight, by, folding, null_policy, learnt)
     if not request.keys:
         raise ArgumentError("by is empty; name at least one column, or use gram")
     if folding is not None:
         table = _with_digits_of(folding.key, table)
-        folds_of(table.schema.empty_table(), folding, request.names)
+        folds_of(table.schema.empty_table(), folding, request.taken)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
             raise ArgumentError(
                 f"by names a column '{name}'; rename it, as the result has that name"
             )
     # Which indicators there are is known when the last group is.
-    whole = "indicator" not in request.policies
-    aggregate = getattr(table, "aggregate", None)
-    records = aggregate(request) if aggregate and whole else None
+    records = None if "indicator" in request.policies else _aggregated(table, request)
     if records is not None:
         absent = records["missing"].explode().drop_nulls().to_numpy()
         counts = absent.reshape(-1, len(request.names)).sum(axis=0)
@@ -218,10 +351,10 @@ def gram_by(
         cast = pl.DataFrame(records).with_columns(pl.col("gram").cast(RECORD_DTYPE))
         return cast.sort(request.keys, nulls_last=True)
     grouping = Grouping(request, table.schema)
-    with Reader(request.names, request.weight, GROUP, request.policies) as reader:
-        _scan(table, request, lambda batch: reader.add(grouping.number(batch)))
+    with reader_of(request, GROUP) as reader:
+        _scan(table, request, lambda batch: reader.add(request.terms.bend(grouping.number(batch))))
         records = reader.finish()
-        check_missing(request.names, request.policies, reader.absent)
+        check_missing(request.counted, request.policies, reader.absent)
         return grouping.table(records)
 
 

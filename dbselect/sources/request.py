@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow as pa
 from dbselect.columns import Leaf, leaves, match, unknown
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.missing import policies_of
+from dbselect.sources.terms import Terms
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
 LIMIT = 2**63
@@ -61,8 +62,11 @@ class Request:
     columns : the leaves of the Gram, in its order
     weight : column of row weights
     by : fields whose values make groups
-    policies : what becomes of the missing values of each column
+    policies : what becomes of the missing values of each column, then of each category
     folding : how the groups are cut into folds; None if they are not
+    terms : categories and bases, in place of the fields that they are made of
+    taken : the columns of the table that the Gram is made of; they decide the fold of a row
+        where there is no key
     """
 
     columns: list[Leaf]
@@ -70,10 +74,12 @@ class Request:
     by: list[str]
     policies: list[str]
     folding: Folding | None = None
+    terms: Terms = field(default_factory=Terms)
+    taken: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns of the Gram."""
+        """Names of the columns of the Gram that are numbers in the rows."""
         return [leaf.name for leaf in self.columns]
 
     @property
@@ -84,7 +90,17 @@ class Request:
             fields.append(self.weight)
         if self.folding is not None and self.folding.key is not None:
             fields.append(self.folding.key)
-        return list(dict.fromkeys([*fields, *self.by]))
+        return list(dict.fromkeys([*fields, *self.terms.columns, *self.by]))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows with a missing value are left out, and that is all."""
+        return all(policy == "skip" for policy in self.policies)
+
+    @property
+    def counted(self) -> list[str]:
+        """Names of the columns whose missing values are counted, as `policies` has them."""
+        return [*self.names, *(category.column for category in self.terms.categories)]
 
     @property
     def keys(self) -> list[str]:
@@ -99,17 +115,20 @@ def resolve(
     by: Sequence[str] = (),
     folding: Folding | None = None,
     null_policy: NullPolicy = "skip",
+    terms: Terms | None = None,
 ) -> Request:
     """Match columns, weight, keys and policies to a schema.
 
     Without `columns`, every numeric or boolean column is taken, nested ones
-    included, except the weight, the keys and what decides the fold.
+    included, except the weight, the keys and what decides the fold. A column of `terms`
+    gives way to the columns that are made of it, whether or not it is one of `columns`.
 
     Raises
     ------
     ColumnError : a column is unknown, named twice or not numeric, or there is none
     ArgumentError : there is no such policy
     """
+    terms = Terms() if terms is None else terms
     every = _columns_of(schema)
     by = [by] if isinstance(by, str) else list(by)
     key = None if folding is None else folding.key
@@ -127,7 +146,7 @@ def resolve(
     if columns is None:
         apart = {weight, key, *by}
         wanted = [leaf for leaf in every.values() if leaf.is_numeric and leaf.field not in apart]
-        if not wanted:
+        if not wanted and not terms.columns:
             raise ColumnError(f"the table has no numeric column; it has {schema.names}")
     else:
         numeric = [name for name, leaf in every.items() if leaf.is_numeric]
@@ -136,13 +155,39 @@ def resolve(
         if not wanted:
             raise ColumnError("columns is empty; at least one column is needed")
     weights = [leaf for leaf in every.values() if leaf.name == weight]
-    for leaf in [*wanted, *weights]:
+    categories = [category.column for category in terms.categories]
+    for leaf in [*(leaf for leaf in wanted if leaf.name not in categories), *weights]:
         if not leaf.is_numeric:
             raise ColumnError(
                 f"column '{leaf.name}' has type {leaf.type}; columns must be numeric or boolean"
             )
-    policies = policies_of(null_policy, [leaf.name for leaf in wanted])
-    return Request(wanted, weight, by, policies, folding)
+    taken = list(dict.fromkeys([*(leaf.name for leaf in wanted), *terms.columns]))
+    policy = dict(zip(taken, policies_of(null_policy, taken), strict=True))
+    made, policies = _replaced(wanted, terms, policy)
+    policies += [policy[column] for column in categories]
+    return Request(made, weight, by, policies, folding, terms, taken)
+
+
+def _replaced(
+    columns: list[Leaf], terms: Terms, policy: Mapping[str, str]
+) -> tuple[list[Leaf], list[str]]:
+    """Put the columns of bases in the place of their own, and leave categories out."""
+    bases = {basis.column: basis for basis in terms.bases}
+    categories = {category.column for category in terms.categories}
+    by_name = {leaf.name: leaf for leaf in columns}
+    made: list[Leaf] = []
+    policies: list[str] = []
+    for name in dict.fromkeys([*by_name, *bases]):
+        if name in bases:
+            names = bases[name].names
+            made += [Leaf(new, (name,), pa.float64()) for new in names]
+            # One indicator is enough for all columns of a basis.
+            others = "zero" if policy[name] == "indicator" else policy[name]
+            policies += [policy[name], *[others] * (len(names) - 1)]
+        elif name not in categories:
+            made.append(by_name[name])
+            policies.append(policy[name])
+    return made, policies
 
 
 def folding_of(fold: Any, key: Any, seed: Any) -> Folding | None:

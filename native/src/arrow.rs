@@ -98,6 +98,11 @@ fn flatten(
 }
 
 impl Leaf {
+    /// The values, one a row where the column is a field of the table.
+    pub fn values(&self) -> &ArrayRef {
+        &self.values
+    }
+
     /// Whether the column is numeric or boolean.
     pub fn is_number(&self) -> bool {
         self.doubles(0..0).is_ok()
@@ -177,7 +182,7 @@ impl Leaf {
     }
 
     /// The rows where this column is NULL; `rows` counts from 0.
-    fn missing(&self, rows: Range<usize>) -> Missing {
+    pub fn missing(&self, rows: Range<usize>) -> Missing {
         let mut missing = Missing::none();
         self.mark_missing(rows, &mut missing);
         missing

@@ -107,6 +107,9 @@ pub fn turn(columns: &[&[f64]], rows: Range<usize>, out: &mut Vec<f64>) {
     let stride = stride(columns.len());
     out.clear();
     out.resize(rows.len() * stride, 0.0);
+    if rows.is_empty() {
+        return;
+    }
     for (lane, quad) in (0..stride).step_by(QUAD).zip(columns.chunks(QUAD)) {
         let mut cut: [&[f64]; QUAD] = [&[]; QUAD];
         for (cut, column) in cut.iter_mut().zip(quad) {

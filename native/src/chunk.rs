@@ -46,7 +46,7 @@ impl Missing {
     }
 
     /// Set the rows that `other` has, of as many.
-    fn set_those_of(&mut self, other: &Missing, rows: usize) {
+    pub fn set_those_of(&mut self, other: &Missing, rows: usize) {
         for (word, more) in self.words(rows).iter_mut().zip(&other.0) {
             *word |= more;
         }
@@ -129,6 +129,16 @@ pub(crate) struct Screened<'a> {
 }
 
 impl Screened<'_> {
+    /// A column of 1 where another is missing, 0 elsewhere; not once it is filled.
+    pub fn indicator(&self, column: usize) -> Cow<'static, [f64]> {
+        let values = &self.columns[column];
+        if self.holes.contains(&column) {
+            values.iter().map(|x| f64::from(u8::from(x.is_nan()))).collect()
+        } else {
+            Cow::Borrowed(zeros(values.len()))
+        }
+    }
+
     /// The value of each column that is nearest to its mean.
     ///
     /// Whole numbers differ from one of their own by whole numbers, so that their
@@ -261,6 +271,12 @@ impl<'a> Chunk<'a> {
             ..Screened::default()
         }
     }
+}
+
+/// A column of zeros, at most a block long.
+pub(crate) fn zeros(rows: usize) -> &'static [f64] {
+    static ZEROS: [f64; BLOCK_ROWS] = [0.0; BLOCK_ROWS];
+    &ZEROS[..rows]
 }
 
 /// Set the rows where a value is NaN.

@@ -10,8 +10,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::block::BLOCK_ROWS;
-use crate::chunk::Screened;
+use crate::chunk::{Screened, zeros};
 use crate::moments::Moments;
 use crate::record::{Names, Record, check_overflow};
 
@@ -19,7 +18,6 @@ use crate::record::{Names, Record, check_overflow};
 pub const SUFFIX: &str = ".missing";
 /// Share of the weight that is taken for nothing beside rounding.
 const NO_SHARE: f64 = 1e-14;
-static ZEROS: [f64; BLOCK_ROWS] = [0.0; BLOCK_ROWS];
 
 /// What becomes of a column's missing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +30,8 @@ pub enum Policy {
     Indicator,
     /// They become some constant near the values present, and the indicator follows.
     Near,
+    /// They become 0, and another column has the indicator.
+    Zero,
 }
 
 impl Policy {
@@ -42,6 +42,7 @@ impl Policy {
             b'm' => Some(Policy::Mean),
             b'i' => Some(Policy::Indicator),
             b'n' => Some(Policy::Near),
+            b'z' => Some(Policy::Zero),
             _ => None,
         }
     }
@@ -116,16 +117,12 @@ impl Filled {
 
     /// Fill what is missing and append the indicators.
     pub(crate) fn fill(&self, rows: &mut Screened) {
-        let n_rows = rows.columns.first().map_or(0, |column| column.len());
         for gap in &self.gaps {
-            let indicator = if rows.holes.contains(&gap.column) {
+            let indicator = rows.indicator(gap.column);
+            if rows.holes.contains(&gap.column) {
                 let column = rows.columns[gap.column].to_mut();
-                let indicator = column.iter().map(|x| f64::from(u8::from(x.is_nan()))).collect();
                 column.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = gap.fill);
-                Cow::Owned(indicator)
-            } else {
-                Cow::Borrowed(&ZEROS[..n_rows])
-            };
+            }
             rows.columns.push(indicator);
         }
         // What was summed had no fills in it.
@@ -138,7 +135,7 @@ impl Filled {
     /// Columns without missing values, with the indicators that go with them.
     pub fn with_indicators<'c>(&self, mut columns: Vec<&'c [f64]>) -> Vec<&'c [f64]> {
         let n_rows = columns.first().map_or(0, |column| column.len());
-        columns.extend(self.gaps.iter().map(|_| &ZEROS[..n_rows]));
+        columns.extend(self.gaps.iter().map(|_| zeros(n_rows)));
         columns
     }
 
@@ -181,6 +178,11 @@ impl Filled {
         (self.width..).zip(&self.gaps).filter(met).map(|(_, gap)| gap.column)
     }
 
+    /// What stands in the place of a column's missing values while rows arrive.
+    pub fn fill_of(&self, column: usize) -> Option<f64> {
+        self.gap_of(column).map(|at| self.gaps[at].fill)
+    }
+
     /// The moments with what was asked for in the place of missing values.
     ///
     /// `columns` are those of a record, as `layout` gives them.
@@ -192,7 +194,7 @@ impl Filled {
         for (indicator, gap) in (self.width..).zip(&self.gaps) {
             match policies[gap.column] {
                 Policy::Mean if gap.is_known => moments.impute_mean(gap.column, indicator),
-                Policy::Indicator => moments.shift(gap.column, indicator, -gap.fill),
+                Policy::Indicator | Policy::Zero => moments.shift(gap.column, indicator, -gap.fill),
                 _ => {}
             }
         }

@@ -10,6 +10,8 @@
 //! | `chunk` | rows in: what is missing left out, the rest checked |
 //! | `gaps` | missing values filled, and indicators of where they were |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
+//! | `levels` | which level of a category a value is |
+//! | `categories` | sums by level, for columns of zeros and ones |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `fold` | which fold a key lies in |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
@@ -20,11 +22,13 @@
 pub mod accumulator;
 pub mod arrow;
 pub mod block;
+pub mod categories;
 pub mod chunk;
 pub mod duckdb;
 pub mod fold;
 pub mod gaps;
 pub mod kernel;
+pub mod levels;
 pub mod moments;
 pub mod polars;
 pub mod prefix;

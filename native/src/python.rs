@@ -16,10 +16,11 @@ use arrow_array::{Array, Int64Array, RecordBatch, RecordBatchReader, StructArray
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter};
 use crate::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
+use crate::categories::{Category, Layout, LevelSums, Listed};
 use crate::chunk::Labels;
 use crate::fold;
-use crate::gaps::{Policy, layout, record};
-use crate::record::{Names, Record};
+use crate::gaps::{self, Policy};
+use crate::record::{Names, Record, check_overflow};
 
 /// A pass over a table that is still under way.
 pub struct Reader {
@@ -28,7 +29,18 @@ pub struct Reader {
     /// Column that numbers the group of each row, from 0.
     group: Option<String>,
     policies: Vec<Policy>,
-    idle: Mutex<Vec<Vec<Accumulator>>>,
+    categories: Vec<Category>,
+    idle: Mutex<Vec<Sums>>,
+}
+
+/// What one thread knows of each group.
+#[derive(Default)]
+struct Sums {
+    numbers: Vec<Accumulator>,
+    /// Empty where there are no categories.
+    levels: LevelSums,
+    /// Rows in which each category was missing.
+    absent: Vec<u64>,
 }
 
 /// What a pass has found: a record for each group, and in how many rows each column
@@ -36,67 +48,109 @@ pub struct Reader {
 type Found = (Vec<Option<Record>>, Vec<u64>);
 
 impl Reader {
-    fn add(&self, batch: &StructArray, groups: &mut Vec<Accumulator>) -> Result<(), String> {
+    fn add(&self, batch: &StructArray, sums: &mut Sums) -> Result<(), String> {
+        let layout = Layout::new(&self.policies, &self.categories);
         let leaves = leaves(batch, Place::ROW);
         let columns = named(&leaves, &self.columns)?;
         let one = |name: &String| Ok::<_, String>(named(&leaves, &[name])?[0]);
         let weight = self.weight.as_ref().map(one).transpose()?;
         let group = self.group.as_ref().map(one).transpose()?;
+        let fields: Vec<&str> = self.categories.iter().map(|c| &c.column[..]).collect();
+        let fields = named(&leaves, &fields)?;
+        let both = || fields.iter().zip(&self.categories);
+        let codes: Vec<Vec<u32>> =
+            both().map(|(leaf, category)| category.codes(leaf)).collect::<Result<_, _>>()?;
+        sums.absent.resize(fields.len(), 0);
         let label = self.weight.as_ref().map(|name| format!("weight '{name}'")).unwrap_or_default();
         let labels = Labels { columns: &self.columns, weight: &label };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(batch.len());
-            let chunk = chunk(&columns, weight, rows.clone(), &self.policies)?;
+            let mut chunk = chunk(&columns, weight, rows.clone(), &self.policies)?;
+            for ((leaf, category), absent) in both().zip(&mut sums.absent) {
+                let missing = leaf.missing(rows.clone());
+                *absent += missing.count();
+                if !category.policy.fills() {
+                    chunk.missing.set_those_of(&missing, rows.len());
+                }
+            }
+            let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[rows.clone()]).collect();
             let Some(group) = group else {
-                self.grow(groups, 1);
-                groups[0].add(&chunk, labels)?;
+                self.grow(sums, 1, &layout);
+                sums.numbers[0].add(&chunk, labels)?;
+                if !codes.is_empty() {
+                    sums.levels.add(&layout, &chunk, &codes, labels, |_| 0)?;
+                }
                 continue;
             };
-            let codes = group.doubles(rows.clone())?;
-            let last = codes.iter().fold(0.0, |last: f64, &code| last.max(code));
-            self.grow(groups, last as usize + 1);
-            let accumulators = groups.as_mut_ptr();
-            // SAFETY: a cast to usize gives 0 for NaN and negative codes and at most
-            // `last` for the others, and `groups` has more elements than that;
+            let groups = group.doubles(rows.clone())?;
+            let last = groups.iter().fold(0.0, |last: f64, &group| last.max(group));
+            self.grow(sums, last as usize + 1, &layout);
+            let numbers = sums.numbers.as_mut_ptr();
+            // SAFETY: a cast to usize gives 0 for NaN and negative groups and at most
+            // `last` for the others, and `numbers` has more elements than that;
             // `scatter` uses one reference at a time.
-            let group_of = |row: usize| unsafe { &mut *accumulators.add(codes[row] as usize) };
-            scatter(&chunk, labels, group_of)?;
+            let group_of = |row: usize| unsafe { &mut *numbers.add(groups[row] as usize) };
+            if !columns.is_empty() {
+                scatter(&chunk, labels, group_of)?;
+            }
+            if !codes.is_empty() {
+                sums.levels.add(&layout, &chunk, &codes, labels, |row| groups[row] as usize)?;
+            }
         }
         Ok(())
     }
 
-    fn grow(&self, groups: &mut Vec<Accumulator>, length: usize) {
-        while groups.len() < length {
-            groups.push(Accumulator::new(self.columns.len()));
+    fn grow(&self, sums: &mut Sums, length: usize, layout: &Layout) {
+        while sums.numbers.len() < length {
+            sums.numbers.push(Accumulator::new(self.columns.len()));
+        }
+        if !self.categories.is_empty() {
+            sums.levels.grow(layout, length);
         }
     }
 
     fn finish(&self) -> Result<Found, String> {
         let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
+        let layout = Layout::new(&self.policies, &self.categories);
         let mut sets = sets.into_iter();
         let mut total = sets.next().unwrap_or_default();
+        total.absent.resize(self.categories.len(), 0);
         for set in sets {
-            self.grow(&mut total, set.len());
+            self.grow(&mut total, set.numbers.len(), &layout);
             // Each group is freed as soon as it is merged, and below as soon as it is
             // written: of a million groups there must not be a second copy.
-            for (into, from) in total.iter_mut().zip(set) {
+            for (into, from) in total.numbers.iter_mut().zip(set.numbers) {
                 into.merge(&from);
             }
+            total.levels.merge(&layout, set.levels);
+            total.absent.iter_mut().zip(set.absent).for_each(|(sum, rows)| *sum += rows);
         }
         if self.group.is_none() {
-            self.grow(&mut total, 1);
+            self.grow(&mut total, 1, &layout);
         }
         let (mut has_gaps, mut absent) =
             (vec![false; self.columns.len()], vec![0; self.columns.len()]);
-        for group in &mut total {
+        for group in &mut total.numbers {
             group.finish().gaps().for_each(|column| has_gaps[column] = true);
             absent.iter_mut().zip(group.absent()).for_each(|(sum, rows)| *sum += rows);
         }
-        let layout = layout(&self.policies, |column| has_gaps[column]);
-        let finish = |mut group: Accumulator| {
-            record(&self.columns, group.finish(), &self.policies, &layout).map(Some)
+        absent.extend(total.absent);
+        let places = gaps::layout(&self.policies, |column| has_gaps[column]);
+        let listed = Listed::new(&layout, &self.categories, &total.levels);
+        let names = gaps::names(&self.columns, &places);
+        let columns: Names = names.iter().cloned().chain(listed.names()).collect();
+        let record = |(at, mut group): (usize, Accumulator)| {
+            let numbers = group.finish();
+            let moments = if self.categories.is_empty() {
+                numbers.finish(&self.policies, &places).into_owned()
+            } else {
+                listed.of(total.levels.finish(&layout, at, numbers, &places))
+            };
+            check_overflow(&columns, &moments)?;
+            Ok(Some(Record { columns: columns.clone(), moments }))
         };
-        Ok((total.into_iter().map(finish).collect::<Result<_, _>>()?, absent))
+        let records = total.numbers.into_iter().enumerate().map(record);
+        Ok((records.collect::<Result<_, String>>()?, absent))
     }
 }
 
@@ -145,8 +199,47 @@ pub unsafe extern "C" fn dbselect_reader_new(
     if policies.len() != columns.len() {
         return std::ptr::null_mut();
     }
-    let idle = Mutex::default();
-    Box::into_raw(Box::new(Reader { columns: columns.into(), weight, group, policies, idle }))
+    let columns = columns.into();
+    let (categories, idle) = (Vec::new(), Mutex::default());
+    Box::into_raw(Box::new(Reader { columns, weight, group, policies, categories, idle }))
+}
+
+/// Add a category before any rows: a field, its `n_levels` levels as texts and the names
+/// of the `n_names` columns that come of it, in the same order; then the name for all other
+/// values, if there is one, and that for what is missing, if the letter of `policy` is one
+/// that fills. False comes back if a text is not UTF-8, or the letter no policy.
+///
+/// # Safety
+/// `reader` comes from `dbselect_reader_new` and no other call uses it meanwhile; every
+/// pointer is a NUL-terminated string; `levels` and `names` hold as many as they say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_category(
+    reader: *mut Reader,
+    column: *const c_char,
+    levels: *const *const c_char,
+    n_levels: usize,
+    names: *const *const c_char,
+    n_names: usize,
+    policy: *const c_char,
+) -> bool {
+    // SAFETY: see the caller's promise.
+    let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_str().ok().map(str::to_string);
+    let texts = |texts: *const *const c_char, n: usize| -> Option<Vec<String>> {
+        // SAFETY: see the caller's promise.
+        (0..n).map(|i| text(unsafe { *texts.add(i) })).collect()
+    };
+    let (levels, names) = (texts(levels, n_levels), texts(names, n_names));
+    // SAFETY: see the caller's promise.
+    let policy = unsafe { CStr::from_ptr(policy) }.to_bytes().first().copied();
+    let (Some(column), Some(levels), Some(names), Some(policy)) =
+        (text(column), levels, names, policy.and_then(Policy::of))
+    else {
+        return false;
+    };
+    let category = Category::new(column, &levels, names, policy);
+    // SAFETY: see the caller's promise.
+    unsafe { &mut *reader }.categories.push(category);
+    true
 }
 
 /// Add every batch of a stream; may be called from several threads at once.
@@ -165,22 +258,22 @@ pub unsafe extern "C" fn dbselect_reader_add(
         // SAFETY: see the caller's promise.
         let (reader, batches) = unsafe { (&*reader, RecordBatchStreamReader::from_raw(stream)) };
         let batches = batches.map_err(|error| error.to_string())?;
-        let mut groups = reader.idle.lock().map_err(|_| POISONED)?.pop().unwrap_or_default();
+        let mut sums = reader.idle.lock().map_err(|_| POISONED)?.pop().unwrap_or_default();
         for batch in batches {
-            reader.add(&batch.map_err(|error| error.to_string())?.into(), &mut groups)?;
+            reader.add(&batch.map_err(|error| error.to_string())?.into(), &mut sums)?;
         }
-        reader.idle.lock().map_err(|_| POISONED)?.push(groups);
+        reader.idle.lock().map_err(|_| POISONED)?.push(sums);
         Ok(())
     })
 }
 
 /// Write the records, one a group, to `array` and `schema`, and in how many rows
-/// each column was missing to `absent`. Null comes back, or an error text for
+/// each column, then each category, was missing to `absent`. Null comes back, or an error text for
 /// `dbselect_text_free`.
 ///
 /// # Safety
 /// `reader` as above; `array` and `schema` are writable and hold nothing; `absent`
-/// has room for a number a column.
+/// has room for a number a column and a category.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_reader_finish(
     reader: *const Reader,

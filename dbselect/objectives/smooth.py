@@ -1,0 +1,65 @@
+"""A smooth function of coefficients, as the descent (`selection.descent`) asks for it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dbselect.gram import Matrix, Vector
+from dbselect.objectives.linear import Linear
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A vector, shape (D,) or (K, D), with f and the gradient of f there."""
+
+    x: Vector
+    value: float
+    gradient: Vector
+
+
+class Smooth(Protocol):
+    """A convex function f of coefficients on D unit-variance columns.
+
+    Attributes
+    ----------
+    G : shape (D, D), correlations of the columns
+    c : shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
+    ceiling : no curvature worth a try is above
+    """
+
+    G: Matrix
+    c: Vector
+    ceiling: float
+
+    def at(self, x: Vector) -> Point:
+        """Return f and its gradient."""
+
+    def bend(self, u: Point, after: Point) -> float:
+        """Return how far f at a point lies above its tangent at another, u."""
+
+
+class LeastSquares:
+    """``f(x) = 1/2 x'Gx - c'x``: half the share of the variance left, less 1/2.
+
+    Parameters
+    ----------
+    problem : Linear; of K responses f is the sum over them
+    """
+
+    def __init__(self, problem: Linear) -> None:
+        self.G = problem.G
+        self.c = problem.c
+        # No curvature exceeds the trace.
+        self.ceiling = float(len(self.G))
+
+    def at(self, x: Vector) -> Point:
+        """Return f and its gradient, at O(s D) for s columns that are not 0."""
+        support = np.flatnonzero(x if x.ndim == 1 else x.any(axis=0))
+        image = x[..., support] @ self.G[support]
+        value = 0.5 * np.vdot(x, image) - np.vdot(self.c, x)
+        return Point(x, float(value), image - self.c)
+
+    def bend(self, u: Point, after: Point) -> float:
+        """Return ``1/2 step'G step``, which tells the height above a tangent to all digits."""
+        return float(0.5 * np.vdot(after.x - u.x, after.gradient - u.gradient))

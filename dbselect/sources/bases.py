@@ -1,0 +1,110 @@
+"""Bases: columns that let a linear model follow a curve in one number.
+
+Polynomials are Legendre's on [-1, 1], which are orthogonal where the number is
+spread evenly and far better conditioned than powers elsewhere. Splines are
+cubic B-splines of SciPy, laid out as in scikit-learn's ``SplineTransformer``
+(``knots="quantile", include_bias=False``) and constant beyond the outer knots.
+
+References
+----------
+Abramowitz and Stegun (1964), section 22.
+Eilers and Marx (1996), "Flexible smoothing with B-splines and penalties", section 2.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from numpy.polynomial.legendre import legvander
+from scipy.interpolate import BSpline
+
+from dbselect.gram import Matrix, Vector
+
+#: Degree of the splines' pieces.
+CUBIC = 3
+
+
+@dataclass(frozen=True)
+class Poly:
+    """Legendre polynomials P_1, ..., P_degree of (x - center) / scale.
+
+    Parameters
+    ----------
+    column : a number field
+    degree : >= 1
+    center, scale : middle and half of the range of the values that were read
+    """
+
+    column: str
+    degree: int
+    center: float
+    scale: float
+
+    @property
+    def names(self) -> list[str]:
+        """The columns: ``age.poly1``, ``age.poly2``, ..."""
+        return [f"{self.column}.poly{k + 1}" for k in range(self.degree)]
+
+    def values(self, x: Vector) -> Matrix:
+        """Return the columns, shape (n, degree); NaN where x is."""
+        return np.asarray(legvander((x - self.center) / self.scale, self.degree)[:, 1:])
+
+
+@dataclass(frozen=True)
+class Spline:
+    """Cubic B-splines without the last: with an intercept, it follows from the others.
+
+    Parameters
+    ----------
+    column : a number field
+    knots : at least two, ascending
+    """
+
+    column: str
+    knots: tuple[float, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns: ``age.spline1``, ``age.spline2``, ..."""
+        return [f"{self.column}.spline{k + 1}" for k in range(len(self.knots) + CUBIC - 2)]
+
+    def values(self, x: Vector) -> Matrix:
+        """Return the columns, shape (n, len(knots) + 1); NaN where x is."""
+        first, last = self.knots[0], self.knots[-1]
+        missing = np.isnan(x)
+        inside = np.clip(np.where(missing, first, x), first, last)
+        columns = BSpline.design_matrix(inside, self._extended(), CUBIC).toarray()[:, :-1]
+        columns[missing] = np.nan
+        return np.asarray(columns)
+
+    def _extended(self) -> Vector:
+        """Add knots beyond the outer ones, as far apart as the nearest two."""
+        knots = np.array(self.knots)
+        steps = np.arange(1, CUBIC + 1)
+        before = knots[0] - steps[::-1] * (knots[1] - knots[0])
+        after = knots[-1] + steps * (knots[-1] - knots[-2])
+        return np.concatenate([before, knots, after])
+
+
+Basis = Poly | Spline
+
+
+def numbers(values: pl.Series) -> npt.NDArray[np.float64]:
+    """Return numbers of any type as doubles, NaN for NULL."""
+    return values.cast(pl.Float64).to_numpy()
+
+
+def expressions(basis: Basis) -> list[pl.Expr]:
+    """Return the columns of a basis, NULL where the number is missing."""
+
+    def column(j: int) -> pl.Expr:
+        def values(x: pl.Series) -> pl.Series:
+            return pl.Series(x.name, basis.values(numbers(x))[:, j], nan_to_null=True)
+
+        found = pl.col(basis.column).map_batches(
+            values, return_dtype=pl.Float64, is_elementwise=True
+        )
+        return found.alias(basis.names[j])
+
+    return [column(j) for j in range(len(basis.names))]

@@ -1,0 +1,98 @@
+"""A column of categories: its levels, and the number of each row's level."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+from pyarrow import types
+
+Level = str | int | bool
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column whose levels become columns of 0 and 1.
+
+    Parameters
+    ----------
+    column : a field of text, ENUM, Categorical, boolean or integer type
+    levels : values that have a column each, in the order of these
+    rest : whether one more column, the last, is 1 for all other values; without it
+        they are 0 in every column
+    """
+
+    column: str
+    levels: tuple[Level, ...]
+    rest: bool
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of the levels: text, boolean or integer; None if there is none."""
+        return kind_of_levels(self.levels)
+
+    @property
+    def texts(self) -> list[str]:
+        """The levels as text."""
+        return [text_of(level) for level in self.levels]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns: ``carrier.AA``, ``carrier.UA``, ..., ``carrier.other``."""
+        texts = self.texts
+        if self.rest:
+            texts.append(self._apart("other"))
+        return [f"{self.column}.{text}" for text in texts]
+
+    @property
+    def missing(self) -> str:
+        """The column of what is missing, where that is one more level."""
+        return f"{self.column}.{self._apart('missing')}"
+
+    def _apart(self, name: str) -> str:
+        """Make a name that is no level's."""
+        while name in self.texts:
+            name += "_"
+        return name
+
+    def indicators(self) -> list[pl.Expr]:
+        """Return the columns of 0 and 1, NULL for NULL."""
+        column = pl.col(self.column)
+        levels = pl.Series(self.levels, dtype=self._dtype())
+        codes = column.cast(levels.dtype, strict=False).replace_strict(
+            levels,
+            pl.Series(range(len(levels)), dtype=pl.UInt32),
+            default=len(levels),
+            return_dtype=pl.UInt32,
+        )
+        codes = pl.when(column.is_not_null()).then(codes)
+        return [(codes == j).cast(pl.Float64).alias(name) for j, name in enumerate(self.names)]
+
+    def _dtype(self) -> pl.DataType:
+        if self.kind == "text":
+            return pl.String()
+        small = all(-(2**63) <= level < 2**63 for level in self.levels)  # type: ignore[operator]
+        return pl.Int64() if small else pl.Int128()
+
+
+def kind_of(type_: pa.DataType) -> str | None:
+    """Return which kind of categories a type holds: text, boolean or integer; None for others."""
+    if types.is_dictionary(type_):
+        return kind_of(type_.value_type)
+    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
+        return "text"
+    if types.is_boolean(type_):
+        return "boolean"
+    return "integer" if types.is_integer(type_) else None
+
+
+def kind_of_levels(levels: Iterable[object]) -> str | None:
+    """Return the kind that all levels have; None if there is none, or more than one."""
+    kinds = {bool: "boolean", int: "integer", str: "text"}
+    found = {kinds.get(type(level)) for level in levels}
+    return found.pop() if len(found) == 1 else None
+
+
+def text_of(level: Level) -> str:
+    """Return the name of a level."""
+    return str(level).lower() if isinstance(level, bool) else str(level)

@@ -1,0 +1,114 @@
+"""Some rows of a table, chosen by a seeded hash in one pass.
+
+Every row has a number, hashed from where it stands in the table or from a key; the rows
+with the smallest numbers are the sample. So it has no more rows than asked for, whatever
+the length of the table, and the same ones for the same seed on every engine that gives
+the rows in the same order; with a key, in any order.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dbselect.columns import leaves
+from dbselect.sources.grouping import folds_of
+from dbselect.sources.read import progress
+from dbselect.sources.request import LIMIT, Folding, Table, check_field
+
+#: Field of row numbers, which is hashed where there is no key.
+ROW = "row"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows chosen.
+
+    Parameters
+    ----------
+    table : their fields, in the order of the table
+    of : rows of the whole table
+    bytes_read : of numbers, as Arrow holds them
+    """
+
+    table: pa.Table
+    of: int
+    bytes_read: int
+
+
+def sample(table: Table, fields: Sequence[str], rows: int, key: str | None, seed: int) -> Sample:
+    """Read a table once and keep some of its rows.
+
+    Parameters
+    ----------
+    fields : those to keep of a row
+    rows : >= 1, rows to keep; all if the table has no more
+    key : field that decides instead of the place in the table
+    seed : 0 to 2^63 - 1
+
+    Raises
+    ------
+    ArgumentError, ColumnError : there is no such key, or its type decides nothing
+
+    Notes
+    -----
+    O(n) time; at most twice `rows` rows are in memory, and the batches in flight.
+    """
+    folding = Folding(LIMIT - 1, ROW if key is None else key, seed)
+    if key is not None:
+        check_field(key, "key", table.schema)
+        folds_of(table.schema.empty_table(), folding, [])
+    read = list(dict.fromkeys([*fields, *([] if key is None else [key])]))
+    kept = _Smallest(rows, table.schema.empty_table().select(fields))
+    of = 0
+    with closing(table.batches(read)) as batches, progress(table.rows) as bar:
+        for batch in batches:
+            keys = batch
+            if key is None:
+                keys = pa.record_batch({ROW: pa.array(np.arange(of, of + batch.num_rows))})
+            numbers = folds_of(pa.Table.from_batches([keys]), folding, [])
+            kept.add(numbers.to_numpy(), pa.Table.from_batches([batch.select(fields)]))
+            of += batch.num_rows
+            bar.update(batch.num_rows)
+    numeric = [leaf for leaf in leaves(table.schema) if leaf.field in read and leaf.is_numeric]
+    width = sum(int(leaf.type.bit_width) for leaf in numeric)
+    return Sample(kept.table(), of, of * width // 8)
+
+
+class _Smallest:
+    """The rows with the smallest numbers among those added."""
+
+    def __init__(self, rows: int, empty: pa.Table) -> None:
+        self._rows = rows
+        self._empty = empty
+        self._tables: list[pa.Table] = []
+        self._numbers: list[npt.NDArray[np.int64]] = []
+        self._count = 0
+        self._limit = LIMIT
+
+    def add(self, numbers: npt.NDArray[np.int64], table: pa.Table) -> None:
+        """Take the rows in that may be among the smallest."""
+        enter = np.flatnonzero(numbers < self._limit)
+        self._numbers.append(numbers[enter])
+        self._tables.append(table.take(enter))
+        self._count += len(enter)
+        if self._count > 2 * self._rows:
+            self._cut()
+
+    def _cut(self) -> None:
+        numbers = np.concatenate([np.empty(0, np.int64), *self._numbers])
+        table = pa.concat_tables(self._tables) if self._tables else self._empty
+        if len(numbers) > self._rows:
+            # Stable: of equal keys the first rows stay.
+            kept = np.sort(np.argsort(numbers, kind="stable")[: self._rows])
+            numbers, table = numbers[kept], table.take(kept)
+            self._limit = int(numbers.max())
+        self._numbers, self._tables, self._count = [numbers], [table], len(numbers)
+
+    def table(self) -> pa.Table:
+        """Return the rows, in the order in which they came."""
+        self._cut()
+        return self._tables[0].combine_chunks()

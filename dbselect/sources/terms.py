@@ -1,0 +1,181 @@
+"""What was learnt of a table to turn categories and curves into columns."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+import polars as pl
+import pyarrow as pa
+
+from dbselect.columns import leaves, unknown
+from dbselect.errors import ArgumentError, ColumnError, RecordError
+from dbselect.sources.bases import Basis, Poly, Spline, expressions, numbers
+from dbselect.sources.categories import Category, kind_of
+
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Levels of categories, and centers and knots of bases, as `dbselect.terms` finds them.
+
+    Tables that are read with the same terms give records with equal columns, which
+    merge, and of which one can judge a model of the other.
+
+    Parameters
+    ----------
+    categories : columns whose levels become columns of 0 and 1
+    bases : columns that become polynomials or splines of themselves
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"k": ["a", "b", "b", "a"], "x": [1.0, 2.0, 3.0, 5.0]})
+    >>> terms = ds.terms(table, categories=["k"], basis={"x": ("poly", 2)})
+    >>> terms.columns
+    {'k': ['k.a', 'k.b'], 'x': ['x.poly1', 'x.poly2']}
+    >>> terms.transform(table)["x.poly1"].to_list()
+    [-1.0, -0.5, 0.0, 1.0]
+    >>> ds.Terms.from_dict(terms.to_dict()) == terms
+    True
+    """
+
+    categories: tuple[Category, ...] = ()
+    bases: tuple[Basis, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, list[str]]:
+        """The columns that come of each field."""
+        return {term.column: term.names for term in (*self.categories, *self.bases)}
+
+    def transform(self, frame: Frame) -> Frame:
+        """Add the columns that a record of these terms has to a DataFrame or LazyFrame.
+
+        A prediction reads them by their plain names: ``model.expr(nested=False)``. A
+        value that is no level is 1 in the column ``other``, or 0 in every column where
+        there is no such column; what is missing gives NULL.
+
+        Raises
+        ------
+        ColumnError : a field is missing, has another type, or a new column is there already
+        """
+        if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
+            raise ArgumentError(
+                f"frame is a {type(frame).__name__}; it must be a Polars DataFrame or LazyFrame"
+            )
+        empty = pl.DataFrame(schema=frame.collect_schema())
+        self.check(pa.RecordBatchReader.from_stream(empty).schema)
+        indicators = [column for category in self.categories for column in category.indicators()]
+        curves = [column for basis in self.bases for column in expressions(basis)]
+        return frame.with_columns(*indicators, *curves)
+
+    def bend(self, batch: Any) -> Any:
+        """Add the columns of the bases to rows, in Polars or Arrow."""
+        if not self.bases:
+            return batch
+        # Polars gets only these fields of an Arrow batch: it cannot read every slice.
+        frame = pl.DataFrame(batch.select([basis.column for basis in self.bases]))
+        columns = []
+        for basis in self.bases:
+            values = basis.values(numbers(frame[basis.column]))
+            columns += [pl.Series(name, values[:, j]) for j, name in enumerate(basis.names)]
+        if isinstance(batch, pl.DataFrame):
+            return batch.with_columns(columns)
+        for column in columns:
+            batch = batch.append_column(column.name, column.to_arrow())
+        return batch
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse a table that these terms do not fit.
+
+        Raises
+        ------
+        ColumnError : a field is missing, has another type, or a new column is there already
+        """
+        for category in self.categories:
+            kind = check_category(category.column, schema)
+            if category.kind not in (kind, None):
+                raise ColumnError(
+                    f"column '{category.column}' is {kind}; the levels of its category are "
+                    f"{category.kind}"
+                )
+        for basis in self.bases:
+            check_number(basis.column, schema)
+        made = {leaf.name: leaf.field for leaf in leaves(schema)}
+        for field, names in self.columns.items():
+            for name in names:
+                if name in made:
+                    raise ColumnError(
+                        f"column '{field}' becomes columns of which one is '{name}'; "
+                        f"there is a column of that name, of field '{made[name]}'"
+                    )
+                made[name] = field
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the terms as plain data, which JSON can hold."""
+        return {
+            "categories": [
+                {**asdict(category), "levels": list(category.levels)}
+                for category in self.categories
+            ],
+            "bases": [
+                {**asdict(basis), "knots": list(basis.knots)}
+                if isinstance(basis, Spline)
+                else asdict(basis)
+                for basis in self.bases
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Terms":
+        """Read what `to_dict` gave.
+
+        Raises
+        ------
+        RecordError : it is something else
+        """
+        try:
+            categories = tuple(
+                Category(**{**category, "levels": tuple(category["levels"])})
+                for category in record["categories"]
+            )
+            bases = tuple(
+                Spline(**{**basis, "knots": tuple(basis["knots"])})
+                if "knots" in basis
+                else Poly(**basis)
+                for basis in record["bases"]
+            )
+        except (KeyError, TypeError) as error:
+            raise RecordError(f"this is no record of terms: {error}") from None
+        return cls(categories, bases)
+
+
+def check_category(column: str, schema: pa.Schema) -> str:
+    """Return the kind of a column of categories; refuse other columns."""
+    _check_field("categories", column, schema)
+    type_ = schema.field(column).type
+    kind = kind_of(type_)
+    if kind is None:
+        raise ColumnError(
+            f"categories names column '{column}' of type {type_}; it must be text, ENUM, "
+            "Categorical, boolean or integer"
+        )
+    return kind
+
+
+def check_number(column: str, schema: pa.Schema) -> None:
+    """Refuse a column that no basis can be made of."""
+    _check_field("basis", column, schema)
+    type_ = schema.field(column).type
+    if not (
+        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    ):
+        raise ColumnError(f"basis names column '{column}' of type {type_}; it must be numeric")
+
+
+def _check_field(what: str, column: Any, schema: pa.Schema) -> None:
+    if not isinstance(column, str):
+        raise ArgumentError(f"{what} names {column!r}; it must be the name of a column")
+    if column not in schema.names:
+        raise ColumnError(f"{what} names {unknown('column', column, schema.names)}")

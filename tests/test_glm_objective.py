@@ -1,0 +1,476 @@
+"""Objectives of generalised linear models: every answer against refits, on rows and by passes."""
+
+import warnings
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+import statsmodels.api as sm
+from conftest import Stream
+from sklearn.linear_model import LogisticRegression, PoissonRegressor
+from test_dash import Dense
+from test_glm import COLUMNS, FAMILIES, Counted, design, table
+
+import dbselect as ds
+from dbselect.groups import resolve
+from dbselect.objectives import glm_refits
+from dbselect.selection.backward import backward
+from dbselect.selection.criteria import forward_regression
+from dbselect.selection.foba import foba
+from dbselect.selection.removal import by_loss
+from dbselect.sources.read import open_table
+from dbselect.sources.sample import sample
+
+GROUPS = {"ab": ["a", "b"], "c": ["c"], "d": ["d"], "e": ["e"]}
+SUBSETS = [held for size in range(5) for held in combinations(range(4), size)]
+#: Both sides of a difference end some 1e-12 above the least deviance.
+EXACT = {"rtol": 1e-9, "atol": 1e-11}
+
+kinds = pytest.mark.parametrize("rows", [10_000, None], ids=["in memory", "by passes"])
+
+
+def objective_of(frame, family, groups=GROUPS, **options):
+    offset = "logs" if family == "poisson" else None
+    return ds.glm_objective(frame, family, groups, family, offset=offset, **options)
+
+
+def explained_by(frame, family, groups=GROUPS, weight=None):
+    """Return the function that refits any set of groups by statsmodels."""
+    members = list(groups.values())
+    weights = np.ones(frame.height) if weight is None else frame[weight].to_numpy()
+
+    def matrix(held):
+        columns = [column for group in sorted(held) for column in members[group]]
+        A = design(frame, columns) if columns else np.ones((frame.height, 1))
+        A[:, 1:] -= A[:, 1:].mean(axis=0)
+        A[:, 1:] /= A[:, 1:].std(axis=0)
+        return A
+
+    @cache
+    def value(held):
+        if family == "multinomial":
+            codes = np.unique(frame[family].to_numpy(), return_inverse=True)[1]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of convergence at so small a tolerance
+                fit = sm.MNLogit(codes, matrix(held)).fit(method="newton", tol=1e-14, disp=0)
+            # Its own model without columns is found to eight digits only.
+            null = np.sum(np.log(np.bincount(codes) / len(codes))[codes])
+            return 1 - fit.llf / null if held else 0.0
+        offset = frame["logs"].to_numpy() if family == "poisson" else None
+        kind = FAMILIES[family]()
+        fit = sm.GLM(
+            frame[family].to_numpy(), matrix(held), family=kind, freq_weights=weights, offset=offset
+        ).fit(tol=1e-14, maxiter=100)
+        return 1 - fit.deviance / fit.null_deviance
+
+    return value
+
+
+def assert_answers_are(objective, value, held):
+    whole = frozenset(held)
+    np.testing.assert_allclose(objective.value, value(whole), **EXACT)
+    gains = [value(whole | {a}) - value(whole) for a in range(objective.size)]
+    losses = [value(whole) - value(whole - {a}) for a in range(objective.size)]
+    np.testing.assert_allclose(objective.gains(), gains, **EXACT)
+    np.testing.assert_allclose(objective.losses(), losses, **EXACT)
+
+
+@kinds
+@pytest.mark.parametrize("family", [*FAMILIES, "multinomial"])
+def test_values_gains_and_losses_are_those_of_refits(family, rows):
+    frame = table(rows=400)
+    value = explained_by(frame, family)
+    objective = objective_of(frame, family, rows=rows)
+    assert objective.value == 0
+    for held in SUBSETS if rows else SUBSETS[::3]:
+        state = objective.copy()
+        assert state.add_all(held) == pytest.approx(value(frozenset(held)), abs=1e-11)
+        assert_answers_are(state, value, held)
+    assert objective.held == []
+
+
+@kinds
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_row_weights_repeat_rows(family, rows):
+    frame = table(rows=400)
+    value = explained_by(frame, family, weight="w")
+    state = objective_of(frame, family, rows=rows, weight="w")
+    for held in ([2], [2, 0], [2, 0, 3]):
+        gain = state.gains()[held[-1]]
+        assert state.add(held[-1]) == pytest.approx(gain, abs=1e-11)
+        assert_answers_are(state, value, held)
+    assert state.remove(0) == pytest.approx(value(frozenset({0, 2, 3})) - value(frozenset({2, 3})))
+    assert state.held == [2, 3]
+    assert_answers_are(state, value, [2, 3])
+
+
+@kinds
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_a_ridge_is_that_of_scikit_learn(family, rows):
+    frame, ridge = table(rows=400), 0.2
+    y = frame[family].to_numpy()
+    exact = {"tol": 1e-13, "max_iter": 1000, "solver": "newton-cholesky"}
+
+    @cache
+    def value(held):
+        columns = [column for group in sorted(held) for column in list(GROUPS.values())[group]]
+        if not columns:
+            return 0.0
+        X = frame.select(columns).to_numpy()
+        Z = (X - X.mean(axis=0)) / X.std(axis=0)
+        if family == "binomial":
+            fit = LogisticRegression(C=1 / (ridge * len(y)), **exact).fit(Z, y)
+            deviance, null = (
+                -2 * np.sum(y * np.log(p) + (1 - y) * np.log1p(-p))
+                for p in (fit.predict_proba(Z)[:, 1], np.full(len(y), y.mean()))
+            )
+        else:
+            fit = PoissonRegressor(alpha=ridge, **exact).fit(Z, y)
+            log = y * np.log(np.maximum(y, 1))
+            deviance, null = (
+                2 * np.sum(log - y * np.log(mean) - y + mean)
+                for mean in (fit.predict(Z), np.full(len(y), y.mean()))
+            )
+        return 1 - (deviance + ridge * len(y) * np.sum(fit.coef_**2)) / null
+
+    state = ds.glm_objective(frame, family, GROUPS, family, rows=rows, ridge=ridge)
+    for held in ([], [0], [0, 3], [0, 3, 1, 2]):
+        state.add_all([group for group in held if group not in state.held])
+        assert_answers_are(state, value, held)
+
+
+def test_answers_in_blocks_are_those_in_one(monkeypatch):
+    frame = table(rows=300)
+    whole = objective_of(frame, "binomial", {name: [name] for name in COLUMNS})
+    monkeypatch.setattr(glm_refits, "BLOCK", 650)
+    blocks = objective_of(frame, "binomial", {name: [name] for name in COLUMNS})
+    for state in (whole, blocks):
+        state.add_all([1, 3])
+    np.testing.assert_allclose(blocks.gains(), whole.gains(), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(blocks.losses(), whole.losses(), rtol=1e-10, atol=1e-12)
+
+
+@kinds
+def test_a_first_step_that_goes_too_far_is_halved(rows):
+    rng = np.random.default_rng(1)
+    x, other = rng.standard_t(2, size=300), rng.normal(size=300)
+    counts = rng.poisson(np.exp(np.clip(1.2 * x, -6, 5)))
+    frame = pl.DataFrame({"x": x, "other": other, "poisson": counts, "logs": np.zeros(300)})
+    groups = {"x": ["x"], "other": ["other"]}
+    value = explained_by(frame, "poisson", groups)
+    state = objective_of(frame, "poisson", groups, rows=rows)
+    for held in ([], [1], [1, 0]):
+        state.add_all(held[-1:])
+        assert_answers_are(state, value, held)
+
+
+@kinds
+def test_columns_that_others_make_up_gain_nothing_and_are_not_missed(rows):
+    frame = table(rows=300).with_columns(same=2 * pl.col("a") - 1, none=pl.lit(3.0))
+    groups = {"a": ["a"], "same": ["same"], "none": ["none"], "b": ["b"]}
+    state = objective_of(frame, "binomial", groups, rows=rows)
+    state.add(0)
+    assert state.gains()[[1, 2]].tolist() == [0, 0]
+    state.add_all([1, 2])
+    assert state.losses()[[0, 1, 2]].tolist() == [0, 0, 0]
+    assert state.model().aliased == ("same", "none")
+    assert state.remove(0) == pytest.approx(0, abs=1e-12)
+    value = explained_by(frame, "binomial", {"same": ["same"]})
+    assert state.value == pytest.approx(value(frozenset({0})), abs=1e-11)
+
+
+@kinds
+def test_rows_told_for_certain_do_not_end_in_overflow(rows):
+    frame = table(rows=200).with_columns(sure=pl.col("binomial") * 2 - 1)
+    state = objective_of(frame, "binomial", {**GROUPS, "sure": ["sure"]}, rows=rows)
+    gains = state.gains()
+    assert gains.argmax() == 4
+    assert 0.999 < gains[4] <= 1
+    assert state.add(4) > 0.999
+    assert state.model().status.name == "SEPARATED"
+    assert np.isfinite(state.gains()).all()
+    assert (state.gains() >= 0).all()
+
+
+def test_the_model_is_that_of_fit_glm_on_the_same_columns():
+    frame = table()
+    for family in [*FAMILIES, "multinomial"]:
+        state = objective_of(frame, family, weight="w")
+        state.add_all([3, 0])
+        model = state.model()
+        offset = "logs" if family == "poisson" else None
+        expected = ds.fit_glm(frame, family, ["e", "a", "b"], family, weight="w", offset=offset)
+        assert (model.groups, model.columns) == (["e", "ab"], ["e", "a", "b"])
+        assert model.deviance == pytest.approx(expected.deviance, rel=1e-10)
+        assert model.null_deviance == pytest.approx(expected.null_deviance, rel=1e-10)
+        np.testing.assert_allclose(model.predict(frame), expected.predict(frame), rtol=1e-6)
+        assert (model.rows, model.skipped) == (expected.rows, expected.skipped)
+        assert (model.passes, model.rows_read) == (1, frame.height)
+
+
+# Which rows
+
+
+def with_gaps(frame):
+    return frame.with_columns(a=pl.when(pl.int_range(pl.len()) % 7 > 0).then("a"))
+
+
+def test_every_engine_holds_the_same_rows(as_source):
+    frame = with_gaps(table(rows=900)).select(*COLUMNS, "multinomial")
+    expected = ds.glm_objective(frame, "multinomial", GROUPS, "multinomial", rows=300, seed=5)
+    found = ds.glm_objective(
+        as_source(frame), "multinomial", GROUPS, "multinomial", rows=300, seed=5
+    )
+    assert found.rows == expected.rows
+    assert 240 < found.rows < 300
+    assert found.about.of == 900
+    np.testing.assert_allclose(found.gains(), expected.gains(), rtol=1e-10)
+
+
+def sampled(frame, rows, key=None, seed=0):
+    return sample(open_table(frame, None), ["n"], rows, key, seed).table["n"].to_numpy()
+
+
+def test_a_sample_is_of_distinct_rows_each_as_likely_as_the_others():
+    frame = pl.DataFrame({"n": np.arange(400)})
+    times = np.zeros(400)
+    for seed in range(200):
+        held = sampled(frame, 50, seed=seed)
+        assert (np.diff(held) > 0).all()
+        times[held] += 1
+    assert times.sum() == 200 * 50
+    # Chi squared has 399 degrees of freedom.
+    expected = 200 / 8
+    chi = ((times - expected) ** 2).sum() / (expected * (1 - 1 / 8))
+    assert chi < 399 + 5 * np.sqrt(2 * 399)
+    np.testing.assert_array_equal(sampled(frame, 50, seed=7), sampled(frame, 50, seed=7))
+    np.testing.assert_array_equal(sampled(frame, 400), np.arange(400))
+
+
+def test_a_key_keeps_rows_together_in_any_order():
+    frame = pl.DataFrame({"k": np.repeat(np.arange(100), 3), "n": np.arange(300)})
+    expected = sampled(frame, 60, "k")
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=3)
+    assert sorted(sampled(shuffled, 60, "k")) == expected.tolist()
+    assert len({n // 3 for n in expected.tolist()}) == 20
+
+
+def test_a_table_with_fewer_rows_is_held_whole_and_equals_the_passes():
+    frame = with_gaps(table(rows=300))
+    held, passed = (objective_of(frame, "binomial", rows=rows) for rows in (300, None))
+    assert held.rows == passed.rows == 257
+    assert "257 of 300 rows" in repr(held)
+    assert "257 rows by passes" in repr(passed)
+    np.testing.assert_allclose(held.gains(), passed.gains(), **EXACT)
+
+
+def test_rows_in_memory_take_one_pass_and_a_stream_will_do():
+    frame = table(rows=500)
+    source = Counted(frame)
+    objective = objective_of(source, "binomial", rows=200)
+    ds.greedy(objective, k=3)
+    # Once for the schema.
+    assert source.reads <= 2
+    assert objective.model().passes == objective.passes == 1
+    assert objective.model().rows_read == 500
+    stream = objective_of(Stream(frame.to_arrow()), "binomial", rows=200)
+    np.testing.assert_array_equal(stream.gains(), objective.gains())
+    with pytest.raises(ds.SourceError, match="read only once"):
+        objective_of(Stream(frame.to_arrow()), "binomial", rows=None)
+
+
+def test_passes_serve_all_refits_and_what_is_known_takes_none():
+    source = Counted(table(rows=300))
+    objective = objective_of(source, "binomial", rows=None)
+    gains, reads = objective.gains(), source.reads
+    assert objective.passes == reads
+    assert reads <= 5
+    # The fit was made already; one more pass tells about the others.
+    assert objective.add(0) == pytest.approx(gains[0], abs=1e-12)
+    assert source.reads == reads + 1
+    again = objective.copy()
+    again.remove(0)
+    reads = source.reads
+    again.gains()
+    again.add(0)
+    assert source.reads == reads
+
+
+# Searches
+
+
+def dense(frame, family, groups):
+    return Dense(explained_by(frame, family, groups), len(groups))
+
+
+def with_surrogate(rows=500):
+    """Return a table whose column s is best at first and dispensable once a and b are there."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(rows, 5))
+    s = X[:, 0] + X[:, 1] + 0.7 * rng.normal(size=rows)
+    y = rng.random(rows) < 1 / (1 + np.exp(-2 * (X[:, 0] + X[:, 1])))
+    return pl.DataFrame(X, schema=COLUMNS).with_columns(s=pl.Series(s), binomial=pl.Series(y * 1))
+
+
+def actions(steps):
+    return [(step["action"], step["group"]) for step in steps.to_dicts()[1:]]
+
+
+def traced(run, names):
+    found = []
+    run(found.append)
+    return [(step.action, names[step.group]) for step in found]
+
+
+@kinds
+def test_foba_is_that_of_brute_force_and_gives_back_what_became_dispensable(rows):
+    frame = with_surrogate()
+    groups = {name: [name] for name in ["s", *COLUMNS]}
+    costs = {name: 1.0 + 0.1 * number for number, name in enumerate(groups)}
+    found = resolve(list(groups), groups, costs)
+    start = dense(frame, "binomial", groups)
+    expected = traced(
+        lambda record: foba(
+            start, found, forward_regression(None), by_loss, record, epsilon=0.01, nu=0.5
+        ),
+        list(groups),
+    )
+    objective = objective_of(frame, "binomial", groups, rows=rows)
+    seq = ds.foba(objective, costs=costs, epsilon=0.01)
+    assert actions(seq.steps) == expected
+    assert ("remove", "s") in expected
+    assert "-s" in repr(seq)
+    assert objective.held == []
+    model = seq.at(size=2)
+    assert set(model.groups) == {"a", "b"}
+    value = explained_by(frame, "binomial", groups)
+    assert model.explained == pytest.approx(value(frozenset({1, 2})), rel=1e-9)
+    assert model.spent == pytest.approx(1.1 + 1.2)
+    again = ds.GlmSequence.from_struct(seq.to_struct())
+    assert again.at(size=2).coefficients == model.coefficients
+
+
+def test_an_interrupted_search_keeps_its_steps():
+    frame = table(rows=300)
+    whole = Counted(frame)
+    steps = ds.foba(objective_of(whole, "binomial", rows=None)).steps
+    cut = Counted(frame, fail_at=whole.reads // 2)
+    seq = ds.foba(objective_of(cut, "binomial", rows=None))
+    assert seq.stop.name == "INTERRUPTED"
+    assert 1 < seq.steps.height < steps.height
+    assert actions(seq.steps) == actions(steps)[: seq.steps.height - 1]
+    assert len(seq.at().groups) == seq.steps.height - 1
+
+
+@pytest.mark.parametrize("family", ["binomial", "multinomial"])
+def test_backward_elimination_is_that_of_brute_force(family):
+    frame = table(rows=300)
+    groups = {name: [name] for name in COLUMNS}
+    start = dense(frame, family, groups)
+    start.add_all(range(5))
+    expected = traced(
+        lambda record: backward(start, resolve(COLUMNS, groups), by_loss, record), COLUMNS
+    )
+    costs = {name: 0.1 * (1 + number) for number, name in enumerate(COLUMNS)}
+    assert ds.backward(objective_of(frame, family, groups), costs=costs).spent[-1] == 0
+    seq = ds.backward(objective_of(frame, family, groups))
+    assert actions(seq.steps.filter(pl.col("step") == 0).vstack(seq.steps[6:])) == expected
+    assert len(seq.at(size=3).groups) == 3
+
+
+def test_the_omp_rule_follows_the_whitened_gradient():
+    frame = table(rows=300)
+    seq = ds.foba(objective_of(frame, "binomial"), rule="omp", max_steps=1)
+    y = frame["binomial"].to_numpy()
+    scores = []
+    for columns in GROUPS.values():
+        X = design(frame, columns)[:, 1:]
+        X = X - X.mean(axis=0)
+        scores.append((y - y.mean()) @ X @ np.linalg.solve(X.T @ X, X.T @ (y - y.mean())))
+    assert seq.steps["group"][1] == list(GROUPS)[int(np.argmax(scores))]
+    assert seq.rule == "foba-omp"
+
+
+def test_dash_and_greedy_are_near_the_best_of_all_subsets():
+    frame = table(rows=300)
+    groups = {name: [name] for name in COLUMNS}
+    value = explained_by(frame, "binomial", groups)
+    best = max(value(frozenset(held)) for held in combinations(range(5), 3))
+    objective = objective_of(frame, "binomial", groups)
+    for chosen in (ds.dash(objective, k=3), ds.greedy(objective, k=3)):
+        assert chosen.diagnostics.value == pytest.approx(value(frozenset(chosen.chosen)), rel=1e-9)
+        assert 0.95 * best <= chosen.diagnostics.value <= best * (1 + 1e-9)
+        assert chosen.model.groups == [objective.groups[a] for a in chosen.chosen]
+        assert chosen.model.explained == pytest.approx(chosen.diagnostics.value)
+
+
+def published(seed, rows=400, width=50, true=12):
+    """Design D3 of paper 004, smaller: covariance .4, U(-2, 2), threshold 0.5, some noise."""
+    rng = np.random.default_rng(seed)
+    X = np.sqrt(0.4) * rng.normal(size=(rows, 1)) + np.sqrt(0.6) * rng.normal(size=(rows, width))
+    coef = np.zeros(width)
+    coef[rng.choice(width, true, replace=False)] = rng.uniform(-2, 2, true)
+    probability = 1 / (1 + np.exp(-(X @ coef + rng.normal(size=rows))))
+    names = [f"x{j}" for j in range(width)]
+    return pl.DataFrame(X, schema=names).with_columns(y=pl.Series(probability > 0.5))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_published_design_is_nearly_greedy_in_fewer_rounds_and_above_the_baselines(seed):
+    objective = ds.glm_objective(published(seed), "y", ridge=1e-3)
+    found = ds.dash(objective, k=12, rounds=4, seed=seed, epsilon=0.2).diagnostics
+    assert found.value >= 0.95 * ds.greedy(objective, k=12).diagnostics.value
+    assert found.value > 1.2 * ds.top_k(objective, k=12).diagnostics.value
+    assert found.value > 1.2 * ds.random_k(objective, k=12).diagnostics.value
+    assert found.rounds < 12
+
+
+def test_diversity_adds_to_the_objective():
+    frame = table(rows=300)
+    cover = ds.coverage(frame.select(*COLUMNS, "binomial"), "binomial", groups=GROUPS, weight=0.5)
+    found = ds.greedy(objective_of(frame, "binomial"), k=2, diversity=cover)
+    cover.add_all(found.chosen)
+    assert found.diagnostics.value == pytest.approx(found.model.explained + cover.value)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"rows": 0}, ds.ArgumentError, "rows is 0; it must be a whole number >= 1"),
+        ({"seed": -1}, ds.ArgumentError, "seed is -1"),
+        ({"family": "probit"}, ds.ArgumentError, "family is 'probit'; it must be one of"),
+        ({"ridge": -1}, ds.ArgumentError, "ridge is -1"),
+        ({"offset": "logs"}, ds.ArgumentError, "offset is 'logs'; family 'binomial' has none"),
+        ({"key": "k"}, ds.ColumnError, "key names unknown column 'k'"),
+        ({"target": "nothing"}, ds.ColumnError, "target names unknown column 'nothing'"),
+        ({"target": "multinomial"}, ds.ColumnError, "a binomial target must be 0/1 or boolean"),
+        ({"target": "poisson"}, ds.DataError, "has a value that is not 0/1"),
+        ({"groups": {"g": []}}, ds.GroupError, "group 'g' is empty"),
+        ({"groups": {"g": ["zz"]}}, ds.ColumnError, "unknown column 'zz'"),
+    ],
+)
+def test_wrong_arguments_are_refused(options, error, message):
+    options = {"target": "binomial", "groups": GROUPS, **options}
+    with pytest.raises(error, match=message):
+        ds.glm_objective(table(rows=50), **options)
+
+
+@pytest.mark.parametrize("search", [ds.foba, ds.backward])
+def test_what_an_objective_has_is_not_given_twice(search):
+    objective = objective_of(table(rows=50), "binomial")
+    with pytest.raises(ds.ArgumentError, match=r"ridge is 0\.5; it is for tables"):
+        search(objective, ridge=0.5)
+    with pytest.raises(ds.ArgumentError, match=r"groups is .*; it is for tables"):
+        search(objective, groups=GROUPS)
+    with pytest.raises(ds.GroupError, match="group 'c' has no cost"):
+        search(objective, costs={"ab": 1.0})
+    with pytest.raises(ds.ArgumentError, match="target is None; a DataFrame needs the name"):
+        search(table(rows=50))
+    objective.add(0)
+    with pytest.raises(ds.ArgumentError, match="objective has 1 candidates selected"):
+        search(objective)
