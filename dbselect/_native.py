@@ -51,6 +51,8 @@ def _library() -> ctypes.CDLL:
         pointer, pointer,
     ]  # fmt: skip
     library.dbselect_folds.restype = pointer
+    library.dbselect_distinct.argtypes = [pointer, pointer, pointer]
+    library.dbselect_distinct.restype = pointer
     library.dbselect_text_free.argtypes = [pointer]
     library.dbselect_text_free.restype = None
     return library
@@ -151,6 +153,18 @@ def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Arra
     """
     with _stream(table) as stream:
         return _array(partial(_library().dbselect_folds, stream, *_texts(columns), k, seed))
+
+
+def distinct(table: Any) -> pa.StructArray:
+    """Return ``row``, one for each value of the first field, and ``rows``, how many have it.
+
+    Parameters
+    ----------
+    table : an object with an Arrow C stream, its first field without NULLs and of a type
+        that Polars exports; a value of two chunks comes twice
+    """
+    with _stream(table) as stream:
+        return _array(partial(_library().dbselect_distinct, stream))
 
 
 @contextmanager

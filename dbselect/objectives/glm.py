@@ -400,14 +400,15 @@ def _run(
 
     for number in range(len(fittings)):
         proceed(number, None)
-    while asked:
-        for number in hopeless(asked, fits):
+    while True:
+        for number in hopeless(asked, fits) if asked else []:
             del asked[number]
+        if not asked:
+            return fits
         numbers, asks = list(asked), list(asked.values())
         asked.clear()
         for number, answer in zip(numbers, read(asks), strict=True):
             proceed(number, answer)
-    return fits
 
 
 def _step(problem: Problem, model: Quadratic, state: State) -> Point:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from dbselect._native import distinct
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.gram import Vector
 from dbselect.sources.bases import CUBIC, Basis, Poly, Spline, infinite
@@ -94,9 +95,11 @@ class Values:
             self._widen(values)
         if self._limit == 0 or values.is_empty():
             return
-        part = values.alias("value").value_counts(name="rows").cast({"rows": pl.Int64})
-        if part["value"].dtype in (pl.Categorical, pl.Enum):
-            part = part.cast({"value": pl.String})
+        counts = pl.Series(distinct(values.to_frame())).struct.unnest()
+        found = values.gather(counts["row"])
+        if found.dtype in (pl.Categorical, pl.Enum):
+            found = found.cast(pl.String)
+        part = pl.DataFrame({"value": found, "rows": counts["rows"]})
         with self._lock:
             self._parts.append(part)
             self._waiting += part.height

@@ -78,34 +78,50 @@ impl Accumulator {
     /// so the blocks of the chunk share it and are merged with the moments as one. A few
     /// rows wait in the buffer: a small table is one block, however an engine cuts it.
     pub fn add(&mut self, chunk: &Chunk, labels: Labels) -> Result<(), String> {
+        self.add_and(chunk, labels, |_, _| {})
+    }
+
+    /// `add`, and show each block, by the number of its first row, for more to be done with it.
+    pub(crate) fn add_and(
+        &mut self,
+        chunk: &Chunk,
+        labels: Labels,
+        mut more: impl FnMut(usize, &Screened),
+    ) -> Result<(), String> {
         SCRATCH.with_borrow_mut(|Scratch { sums, rows: turned }| {
             let mut blocks = chunk.blocks();
             while !self.filled.moments.is_settled() {
-                let Some((_, rows)) = blocks.next() else { return Ok(()) };
+                let Some((start, rows)) = blocks.next() else { return Ok(()) };
                 let rows = rows.screen(labels)?;
+                more(start, &rows);
                 self.count(&rows);
-                let kept = rows.columns.first().map_or(0, |column| column.len());
-                if kept >= FEW_ROWS {
+                if rows.columns.is_empty() {
+                    continue;
+                }
+                if rows.rows >= FEW_ROWS {
                     self.add_block(rows, sums);
-                } else if kept > 0 {
+                } else if rows.rows > 0 {
                     let columns = slices(&rows.columns);
-                    turn(&columns, 0..kept, turned);
-                    for (r, row) in turned.chunks_exact(stride(columns.len())).enumerate() {
+                    let stride = stride(columns.len());
+                    turn(&columns, 0..rows.rows, stride, turned);
+                    for (r, row) in turned.chunks_exact(stride).enumerate() {
                         let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[r]);
                         self.add_row(row, weight, &rows.holes, sums);
                     }
                 }
             }
             sums.start(&self.filled.moments.mean());
-            for (_, rows) in blocks {
+            for (start, rows) in blocks {
                 // A block that packs to finite sums has nothing that is missing.
                 if rows.is_plain() && !self.filled.can_learn(&[]) {
                     let columns = self.filled.with_indicators(slices(&rows.columns));
                     if sums.add_finite(&columns) {
+                        more(start, &rows.whole(Vec::new()));
                         continue;
                     }
                 }
                 let mut rows = rows.screen(labels)?;
+                more(start, &rows);
                 self.count(&rows);
                 if self.filled.can_learn(&rows.holes) {
                     self.filled.moments.add(sums);
@@ -218,6 +234,7 @@ impl Accumulator {
         let stride = stride(self.width());
         let column = |j| self.buffer.iter().skip(j).step_by(stride).copied().collect();
         Screened {
+            rows: self.buffer_weight.len(),
             columns: (0..self.width()).map(|j| Cow::Owned(column(j))).collect(),
             weight: Some(Cow::Owned(self.buffer_weight.clone())),
             holes: std::mem::take(&mut self.holes),
@@ -244,13 +261,27 @@ fn buffer_rows(width: usize) -> usize {
 pub fn scatter<'g>(
     chunk: &Chunk,
     labels: Labels,
+    group_of: impl FnMut(usize) -> &'g mut Accumulator,
+) -> Result<(), String> {
+    scatter_and(chunk, labels, group_of, |_, _| {})
+}
+
+/// `scatter`, and show each block, by the number of its first row, for more to be done with it.
+pub(crate) fn scatter_and<'g>(
+    chunk: &Chunk,
+    labels: Labels,
     mut group_of: impl FnMut(usize) -> &'g mut Accumulator,
+    mut more: impl FnMut(usize, &Screened),
 ) -> Result<(), String> {
     let stride = stride(chunk.columns.len());
     SCRATCH.with_borrow_mut(|Scratch { sums, rows: turned }| {
         for (start, rows) in chunk.blocks() {
             let n_rows = rows.rows;
             let rows = rows.screen(labels)?;
+            more(start, &rows);
+            if rows.columns.is_empty() {
+                continue;
+            }
             for (column, absent) in &rows.absent {
                 absent.rows().for_each(|row| group_of(start + row).count_absent(*column, 1));
             }
@@ -266,7 +297,7 @@ pub fn scatter<'g>(
                     continue;
                 }
                 if kept % TURN_ROWS == 0 {
-                    turn(&columns, kept..(kept + TURN_ROWS).min(columns[0].len()), turned);
+                    turn(&columns, kept..(kept + TURN_ROWS).min(rows.rows), stride, turned);
                 }
                 let values = &turned[kept % TURN_ROWS * stride..][..stride];
                 let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[kept]);

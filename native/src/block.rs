@@ -103,14 +103,13 @@ pub fn stride(width: usize) -> usize {
 
 /// Write some rows of the columns side by side, `stride` doubles apart; spare
 /// lanes are zero.
-pub fn turn(columns: &[&[f64]], rows: Range<usize>, out: &mut Vec<f64>) {
-    let stride = stride(columns.len());
+pub fn turn(columns: &[&[f64]], rows: Range<usize>, stride: usize, out: &mut Vec<f64>) {
     out.clear();
     out.resize(rows.len() * stride, 0.0);
     if rows.is_empty() {
         return;
     }
-    for (lane, quad) in (0..stride).step_by(QUAD).zip(columns.chunks(QUAD)) {
+    for (lane, quad) in (0..).step_by(QUAD).zip(columns.chunks(QUAD)) {
         let mut cut: [&[f64]; QUAD] = [&[]; QUAD];
         for (cut, column) in cut.iter_mut().zip(quad) {
             *cut = &column[rows.clone()];

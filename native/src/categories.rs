@@ -4,17 +4,17 @@
 //! the sum of that number; with a level of another category, a cell of the cross
 //! table of the two; with a level of the same category, nothing but its own count.
 //! A row costs one addition a number and category, and one a pair of categories,
-//! however many levels there are.
+//! however many levels there are. Its weight is summed as one more number.
 //!
 //! Numbers are summed around a center near their mean, so that a mean 1e8 times
 //! the spread costs no digits. Of a number that may be missing, what is present is
 //! summed, and beside it where it is missing: what to fill is known at the end.
 
 use crate::arrow::Leaf;
-use crate::block::{prefetch, stride, sum, turn};
-use crate::chunk::{Chunk, Labels};
+use crate::block::{BLOCK_ROWS, prefetch, stride, turn};
+use crate::chunk::Screened;
 use crate::gaps::{Filled, Place, Policy};
-use crate::kernel::triangle;
+use crate::kernel::LANES;
 use crate::levels::Levels;
 use crate::moments::Moments;
 use crate::simd::vectorised;
@@ -23,6 +23,8 @@ use crate::simd::vectorised;
 const FIRST_RECENTRING: u64 = 32;
 /// Rows to look ahead for levels, which lie all over memory.
 const ROWS_AHEAD: usize = 8;
+/// Rows to look ahead for cells of cross tables: one takes less time than a row of numbers.
+const CELLS_AHEAD: usize = 32;
 
 /// A column of which each level becomes a column of 0 and 1.
 pub struct Category {
@@ -61,7 +63,8 @@ impl Category {
 pub struct Layout {
     /// What becomes of each number that is missing.
     policies: Vec<Policy>,
-    /// Numbers that are filled; where they are missing follows the numbers in a row.
+    /// Numbers that are filled; where they are missing follows the numbers in a row, and
+    /// then its weight.
     gaps: Vec<usize>,
     /// Doubles of a row.
     stride: usize,
@@ -69,7 +72,8 @@ pub struct Layout {
     starts: Vec<usize>,
     /// Slots of each category.
     slots: Vec<usize>,
-    /// First cell of the cross table of categories `a > b`, at `triangle(a) - a + b`.
+    /// First cell of the cross table of each category with those before it, which has a
+    /// row for each of its slots and a column for each of theirs.
     tables: Vec<usize>,
     n_slots: usize,
     n_cells: usize,
@@ -81,16 +85,15 @@ impl Layout {
         let policies = policies.to_vec();
         let gaps: Vec<usize> = (0..policies.len()).filter(|&j| policies[j].fills()).collect();
         let slots: Vec<usize> = categories.iter().map(|c| c.names.len() + 1).collect();
-        let starts = (0..slots.len()).map(|c| slots[..c].iter().sum()).collect();
+        let (mut starts, mut n_slots) = (Vec::new(), 0);
         let (mut tables, mut n_cells) = (Vec::new(), 0);
-        for a in 0..slots.len() {
-            for b in 0..a {
-                tables.push(n_cells);
-                n_cells += slots[a] * slots[b];
-            }
+        for slots in &slots {
+            starts.push(n_slots);
+            tables.push(n_cells);
+            n_cells += slots * n_slots;
+            n_slots += slots;
         }
-        let n_slots = slots.iter().sum();
-        let stride = stride(policies.len() + gaps.len());
+        let stride = stride(policies.len() + gaps.len() + 1);
         Layout { policies, gaps, stride, starts, slots, tables, n_slots, n_cells }
     }
 
@@ -104,9 +107,14 @@ impl Layout {
         self.gaps().find(|&(column, _)| column == number).map(|(_, at)| at)
     }
 
-    /// The first cell of the cross table of category `a` and `b < a`.
-    fn table(&self, a: usize, b: usize) -> usize {
-        self.tables[triangle(a) - a + b]
+    /// Where a row has its weight.
+    fn weight(&self) -> usize {
+        self.policies.len() + self.gaps.len()
+    }
+
+    /// The first cell of a row of the cross table of a category.
+    fn cells(&self, category: usize, code: usize) -> usize {
+        self.tables[category] + code * self.starts[category]
     }
 
     /// Every column: its category and its code there.
@@ -120,9 +128,7 @@ impl Layout {
 #[derive(Clone, Debug, Default)]
 pub struct LevelSums {
     groups: Vec<Count>,
-    /// Weight of each slot, group by group.
-    counts: Vec<f64>,
-    /// Sum of w (x - center) of each slot, row by row.
+    /// Sum of w (x - center) of each slot, group by group.
     sums: Vec<f64>,
     /// Weight of each pair of slots of two categories.
     cross: Vec<f64>,
@@ -135,7 +141,6 @@ pub struct LevelSums {
 struct Count {
     rows: u64,
     skipped: u64,
-    weight: f64,
     recentre_at: u64,
 }
 
@@ -148,8 +153,8 @@ struct Scratch {
     groups: Vec<usize>,
     /// Their numbers in the chunk.
     used: Vec<usize>,
-    /// Their codes in each category.
-    codes: Vec<Vec<usize>>,
+    /// Their slot in each category.
+    slots: Vec<Vec<usize>>,
     /// Where they are added.
     places: Vec<usize>,
 }
@@ -158,81 +163,87 @@ impl LevelSums {
     /// Make room for groups up to a number.
     pub fn grow(&mut self, layout: &Layout, length: usize) {
         if length > self.groups.len() {
-            let none = Count { rows: 0, skipped: 0, weight: 0.0, recentre_at: FIRST_RECENTRING };
+            let none = Count { rows: 0, skipped: 0, recentre_at: FIRST_RECENTRING };
             self.groups.resize(length, none);
-            self.counts.resize(length * layout.n_slots, 0.0);
             self.sums.resize(length * layout.n_slots * layout.stride, 0.0);
             self.cross.resize(length * layout.n_cells, 0.0);
             self.centers.resize(length * layout.stride, 0.0);
         }
     }
 
-    /// Add the rows of a chunk.
+    /// Add the rows of a block that begins at a row of a chunk.
     ///
     /// `codes` holds the codes of each category, and `group_of` maps a row number of
     /// the chunk to its group, for which there is room.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         layout: &Layout,
-        chunk: &Chunk,
+        start: usize,
+        rows: &Screened,
         codes: &[&[u32]],
-        labels: Labels,
         group_of: impl Fn(usize) -> usize,
-    ) -> Result<(), String> {
-        for (start, rows) in chunk.blocks() {
-            let n_rows = rows.rows;
-            let rows = rows.screen(labels)?;
-            let mut scratch = std::mem::take(&mut self.scratch);
-            let gaps: Vec<_> = layout.gaps.iter().map(|&column| rows.indicator(column)).collect();
-            let columns: Vec<&[f64]> =
-                rows.columns.iter().chain(&gaps).map(|column| &column[..]).collect();
-            turn(&columns, 0..n_rows - rows.skipped, &mut scratch.values);
-            scratch.groups.clear();
-            scratch.used.clear();
-            for row in start..start + n_rows {
-                if rows.missing.contains(row - start) {
-                    self.groups[group_of(row)].skipped += 1;
-                } else {
-                    scratch.used.push(row);
-                    scratch.groups.push(group_of(row));
-                }
-            }
-            scratch.weight.clear();
-            match &rows.weight {
-                Some(weight) => scratch.weight.extend_from_slice(weight),
-                None => scratch.weight.resize(scratch.used.len(), 1.0),
-            }
-            scratch.codes.resize(codes.len(), Vec::new());
-            for ((into, codes), slots) in scratch.codes.iter_mut().zip(codes).zip(&layout.slots) {
-                into.clear();
-                into.extend(scratch.used.iter().map(|&row| (codes[row] as usize).min(slots - 1)));
-            }
-            self.center(layout, &mut scratch);
-            if !rows.holes.is_empty() {
-                // What is missing adds nothing.
-                scratch.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = 0.0);
-            }
-            let Scratch { values, weight, groups, codes, places, .. } = &mut scratch;
-            for (a, of_a) in codes.iter().enumerate() {
-                let start = layout.starts[a];
-                let slot = |(group, code): (&usize, &usize)| group * layout.n_slots + start + code;
-                places.clear();
-                places.extend(groups.iter().zip(of_a).map(slot));
-                add_rows(&mut self.sums, places, values, layout.stride);
-                add_cells(&mut self.counts, places, weight);
-                for (b, of_b) in codes[..a].iter().enumerate() {
-                    let (start, slots) = (layout.table(a, b), layout.slots[b]);
-                    let cell = |((group, of_a), of_b): ((&usize, &usize), &usize)| {
-                        group * layout.n_cells + start + of_a * slots + of_b
-                    };
-                    places.clear();
-                    places.extend(groups.iter().zip(of_a).zip(of_b).map(cell));
-                    add_cells(&mut self.cross, places, weight);
-                }
-            }
-            self.scratch = scratch;
+    ) {
+        if codes.is_empty() {
+            return;
         }
-        Ok(())
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let gaps: Vec<_> = layout.gaps.iter().map(|&column| rows.indicator(column)).collect();
+        let columns: Vec<&[f64]> =
+            rows.columns.iter().chain(&gaps).map(|column| &column[..]).collect();
+        turn(&columns, 0..rows.rows, layout.stride, &mut scratch.values);
+        let all = start..start + rows.rows + rows.skipped;
+        scratch.used.clear();
+        if rows.skipped == 0 {
+            scratch.used.extend(all.clone());
+        } else {
+            let skips = |row: &usize| rows.missing.contains(row - start);
+            scratch.used.extend(all.clone().filter(|row| !skips(row)));
+            let skipped = all.clone().filter(skips);
+            skipped.for_each(|row| self.groups[group_of(row)].skipped += 1);
+        }
+        scratch.groups.clear();
+        scratch.groups.extend(scratch.used.iter().map(|&row| group_of(row)));
+        scratch.weight.clear();
+        match &rows.weight {
+            Some(weight) => scratch.weight.extend_from_slice(weight),
+            None => scratch.weight.resize(rows.rows, 1.0),
+        }
+        scratch.slots.resize(codes.len(), Vec::new());
+        for (c, (into, codes)) in scratch.slots.iter_mut().zip(codes).enumerate() {
+            prefetch(&codes[all.end..codes.len().min(all.end + BLOCK_ROWS)]);
+            let (first, last) = (layout.starts[c], layout.slots[c] - 1);
+            let slot = |&code: &u32| first + last.min(code as usize);
+            into.clear();
+            if rows.skipped == 0 {
+                into.extend(codes[all.clone()].iter().map(slot));
+            } else {
+                into.extend(scratch.used.iter().map(|&row| slot(&codes[row])));
+            }
+        }
+        self.center(layout, &mut scratch);
+        if !rows.holes.is_empty() {
+            // What is missing adds nothing.
+            scratch.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = 0.0);
+        }
+        let Scratch { values, weight, groups, slots, places, .. } = &mut scratch;
+        for (a, of_a) in slots.iter().enumerate() {
+            let both = || groups.iter().zip(of_a);
+            places.clear();
+            places.extend(both().map(|(group, slot)| group * layout.n_slots + slot));
+            add_rows(&mut self.sums, places, values, layout.stride);
+            if a == 0 {
+                continue; // There is none before it.
+            }
+            let first = layout.starts[a];
+            places.clear();
+            places.extend(
+                both().map(|(group, slot)| group * layout.n_cells + layout.cells(a, slot - first)),
+            );
+            for of_b in &slots[..a] {
+                add_cells(&mut self.cross, places, of_b, weight);
+            }
+        }
+        self.scratch = scratch;
     }
 
     /// Count the rows of a block and centre their numbers. The center of a group follows
@@ -248,7 +259,7 @@ impl LevelSums {
                 let present = |(_, x): &(&mut f64, &f64)| !x.is_nan();
                 let centers = self.centers[group * stride..].iter_mut().zip(first);
                 centers.filter(present).for_each(|(center, x)| *center = *x);
-            } else if count.rows >= count.recentre_at && count.weight > 0.0 {
+            } else if count.rows >= count.recentre_at {
                 count.recentre_at = 2 * count.rows;
                 let mean = self.mean(layout, group);
                 self.recentre(layout, group, &mean);
@@ -256,13 +267,8 @@ impl LevelSums {
             self.groups[group].rows += run.len() as u64;
             row += run.len();
         }
-        let mut rest = &block.weight[..];
-        for run in block.groups.chunk_by(|a, b| a == b) {
-            let weight;
-            (weight, rest) = rest.split_at(run.len());
-            self.groups[run[0]].weight += sum(weight);
-        }
-        center_rows(&mut block.values, &block.weight, &block.groups, &self.centers, stride);
+        let Scratch { values, weight, groups, .. } = block;
+        center_rows(values, weight, groups, &self.centers, stride, layout.weight());
     }
 
     /// Add the sums over other rows.
@@ -284,9 +290,7 @@ impl LevelSums {
             }
             count.rows += more.rows;
             count.skipped += more.skipped;
-            count.weight += more.weight;
         }
-        add_to(&mut self.counts, &other.counts);
         add_to(&mut self.sums, &other.sums);
         add_to(&mut self.cross, &other.cross);
     }
@@ -296,7 +300,7 @@ impl LevelSums {
         let mut total = vec![0.0; layout.stride];
         let sums = &self.sums[group * layout.n_slots * layout.stride..];
         let sums = &sums[..layout.slots[0] * layout.stride];
-        sums.chunks_exact(layout.stride.max(1)).for_each(|sums| add_to(&mut total, sums));
+        sums.chunks_exact(layout.stride).for_each(|sums| add_to(&mut total, sums));
         total
     }
 
@@ -306,7 +310,7 @@ impl LevelSums {
         let mut mean = self.centers[group * layout.stride..][..layout.stride].to_vec();
         for (j, center) in mean[..layout.policies.len()].iter_mut().enumerate() {
             let missing = layout.gap_of(j).map_or(0.0, |at| total[at]);
-            let present = self.groups[group].weight - missing;
+            let present = total[layout.weight()] - missing;
             if present > 0.0 {
                 *center += total[j] / present;
             }
@@ -318,10 +322,10 @@ impl LevelSums {
         let center = &mut self.centers[group * layout.stride..][..layout.stride];
         let shift: Vec<f64> = center.iter().zip(to).map(|(from, to)| from - to).collect();
         center.copy_from_slice(to);
-        let slots = group * layout.n_slots..(group + 1) * layout.n_slots;
-        let sums = &mut self.sums[slots.start * layout.stride..];
-        for (sums, count) in sums.chunks_exact_mut(layout.stride.max(1)).zip(&self.counts[slots]) {
-            sums.iter_mut().zip(&shift).for_each(|(sum, shift)| *sum += count * shift);
+        let slots = layout.n_slots * layout.stride;
+        for sums in self.sums[group * slots..][..slots].chunks_exact_mut(layout.stride) {
+            let weight = sums[layout.weight()];
+            sums.iter_mut().zip(&shift).for_each(|(sum, shift)| *sum += weight * shift);
             for (column, at) in layout.gaps() {
                 sums[column] -= sums[at] * shift[column];
             }
@@ -338,9 +342,10 @@ impl LevelSums {
         filled: &Filled,
         places: &[Place],
     ) -> Moments {
-        let Count { rows, skipped, weight: all, .. } = self.groups[group];
-        let counts = &self.counts[group * layout.n_slots..];
+        let Count { rows, skipped, .. } = self.groups[group];
         let sums = &self.sums[group * layout.n_slots * layout.stride..];
+        let sums_of = |slot: usize| &sums[slot * layout.stride..][..layout.stride];
+        let count = |slot: usize| sums_of(slot)[layout.weight()];
         let cross = &self.cross[group * layout.n_cells..];
         let columns = layout.columns();
         let numbers = filled.finish(&layout.policies, places);
@@ -356,20 +361,22 @@ impl LevelSums {
             };
             places.iter().map(one).collect()
         };
-        let total = as_placed(&self.total(layout, group));
+        let total = self.total(layout, group);
+        let all = total[layout.weight()];
+        let total = as_placed(&total);
         let weight = if all > 0.0 { all } else { 1.0 };
         for (at, &(a, of_a)) in columns.iter().enumerate() {
             let slot = layout.starts[a] + of_a;
-            let share = counts[slot] / weight;
+            let share = count(slot) / weight;
             mean.push(share);
-            let sums = as_placed(&sums[slot * layout.stride..][..layout.stride]);
+            let sums = as_placed(sums_of(slot));
             comoment.extend(sums.iter().zip(&total).map(|(sum, total)| sum - share * total));
             comoment.extend(columns[..at].iter().map(|&(b, of_b)| {
-                let cell = || layout.table(a, b) + of_a * layout.slots[b] + of_b;
-                let both = if a == b { 0.0 } else { cross[cell()] };
-                both - share * counts[layout.starts[b] + of_b]
+                let slot = layout.starts[b] + of_b;
+                let both = if a == b { 0.0 } else { cross[layout.cells(a, of_a) + slot] };
+                both - share * count(slot)
             }));
-            comoment.push((share * (all - counts[slot])).max(0.0));
+            comoment.push((share * (all - count(slot))).max(0.0));
         }
         Moments::from_parts(rows, skipped, all, mean, comoment)
     }
@@ -390,7 +397,8 @@ impl LevelSums {
     /// Whether a category is missing in a row that was used, where it may be.
     fn has_gaps(&self, layout: &Layout, category: usize) -> bool {
         let missing = layout.starts[category] + layout.slots[category] - 2;
-        self.counts.chunks_exact(layout.n_slots).any(|counts| counts[missing] > 0.0)
+        let at = missing * layout.stride + layout.weight();
+        self.sums.chunks_exact(layout.n_slots * layout.stride).any(|sums| sums[at] > 0.0)
     }
 }
 
@@ -443,42 +451,51 @@ impl<'c> Listed<'c> {
 }
 
 vectorised! {
-/// Replace rows by w (x - center), each with the center of its group.
+/// Replace rows, whole panels each, by w (x - center), each with the center of its group,
+/// and put w where it belongs.
 fn center_rows(
     values: &mut [f64],
     weight: &[f64],
     groups: &[usize],
     centers: &[f64],
     stride: usize,
+    weight_at: usize,
 ) {
-    for (r, (weight, group)) in weight.iter().zip(groups).enumerate() {
-        let row = &mut values[r * stride..][..stride];
-        for (x, center) in row.iter_mut().zip(&centers[group * stride..][..stride]) {
-            *x = weight * (*x - center);
+    let rows = values.chunks_exact_mut(stride).zip(weight).zip(groups);
+    for ((row, weight), group) in rows {
+        let (center, _) = centers[group * stride..][..stride].as_chunks::<LANES>();
+        let (panels, _) = row.as_chunks_mut::<LANES>();
+        for (xs, center) in panels.iter_mut().zip(center) {
+            xs.iter_mut().zip(center).for_each(|(x, center)| *x = weight * (*x - center));
         }
+        row[weight_at] = *weight;
     }
 }
 }
 
 vectorised! {
-/// Add each row to the sums of its slot.
+/// Add each row, whole panels, to the sums of its slot.
 fn add_rows(sums: &mut [f64], slots: &[usize], rows: &[f64], stride: usize) {
-    for (r, &slot) in slots.iter().enumerate() {
+    for (r, (&slot, row)) in slots.iter().zip(rows.chunks_exact(stride)).enumerate() {
         if let Some(ahead) = slots.get(r + ROWS_AHEAD) {
-            prefetch(&sums[ahead * stride..][..stride]);
+            let (sums, _) = sums[ahead * stride..][..stride].as_chunks::<LANES>();
+            sums.iter().for_each(|sums| prefetch(sums));
         }
-        let row = &rows[r * stride..][..stride];
-        for (sum, x) in sums[slot * stride..][..stride].iter_mut().zip(row) {
-            *sum += x;
+        let (sums, _) = sums[slot * stride..][..stride].as_chunks_mut::<LANES>();
+        let (row, _) = row.as_chunks::<LANES>();
+        for (sums, row) in sums.iter_mut().zip(row) {
+            sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
         }
     }
 }
 }
 
-/// Add the weight of each row to its cell.
-fn add_cells(sums: &mut [f64], cells: &[usize], weight: &[f64]) {
-    for (r, (&cell, weight)) in cells.iter().zip(weight).enumerate() {
-        if let Some(&ahead) = cells.get(r + ROWS_AHEAD) {
+/// Add the weight of each row to its cell: a column of a row of the cross tables.
+fn add_cells(sums: &mut [f64], rows: &[usize], columns: &[usize], weight: &[f64]) {
+    let cells = rows.iter().zip(columns).map(|(row, column)| row + column);
+    let mut ahead = cells.clone().skip(CELLS_AHEAD);
+    for (cell, weight) in cells.zip(weight) {
+        if let Some(ahead) = ahead.next() {
             prefetch(&sums[ahead..=ahead]);
         }
         sums[cell] += weight;
@@ -493,7 +510,7 @@ fn add_to(sums: &mut [f64], others: &[f64]) {
 mod tests {
     use super::*;
     use crate::accumulator::Accumulator;
-    use crate::chunk::Missing;
+    use crate::chunk::{Chunk, Labels, Missing};
     use crate::testing::Lcg;
     use std::borrow::Cow;
 
@@ -529,6 +546,20 @@ mod tests {
         }
     }
 
+    /// Add the rows of a chunk of one number.
+    fn add(
+        sums: &mut LevelSums,
+        layout: &Layout,
+        chunk: &Chunk,
+        codes: &[&[u32]],
+        group_of: impl Fn(usize) -> usize,
+    ) {
+        let labels = Labels { columns: &["x".to_string()], weight: "weight" };
+        for (start, rows) in chunk.blocks() {
+            sums.add(layout, start, &rows.screen(labels).unwrap(), codes, &group_of);
+        }
+    }
+
     fn filled(columns: &[&[f64]], weight: &[f64]) -> Filled {
         let names = NAMES.map(str::to_string);
         let labels = Labels { columns: &names, weight: "weight" };
@@ -546,14 +577,12 @@ mod tests {
         };
         let categories = [category("a", &["a0", "a1", "a2"]), category("b", &["b0"])];
         let layout = Layout::new(&[Policy::Skip], &categories);
-        let names = ["x".to_string()];
-        let labels = Labels { columns: &names, weight: "weight" };
         let codes_of = codes.each_ref().map(|codes| &codes[..]);
         let chunk = chunk(&[&x], &weight);
         for groups in [1, 3] {
             let mut parts = LevelSums::default();
             parts.grow(&layout, groups);
-            parts.add(&layout, &chunk, &codes_of, labels, |row| row % groups).unwrap();
+            add(&mut parts, &layout, &chunk, &codes_of, |row| row % groups);
             for group in 0..groups {
                 let pick = |values: &[f64]| -> Vec<f64> {
                     values.iter().skip(group).step_by(groups).copied().collect()
@@ -577,15 +606,13 @@ mod tests {
         let names = vec!["a0".to_string(), "a1".to_string()];
         let category = Category::new("a".to_string(), &[], names, Policy::Skip);
         let layout = Layout::new(&[Policy::Skip], &[category]);
-        let names = ["x".to_string()];
-        let labels = Labels { columns: &names, weight: "weight" };
         let sums_of = |rows: std::ops::Range<usize>, groups: usize| {
             let mut sums = LevelSums::default();
             sums.grow(&layout, groups);
             let chunk = chunk(&[&x[rows.clone()]], &weight[rows.clone()]);
             let codes = &codes[0][rows];
             // Group 0 of two is empty.
-            sums.add(&layout, &chunk, &[codes], labels, |_| groups - 1).unwrap();
+            add(&mut sums, &layout, &chunk, &[codes], |_| groups - 1);
             sums
         };
         for groups in [1, 2] {

@@ -112,6 +112,8 @@ pub struct Labels<'n> {
 /// The rows of a block that are used: weight above 0, nothing missing but what is filled.
 #[derive(Default)]
 pub(crate) struct Screened<'a> {
+    /// How many there are.
+    pub rows: usize,
     /// The used rows, one slice a column.
     pub columns: Vec<Cow<'a, [f64]>>,
     /// Columns with NaN where a value is missing and is to be filled.
@@ -252,11 +254,11 @@ impl<'a> Chunk<'a> {
         self.columns.iter().enumerate().map(sum_ahead).collect()
     }
 
-    /// Use every row.
-    fn whole(self, sums: Vec<f64>) -> Screened<'a> {
-        let Chunk { columns, weight, missing, .. } = self;
+    /// Use every row; the sums of the columns are known, or none is.
+    pub(crate) fn whole(self, sums: Vec<f64>) -> Screened<'a> {
+        let Chunk { rows, columns, weight, missing, .. } = self;
         let sums = if weight.is_none() { sums } else { Vec::new() };
-        Screened { columns, weight, missing, sums, ..Screened::default() }
+        Screened { rows, columns, weight, missing, sums, ..Screened::default() }
     }
 
     /// Copy the rows that are used.
@@ -264,6 +266,7 @@ impl<'a> Chunk<'a> {
         let kept: Vec<usize> = (0..self.rows).filter(|&row| !self.missing.contains(row)).collect();
         let pick = |values: &Cow<[f64]>| Cow::Owned(kept.iter().map(|&row| values[row]).collect());
         Screened {
+            rows: kept.len(),
             columns: self.columns.iter().map(pick).collect(),
             weight: self.weight.as_ref().map(pick),
             skipped: self.rows - kept.len(),

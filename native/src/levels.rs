@@ -9,11 +9,11 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_schema::DataType;
 
 /// Most slots of a table that integers are looked up in by their place.
-const DENSE: usize = 1 << 16;
+pub(crate) const DENSE: usize = 1 << 16;
 /// Longest text that Arrow's views, and so the short texts here, hold in themselves.
 const SHORT: usize = 12;
 
-type Map<K> = HashMap<K, u32, BuildHasherDefault<Multiply>>;
+pub(crate) type Map<K, V = u32> = HashMap<K, V, BuildHasherDefault<Multiply>>;
 
 /// The levels of a category, each with its number.
 #[derive(Default)]
@@ -63,11 +63,11 @@ impl Levels {
             DataType::Utf8View => {
                 let texts = values.as_string_view();
                 let views = texts.views().iter().enumerate();
-                let code = |(row, view): (usize, &u128)| match *view as u32 as usize {
-                    length @ 0..=SHORT => self.of_short(view & (u128::MAX >> (96 - 8 * length))),
+                let code = |(row, &view): (usize, &u128)| match short_of_view(view) {
+                    Some(text) => self.of_short(text),
                     // A NULL may have a view of nothing.
-                    _ if texts.is_null(row) => self.others,
-                    _ => self.of_text(texts.value(row).as_bytes()),
+                    None if texts.is_null(row) => self.others,
+                    None => self.of_text(texts.value(row).as_bytes()),
                 };
                 views.map(code).collect()
             }
@@ -130,6 +130,12 @@ impl Levels {
     }
 }
 
+/// The text that a view holds in itself, without what may lie behind its end.
+pub(crate) fn short_of_view(view: u128) -> Option<u128> {
+    let length = view as u32 as usize;
+    (length <= SHORT).then(|| view & (u128::MAX >> (96 - 8 * length)))
+}
+
 /// A short text as Arrow's views hold it: its length in 32 bits, then its bytes.
 fn short(text: &[u8]) -> Option<u128> {
     let mut bytes = [0; 16];
@@ -140,7 +146,7 @@ fn short(text: &[u8]) -> Option<u128> {
 
 /// A hash of one multiplication a word: the levels are few, and no enemy chose them.
 #[derive(Default)]
-struct Multiply(u64);
+pub(crate) struct Multiply(u64);
 
 impl Multiply {
     fn mix(&mut self, word: u64) {

@@ -11,6 +11,7 @@
 //! | `gaps` | missing values filled, and indicators of where they were |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
 //! | `levels` | which level of a category a value is |
+//! | `distinct` | how often each value of a column occurs |
 //! | `categories` | sums by level, for columns of zeros and ones |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `fold` | which fold a key lies in |
@@ -24,6 +25,7 @@ pub mod arrow;
 pub mod block;
 pub mod categories;
 pub mod chunk;
+pub mod distinct;
 pub mod duckdb;
 pub mod fold;
 pub mod gaps;

@@ -8,16 +8,17 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
 use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, Int64Array, RecordBatch, RecordBatchReader, StructArray};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchReader, StructArray};
 
-use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter};
+use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
 use crate::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::categories::{Category, Layout, LevelSums, Listed};
 use crate::chunk::Labels;
+use crate::distinct::distinct;
 use crate::fold;
 use crate::gaps::{self, Policy};
 use crate::record::{Names, Record, check_overflow};
@@ -76,26 +77,24 @@ impl Reader {
             let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[rows.clone()]).collect();
             let Some(group) = group else {
                 self.grow(sums, 1, &layout);
-                sums.numbers[0].add(&chunk, labels)?;
-                if !codes.is_empty() {
-                    sums.levels.add(&layout, &chunk, &codes, labels, |_| 0)?;
-                }
+                let Sums { numbers, levels, .. } = sums;
+                numbers[0].add_and(&chunk, labels, |start, rows| {
+                    levels.add(&layout, start, rows, &codes, |_| 0);
+                })?;
                 continue;
             };
             let groups = group.doubles(rows.clone())?;
             let last = groups.iter().fold(0.0, |last: f64, &group| last.max(group));
             self.grow(sums, last as usize + 1, &layout);
-            let numbers = sums.numbers.as_mut_ptr();
+            let Sums { numbers, levels, .. } = sums;
+            let numbers = numbers.as_mut_ptr();
             // SAFETY: a cast to usize gives 0 for NaN and negative groups and at most
             // `last` for the others, and `numbers` has more elements than that;
-            // `scatter` uses one reference at a time.
+            // `scatter_and` uses one reference at a time.
             let group_of = |row: usize| unsafe { &mut *numbers.add(groups[row] as usize) };
-            if !columns.is_empty() {
-                scatter(&chunk, labels, group_of)?;
-            }
-            if !codes.is_empty() {
-                sums.levels.add(&layout, &chunk, &codes, labels, |row| groups[row] as usize)?;
-            }
+            scatter_and(&chunk, labels, group_of, |start, rows| {
+                levels.add(&layout, start, rows, &codes, |row| groups[row] as usize);
+            })?;
         }
         Ok(())
     }
@@ -284,15 +283,11 @@ pub unsafe extern "C" fn dbselect_reader_finish(
     guard(|| {
         // SAFETY: see the caller's promise.
         let (records, counts) = unsafe { &*reader }.finish()?;
-        let exported =
-            to_ffi(&write_records(&records).to_data()).map_err(|error| error.to_string())?;
         // SAFETY: see the caller's promise.
         unsafe {
-            array.write(exported.0);
-            schema.write(exported.1);
             absent.copy_from_nonoverlapping(counts.as_ptr(), counts.len());
+            export(&write_records(&records), array, schema)
         }
-        Ok(())
     })
 }
 
@@ -348,14 +343,41 @@ pub unsafe extern "C" fn dbselect_folds(
                 folds.push(fold::fold(hash, k)?);
             }
         }
-        let exported =
-            to_ffi(&Int64Array::from(folds).to_data()).map_err(|error| error.to_string())?;
         // SAFETY: see the caller's promise.
-        unsafe {
-            array.write(exported.0);
-            schema.write(exported.1);
+        unsafe { export(&Int64Array::from(folds), array, schema) }
+    })
+}
+
+/// Write the distinct values of the first field of a stream, which has no NULLs, to `array`
+/// and `schema`: a row that has the value, and how many do. A value may come more than
+/// once, with other rows. The stream is consumed and released. Null comes back, or an error
+/// text for `dbselect_text_free`.
+///
+/// # Safety
+/// `stream` is a live Arrow C stream; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_distinct(
+    stream: *mut FFI_ArrowArrayStream,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let batches = unsafe { RecordBatchStreamReader::from_raw(stream) };
+        let (mut start, mut row, mut rows) = (0, Vec::new(), Vec::new());
+        for batch in batches.map_err(|error| error.to_string())? {
+            let batch = batch.map_err(|error| error.to_string())?;
+            for count in distinct(batch.column(0))? {
+                row.push((start + count.row) as i64);
+                rows.push(count.rows as i64);
+            }
+            start += batch.num_rows();
         }
-        Ok(())
+        let column = |values| Arc::new(Int64Array::from(values)) as ArrayRef;
+        let counts = [("row", column(row)), ("rows", column(rows))];
+        let counts = RecordBatch::try_from_iter(counts).map_err(|error| error.to_string())?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&StructArray::from(counts), array, schema) }
     })
 }
 
@@ -367,6 +389,24 @@ pub unsafe extern "C" fn dbselect_folds(
 pub unsafe extern "C" fn dbselect_text_free(text: *mut c_char) {
     // SAFETY: see the caller's promise.
     drop(unsafe { CString::from_raw(text) });
+}
+
+/// Write an array for the caller.
+///
+/// # Safety
+/// `array` and `schema` are writable and hold nothing.
+unsafe fn export(
+    values: &dyn Array,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> Result<(), String> {
+    let exported = to_ffi(&values.to_data()).map_err(|error| error.to_string())?;
+    // SAFETY: see the caller's promise.
+    unsafe {
+        array.write(exported.0);
+        schema.write(exported.1);
+    }
+    Ok(())
 }
 
 fn guard(work: impl FnOnce() -> Result<(), String>) -> *mut c_char {
