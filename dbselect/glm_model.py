@@ -121,13 +121,13 @@ class GlmModel:
         return text if dialect == "duckdb" else scoring.translated(text, dialect)
 
     def predict(
-        self, X: pl.DataFrame | npt.ArrayLike, columns: Sequence[str] | None = None
+        self, X: npt.ArrayLike, columns: Sequence[str] | None = None
     ) -> npt.NDArray[np.float64]:
         """Return means of the target for rows in memory; NaN where a value is missing.
 
         Parameters
         ----------
-        X : DataFrame, or numbers of shape (n, d)
+        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
         columns : d names; default: the columns of the model, then the offset
 
         Returns
@@ -139,8 +139,9 @@ class GlmModel:
         ArgumentError : X has another shape
         ColumnError : a column of the model is missing
         """
-        nested = isinstance(X, pl.DataFrame)
-        frame = X if isinstance(X, pl.DataFrame) else self._named(X, columns)
+        nested = columns is None and scoring.is_frame(X)
+        rows: Any = X
+        frame = pl.DataFrame(rows) if nested else self._named(X, columns)
         try:
             # Not selected: a model without columns is the same number for every row.
             means = frame.with_columns(self.expr(nested=nested).alias("mean"))["mean"]

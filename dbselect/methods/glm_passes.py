@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import DataError, SourceError
-from dbselect.formulas import Formula, column, exp, kept, number, total
+from dbselect.formulas import Formula, absolute, choose, column, kept, number, total
 from dbselect.gram import Gram, Matrix, Vector
-from dbselect.objectives.families import Family, Null, multinomial
+from dbselect.objectives.families import LARGEST_LOG, Family, Null, count, multinomial
 from dbselect.objectives.glm import Ask, Pair, Point, Quadratic, quadratic
 from dbselect.objectives.linear import CONSTANT_SHARE, Index
 from dbselect.sources.passes import PREFIX, Passes, Weighted
 
 #: Columns by formula in a Gram, which no column of a table is called.
-RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE = (
+RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE, FAR = (
     f"{PREFIX}{name}"
-    for name in ("residual", "deviance", "response", "refused", "summed", "exposure")
+    for name in ("residual", "deviance", "response", "refused", "summed", "exposure", "far")
 )
 
 
@@ -201,7 +201,9 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     if family.summed is not None:
         added[SUMMED] = family.summed(y[0])
     if roles.offset is not None:
-        added[EXPOSURE] = exp(column(passes.leaf(roles.offset, "offset").path))
+        offset = column(passes.leaf(roles.offset, "offset").path)
+        added[EXPOSURE] = count(offset)
+        added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
     (gram,) = passes.read([Weighted(added)])
     if gram.rows == 0:
         raise DataError(
@@ -213,6 +215,11 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         raise DataError(
             f"target '{roles.target}' has a value that is not {family.allowed}, as a "
             f"{family.name} target must be"
+        )
+    if mean.get(FAR, 0.0) > 0:
+        raise DataError(
+            f"offset '{roles.offset}' has a value beyond {LARGEST_LOG:g} or -{LARGEST_LOG:g}; it "
+            "must be the logarithm of an exposure"
         )
     variance = np.diagonal(gram.comoment) / gram.weight
     constant = np.sqrt(variance) <= CONSTANT_SHARE * np.abs(gram.mean)

@@ -197,7 +197,8 @@ BINOMIAL = Family(
 )
 
 
-def _count(eta: Formula) -> Formula:
+def count(eta: Formula) -> Formula:
+    """Return exp(eta), as if eta was at most `LARGEST_LOG` away from 0."""
     negative = at_least(eta * -1.0, -LARGEST_LOG)
     return kept(exp(at_least(negative * -1.0, -LARGEST_LOG)))
 
@@ -208,7 +209,7 @@ def _times_log(y: Formula, x: Formula) -> Formula:
 
 
 def _poisson_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
-    mean = _count(eta[0])
+    mean = count(eta[0])
     rest = kept(y[0] - mean)
     return _one_pair(mean, rest, (_times_log(y[0], y[0] / mean) - rest) * 2.0)
 
@@ -222,7 +223,7 @@ def _poisson_null(mean: Vector, _: Vector, y_log_y: float, weight: float) -> Nul
 POISSON = Family(
     name="poisson",
     responses=_one_number,
-    means=lambda eta: [_count(eta[0])],
+    means=lambda eta: [count(eta[0])],
     row=_poisson_row,
     null=_poisson_null,
     allowed=">= 0",
