@@ -393,6 +393,9 @@ REFUSED = [
         {"family": "poisson", "target": "poisson", "offset": "far"},
         ds.DataError, "offset 'far' has a value beyond 100",
     ),
+    ({"target": "far"}, ds.DataError, "column 'far' has an infinite value"),
+    ({"target": "far", "family": "poisson"}, ds.DataError, "column 'far' has an infinite value"),
+    ({"target": "far", "family": "multinomial"}, ds.DataError, "'far' has an infinite value"),
     ({"ridge": -1.0}, ds.ArgumentError, "ridge is -1.0"),
     ({"tol": 0.0}, ds.ArgumentError, "tol is 0.0"),
     ({"max_iter": 0}, ds.ArgumentError, "max_iter is 0"),
@@ -404,7 +407,7 @@ def test_what_cannot_be_fitted_is_refused(options, error, words):
     frame = table(rows=100).with_columns(
         zero=pl.lit(0),
         one=pl.lit(1),
-        far=pl.lit(float("inf")),
+        far=pl.when(pl.col("binomial") > 0).then(np.inf).otherwise(0.0),
         day=pl.date(2020, 1, 1),
         negative=pl.int_range(pl.len()) - 1,
     )

@@ -1,5 +1,6 @@
 """Generalised linear models of tables that are read in passes: one fit, or a sequence."""
 
+import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -278,6 +279,8 @@ def _of_classes(passes: Passes, leaf: Leaf) -> Family:
             f"target '{leaf.name}' has {count} different values; a multinomial target must have "
             f"2 to {MOST_CLASSES}"
         )
+    if any(isinstance(one, float) and math.isinf(one) for one in classes):
+        raise DataError(f"target '{leaf.name}' has an infinite value; a class must be finite")
     return family_of("multinomial", classes)
 
 

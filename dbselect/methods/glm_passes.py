@@ -195,7 +195,10 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     """
     family = roles.family
     y = responses(passes, roles)
-    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)}
+    # A number is read as it is, so that what is wrong with it is said by its own name.
+    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)} if family.classes else {}
+    named = list(added) or [roles.target]
+    columns = passes.names if family.classes else [*passes.names, roles.target]
     if family.refused is not None:
         added[REFUSED] = family.refused(y[0])
     if family.summed is not None:
@@ -204,7 +207,7 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         offset = column(passes.leaf(roles.offset, "offset").path)
         added[EXPOSURE] = count(offset)
         added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
-    (gram,) = passes.read([Weighted(added)])
+    (gram,) = passes.read([Weighted(added, columns=columns)])
     if gram.rows == 0:
         raise DataError(
             f"no usable rows: {gram.skipped} rows were skipped, as a value is NULL or NaN or "
@@ -224,7 +227,7 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     variance = np.diagonal(gram.comoment) / gram.weight
     constant = np.sqrt(variance) <= CONSTANT_SHARE * np.abs(gram.mean)
     at = places(gram, roles.members)
-    of_y = places(gram, [f"{RESPONSE}{r}" for r in range(len(y))])
+    of_y = places(gram, named)
     if family.classes:
         # A class may lie in rows only that are left out.
         present = gram.mean[of_y] > 0
@@ -232,7 +235,7 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         classes = [one for one, there in zip(family.classes, present, strict=True) if there]
         family = multinomial(classes)
         roles = replace(roles, family=family)
-    if constant[of_y].any() and (roles.offset is None or mean[f"{RESPONSE}0"] == 0):
+    if constant[of_y].any() and (roles.offset is None or mean[roles.target] == 0):
         raise DataError(_one_value(roles, gram.mean[of_y]))
     spread = np.where(constant[at], 1.0, np.sqrt(variance[at]))
     inverse = np.where(constant[at], 0.0, 1.0 / (spread * gram.weight))

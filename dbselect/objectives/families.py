@@ -104,7 +104,7 @@ class Family:
     null : means of the responses (R,), their variances (R,), mean of `summed`,
         sum of weights -> Null
     allowed : what the target's values must be, for errors
-    refused : response -> positive where the value is not allowed
+    refused : response -> 1 where the value is not allowed, 0 elsewhere
     summed : response -> what the null deviance needs the sum of
     basis : shape (K, P), predictors from free ones
     contrasts : shape (T, P), q of each pair
@@ -193,7 +193,7 @@ BINOMIAL = Family(
     row=_binomial_row,
     null=_binomial_null,
     allowed="0/1 or boolean",
-    refused=lambda y: absolute(y * (y - 1.0)),
+    refused=lambda y: choose(absolute(y * (y - 1.0)), 1.0, 0.0),
 )
 
 
@@ -227,7 +227,7 @@ POISSON = Family(
     row=_poisson_row,
     null=_poisson_null,
     allowed=">= 0",
-    refused=lambda y: at_least(y * -1.0, 0.0),
+    refused=lambda y: choose(y * -1.0, 1.0, 0.0),
     summed=lambda y: _times_log(y, y),
     offset=True,
 )
