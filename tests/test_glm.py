@@ -368,6 +368,13 @@ def test_a_frame_of_another_library_is_predicted_by_its_own_names(kind):
     np.testing.assert_array_equal(seq.predict(found), seq.predict(frame))
 
 
+def test_a_point_in_a_column_name_is_no_nesting():
+    frame = table(rows=100).rename({"a": "a.length"})
+    model = ds.fit_glm(frame, "binomial", ["a.length", "b"])
+    expected = model.predict(frame.select("a.length", "b").to_numpy())
+    np.testing.assert_array_equal(model.predict(frame), expected)
+
+
 REFUSED = [
     ({"target": "poisson"}, ds.DataError, "'poisson' has a value that is not 0/1 or boolean"),
     ({"target": "multinomial"}, ds.ColumnError, "a binomial target must be 0/1 or boolean"),
