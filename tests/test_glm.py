@@ -375,6 +375,16 @@ def test_a_point_in_a_column_name_is_no_nesting():
     np.testing.assert_array_equal(model.predict(frame), expected)
 
 
+def test_a_row_far_from_all_others_is_not_told_for_certain():
+    x, y = np.tile([0.0, 1.0, 2.0, 3.0, 1.0], 20), np.tile([0, 1, 0, 1, 1], 20)
+    x[-1] = 1e4
+    truth = sm.GLM(y, sm.add_constant(x), family=sm.families.Binomial()).fit(tol=1e-14)
+    model = ds.fit_glm(pl.DataFrame({"x": x, "y": y}), "y")
+    assert model.status.name == "CONVERGED"
+    np.testing.assert_allclose(parameters(model), truth.params, rtol=1e-6)
+    np.testing.assert_allclose(model.deviance, truth.deviance, rtol=1e-9)
+
+
 REFUSED = [
     ({"target": "poisson"}, ds.DataError, "'poisson' has a value that is not 0/1 or boolean"),
     ({"target": "multinomial"}, ds.ColumnError, "a binomial target must be 0/1 or boolean"),
