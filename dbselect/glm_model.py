@@ -121,13 +121,13 @@ class GlmModel:
         return text if dialect == "duckdb" else scoring.translated(text, dialect)
 
     def predict(
-        self, X: pl.DataFrame | npt.ArrayLike, columns: Sequence[str] | None = None
+        self, X: npt.ArrayLike, columns: Sequence[str] | None = None
     ) -> npt.NDArray[np.float64]:
         """Return means of the target for rows in memory; NaN where a value is missing.
 
         Parameters
         ----------
-        X : DataFrame, or numbers of shape (n, d)
+        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
         columns : d names; default: the columns of the model, then the offset
 
         Returns
@@ -139,20 +139,38 @@ class GlmModel:
         ArgumentError : X has another shape
         ColumnError : a column of the model is missing
         """
-        nested = isinstance(X, pl.DataFrame)
-        frame = X if isinstance(X, pl.DataFrame) else self._named(X, columns)
+        is_frame = columns is None and scoring.is_frame(X)
+        frame = self._flat(X) if is_frame else self._named(X, columns)
         try:
             # Not selected: a model without columns is the same number for every row.
-            means = frame.with_columns(self.expr(nested=nested).alias("mean"))["mean"]
+            means = frame.with_columns(self.expr(nested=False).alias("mean"))["mean"]
         except pl.exceptions.ColumnNotFoundError as error:
             raise ColumnError(f"X lacks a column that the model needs: {error}") from None
         if self.classes:
             return means.struct.unnest().cast(pl.Float64).fill_null(np.nan).to_numpy()
         return means.fill_null(np.nan).to_numpy()
 
+    @property
+    def _needed(self) -> list[str]:
+        return self.columns + ([] if self.offset is None else [self.offset])
+
+    def _flat(self, X: Any) -> pl.DataFrame:
+        """Return a frame with the parts of its nested columns that the model needs."""
+        frame = pl.DataFrame(X)
+        parts = {
+            name: path
+            for name in self._needed
+            if name not in frame.columns
+            and len(path := scoring.path_of(name)) > 1
+            and path[0] in frame.columns
+        }
+        algebra = formulas.polars()
+        return frame.with_columns(
+            translate(column(tuple(path)), algebra).alias(name) for name, path in parts.items()
+        )
+
     def _named(self, X: npt.ArrayLike, columns: Sequence[str] | None) -> pl.DataFrame:
-        names = self.columns + ([] if self.offset is None else [self.offset])
-        names = names if columns is None else list(columns)
+        names = self._needed if columns is None else list(columns)
         try:
             rows = np.asarray(X, dtype=np.float64)
         except (TypeError, ValueError) as error:

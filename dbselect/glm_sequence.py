@@ -13,6 +13,7 @@ import polars as pl
 from dbselect import files, glm_record
 from dbselect.glm_model import GlmModel, on_table
 from dbselect.glm_record import GlmRecord
+from dbselect.scoring import is_frame
 from dbselect.sequence import check_budget
 from dbselect.steps import best_of_size, best_within, is_useful
 
@@ -124,7 +125,7 @@ class GlmSequence(GlmRecord):
 
     def predict(
         self,
-        X: pl.DataFrame | npt.ArrayLike,
+        X: npt.ArrayLike,
         columns: Ordered[str] | None = None,
         budget: float | None = None,
     ) -> npt.NDArray[np.float64]:
@@ -132,12 +133,13 @@ class GlmSequence(GlmRecord):
 
         Parameters
         ----------
-        X : DataFrame, or numbers of shape (n, d)
+        X : as in `GlmModel.predict`
         columns : d names; default: ``columns`` of the sequence, in their order, and the offset
         budget : >= 0, in the unit of cost; None = no limit
         """
-        offset = [] if self.offset is None else [self.offset]
-        return self.at(budget).predict(X, [*self.columns, *offset] if columns is None else columns)
+        if columns is None and not is_frame(X):
+            columns = [*self.columns, *([] if self.offset is None else [self.offset])]
+        return self.at(budget).predict(X, columns)
 
     def to_struct(self) -> dict[str, Any]:
         """Return the sequence as plain Python data."""

@@ -229,6 +229,18 @@ ARGUMENTS = [
 ]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda array: ds.anytime_sequence(array, "y", {"a": ["a"]}),
+        lambda array: ds.anytime_sequence(array, "y", {"a": ["a"]}, family="gaussian"),
+        lambda array: ds.glm_objective(array, "y", {"a": ["a"]}),
+    ],
+)
+def test_an_array_is_not_taken_for_columns_in_the_order_of_the_groups(call):
+    refused(ds.ArgumentError, ["array", "no names"], call, np.ones((3, 2)))
+
+
 @pytest.mark.parametrize(("options", "kind", "words"), ARGUMENTS)
 def test_arguments_of_a_sequence_are_checked(options, kind, words):
     if kind is ds.DbselectError:

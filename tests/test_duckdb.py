@@ -666,3 +666,12 @@ con.close()"""
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert (ended.stdout, ended.stderr) == ("", "")
+
+
+def test_a_relation_whose_table_is_gone_is_refused():
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT 1.0 AS x")
+        relation = con.table("t")
+        con.execute("DROP TABLE t")
+        with pytest.raises(ds.SourceError, match="DuckDB cannot read the relation"):
+            ds.gram(relation)

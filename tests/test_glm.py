@@ -356,6 +356,35 @@ def test_an_array_is_predicted_by_name():
         model.predict(X, ["logs", "c", "b", "z"])
 
 
+@pytest.mark.parametrize("kind", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+def test_a_frame_of_another_library_is_predicted_by_its_own_names(kind):
+    frame = table(rows=100)
+    found = kind(frame.select("c", "logs", "b", "a"))
+    model = ds.fit_glm(frame, "poisson", ["a", "b"], "poisson", offset="logs")
+    np.testing.assert_array_equal(model.predict(found), model.predict(frame))
+    seq = ds.anytime_sequence(
+        frame, "poisson", {"a": ["a"], "b": ["b"]}, family="poisson", offset="logs"
+    )
+    np.testing.assert_array_equal(seq.predict(found), seq.predict(frame))
+
+
+def test_a_point_in_a_column_name_is_no_nesting():
+    frame = table(rows=100).rename({"a": "a.length"})
+    model = ds.fit_glm(frame, "binomial", ["a.length", "b"])
+    expected = model.predict(frame.select("a.length", "b").to_numpy())
+    np.testing.assert_array_equal(model.predict(frame), expected)
+
+
+def test_a_row_far_from_all_others_is_not_told_for_certain():
+    x, y = np.tile([0.0, 1.0, 2.0, 3.0, 1.0], 20), np.tile([0, 1, 0, 1, 1], 20)
+    x[-1] = 1e4
+    truth = sm.GLM(y, sm.add_constant(x), family=sm.families.Binomial()).fit(tol=1e-14)
+    model = ds.fit_glm(pl.DataFrame({"x": x, "y": y}), "y")
+    assert model.status.name == "CONVERGED"
+    np.testing.assert_allclose(parameters(model), truth.params, rtol=1e-6)
+    np.testing.assert_allclose(model.deviance, truth.deviance, rtol=1e-9)
+
+
 REFUSED = [
     ({"target": "poisson"}, ds.DataError, "'poisson' has a value that is not 0/1 or boolean"),
     ({"target": "multinomial"}, ds.ColumnError, "a binomial target must be 0/1 or boolean"),
@@ -377,6 +406,13 @@ REFUSED = [
     ({"family": "probit"}, ds.ArgumentError, "family is 'probit'; it must be one of"),
     ({"offset": "logs"}, ds.ArgumentError, "family 'binomial' has none"),
     ({"family": "poisson", "target": "poisson", "offset": "multinomial"}, ds.ColumnError, "offset"),
+    (
+        {"family": "poisson", "target": "poisson", "offset": "far"},
+        ds.DataError, "offset 'far' has a value beyond 100",
+    ),
+    ({"target": "far"}, ds.DataError, "column 'far' has an infinite value"),
+    ({"target": "far", "family": "poisson"}, ds.DataError, "column 'far' has an infinite value"),
+    ({"target": "far", "family": "multinomial"}, ds.DataError, "'far' has an infinite value"),
     ({"ridge": -1.0}, ds.ArgumentError, "ridge is -1.0"),
     ({"tol": 0.0}, ds.ArgumentError, "tol is 0.0"),
     ({"max_iter": 0}, ds.ArgumentError, "max_iter is 0"),
@@ -386,7 +422,11 @@ REFUSED = [
 @pytest.mark.parametrize(("options", "error", "words"), REFUSED)
 def test_what_cannot_be_fitted_is_refused(options, error, words):
     frame = table(rows=100).with_columns(
-        zero=pl.lit(0), one=pl.lit(1), day=pl.date(2020, 1, 1), negative=pl.int_range(pl.len()) - 1
+        zero=pl.lit(0),
+        one=pl.lit(1),
+        far=pl.when(pl.col("binomial") > 0).then(np.inf).otherwise(0.0),
+        day=pl.date(2020, 1, 1),
+        negative=pl.int_range(pl.len()) - 1,
     )
     with pytest.raises(error, match=re.escape(words)):
         ds.fit_glm(frame, **{"target": "binomial", "columns": COLUMNS, **options})

@@ -1,5 +1,6 @@
 """Generalised linear models of tables that are read in passes: one fit, or a sequence."""
 
+import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from dbselect.columns import Leaf
-from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
 from dbselect.glm_model import GlmModel, family_of
 from dbselect.glm_sequence import GlmSequence
-from dbselect.gram import Vector
-from dbselect.groups import Groups, patterns_of, resolve
+from dbselect.gram import Gram, Vector
+from dbselect.groups import Groups, resolve
 from dbselect.methods.glm_passes import Data, Roles, first_pass
 from dbselect.methods.glm_results import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.methods.search import (
@@ -22,6 +23,7 @@ from dbselect.methods.search import (
     check_first,
     check_ridge,
     check_scale,
+    named_in,
     numbers_of,
     refuse_several,
 )
@@ -169,7 +171,7 @@ def glm_sequence(
     max_iter = MAX_ITER if max_iter is None else max_iter
     tol = STEP_TOL if tol is None else tol
     check_options(family, rule, ridge, scale, budget, max_groups, offset, max_iter, tol)
-    passes = opened(source, target, named_in(groups), family, weight, offset)
+    passes = opened(source, target, named_in(groups, source), family, weight, offset)
     found = resolve(passes.names, groups, costs, target)
     found = replace(found, unused=(*found.unused, *passes.unread))
     first = numbers_of(always, found)
@@ -199,14 +201,6 @@ def glm_sequence(
             stop = Stop.INTERRUPTED
     warn_of_fit(search.fit)
     return sequence_of(data, search.fit, found, rule, ridge, scale, empty, taken, stop)
-
-
-def named_in(groups: Any) -> list[str] | None:
-    """Return the columns and globs that groups name; None if there are no groups."""
-    if not isinstance(groups, Mapping):
-        return None
-    named = [p for name, means in groups.items() for p in patterns_of(name, means)]
-    return list(dict.fromkeys(named))
 
 
 def _criterion(rule: str, exact: bool, groups: Groups, budget: float | None) -> Criterion:
@@ -242,8 +236,11 @@ def opened(
     """Open the table and check what its columns are."""
     refuse_several(target)
     apart = [name for name in (target, offset) if name is not None]
-    if isinstance(source, np.ndarray) and columns is not None and target not in columns:
-        columns = [target, *columns]
+    if isinstance(source, Gram | Mapping | pa.Scalar):
+        raise SourceError(
+            f"source is a {type(source).__name__} and holds no rows, which every step of the fit "
+            "reads again; give the table"
+        )
     passes = Passes(source, columns, weight, apart)
     leaf = passes.leaf(target, "target")
     if offset is not None:
@@ -282,6 +279,8 @@ def _of_classes(passes: Passes, leaf: Leaf) -> Family:
             f"target '{leaf.name}' has {count} different values; a multinomial target must have "
             f"2 to {MOST_CLASSES}"
         )
+    if any(isinstance(one, float) and math.isinf(one) for one in classes):
+        raise DataError(f"target '{leaf.name}' has an infinite value; a class must be finite")
     return family_of("multinomial", classes)
 
 

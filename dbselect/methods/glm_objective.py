@@ -17,14 +17,13 @@ from dbselect.methods.glm import (
     MAX_ITER,
     STEP_TOL,
     check_glm,
-    named_in,
     opened,
     problem_of,
     roles_of,
 )
 from dbselect.methods.glm_passes import Data, first_pass, responses
 from dbselect.methods.glm_results import aliased_of, model_of, warn_of_fit
-from dbselect.methods.search import check_count, refuse_several
+from dbselect.methods.search import check_count, named_in, refuse_several
 from dbselect.objectives.glm import Fit
 from dbselect.objectives.glm_refits import InMemory
 from dbselect.objectives.glm_rows import Rows
@@ -209,14 +208,12 @@ def glm_objective(
     check_glm(family, ridge, offset, MAX_ITER, FIT_TOL)
     check_count("rows", rows)
     check_seed(seed)
-    named = named_in(groups)
+    named = named_in(groups, source)
     if rows is None:
         passes = opened(source, target, named, family, weight, offset)
         about = _about(passes, target, groups, family, ridge, offset)
         problem, null = problem_of(about.data, about.groups, ridge, True, MAX_ITER, STEP_TOL)
         return GlmObjective(ByPasses(problem, about.data.read), null, about)
-    if isinstance(source, np.ndarray) and named is not None and target not in named:
-        named = [target, *named]
     table = open_table(source, named)
     head = opened(table.schema.empty_table(), target, named, family, weight, offset)
     resolve(head.names, groups, None, target)

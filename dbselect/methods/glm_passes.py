@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import DataError, SourceError
-from dbselect.formulas import Formula, column, exp, kept, number, total
+from dbselect.formulas import Formula, absolute, choose, column, kept, number, total
 from dbselect.gram import Gram, Matrix, Vector
-from dbselect.objectives.families import Family, Null, multinomial
+from dbselect.objectives.families import LARGEST_LOG, Family, Null, count, multinomial
 from dbselect.objectives.glm import Ask, Pair, Point, Quadratic, quadratic
 from dbselect.objectives.linear import CONSTANT_SHARE, Index
 from dbselect.sources.passes import PREFIX, Passes, Weighted
 
 #: Columns by formula in a Gram, which no column of a table is called.
-RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE = (
+RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE, FAR = (
     f"{PREFIX}{name}"
-    for name in ("residual", "deviance", "response", "refused", "summed", "exposure")
+    for name in ("residual", "deviance", "response", "refused", "summed", "exposure", "far")
 )
 
 
@@ -195,14 +195,19 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     """
     family = roles.family
     y = responses(passes, roles)
-    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)}
+    # A number is read as it is, so that what is wrong with it is said by its own name.
+    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)} if family.classes else {}
+    named = list(added) or [roles.target]
+    columns = passes.names if family.classes else [*passes.names, roles.target]
     if family.refused is not None:
         added[REFUSED] = family.refused(y[0])
     if family.summed is not None:
         added[SUMMED] = family.summed(y[0])
     if roles.offset is not None:
-        added[EXPOSURE] = exp(column(passes.leaf(roles.offset, "offset").path))
-    (gram,) = passes.read([Weighted(added)])
+        offset = column(passes.leaf(roles.offset, "offset").path)
+        added[EXPOSURE] = count(offset)
+        added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
+    (gram,) = passes.read([Weighted(added, columns=columns)])
     if gram.rows == 0:
         raise DataError(
             f"no usable rows: {gram.skipped} rows were skipped, as a value is NULL or NaN or "
@@ -214,10 +219,15 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
             f"target '{roles.target}' has a value that is not {family.allowed}, as a "
             f"{family.name} target must be"
         )
+    if mean.get(FAR, 0.0) > 0:
+        raise DataError(
+            f"offset '{roles.offset}' has a value beyond {LARGEST_LOG:g} or -{LARGEST_LOG:g}; it "
+            "must be the logarithm of an exposure"
+        )
     variance = np.diagonal(gram.comoment) / gram.weight
     constant = np.sqrt(variance) <= CONSTANT_SHARE * np.abs(gram.mean)
     at = places(gram, roles.members)
-    of_y = places(gram, [f"{RESPONSE}{r}" for r in range(len(y))])
+    of_y = places(gram, named)
     if family.classes:
         # A class may lie in rows only that are left out.
         present = gram.mean[of_y] > 0
@@ -225,7 +235,7 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         classes = [one for one, there in zip(family.classes, present, strict=True) if there]
         family = multinomial(classes)
         roles = replace(roles, family=family)
-    if constant[of_y].any() and (roles.offset is None or mean[f"{RESPONSE}0"] == 0):
+    if constant[of_y].any() and (roles.offset is None or mean[roles.target] == 0):
         raise DataError(_one_value(roles, gram.mean[of_y]))
     spread = np.where(constant[at], 1.0, np.sqrt(variance[at]))
     inverse = np.where(constant[at], 0.0, 1.0 / (spread * gram.weight))

@@ -309,15 +309,31 @@ def _gram_of(
                 f"null_policy is {null_policy!r}; it is for tables, a Gram has no missing values"
             )
         return stored, []
-    patterns = None
-    if isinstance(groups, Mapping):
-        named = [pattern for name, means in groups.items() for pattern in patterns_of(name, means)]
-        patterns = list(dict.fromkeys([*targets, *named]))
+    named = named_in(groups, source)
+    patterns = None if named is None else list(dict.fromkeys([*targets, *named]))
     if null_policy != "skip":
         policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
         others = {name: each for name, each in policies.items() if name not in targets}
         null_policy = {**others, **dict.fromkeys(targets, "skip")}  # the last one holds
     return read_columns(source, patterns, null_policy=null_policy)
+
+
+def named_in(groups: Any, source: Any) -> list[str] | None:
+    """Return the columns and globs that groups name; None if there are no groups.
+
+    Raises
+    ------
+    ArgumentError : the source is an array, whose columns groups do not put in order
+    """
+    if isinstance(source, np.ndarray):
+        raise ArgumentError(
+            "source is an array, whose columns have no names; give a frame, or a Gram made by "
+            "gram(array, columns=[...])"
+        )
+    if not isinstance(groups, Mapping):
+        return None
+    named = [each for name, means in groups.items() for each in patterns_of(name, means)]
+    return list(dict.fromkeys(named))
 
 
 def numbers_of(always: Sequence[str], groups: Groups) -> list[int]:

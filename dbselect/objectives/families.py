@@ -104,7 +104,7 @@ class Family:
     null : means of the responses (R,), their variances (R,), mean of `summed`,
         sum of weights -> Null
     allowed : what the target's values must be, for errors
-    refused : response -> positive where the value is not allowed
+    refused : response -> 1 where the value is not allowed, 0 elsewhere
     summed : response -> what the null deviance needs the sum of
     basis : shape (K, P), predictors from free ones
     contrasts : shape (T, P), q of each pair
@@ -193,11 +193,12 @@ BINOMIAL = Family(
     row=_binomial_row,
     null=_binomial_null,
     allowed="0/1 or boolean",
-    refused=lambda y: absolute(y * (y - 1.0)),
+    refused=lambda y: choose(absolute(y * (y - 1.0)), 1.0, 0.0),
 )
 
 
-def _count(eta: Formula) -> Formula:
+def count(eta: Formula) -> Formula:
+    """Return exp(eta), as if eta was at most `LARGEST_LOG` away from 0."""
     negative = at_least(eta * -1.0, -LARGEST_LOG)
     return kept(exp(at_least(negative * -1.0, -LARGEST_LOG)))
 
@@ -208,7 +209,7 @@ def _times_log(y: Formula, x: Formula) -> Formula:
 
 
 def _poisson_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
-    mean = _count(eta[0])
+    mean = count(eta[0])
     rest = kept(y[0] - mean)
     return _one_pair(mean, rest, (_times_log(y[0], y[0] / mean) - rest) * 2.0)
 
@@ -222,11 +223,11 @@ def _poisson_null(mean: Vector, _: Vector, y_log_y: float, weight: float) -> Nul
 POISSON = Family(
     name="poisson",
     responses=_one_number,
-    means=lambda eta: [_count(eta[0])],
+    means=lambda eta: [count(eta[0])],
     row=_poisson_row,
     null=_poisson_null,
     allowed=">= 0",
-    refused=lambda y: at_least(y * -1.0, 0.0),
+    refused=lambda y: choose(y * -1.0, 1.0, 0.0),
     summed=lambda y: _times_log(y, y),
     offset=True,
 )

@@ -43,7 +43,9 @@ from dbselect.objectives.linear import Index, Linear, State
 ROUNDING_SHARE = 1e-15
 #: A step that predicts less than this share of the null deviance but is as long as the
 #: one before is on its way to infinity: Newton steps to a minimum shrink faster and faster.
-SEPARATION_SHARE = 1e-5
+#: With a larger share, a row far from all others, whose steps are long until it is told
+#: well, would count as told for certain; at the limit of passes that is less likely.
+SEPARATION_SHARE, LIMIT_SHARE = 1e-7, 1e-5
 #: Length of a step, as a share of the one before, above which it is as long.
 AS_LONG = 0.9
 #: The same, above which a step is too long to be the last: quadratic convergence makes the
@@ -331,15 +333,17 @@ def _descended(
         predicted = problem.predicted(model, state)
         if _is_last(problem, predicted, length, before):
             return _ended(problem, held, base, model, state, step)
-        if _is_endless(problem, predicted, length, before):
+        if _is_endless(problem, length, AS_LONG * before) and predicted < SEPARATION_SHARE:
             return _ended(problem, held, base, model, state, Status.SEPARATED)
         found = yield from _shortened(problem, base, model, step, columns, predicted)
         if found is None:
             return _ended(problem, held, base, model, state, Status.STALLED)
         base, model = found
         state = problem.state(base, model, held)
-        before = length
-    return _ended(problem, held, base, model, state, Status.LIMIT)
+        longest, before = TOO_LONG * before, length
+    endless = _is_endless(problem, length, longest) and predicted < LIMIT_SHARE
+    status = Status.SEPARATED if endless else Status.LIMIT
+    return _ended(problem, held, base, model, state, status)
 
 
 def solved(fittings: Sequence[Fitting], read: Read) -> list[Fit]:
@@ -438,10 +442,9 @@ def _is_last(problem: Problem, predicted: float, length: float, before: float) -
     return predicted <= problem.tol and (np.isinf(before) or length <= TOO_LONG * before)
 
 
-def _is_endless(problem: Problem, predicted: float, length: float, before: float) -> bool:
+def _is_endless(problem: Problem, length: float, longest: float) -> bool:
     # With a ridge on all columns there is a minimum, far out as it may lie.
-    bounded = (problem.ridge > 0).all()
-    return not bounded and predicted < SEPARATION_SHARE and length > AS_LONG * before
+    return length > longest and not (problem.ridge > 0).all()
 
 
 def _shortened(

@@ -25,8 +25,7 @@ class RelationTable:
         self._relation = relation
         self.rows: int | None = None
         self.again = True
-        # DuckDB plans the whole query to tell it.
-        self.schema = relation.limit(0).to_arrow_table().schema if schema is None else schema
+        self.schema = _schema_of(relation) if schema is None else schema
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields as Arrow batches, each consumed on one of several threads."""
@@ -109,6 +108,14 @@ def _weight(request: Request) -> str:
 def _fold(folding: Folding, row: str) -> str:
     key = row if folding.key is None else quote(folding.key)
     return f"fold_of({key}, {folding.k}, {folding.seed})"
+
+
+def _schema_of(relation: duckdb.DuckDBPyRelation) -> pa.Schema:
+    """Return the schema, for which DuckDB plans the whole query."""
+    try:
+        return relation.limit(0).to_arrow_table().schema
+    except duckdb.Error as error:
+        raise SourceError(f"DuckDB cannot read the relation: {error}") from error
 
 
 def _arguments(columns: list[Leaf], schema: pa.Schema) -> list[str]:
