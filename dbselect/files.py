@@ -2,10 +2,11 @@
 
 import json
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -73,3 +74,31 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text())
     except (OSError, ValueError) as error:
         raise SourceError(f"cannot read JSON from '{path}': {error}") from None
+
+
+class Stored(ABC):
+    """What can be told as plain data, and kept as such in a JSON file."""
+
+    @abstractmethod
+    def to_struct(self) -> dict[str, Any]:
+        """Return the record as plain Python data."""
+
+    @classmethod
+    @abstractmethod
+    def from_struct(cls, record: Any) -> Self:
+        """Read what `to_struct` gave."""
+
+    def write_json(self, path: str | Path) -> None:
+        """Write `to_struct` as JSON; every double survives unchanged."""
+        write_json(self.to_struct(), path)
+
+    @classmethod
+    def read_json(cls, path: str | Path) -> Self:
+        """Read what `write_json` wrote.
+
+        Raises
+        ------
+        SourceError : there is no such file, or it is not JSON
+        RecordError : it holds something else
+        """
+        return cls.from_struct(read_json(path))

@@ -19,7 +19,7 @@ from dbselect.steps import best_of_size, best_within, is_useful
 
 
 @dataclass(frozen=True, eq=False)
-class GlmSequence(GlmRecord):
+class GlmSequence(GlmRecord, files.Stored):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
     Step 0 is the model without columns. What it consists of is listed at `GlmRecord`.
@@ -171,18 +171,3 @@ class GlmSequence(GlmRecord):
         SourceError : there is no such file, or it holds something else
         """
         return cls.from_struct(files.read_row(path, glm_record.FIELDS, "a sequence"))
-
-    def write_json(self, path: str | Path) -> None:
-        """Write `to_struct` as JSON; every double survives unchanged."""
-        files.write_json(self.to_struct(), path)
-
-    @classmethod
-    def read_json(cls, path: str | Path) -> "GlmSequence":
-        """Read what `write_json` wrote.
-
-        Raises
-        ------
-        SourceError : there is no such file, or it is not JSON
-        RecordError : it holds something else
-        """
-        return cls.from_struct(files.read_json(path))

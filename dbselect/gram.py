@@ -51,7 +51,7 @@ RECORD_DTYPE = pl.Struct(
 
 
 @dataclass(frozen=True, eq=False)
-class Gram:
+class Gram(files.Stored):
     """Weighted count, mean and comoment of d columns: all that selection needs.
 
     Parameters
@@ -302,21 +302,6 @@ class Gram:
         SourceError : there is no such file, no such column or not exactly one row
         """
         return cls.from_struct(files.read_row(path, ["gram"], "a gram")["gram"])
-
-    def write_json(self, path: str | Path) -> None:
-        """Write `to_struct` as JSON; every double survives unchanged."""
-        files.write_json(self.to_struct(), path)
-
-    @classmethod
-    def read_json(cls, path: str | Path) -> "Gram":
-        """Read what `write_json` wrote.
-
-        Raises
-        ------
-        SourceError : there is no such file, or it is not JSON
-        RecordError : it holds something else
-        """
-        return cls.from_struct(files.read_json(path))
 
 
 def _from_arrow(record: pa.Scalar) -> Any:

@@ -22,7 +22,7 @@ from dbselect.steps import Stop, is_useful
 
 
 @dataclass(frozen=True, eq=False)
-class JointSequence:
+class JointSequence(files.Stored):
     """Groups in the order in which they buy prediction of several responses.
 
     The objective is the sum over the responses, each of unit variance: `explained` is the
@@ -265,21 +265,6 @@ class JointSequence:
         """
         fields = sequence_record.JOINT_FIELDS
         return cls.from_struct(files.read_row(path, fields, "a joint sequence"))
-
-    def write_json(self, path: str | Path) -> None:
-        """Write `to_struct` as JSON; every double survives unchanged."""
-        files.write_json(self.to_struct(), path)
-
-    @classmethod
-    def read_json(cls, path: str | Path) -> "JointSequence":
-        """Read what `write_json` wrote.
-
-        Raises
-        ------
-        SourceError : there is no such file, or it is not JSON
-        RecordError : it holds something else
-        """
-        return cls.from_struct(files.read_json(path))
 
 
 def by_response(values: Mapping[str, npt.ArrayLike]) -> pl.Series:

@@ -70,7 +70,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True, eq=False)
-class Sequence(SequenceRecord):
+class Sequence(SequenceRecord, files.Stored):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
     Step 0 is the model without features; its intercept is the target's mean. What it
@@ -422,21 +422,6 @@ class Sequence(SequenceRecord):
         SourceError : there is no such file, or it holds something else
         """
         return cls.from_struct(files.read_row(path, sequence_record.FIELDS, "a sequence"))
-
-    def write_json(self, path: str | Path) -> None:
-        """Write `to_struct` as JSON; every double survives unchanged."""
-        files.write_json(self.to_struct(), path)
-
-    @classmethod
-    def read_json(cls, path: str | Path) -> "Sequence":
-        """Read what `write_json` wrote.
-
-        Raises
-        ------
-        SourceError : there is no such file, or it is not JSON
-        RecordError : it holds something else
-        """
-        return cls.from_struct(files.read_json(path))
 
 
 def build(
