@@ -12,7 +12,8 @@ from reference import Table
 import dbselect as ds
 from dbselect.groups import resolve
 from dbselect.objectives.diversity import Sum
-from dbselect.objectives.linear import State, linear
+from dbselect.objectives.linear import linear
+from dbselect.objectives.linear_state import State
 from dbselect.selection import dash as sampling
 from dbselect.selection.backward import backward
 from dbselect.selection.criteria import forward_regression

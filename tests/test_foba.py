@@ -10,7 +10,8 @@ from problems import Problem, random_problem
 from reference import Table
 
 import dbselect as ds
-from dbselect.objectives.linear import State, linear
+from dbselect.objectives.linear import linear
+from dbselect.objectives.linear_state import State
 from dbselect.steps import Stop
 
 WALK = 1e-10

@@ -19,7 +19,8 @@ from sklearn.metrics import mean_squared_error, r2_score
 
 import dbselect as ds
 from dbselect import joint_sequence
-from dbselect.objectives.linear import State, linear
+from dbselect.objectives.linear import linear
+from dbselect.objectives.linear_state import State
 from dbselect.selection.criteria import RULES
 from dbselect.selection.descent import kept, lengths
 from dbselect.selection.layout import Layout

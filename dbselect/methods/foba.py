@@ -23,7 +23,7 @@ from dbselect.methods.search import (
     numbers_of,
     prepare,
 )
-from dbselect.objectives.linear import State
+from dbselect.objectives.linear_state import State
 from dbselect.selection import backward as elimination
 from dbselect.selection import foba as forward_backward
 from dbselect.selection.criteria import RULES, Criterion

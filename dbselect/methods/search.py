@@ -16,7 +16,8 @@ from dbselect.groups import Groups, patterns_of, resolve
 from dbselect.joint_sequence import JointSequence
 from dbselect.missing import features_of
 from dbselect.objectives.inference import Fit
-from dbselect.objectives.linear import Linear, State, linear
+from dbselect.objectives.linear import Linear, linear
+from dbselect.objectives.linear_state import State
 from dbselect.objectives.refine import prefix_residuals, refined
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import build

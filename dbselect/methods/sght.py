@@ -27,7 +27,8 @@ from dbselect.objectives.deviance import Deviance
 from dbselect.objectives.glm import extended, solved
 from dbselect.objectives.glm import start as start_fit
 from dbselect.objectives.inference import Fit
-from dbselect.objectives.linear import Linear, State, linear
+from dbselect.objectives.linear import Linear, linear
+from dbselect.objectives.linear_state import State
 from dbselect.objectives.smooth import LeastSquares, Smooth
 from dbselect.selection.descent import (
     STARTS,

@@ -20,15 +20,8 @@ import numpy as np
 import scipy.linalg
 
 from dbselect.gram import Matrix, Vector
-from dbselect.objectives.linear import (
-    RANK_SHARE,
-    Index,
-    Linear,
-    State,
-    blocks_of,
-    by_size,
-    inverse_root,
-)
+from dbselect.objectives.linear import RANK_SHARE, Index, Linear, blocks_of, by_size, inverse_root
+from dbselect.objectives.linear_state import State
 from dbselect.steps import BUDGET_SLACK
 
 #: Prefixes at which mu is computed anew: it never falls from one to the next, and an

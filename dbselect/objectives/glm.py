@@ -37,7 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.gram import Matrix, Vector
-from dbselect.objectives.linear import Index, Linear, State
+from dbselect.objectives.linear import Index, Linear
+from dbselect.objectives.linear_state import State
 
 #: A predicted decrease below this share of the null deviance is rounding.
 ROUNDING_SHARE = 1e-15

@@ -28,7 +28,8 @@ from dbselect.objectives.glm import (
     reduced,
     solved,
 )
-from dbselect.objectives.linear import Index, State
+from dbselect.objectives.linear import Index
+from dbselect.objectives.linear_state import State
 
 #: Share of the null deviance below which a gain is what two refits leave: each ends where
 #: the next step would explain a tenth of that, and sums of n terms err by less.

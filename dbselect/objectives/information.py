@@ -24,7 +24,8 @@ import polars as pl
 from scipy.special import gammaln
 
 from dbselect.gram import Gram, Vector
-from dbselect.objectives.linear import Index, Linear, State
+from dbselect.objectives.linear import Index, Linear
+from dbselect.objectives.linear_state import State
 from dbselect.steps import ROUNDING_GAIN, Step
 
 #: Shares of the target's variance below this are rounding: a perfect fit counts as it.

@@ -26,11 +26,11 @@ from dbselect.objectives.linear import (
     EIGENVALUE_SHARE,
     Index,
     Linear,
-    State,
     blocks_of,
     by_size,
     inverse_root,
 )
+from dbselect.objectives.linear_state import State
 from dbselect.steps import ROUNDING_GAIN
 
 #: A squared correlation below this is rounding: correlations err by some 1e-15.

@@ -5,7 +5,7 @@
 
 Ties go to the group named first. Groups in ``always`` are taken before, in the
 order given. Steps whose gain is at rounding level are listed, flagged as not
-useful. Cost per step and memory are those of the state (`objectives.linear`).
+useful. Cost per step and memory are those of the state (`objectives.linear_state`).
 
 With a cost limit (`doubling`) only groups within the limit at that point are
 candidates; where none is, the cheapest of the others is taken and the step says so.
