@@ -52,7 +52,8 @@ from dbselect.missing import impute_mean
 from dbselect.model import Model
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sequence import Guarantee, Sequence
-from dbselect.sources.read import gram, gram_by, terms
+from dbselect.sources.learn import terms
+from dbselect.sources.read import gram, gram_by
 from dbselect.sources.terms import Terms
 
 __all__ = [

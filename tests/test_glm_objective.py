@@ -20,7 +20,7 @@ from dbselect.selection.backward import backward
 from dbselect.selection.criteria import forward_regression
 from dbselect.selection.foba import foba
 from dbselect.selection.removal import by_loss
-from dbselect.sources.read import open_table
+from dbselect.sources.open import open_table
 from dbselect.sources.sample import sample
 
 GROUPS = {"ab": ["a", "b"], "c": ["c"], "d": ["d"], "e": ["e"]}

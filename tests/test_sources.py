@@ -13,7 +13,7 @@ import pytest
 from tables import assert_gram, typed
 
 import dbselect as ds
-from dbselect.sources import read
+from dbselect.sources import open as opening
 
 
 def test_every_source_gives_the_gram_of_the_definition(as_source):
@@ -306,6 +306,6 @@ class _Screen(io.StringIO):
 def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
     screen = _Screen(terminal)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(read, "PROGRESS_DELAY", 0)
+    monkeypatch.setattr(opening, "PROGRESS_DELAY", 0)
     ds.gram(np.zeros((200_000, 2)), columns=["a", "b"])
     assert ("rows" in screen.getvalue()) == terminal

@@ -14,7 +14,8 @@ from dbselect.errors import ArgumentError, DbselectError
 from dbselect.files import replacing
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.selection.criteria import RULES
-from dbselect.sources.read import MAX_LEVELS, gram
+from dbselect.sources.learn import MAX_LEVELS
+from dbselect.sources.read import gram
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,8 +18,9 @@ from dbselect.methods.glm import glm_sequence
 from dbselect.methods.search import check_target
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.missing import policies_of
+from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.read import MAX_LEVELS, Bases, Categories, gram, reader_of, terms_for
+from dbselect.sources.read import gram, reader_of
 from dbselect.sources.request import NullPolicy, check_folds, check_seed, resolve
 from dbselect.sources.terms import Terms
 from dbselect.steps import SEQUENCE_DTYPE

@@ -26,8 +26,8 @@ from dbselect.objectives.exact import ExactFit, least_squares
 from dbselect.objectives.inference import INTERCEPT, Deviations, Fit, through_origin
 from dbselect.objectives.linear import filled_target, is_filled
 from dbselect.sources.exact import ExactSums, exact_sums
+from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
-from dbselect.sources.read import stored_gram
 
 
 def fit(

@@ -28,8 +28,8 @@ from dbselect.objectives.glm import Fit
 from dbselect.objectives.glm_refits import InMemory
 from dbselect.objectives.glm_rows import Rows
 from dbselect.objectives.glm_state import ByPasses, GlmState
+from dbselect.sources.open import open_table
 from dbselect.sources.passes import Passes, algebra_of
-from dbselect.sources.read import open_table
 from dbselect.sources.request import check_seed
 from dbselect.sources.sample import sample
 

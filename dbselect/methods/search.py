@@ -21,7 +21,8 @@ from dbselect.objectives.linear_state import State
 from dbselect.objectives.refine import prefix_residuals, refined
 from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sequence import build
-from dbselect.sources.read import read_columns, stored_gram
+from dbselect.sources.open import stored_gram
+from dbselect.sources.read import read_columns
 from dbselect.sources.request import NullPolicy
 from dbselect.steps import Step, Stop, fits
 

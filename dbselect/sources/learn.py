@@ -18,6 +18,7 @@ from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.gram import Vector
 from dbselect.sources.bases import CUBIC, Basis, Poly, Spline, infinite
 from dbselect.sources.categories import Category, Level, kind_of_levels, text_of
+from dbselect.sources.open import open_table
 from dbselect.sources.request import Table
 from dbselect.sources.terms import Terms, check_category, check_number
 
@@ -26,6 +27,94 @@ WAITING = 2**16
 #: Distinct values of which quantiles are taken. Of more, those with the smallest
 #: hashes stand for all: quantiles are then off by about 0.1 % of the rows.
 SAMPLED = 2**18
+#: Levels of a category that have a column each, unless the caller says otherwise.
+MAX_LEVELS = 1000
+
+#: Columns of categories, or these with their levels.
+Categories = Sequence[str] | Mapping[str, Sequence[str | int | bool]]
+#: Columns with the kind and the size of their basis.
+Bases = Mapping[str, tuple[str, int]]
+
+
+def terms(
+    source: Any,
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    *,
+    max_levels: int = MAX_LEVELS,
+) -> Terms:
+    """Learn how the categories and curves of a table become columns.
+
+    Parameters
+    ----------
+    source : as in `gram`; a stream that can be read only once must come with the
+        levels of its categories and without `basis`
+    categories : columns of text, ENUM, Categorical, boolean or integer type. Their
+        most frequent levels, of equally frequent ones the first, become columns of 0
+        and 1, in ascending order: ``carrier.AA``, ``carrier.UA``, ...; all other
+        values one more, ``carrier.other``, if there are any. A mapping gives the
+        levels and their order; there is always a column for the others then
+    basis : column -> ``("poly", degree)``, Legendre polynomials of the column scaled
+        to [-1, 1]: ``age.poly1``, ``age.poly2``, ...; or ``("spline", k)``, k >= 3
+        cubic B-splines with knots at quantiles, constant beyond the smallest and
+        largest value: ``age.spline1``, ..., fewer than k where many rows share a value
+    max_levels : most levels to have a column each, >= 1
+
+    Returns
+    -------
+    Terms, to read this table and others with
+
+    Raises
+    ------
+    SourceError : there is no such table
+    ColumnError : a column is unknown, named twice or of another type
+    ArgumentError : levels, degree, k or max_levels out of range, or a stream that
+        would have to be read twice
+    DataError : an infinite value, or fewer than two distinct ones, in a column of `basis`
+
+    Notes
+    -----
+    One pass over these columns only; all rows count, also those that a Gram leaves
+    out. Memory grows with the number of distinct values of a category; for knots it
+    holds at most 2^18 values of a column, by their hash if there are more. With an
+    intercept the columns of a category add up to it: one is redundant, which every
+    search of dbselect takes care of.
+
+    References
+    ----------
+    Abramowitz and Stegun (1964), section 22 (Legendre polynomials).
+    Eilers and Marx (1996), section 2 (B-splines on evenly continued knots).
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"k": ["a", "b", "b", "c"], "x": [0.0, 1.0, 2.0, 4.0]})
+    >>> terms = ds.terms(table, ["k"], {"x": ("poly", 2)}, max_levels=1)
+    >>> ds.gram(table, terms=terms).columns
+    ['x.poly1', 'x.poly2', 'k.b', 'k.other']
+    """
+    return learn(open_table(source, None), categories, basis, max_levels)
+
+
+def terms_for(
+    table: Table,
+    categories: Categories | None,
+    basis: Bases | None,
+    max_levels: int,
+    terms: Terms | None,
+) -> Terms | None:
+    """Return the terms that a caller gives, or learn those asked for."""
+    if terms is not None:
+        if not isinstance(terms, Terms):
+            raise ArgumentError(f"terms is a {type(terms).__name__}; it must come from ds.terms")
+        if categories is not None or basis is not None:
+            raise ArgumentError("terms comes with categories or basis; it takes their place")
+        terms.check(table.schema)
+        return terms
+    if categories is None and basis is None:
+        return None
+    return learn(table, categories, basis, max_levels)
 
 
 def learn(table: Table, categories: Any, basis: Any, max_levels: Any) -> Terms:

@@ -25,7 +25,7 @@ from dbselect.columns import Leaf, leaf_of, leaves
 from dbselect.errors import ColumnError, SourceError
 from dbselect.formulas import Algebra, Formula, Path, Plan, arrays, column, plan, translate
 from dbselect.gram import Gram
-from dbselect.sources.read import PROGRESS_DELAY, open_table, progress
+from dbselect.sources.open import PROGRESS_DELAY, open_table, progress
 from dbselect.sources.request import Consumer, Request, Table, resolve
 from dbselect.sources.rows import part_of, values
 

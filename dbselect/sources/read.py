@@ -1,39 +1,23 @@
 """One pass over any table: `gram` and `gram_by`."""
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
-from tqdm import tqdm
 
 from dbselect._native import Reader
 from dbselect.columns import SUFFIX, leaves
-from dbselect.errors import ArgumentError, SourceError
+from dbselect.errors import ArgumentError
 from dbselect.gram import RECORD_DTYPE, Gram
 from dbselect.missing import FILLS, check_missing
 from dbselect.sources.grouping import GROUP, Grouping, folds_of
-from dbselect.sources.learn import learn
+from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
+from dbselect.sources.open import open_table, progress
 from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, resolve
 from dbselect.sources.terms import Terms
-
-#: Seconds after which a progress bar appears on a terminal.
-PROGRESS_DELAY = 2
-
-
-#: Levels of a category that have a column each, unless the caller says otherwise.
-MAX_LEVELS = 1000
-
-#: Columns of categories, or these with their levels.
-Categories = Sequence[str] | Mapping[str, Sequence[str | int | bool]]
-#: Columns with the kind and the size of their basis.
-Bases = Mapping[str, tuple[str, int]]
 
 
 def gram(
@@ -157,103 +141,6 @@ def reader_of(request: Request, group: str | None = None) -> Reader:
     return reader
 
 
-def terms(
-    source: Any,
-    categories: Categories | None = None,
-    basis: Bases | None = None,
-    *,
-    max_levels: int = MAX_LEVELS,
-) -> Terms:
-    """Learn how the categories and curves of a table become columns.
-
-    Parameters
-    ----------
-    source : as in `gram`; a stream that can be read only once must come with the
-        levels of its categories and without `basis`
-    categories : columns of text, ENUM, Categorical, boolean or integer type. Their
-        most frequent levels, of equally frequent ones the first, become columns of 0
-        and 1, in ascending order: ``carrier.AA``, ``carrier.UA``, ...; all other
-        values one more, ``carrier.other``, if there are any. A mapping gives the
-        levels and their order; there is always a column for the others then
-    basis : column -> ``("poly", degree)``, Legendre polynomials of the column scaled
-        to [-1, 1]: ``age.poly1``, ``age.poly2``, ...; or ``("spline", k)``, k >= 3
-        cubic B-splines with knots at quantiles, constant beyond the smallest and
-        largest value: ``age.spline1``, ..., fewer than k where many rows share a value
-    max_levels : most levels to have a column each, >= 1
-
-    Returns
-    -------
-    Terms, to read this table and others with
-
-    Raises
-    ------
-    SourceError : there is no such table
-    ColumnError : a column is unknown, named twice or of another type
-    ArgumentError : levels, degree, k or max_levels out of range, or a stream that
-        would have to be read twice
-    DataError : an infinite value, or fewer than two distinct ones, in a column of `basis`
-
-    Notes
-    -----
-    One pass over these columns only; all rows count, also those that a Gram leaves
-    out. Memory grows with the number of distinct values of a category; for knots it
-    holds at most 2^18 values of a column, by their hash if there are more. With an
-    intercept the columns of a category add up to it: one is redundant, which every
-    search of dbselect takes care of.
-
-    References
-    ----------
-    Abramowitz and Stegun (1964), section 22 (Legendre polynomials).
-    Eilers and Marx (1996), section 2 (B-splines on evenly continued knots).
-
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> table = pl.DataFrame({"k": ["a", "b", "b", "c"], "x": [0.0, 1.0, 2.0, 4.0]})
-    >>> terms = ds.terms(table, ["k"], {"x": ("poly", 2)}, max_levels=1)
-    >>> ds.gram(table, terms=terms).columns
-    ['x.poly1', 'x.poly2', 'k.b', 'k.other']
-    """
-    return learn(open_table(source, None), categories, basis, max_levels)
-
-
-def terms_for(
-    table: Table,
-    categories: Categories | None,
-    basis: Bases | None,
-    max_levels: int,
-    terms: Terms | None,
-) -> Terms | None:
-    """Return the terms that a caller gives, or learn those asked for."""
-    if terms is not None:
-        if not isinstance(terms, Terms):
-            raise ArgumentError(f"terms is a {type(terms).__name__}; it must come from ds.terms")
-        if categories is not None or basis is not None:
-            raise ArgumentError("terms comes with categories or basis; it takes their place")
-        terms.check(table.schema)
-        return terms
-    if categories is None and basis is None:
-        return None
-    return learn(table, categories, basis, max_levels)
-
-
-def stored_gram(source: Any) -> Gram | None:
-    """Return the Gram that a Parquet file or a frame holds, None if it is another table."""
-    if isinstance(source, str | Path):
-        path = Path(source).expanduser()
-        try:
-            is_gram = path.is_file() and pq.read_schema(path).names == ["gram"]
-        except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"cannot read '{source}' as Parquet: {error}") from error
-        return Gram.read_parquet(path) if is_gram else None
-    if isinstance(source, pl.LazyFrame) and source.collect_schema().names() == ["gram"]:
-        source = source.collect()
-    if isinstance(source, pl.DataFrame) and source.columns == ["gram"] and source.height == 1:
-        return Gram.from_struct(source["gram"][0])
-    return None
-
-
 def gram_by(
     source: Any,
     by: Sequence[str] | None = None,
@@ -365,40 +252,6 @@ def _with_digits_of(key: str | None, table: Table) -> Table:
     return table if keep is None or key is None else keep(key)
 
 
-def open_table(source: Any, columns: Sequence[str] | None) -> Table:
-    """Find the engine of a source; each is imported only where it is used."""
-    if isinstance(source, str | Path):
-        from dbselect.sources.polars import from_path
-
-        return from_path(source)
-    if isinstance(source, pl.DataFrame | pl.LazyFrame):
-        from dbselect.sources.polars import from_frame
-
-        return from_frame(source)
-    if isinstance(source, np.ndarray):
-        from dbselect.sources.numpy import ArrayTable
-
-        return ArrayTable(source, columns)
-    duckdb = sys.modules.get("duckdb")
-    if duckdb is not None and isinstance(source, duckdb.DuckDBPyRelation):
-        from dbselect.sources.duckdb import RelationTable
-
-        return RelationTable(source)
-    dataset = sys.modules.get("pyarrow.dataset")
-    if dataset is not None and isinstance(source, dataset.Dataset):
-        from dbselect.sources.arrow import DatasetTable
-
-        return DatasetTable(source)
-    if hasattr(source, "__arrow_c_stream__"):
-        from dbselect.sources.arrow import StreamTable
-
-        return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
-    raise SourceError(
-        f"source is a {type(source).__name__}; it must be a Parquet path, a Polars frame, a DuckDB "
-        "relation, an object with __arrow_c_stream__ or a NumPy array"
-    )
-
-
 def _scan(table: Table, request: Request, consume: Consumer) -> None:
     """Read the table, with a progress bar on a terminal."""
     lock = Lock()
@@ -410,13 +263,6 @@ def _scan(table: Table, request: Request, consume: Consumer) -> None:
                 bar.update(len(batch))
 
         table.scan(request.fields, consume_and_show)
-
-
-def progress(rows: int | None) -> Any:
-    """Return a progress bar of some rows, for terminals only."""
-    return tqdm(
-        total=rows, unit=" rows", unit_scale=True, delay=PROGRESS_DELAY, disable=None, leave=False
-    )
 
 
 def _empty(request: Request) -> Gram:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from dbselect.columns import Leaf
 from dbselect.errors import DataError
 from dbselect.gram import Matrix
-from dbselect.sources.read import open_table, progress
+from dbselect.sources.open import open_table, progress
 from dbselect.sources.request import check_field, resolve
 
 #: Largest size of a value: fourth powers times the square of a variance stay finite.

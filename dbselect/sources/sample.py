@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dbselect.columns import leaves
 from dbselect.sources.grouping import folds_of
-from dbselect.sources.read import progress
+from dbselect.sources.open import progress
 from dbselect.sources.request import LIMIT, Folding, Table, check_field
 
 #: Field of row numbers, which is hashed where there is no key.
