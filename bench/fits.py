@@ -8,7 +8,7 @@ from measure import Row, seconds
 from tables import columns
 
 import dbselect as ds
-from dbselect.objectives.exact import least_squares
+from dbselect.linear.exact import least_squares
 from dbselect.sources import exact
 
 

@@ -146,7 +146,7 @@ def sampling() -> Iterator[Row]:
 
 
 def designs() -> Iterator[Row]:
-    """Choose 100 of 1,024 correlated rows of norm 1 (paper 004, data D1 of its designs)."""
+    """Choose 100 of 1,024 correlated rows of norm 1 (Qian, Singer 2019, D1 of the designs)."""
     rng = np.random.default_rng(0)
     width, n, k = 256, 1024, 100
     rows = np.sqrt(0.8) * rng.standard_normal((n, 1)) + np.sqrt(0.2) * rng.standard_normal(

@@ -14,11 +14,6 @@ from dbselect.errors import (
     SelectionWarning,
     SourceError,
 )
-from dbselect.glm_model import GlmModel
-from dbselect.glm_sequence import GlmSequence
-from dbselect.gram import Gram
-from dbselect.joint_model import JointModel
-from dbselect.joint_sequence import JointSequence
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
     compare,
@@ -42,16 +37,21 @@ from dbselect.methods.dash import (
 )
 from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.fit import fit
+from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
-from dbselect.methods.glm import fit_glm
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import JointSparseModel, SparseGlmModel, SparseModel, sght, sght_path
-from dbselect.missing import impute_mean
-from dbselect.model import Model
+from dbselect.record.gram import Gram
+from dbselect.record.missing import impute_mean
+from dbselect.results.glm import GlmSequence
+from dbselect.results.glm_model import GlmModel
+from dbselect.results.joint import JointSequence
+from dbselect.results.joint_model import JointModel
+from dbselect.results.model import Model
+from dbselect.results.sequence import Guarantee, Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
-from dbselect.sequence import Guarantee, Sequence
 from dbselect.sources.learn import terms
 from dbselect.sources.read import gram, gram_by
 from dbselect.sources.terms import Terms

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import dbselect as ds
-from dbselect.columns import field_of, leaves, match
+from dbselect.record.columns import field_of, leaves, match
 
 NAMES = ["age", "agent", "demo.age", "demo.sex", "emb[1]", "emb[2]", "emb[10]"]
 

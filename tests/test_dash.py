@@ -10,15 +10,15 @@ from problems import Problem, random_problem
 from reference import Table
 
 import dbselect as ds
-from dbselect.groups import resolve
+from dbselect.linear.problem import linear
+from dbselect.linear.state import State
 from dbselect.objectives.diversity import Sum
-from dbselect.objectives.linear import linear
-from dbselect.objectives.linear_state import State
+from dbselect.record.groups import groups_of
 from dbselect.selection import dash as sampling
-from dbselect.selection.backward import backward
+from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import forward_regression
-from dbselect.selection.foba import foba
-from dbselect.selection.greedy import greedy
+from dbselect.selection.foba import foba_search
+from dbselect.selection.greedy import greedy_search
 from dbselect.selection.removal import by_loss
 
 
@@ -114,17 +114,19 @@ def explained_by(problem):
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_foba_and_backward_run_on_whatever_meets_the_contract(seed):
     problem = random_problem(np.random.default_rng(seed))
-    value, groups = explained_by(problem), resolve(problem.table.names, problem.names)
+    value, groups = explained_by(problem), groups_of(problem.table.names, problem.names)
     gain, always = forward_regression(None), [2]
 
     def traces(start):
-        first, _ = greedy(start(), groups, gain, always=always)
+        first, _ = greedy_search(start(), groups, gain, always=always)
         second, third = [], []
         state = start()
-        foba(state, groups, gain, by_loss, second.append, epsilon=1e-3, nu=0.9, always=always)
+        foba_search(
+            state, groups, gain, by_loss, second.append, epsilon=1e-3, nu=0.9, always=always
+        )
         state = start()
         state.add_all(list(range(state.size)))
-        backward(state, groups, by_loss, third.append, always=always)
+        backward_search(state, groups, by_loss, third.append, always=always)
         return [[(step.action, step.group) for step in steps] for steps in (first, second, third)]
 
     on_a_function = traces(lambda: Dense(value, len(problem.groups)))
@@ -140,9 +142,9 @@ class Promising(Dense):
 
 
 def test_foba_ends_where_gains_turn_out_to_be_rounding():
-    groups, steps = resolve(["a", "b", "c"]), []
+    groups, steps = groups_of(["a", "b", "c"]), []
     start = Promising(lambda held: float(0 in held), 3)
-    foba(start, groups, forward_regression(None), by_loss, steps.append, epsilon=0.0, nu=0.5,
+    foba_search(start, groups, forward_regression(None), by_loss, steps.append, epsilon=0.0, nu=0.5,
          max_steps=50)  # fmt: skip
     assert [(step.action, step.group) for step in steps] == [("add", 0), ("add", 1), ("add", 2)]
 
@@ -176,7 +178,7 @@ def test_sampled_means_agree_with_full_enumeration():
     exact = np.array([value(R) for R in sets])
     spy = Spy(value, 9)
     # A threshold of 0 takes the first turn of sets as it comes.
-    sampling.dash(
+    sampling.dash_search(
         spy, 3, rounds=1, samples=samples, epsilon=0.1, opt=1e-9, alpha=1.0,
         rng=np.random.default_rng(0),
     )  # fmt: skip
@@ -198,7 +200,7 @@ def test_the_filter_removes_exactly_what_the_definition_says():
     sizes = set()
     for opt in np.linspace(0.6, 1.6, 25):
         spy = Spy(value, 14)
-        sampling.dash(
+        sampling.dash_search(
             spy, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt, alpha=alpha,
             rng=np.random.default_rng(5),
         )  # fmt: skip
@@ -282,7 +284,7 @@ def test_dash_ends_where_plain_adaptive_sampling_never_does():
         return 1.0 - rest @ rest
 
     start = Dense(r2, 6)
-    plain = sampling.dash(
+    plain = sampling.dash_search(
         start, 2, rounds=1, samples=200, epsilon=1e-9, opt=1.0, alpha=1.0,
         rng=np.random.default_rng(0),
     )  # fmt: skip
@@ -293,7 +295,7 @@ def test_dash_ends_where_plain_adaptive_sampling_never_does():
     assert start.held == []
     assert found.diagnostics.value == pytest.approx(r2(set(found.chosen)))
     # The factor alpha^2 lets a pair pass.
-    eased = sampling.dash(
+    eased = sampling.dash_search(
         start, 2, rounds=1, samples=50, epsilon=1e-9, opt=1.0, alpha=0.8,
         rng=np.random.default_rng(0),
     )  # fmt: skip
@@ -309,7 +311,7 @@ def test_dash_says_what_it_did_where_plain_adaptive_sampling_reaches_next_to_not
         return float(min(2 * u + 1, 2 * v))
 
     start = Dense(value, 2 * k)
-    plain = sampling.dash(
+    plain = sampling.dash_search(
         start, k, rounds=1, samples=200, epsilon=1e-9, opt=float(k), alpha=1.0,
         rng=np.random.default_rng(0),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbselect as ds
-from dbselect.objectives.exact import least_squares, ratio
+from dbselect.linear.exact import least_squares, ratio
 from dbselect.sources.exact import BITS, BLOCK_ROWS, READ_ROWS, _Grid, exact_sums
 
 

@@ -6,7 +6,7 @@ from scipy import special, stats
 
 from dbselect import formulas
 from dbselect.formulas import column, translate
-from dbselect.objectives.families import BINOMIAL, GAUSSIAN, POISSON, Family, multinomial
+from dbselect.glm.families import BINOMIAL, GAUSSIAN, POISSON, Family, multinomial
 
 EPS = np.finfo(float).eps
 CLASSES = multinomial(["a", "b", "c", "d"])

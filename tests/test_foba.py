@@ -10,9 +10,9 @@ from problems import Problem, random_problem
 from reference import Table
 
 import dbselect as ds
-from dbselect.objectives.linear import linear
-from dbselect.objectives.linear_state import State
-from dbselect.steps import Stop
+from dbselect.linear.problem import linear
+from dbselect.linear.state import State
+from dbselect.record.steps import Stop
 
 WALK = 1e-10
 

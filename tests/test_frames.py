@@ -7,7 +7,7 @@ from polars.testing import assert_frame_equal
 from tables import assert_gram, typed
 
 import dbselect as ds
-from dbselect.gram import RECORD_DTYPE
+from dbselect.record.gram import RECORD_DTYPE
 
 ERRORS = (pl.exceptions.PolarsError, ds.DbselectError)
 ENGINES = ["in-memory", "streaming"]

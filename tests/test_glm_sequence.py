@@ -10,7 +10,7 @@ import statsmodels.api as sm
 from test_glm import FAMILIES, Counted, design, table
 
 import dbselect as ds
-from dbselect.objectives.glm import Ask, best_of
+from dbselect.glm.newton import Ask, best_of
 
 #: The information behind a score is of the last pass, which the last step left: at its
 #: tolerance of 1e-8 of the deviance the predictors moved by at most some 1e-4.
@@ -89,7 +89,7 @@ def test_refits_are_given_up_only_of_groups_that_cannot_win(budget):
     rng = np.random.default_rng(8)
     X = rng.normal(size=(400, 9)) + 0.5 * rng.normal(size=(400, 1))
     y = X.sum(axis=1) + 3 * rng.normal(size=400) > 0
-    # Groups of like gain, one that tells some rows for certain, and one beyond the budget.
+    # Groups of like gain, one that separates some rows, and one beyond the budget.
     X[:, 7] = (X[:, 7] > 1.5) & y
     X[:, 8] = y + 0.4 * rng.normal(size=400)
     frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(9)]).with_columns(y=y)
@@ -107,7 +107,7 @@ def test_refits_are_given_up_only_of_groups_that_cannot_win(budget):
     held: list[str] = []
     left = np.inf if budget is None else budget
     with warnings.catch_warnings():
-        # statsmodels notes that rows are told for certain.
+        # statsmodels notes that rows are separated.
         warnings.simplefilter("ignore")
         for step in seq.records:
             before = deviance(held)

@@ -9,7 +9,7 @@ from test_glm import COLUMNS, FAMILIES, table
 from test_glm_objective import objective_of
 
 import dbselect as ds
-from dbselect.objectives.deviance import Deviance
+from dbselect.glm.deviance import Deviance
 from dbselect.selection.descent import VARIANTS
 
 GROUPS = {"ab": ["a", "b"], "cd": ["c", "d"], "e": ["e"]}

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import dbselect as ds
-from dbselect.gram import RECORD_TYPE
+from dbselect.record.gram import RECORD_TYPE
 
 NAMES = ["a", "b.c", "e[1]", "e[2]"]
 

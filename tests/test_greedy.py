@@ -11,7 +11,7 @@ from problems import EPS, Problem, random_problem, rounding
 from reference import Table
 
 import dbselect as ds
-from dbselect.steps import Stop
+from dbselect.record.steps import Stop
 
 #: Columns of `Sequence.steps`, as the design has them.
 STEPS = {

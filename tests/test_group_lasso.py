@@ -16,8 +16,8 @@ from sklearn.linear_model import lasso_path
 
 import dbselect as ds
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.record.steps import Stop
 from dbselect.selection import group_norms
-from dbselect.steps import Stop
 
 # skglm is compiled by Numba, which takes half a minute; interpreted, it is quick enough here.
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")

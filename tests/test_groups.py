@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import dbselect as ds
-from dbselect.groups import resolve
+from dbselect.record.groups import groups_of
 
 FEATURES = ["x", "demo.age", "demo.sex", "emb[1]", "emb[2]", "emb[3]", "z"]
 PAIR = {"one": ["x"], "two": ["demo", "z"]}
 
 
 def test_default_groups_are_the_top_level_fields():
-    groups = resolve(FEATURES)
+    groups = groups_of(FEATURES)
     assert groups.columns == {
         "x": ["x"],
         "demo": ["demo.age", "demo.sex"],
@@ -24,24 +24,24 @@ def test_default_groups_are_the_top_level_fields():
 
 
 def test_groups_take_names_fields_and_globs_and_leave_the_rest_unused():
-    groups = resolve(FEATURES, {"b": ["emb[*]"], "a": ["demo", "x"], "c": "z"}, None)
+    groups = groups_of(FEATURES, {"b": ["emb[*]"], "a": ["demo", "x"], "c": "z"}, None)
     assert groups.columns == {
         "b": ["emb[1]", "emb[2]", "emb[3]"],
         "a": ["demo.age", "demo.sex", "x"],
         "c": ["z"],
     }
-    assert resolve(FEATURES, {"one": ["emb[2]"]}).unused == tuple(
+    assert groups_of(FEATURES, {"one": ["emb[2]"]}).unused == tuple(
         name for name in FEATURES if name != "emb[2]"
     )
 
 
 def test_costs_go_by_name_not_by_place():
-    np.testing.assert_array_equal(resolve(FEATURES, PAIR, {"two": 7, "one": 0.5}).costs, [0.5, 7])
+    np.testing.assert_array_equal(groups_of(FEATURES, PAIR, {"two": 7, "one": 0.5}).costs, [0.5, 7])
 
 
 @pytest.mark.parametrize("cost", [1, 2.5, np.float32(0.5), np.int64(3), 1e-300])
 def test_any_number_above_zero_is_a_cost(cost):
-    assert resolve(FEATURES, PAIR, {"one": cost, "two": 1}).costs[0] == float(cost)
+    assert groups_of(FEATURES, PAIR, {"one": cost, "two": 1}).costs[0] == float(cost)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_any_number_above_zero_is_a_cost(cost):
 )
 def test_wrong_groups_are_refused(groups, error, match):
     with pytest.raises(error, match=match):
-        resolve(FEATURES, groups)
+        groups_of(FEATURES, groups)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_wrong_groups_are_refused(groups, error, match):
 )
 def test_cost_that_is_no_finite_number_above_zero_is_refused(cost):
     with pytest.raises(ds.GroupError, match=r"group 'two' has cost .*; costs must be > 0"):
-        resolve(FEATURES, PAIR, {"one": 1.0, "two": cost})
+        groups_of(FEATURES, PAIR, {"one": 1.0, "two": cost})
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_cost_that_is_no_finite_number_above_zero_is_refused(cost):
 )
 def test_costs_that_do_not_fit_the_groups_are_refused(costs, match):
     with pytest.raises(ds.GroupError, match=match):
-        resolve(FEATURES, PAIR, costs)
+        groups_of(FEATURES, PAIR, costs)
 
 
 def test_cost_given_as_text_is_refused_even_if_it_reads_as_a_number():
     with pytest.raises(ds.GroupError, match="group 'one' has cost '3'; costs must be > 0"):
-        resolve(FEATURES, PAIR, {"one": "3", "two": 1.0})
+        groups_of(FEATURES, PAIR, {"one": "3", "two": 1.0})
 
 
 def test_target_is_in_no_default_group_and_cannot_be_put_in_one():

@@ -18,14 +18,14 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_squared_error, r2_score
 
 import dbselect as ds
-from dbselect import joint_sequence
-from dbselect.objectives.linear import linear
-from dbselect.objectives.linear_state import State
+from dbselect.linear.problem import linear
+from dbselect.linear.state import State
+from dbselect.record.steps import Stop
+from dbselect.results import joint
 from dbselect.selection.criteria import RULES
-from dbselect.selection.descent import kept, lengths
+from dbselect.selection.descent import lengths, restricted
 from dbselect.selection.layout import Layout
 from dbselect.selection.projection import project
-from dbselect.steps import Stop
 
 seeds = pytest.mark.parametrize("seed", range(3))
 rules = pytest.mark.parametrize("rule", list(RULES))
@@ -602,7 +602,7 @@ def test_the_projection_of_all_responses_is_the_nearest_within_the_limits(seed):
     x = np.random.default_rng(seed).normal(size=(3, 9))
     layout = Layout(None, np.array([0, 3, 6, 9]))
     for limits in ((1, 1), (2, 1), (4, 2), (5, 3)):
-        found = kept(x, project(lengths(x), layout, *limits))
+        found = restricted(x, project(lengths(x), layout, *limits))
         nearest = min(np.sum(np.delete(x, support, axis=1) ** 2) for support in supports(*limits))
         assert np.sum((x - found) ** 2) == pytest.approx(nearest, rel=1e-12)
         assert np.count_nonzero(found.any(axis=0)) <= limits[0]
@@ -692,4 +692,4 @@ def test_a_group_with_a_response_and_a_constant_response_are_refused():
         ds.anytime_sequence(FRAME.with_columns(k=1.0), ["y0", "k"])
     with pytest.raises(ds.ArgumentError, match="budget is -1"):
         ds.anytime_sequence(FRAME, BOTH).at(-1)
-    assert joint_sequence.by_response({"a": [1.0]}).to_list() == [{"a": 1.0}]
+    assert joint.by_response({"a": [1.0]}).to_list() == [{"a": 1.0}]

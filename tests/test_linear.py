@@ -11,8 +11,8 @@ from problems import EPS, Problem, random_problem, rounding
 from reference import Table
 
 import dbselect as ds
-from dbselect.objectives.linear import linear
-from dbselect.objectives.linear_state import State
+from dbselect.linear.problem import linear
+from dbselect.linear.state import State
 from dbselect.selection.criteria import RULES
 
 penalties = pytest.mark.parametrize(

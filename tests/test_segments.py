@@ -16,8 +16,8 @@ from reference import Table
 
 import dbselect as ds
 from dbselect.methods import segments
-from dbselect.records import check_type, read_stacks
-from dbselect.sequence_record import write_sequences
+from dbselect.record.stack import check_type, read_stacks
+from dbselect.results.store import write_sequences
 
 ERRORS = (ds.DbselectError, pl.exceptions.ComputeError, duckdb.Error)
 RULES = ["fr", "omp", "omp-unwhitened", "omp-single", "doubling"]

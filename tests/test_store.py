@@ -20,7 +20,7 @@ from problems import Problem, random_problem
 from tables import typed
 
 import dbselect as ds
-from dbselect import files
+from dbselect.record import files
 from dbselect.selection.criteria import RULES
 
 Trip = Callable[[Any, Path], Any]

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, DbselectError
-from dbselect.files import replacing
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.record.files import replacing
 from dbselect.selection.criteria import RULES
 from dbselect.sources.learn import MAX_LEVELS
 from dbselect.sources.read import gram

@@ -4,10 +4,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbselect.columns import leaves
 from dbselect.errors import ColumnError
 from dbselect.methods.design import chosen
-from dbselect.sources.request import resolve
+from dbselect.record.columns import leaves
+from dbselect.sources.request import request_of
 from dbselect.sources.rows import matrix
 
 
@@ -22,5 +22,5 @@ def chosen_of(rows: pa.StructArray, k: int, **options: Any) -> list[int]:
     if not pa.types.is_struct(rows.type):
         raise ColumnError(f"row must be a STRUCT of numbers, not {rows.type}")
     schema = pa.schema(list(rows.type))
-    request = resolve(schema, [leaf.name for leaf in leaves(schema)])
+    request = request_of(schema, [leaf.name for leaf in leaves(schema)])
     return chosen(matrix(rows, request.columns), request.names, k, **options)

@@ -8,7 +8,7 @@ from platformdirs import user_cache_path
 
 from dbselect._native import library_path
 from dbselect.errors import EngineError
-from dbselect.files import replacing
+from dbselect.record.files import replacing
 
 #: The stable C API asked for: every DuckDB that offers it loads the extension.
 C_API = "v1.2.0"

@@ -10,20 +10,20 @@ from polars.plugins import register_plugin_function
 from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import MODELS, SEQUENCES, Method
-from dbselect.glm_record import GLM_DTYPE, GLM_TYPE, to_scalar
-from dbselect.gram import RECORD_DTYPE, Gram
 from dbselect.methods.design import check_options
-from dbselect.methods.glm import check_options as check_glm
-from dbselect.methods.glm import glm_sequence
-from dbselect.methods.search import check_target
+from dbselect.methods.fit_glm import check_options as check_glm
+from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.segments import by_blocks, statuses
-from dbselect.missing import policies_of
+from dbselect.methods.setup import check_target
+from dbselect.record.gram import RECORD_DTYPE, Gram
+from dbselect.record.missing import policies_of
+from dbselect.record.steps import SEQUENCE_DTYPE
+from dbselect.results.glm_store import GLM_DTYPE, GLM_TYPE, to_scalar
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.polars import LazyTable, plain_dtype
 from dbselect.sources.read import gram, reader_of
-from dbselect.sources.request import NullPolicy, check_folds, check_seed, resolve
+from dbselect.sources.request import NullPolicy, check_folds, check_seed, request_of
 from dbselect.sources.terms import Terms
-from dbselect.steps import SEQUENCE_DTYPE
 
 _COEFFICIENTS: dict[str, Any] = {
     "intercept": pl.Float64,
@@ -82,7 +82,7 @@ class LazyFrameNamespace:
         """
         table = LazyTable(self._frame)
         learnt = terms_for(table, categories, basis, max_levels, terms)
-        request = resolve(
+        request = request_of(
             table.schema, columns or None, weight, null_policy=null_policy, terms=learnt
         )
         if not request.is_plain:
@@ -100,7 +100,7 @@ class LazyFrameNamespace:
             if batch.is_empty():
                 return pl.DataFrame(schema={"gram": RECORD_DTYPE})
             with reader_of(request) as reader:
-                reader.add(request.terms.bend(batch))
+                reader.add(request.terms.expand(batch))
                 return pl.DataFrame(pa.table({"gram": reader.finish()}))
 
         records = table.frame.select(request.fields).map_batches(

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from dbselect.methods import anytime, dash, foba, sght
 from dbselect.methods.segments import result_of, sequence_lists
-from dbselect.model import Model
-from dbselect.records import check_type
-from dbselect.sequence_record import write_sequences
+from dbselect.record.stack import check_type
+from dbselect.results.model import Model
+from dbselect.results.store import write_sequences
 
 #: A model in Arrow.
 MODEL_TYPE = pa.struct(

@@ -14,10 +14,10 @@ from dbselect.doors.extension import extension_path
 from dbselect.doors.results import MODEL_TYPE, MODELS, SEQUENCES, Method, plain
 from dbselect.doors.tables import number_of, reading
 from dbselect.errors import EngineError
-from dbselect.glm_record import GLM_TYPE, to_scalar
-from dbselect.methods.glm import glm_sequence
+from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.segments import statuses
-from dbselect.steps import STEP_TYPE
+from dbselect.record.steps import STEP_TYPE
+from dbselect.results.glm_store import GLM_TYPE, to_scalar
 
 _SQL_TYPES = {
     pa.int64(): "BIGINT",

@@ -13,13 +13,13 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.gram import Gram, Matrix, Vector
-from dbselect.joint_model import JointModel
-from dbselect.joint_sequence import JointSequence, by_response
-from dbselect.missing import padded
-from dbselect.model import Model
-from dbselect.objectives.linear import unusable
-from dbselect.sequence import Sequence
+from dbselect.linear.problem import unusable
+from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.missing import padded
+from dbselect.results.joint import JointSequence, by_response
+from dbselect.results.joint_model import JointModel
+from dbselect.results.model import Model
+from dbselect.results.sequence import Sequence
 
 
 def evaluate(

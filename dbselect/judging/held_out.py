@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect.gram import Gram
 from dbselect.judging.evaluate import coefficients_of, squared_errors
-from dbselect.model import Model
-from dbselect.sequence import Sequence as AnytimeSequence
-from dbselect.steps import Choice
+from dbselect.record.gram import Gram
+from dbselect.record.steps import Choice
+from dbselect.results.model import Model
+from dbselect.results.sequence import Sequence as AnytimeSequence
 
 #: Errors that differ by less than this share of the target's variance are equal, and
 #: costs by less than this share of the largest: sums in another order differ by rounding.

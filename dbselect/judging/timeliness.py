@@ -17,11 +17,11 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.gram import Gram, Vector
-from dbselect.joint_sequence import JointSequence
 from dbselect.judging.evaluate import evaluate
-from dbselect.sequence import Sequence
-from dbselect.steps import BUDGET_SLACK, best_within
+from dbselect.record.gram import Gram, Vector
+from dbselect.record.steps import BUDGET_SLACK, best_within
+from dbselect.results.joint import JointSequence
+from dbselect.results.sequence import Sequence
 
 #: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
 Curve = Sequence | JointSequence | pl.DataFrame

@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.gram import Gram
 from dbselect.judging.held_out import CHOICES
-from dbselect.model import Model
-from dbselect.sequence import Sequence
+from dbselect.record.gram import Gram
+from dbselect.results.model import Model
+from dbselect.results.sequence import Sequence
 
 
 @dataclass(frozen=True, eq=False)

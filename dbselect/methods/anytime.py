@@ -7,10 +7,8 @@ from decimal import Decimal
 from typing import Any, cast, overload
 
 from dbselect.errors import ArgumentError
-from dbselect.glm_sequence import GlmSequence
-from dbselect.joint_sequence import JointSequence
-from dbselect.methods.glm import glm_sequence
-from dbselect.methods.search import (
+from dbselect.methods.fit_glm import glm_sequence
+from dbselect.methods.setup import (
     check_choice,
     check_count,
     check_first,
@@ -21,10 +19,12 @@ from dbselect.methods.search import (
     prefix_coefficients,
     prepare,
 )
+from dbselect.results.glm import GlmSequence
+from dbselect.results.joint import JointSequence
+from dbselect.results.sequence import Sequence as AnytimeSequence
+from dbselect.results.sequence import check_budget
 from dbselect.selection.criteria import RULES
-from dbselect.selection.greedy import doubling, greedy
-from dbselect.sequence import Sequence as AnytimeSequence
-from dbselect.sequence import check_budget
+from dbselect.selection.greedy import doubling, greedy_search
 from dbselect.sources.request import NullPolicy
 
 
@@ -184,8 +184,7 @@ def anytime_sequence(
 
     References
     ----------
-    Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, eq. 1, appendix B (papers 000,
-    001).
+    Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, eq. 1, appendix B.
 
     Examples
     --------
@@ -218,7 +217,7 @@ def anytime_sequence(
     )  # fmt: skip
     check_first(search.groups, search.first, budget, max_groups)
     method, all_costs = RULES[rule], search.groups.costs
-    steps, stop = greedy(
+    steps, stop = greedy_search(
         search.state,
         search.groups,
         method.criterion(search.state),

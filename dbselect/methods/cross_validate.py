@@ -8,7 +8,6 @@ from typing import Any, cast
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
-from dbselect.gram import Gram
 from dbselect.judging.held_out import (
     CHOICES,
     MEANS,
@@ -19,17 +18,18 @@ from dbselect.judging.held_out import (
     with_choices,
 )
 from dbselect.judging.validation import CrossValidation
+from dbselect.linear.problem import unusable
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.dash import dash, greedy, random_k, top_k
 from dbselect.methods.fit import fit
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
-from dbselect.methods.search import check_choice, check_target
+from dbselect.methods.setup import check_choice, check_target
 from dbselect.methods.sght import sght
-from dbselect.model import Model
-from dbselect.objectives.linear import unusable
-from dbselect.sequence import Sequence as AnytimeSequence
+from dbselect.record.gram import Gram
+from dbselect.results.model import Model
+from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.sources.request import FOLD
 
 Method = Callable[..., Any]

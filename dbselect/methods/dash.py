@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.glm_model import GlmModel
 from dbselect.methods.glm_objective import GlmObjective
-from dbselect.methods.search import fitted, prepare
-from dbselect.model import Model
+from dbselect.methods.setup import fitted, prepare
 from dbselect.objectives.contract import Objective
 from dbselect.objectives.diversity import Coverage, Sum, coverage_of
+from dbselect.results.glm_model import GlmModel
+from dbselect.results.model import Model
 from dbselect.selection import dash as sampling
 from dbselect.selection.dash import Run
 from dbselect.sources.request import NullPolicy
@@ -147,7 +147,7 @@ def dash(
 
     References
     ----------
-    Qian, Singer (2019), Algorithm 1, appendix G (paper 004).
+    Qian, Singer (2019), Algorithm 1, appendix G.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def greedy(
     >>> ds.greedy(table, "y", k=1).groups
     ['a']
     """
-    return _chosen(sampling.greedy, objective, target, k, groups, diversity)
+    return _chosen(sampling.greedy_choice, objective, target, k, groups, diversity)
 
 
 def top_k(
@@ -218,7 +218,7 @@ def top_k(
     >>> ds.top_k(table, "y", k=1).groups
     ['a']
     """
-    return _chosen(sampling.top_k, objective, target, k, groups, diversity)
+    return _chosen(sampling.top_k_choice, objective, target, k, groups, diversity)
 
 
 def random_k(
@@ -247,7 +247,7 @@ def random_k(
     check_dash(seed=seed)
 
     def run(start: Objective, k: int) -> Run[Any]:
-        return sampling.random_k(start, k, np.random.default_rng(seed))
+        return sampling.random_choice(start, k, np.random.default_rng(seed))
 
     return _chosen(run, objective, target, k, groups, diversity)
 

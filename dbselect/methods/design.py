@@ -11,14 +11,14 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import ArgumentError, SourceError
-from dbselect.gram import Matrix, Vector
 from dbselect.methods.dash import check_dash
-from dbselect.methods.search import check_choice
+from dbselect.methods.setup import check_choice
 from dbselect.objectives.a_optimal import AOptimal, ChosenRows, Posterior
+from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.candidates import Block, Pick
 from dbselect.selection.dash import best_guess, default_rounds
 from dbselect.selection.lazy_greedy import lazy_greedy
-from dbselect.sources.rows import Rows, usable
+from dbselect.sources.rows import TableRows, usable
 
 #: Methods by the name that users give.
 METHODS = ("greedy", "dash")
@@ -36,7 +36,7 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Rows in the order in which observing them shrinks the posterior variance.
+    """TableRows in the order in which observing them shrinks the posterior variance.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def a_optimal(
 
     References
     ----------
-    Qian, Singer (2019), corollary 9, appendix D (paper 004).
+    Qian, Singer (2019), corollary 9, appendix D.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def a_optimal(
     check_dash(seed=seed)
     if not (isinstance(memory_limit, numbers.Integral) and int(memory_limit) > 0):
         raise ArgumentError(f"memory_limit is {memory_limit!r}; it must be a number of bytes > 0")
-    rows = Rows(source, columns, key, scale_rows)
+    rows = TableRows(source, columns, key, scale_rows)
     width = len(rows.names)
     capacity = max(2, int(memory_limit) // (COLUMN_BYTES * width + ROW_BYTES))
 

@@ -8,23 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dbselect.columns import match, with_indicators
 from dbselect.errors import ArgumentError, ColumnError, DataError
-from dbselect.gram import Gram
-from dbselect.groups import resolve
-from dbselect.methods.search import (
-    check_ridge,
-    check_scale,
-    check_target,
-    fitted,
-    prepare,
-    warn_of,
-)
-from dbselect.missing import features_of
-from dbselect.model import Model
-from dbselect.objectives.exact import ExactFit, least_squares
-from dbselect.objectives.inference import INTERCEPT, Deviations, Fit, through_origin
-from dbselect.objectives.linear import filled_target, is_filled
+from dbselect.linear.condition import warn_of
+from dbselect.linear.exact import ExactFit, least_squares
+from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
+from dbselect.linear.problem import filled_target, is_filled
+from dbselect.methods.setup import check_ridge, check_scale, check_target, fitted, prepare
+from dbselect.record.columns import match, with_indicators
+from dbselect.record.gram import Gram
+from dbselect.record.groups import groups_of
+from dbselect.record.missing import features_of
+from dbselect.results.model import Model
 from dbselect.sources.exact import ExactSums, exact_sums
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
@@ -134,7 +128,7 @@ def fit(
     if is_filled(known.columns, known.mean, target):
         raise DataError(filled_target(target))
     model = _least_squares(known, target, features, intercept, ridge, scale)
-    return replace(model, fit=Fit(known, ridge, intercept=intercept))
+    return replace(model, fit=FittedRows(known, ridge, intercept=intercept))
 
 
 def _gram_in(source: Any) -> Gram | None:
@@ -174,7 +168,7 @@ def _exact(sums: ExactSums, intercept: bool) -> Model:
     terms = [INTERCEPT, *features] if intercept else features
     coefficients = dict(zip(terms, found.coef, strict=True))
     aliased = tuple(terms[j] for j in found.aliased)
-    groups = resolve(features).names
+    groups = groups_of(features).names
     share = 1.0 - found.left / found.total
     return Model(
         target=target,
@@ -185,7 +179,7 @@ def _exact(sums: ExactSums, intercept: bool) -> Model:
         explained=share,
         r2=share,
         aliased=aliased,
-        fit=Fit(None, intercept=intercept, known=_deviations(found, terms, sums.rows)),
+        fit=FittedRows(None, intercept=intercept, known=_deviations(found, terms, sums.rows)),
     )
 
 

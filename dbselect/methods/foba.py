@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.glm_sequence import GlmSequence
-from dbselect.gram import Vector
-from dbselect.groups import Groups, costs_of
-from dbselect.methods.glm_objective import GlmObjective, about_of
-from dbselect.methods.glm_results import Prefix, prefix_of, sequence_of, warn_of_fit
-from dbselect.methods.search import (
-    Search,
+from dbselect.linear.state import State
+from dbselect.methods.glm_objective import GlmObjective, data_of_objective
+from dbselect.methods.setup import (
+    LinearSetup,
     check_choice,
     check_count,
     check_ridge,
@@ -23,14 +20,17 @@ from dbselect.methods.search import (
     numbers_of,
     prepare,
 )
-from dbselect.objectives.linear_state import State
-from dbselect.selection import backward as elimination
-from dbselect.selection import foba as forward_backward
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups, costs_of
+from dbselect.record.steps import Choice, Record, Step, Stop
+from dbselect.results.glm import GlmSequence
+from dbselect.results.glm_build import Prefix, prefix_of, sequence_of, warn_of_fit
+from dbselect.results.sequence import Sequence as AnytimeSequence
+from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import RULES, Criterion
+from dbselect.selection.foba import foba_search
 from dbselect.selection.removal import USEFULNESS
-from dbselect.sequence import Sequence as AnytimeSequence
 from dbselect.sources.request import NullPolicy
-from dbselect.steps import Choice, Record, Step, Stop
 
 #: Rules of the forward step: exact gain, and the gradient.
 FORWARD = ("fr", "omp")
@@ -92,7 +92,7 @@ def foba(
 
     References
     ----------
-    Zhang (2008), FoBa (paper 003).
+    Zhang (2008), FoBa.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def foba(
     search = _prepared(gram, target, groups, costs, ridge, always, null_policy)
 
     def run(record: Record) -> Stop:
-        return forward_backward.foba(
+        return foba_search(
             search.state,
             search.groups,
             _criterion(rule, search.state),
@@ -170,7 +170,7 @@ def backward(
 
     References
     ----------
-    Zhang (2008), section 2 (paper 003).
+    Zhang (2008), section 2.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def backward(
                 f"columns {names} depend linearly on others; backward elimination needs groups "
                 "that do not: leave them out, or give a ridge > 0"
             )
-        return elimination.backward(
+        return backward_search(
             state,
             search.groups,
             USEFULNESS[backward],
@@ -231,7 +231,7 @@ def check_options(
 
 @dataclass(frozen=True)
 class _GlmSearch:
-    """A search on an objective, in the place of a `Search` on a Gram."""
+    """A search on an objective, in the place of a `LinearSetup` on a Gram."""
 
     state: GlmObjective
     groups: Groups
@@ -247,12 +247,12 @@ def _prepared(
     ridge: float,
     always: Sequence[str],
     null_policy: NullPolicy,
-) -> Search | _GlmSearch:
+) -> LinearSetup | _GlmSearch:
     if target is not None:
         return prepare(
             gram, target, groups, costs, ridge=ridge, always=always, null_policy=null_policy
         )
-    about = about_of(gram, groups=groups, ridge=ridge, null_policy=null_policy)
+    about = data_of_objective(gram, groups=groups, ridge=ridge, null_policy=null_policy)
     found = replace(about.groups, costs=costs_of(about.groups.names, costs))
     return _GlmSearch(gram.copy(), found, about.ridge, numbers_of(always, found))
 
@@ -267,7 +267,7 @@ def _criterion(rule: str, state: State | GlmObjective) -> Criterion:
     return lambda state: RULES[rule].criterion(state.local)(state.local)
 
 
-def _dependent(search: Search | _GlmSearch, within: bool) -> list[str]:
+def _dependent(search: LinearSetup | _GlmSearch, within: bool) -> list[str]:
     """Return the selected columns that depend linearly on others.
 
     Parameters
@@ -282,7 +282,7 @@ def _dependent(search: Search | _GlmSearch, within: bool) -> list[str]:
 
 
 def _recorded(
-    search: Search | _GlmSearch, rule: str, run: Callable[[Record], Stop]
+    search: LinearSetup | _GlmSearch, rule: str, run: Callable[[Record], Stop]
 ) -> AnytimeSequence | GlmSequence:
     """Run a search and keep every step with its coefficients."""
     if isinstance(search, _GlmSearch):

@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError
 from dbselect.formulas import column, translate
-from dbselect.glm_model import GlmModel
-from dbselect.gram import Vector
-from dbselect.groups import Groups, resolve
-from dbselect.methods.glm import (
+from dbselect.glm.newton import GlmFit
+from dbselect.glm.passes import Data, first_pass, responses
+from dbselect.glm.refits import InMemory
+from dbselect.glm.rows import HeldRows
+from dbselect.glm.state import ByPasses, GlmState
+from dbselect.methods.fit_glm import (
     FIT_TOL,
     MAX_ITER,
     STEP_TOL,
@@ -21,13 +23,11 @@ from dbselect.methods.glm import (
     problem_of,
     roles_of,
 )
-from dbselect.methods.glm_passes import Data, first_pass, responses
-from dbselect.methods.glm_results import aliased_of, model_of, warn_of_fit
-from dbselect.methods.search import check_count, named_in, refuse_several
-from dbselect.objectives.glm import Fit
-from dbselect.objectives.glm_refits import InMemory
-from dbselect.objectives.glm_rows import Rows
-from dbselect.objectives.glm_state import ByPasses, GlmState
+from dbselect.methods.setup import check_count, named_in, refuse_several
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups, groups_of
+from dbselect.results.glm_build import aliased_of, model_of, warn_of_fit
+from dbselect.results.glm_model import GlmModel
 from dbselect.sources.open import open_table
 from dbselect.sources.passes import Passes, algebra_of
 from dbselect.sources.request import check_seed
@@ -40,7 +40,7 @@ SAMPLE_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class About:
+class ObjectiveData:
     """What an objective is of.
 
     Parameters
@@ -83,7 +83,7 @@ class GlmObjective(GlmState):
     (0.189, ['a'])
     """
 
-    def __init__(self, refits: ByPasses, fit: Fit, about: About) -> None:
+    def __init__(self, refits: ByPasses, fit: GlmFit, about: ObjectiveData) -> None:
         super().__init__(refits, fit)
         self.about = about
 
@@ -184,12 +184,12 @@ def glm_objective(
     selected take some five steps of O(n (k + s) J), and what is selected O(n k^2) a step
     and O(n D^2) at its end. By passes, gains take some four passes with a Gram for each
     group, and losses likewise.
-    Where some columns tell rows for certain, a gain is what some steps towards infinity
+    Where some columns separate rows, a gain is what some steps towards infinity
     explain. A ridge > 0 avoids that.
 
     References
     ----------
-    Qian, Singer (2019), section 3.1 and appendix I.2 (paper 004); Hu, Grubb, Bagnell,
+    Qian, Singer (2019), section 3.1 and appendix I.2; Hu, Grubb, Bagnell,
     Hebert (2016), appendix B.
 
     Examples
@@ -216,7 +216,7 @@ def glm_objective(
         return GlmObjective(ByPasses(problem, about.data.read), null, about)
     table = open_table(source, named)
     head = opened(table.schema.empty_table(), target, named, family, weight, offset)
-    resolve(head.names, groups, None, target)
+    groups_of(head.names, groups, None, target)
     apart = [name for name in (target, weight, offset) if name is not None]
     taken = sample(table, head.fields(apart), rows, key, seed)
     passes = opened(taken.table, target, named, family, weight, offset)
@@ -228,7 +228,7 @@ def glm_objective(
     return GlmObjective(InMemory(problem, in_memory), null, about)
 
 
-def about_of(objective: Any, **given: Any) -> About:
+def data_of_objective(objective: Any, **given: Any) -> ObjectiveData:
     """Return what an objective is of, which a call without a target got.
 
     Raises
@@ -257,14 +257,14 @@ def _about(
     ridge: float,
     offset: str | None,
     of: int | None = None,
-) -> About:
+) -> ObjectiveData:
     """Make the first pass."""
-    found = resolve(passes.names, groups, None, target)
+    found = groups_of(passes.names, groups, None, target)
     data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
-    return About(data, replace(found, unused=(*found.unused, *passes.unread)), ridge, of)
+    return ObjectiveData(data, replace(found, unused=(*found.unused, *passes.unread)), ridge, of)
 
 
-def _rows(batch: pa.RecordBatch, data: Data, weight: str | None) -> Rows:
+def _rows(batch: pa.RecordBatch, data: Data, weight: str | None) -> HeldRows:
     """Return the rows that can be used, on unit-variance columns."""
     passes, roles = data.passes, data.roles
     algebra = algebra_of(batch)
@@ -281,4 +281,4 @@ def _rows(batch: pa.RecordBatch, data: Data, weight: str | None) -> Rows:
     X /= data.spread[:, None]
     X[data.constant] = 0.0
     share = weights[used] / weights[used].sum()
-    return Rows(roles.family, X, y[:, used], share, offset[used], data.weight)
+    return HeldRows(roles.family, X, y[:, used], share, offset[used], data.weight)

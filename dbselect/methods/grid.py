@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect.columns import unknown
 from dbselect.errors import ArgumentError
+from dbselect.record.columns import unknown
 
 Options = Mapping[str, Any]
 

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.gram import Matrix, Vector
-from dbselect.groups import Groups
-from dbselect.methods.search import check_ridge, check_scale, finish, prepare
+from dbselect.methods.setup import check_ridge, check_scale, finish, prepare
+from dbselect.record.gram import Matrix, Vector
+from dbselect.record.groups import Groups
+from dbselect.record.steps import Step, Stop
+from dbselect.results.sequence import Sequence
 from dbselect.selection import group_lasso as lasso
-from dbselect.sequence import Sequence
-from dbselect.steps import Step, Stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ def group_lasso_path(
     References
     ----------
     Yuan, Lin (2006); the baseline Sparse of Hu, Grubb, Bagnell, Hebert (2016), section
-    5.2 (papers 000, 001), without their factor 2 in the penalty.
+    5.2, without their factor 2 in the penalty.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def group_lasso(
 
     References
     ----------
-    The baseline Sparse of Hu, Grubb, Bagnell, Hebert (2016), section 5.2 (papers 000, 001).
+    The baseline Sparse of Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
 
     Examples
     --------

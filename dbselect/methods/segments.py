@@ -10,20 +10,9 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ConditionWarning, DataError, RecordError
-from dbselect.gram import Gram, Vector
-from dbselect.groups import Groups, resolve
-from dbselect.methods.anytime import anytime_sequence, check_options
-from dbselect.methods.search import (
-    CONDITION_LIMIT,
-    REFINED_CONDITIONS,
-    check_first,
-    check_target,
-    numbers_of,
-)
-from dbselect.methods.step_lists import write_found
-from dbselect.missing import features_of
-from dbselect.objectives.batched_linear import Masks, States, constant_targets, linear_problems
-from dbselect.objectives.linear import (
+from dbselect.linear.batched import Masks, States, constant_targets, linear_problems
+from dbselect.linear.condition import CONDITION_LIMIT
+from dbselect.linear.problem import (
     Index,
     constant_target,
     filled_target,
@@ -31,12 +20,18 @@ from dbselect.objectives.linear import (
     no_rows,
     unusable,
 )
-from dbselect.records import Stack, check_type, read_stacks
+from dbselect.methods.anytime import anytime_sequence, check_options
+from dbselect.methods.setup import REFINED_CONDITIONS, check_first, check_target, numbers_of
+from dbselect.record.gram import Gram, Vector
+from dbselect.record.groups import Groups, groups_of
+from dbselect.record.missing import features_of
+from dbselect.record.stack import Stack, check_type, read_stacks
+from dbselect.record.steps import SEQUENCE_DTYPE, STEP_TYPE
+from dbselect.results.step_lists import write_found
+from dbselect.results.store import write_sequences
 from dbselect.selection.batched import batched_greedy
 from dbselect.selection.batched_criteria import CRITERIA
 from dbselect.selection.criteria import RULES
-from dbselect.sequence_record import write_sequences
-from dbselect.steps import SEQUENCE_DTYPE, STEP_TYPE
 
 Result = TypeVar("Result")
 
@@ -163,7 +158,7 @@ def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -
         constant = constant_targets(stack, target)
         filled = is_filled(stack.columns, stack.mean, target)
         features = features_of(stack.columns, target)
-        groups = resolve(features, options.get("groups"), options.get("costs"), target)
+        groups = groups_of(features, options.get("groups"), options.get("costs"), target)
         width = len(groups.members)
         if width > WIDEST:
             continue

@@ -1,7 +1,7 @@
 """Bi-level selection by hard thresholding: few columns in few groups, from a Gram.
 
 The descent (`selection.descent`) starts from projected ridge solutions; what it keeps
-is fitted again by least squares. Source: Xiang, Yang, Ye (2014) (paper 002).
+is fitted again by least squares. Source: Xiang, Yang, Ye (2014).
 """
 
 import math
@@ -15,29 +15,30 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.glm_model import GlmModel
-from dbselect.gram import Vector
-from dbselect.groups import Groups
-from dbselect.joint_model import JointModel
-from dbselect.methods.glm_objective import GlmObjective, about_of
-from dbselect.methods.glm_results import model_of, warn_of_fit
-from dbselect.methods.search import Search, check_choice, check_count, prepare, warn_of
-from dbselect.model import Model
-from dbselect.objectives.deviance import Deviance
-from dbselect.objectives.glm import extended, solved
-from dbselect.objectives.glm import start as start_fit
-from dbselect.objectives.inference import Fit
-from dbselect.objectives.linear import Linear, linear
-from dbselect.objectives.linear_state import State
+from dbselect.glm.deviance import Deviance
+from dbselect.glm.newton import extended, solved
+from dbselect.glm.newton import start as start_fit
+from dbselect.linear.condition import warn_of
+from dbselect.linear.inference import FittedRows
+from dbselect.linear.problem import Linear, linear
+from dbselect.linear.state import State
+from dbselect.methods.glm_objective import GlmObjective, data_of_objective
+from dbselect.methods.setup import LinearSetup, check_choice, check_count, prepare
 from dbselect.objectives.smooth import LeastSquares, Smooth
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+from dbselect.results.glm_build import model_of, warn_of_fit
+from dbselect.results.glm_model import GlmModel
+from dbselect.results.joint_model import JointModel
+from dbselect.results.model import Model
 from dbselect.selection.descent import (
     STARTS,
     VARIANTS,
     Descent,
     Settings,
     descend,
-    kept,
     lengths,
+    restricted,
 )
 from dbselect.selection.layout import Layout
 from dbselect.selection.projection import check_limit, tabulate
@@ -252,7 +253,7 @@ def sght(
 
     References
     ----------
-    Xiang, Yang, Ye (2014), Algorithms 1 and 2, Table 1 (paper 002).
+    Xiang, Yang, Ye (2014), Algorithms 1 and 2, Table 1.
 
     Examples
     --------
@@ -268,7 +269,7 @@ def sght(
     check_sght(variant, start, refit, tol, max_iter)
     settings = Settings(VARIANTS[variant], STARTS[start], float(tol), int(max_iter))
     if target is None:
-        about = about_of(gram, groups=groups, null_policy=null_policy)
+        about = data_of_objective(gram, groups=groups, null_policy=null_policy)
         limits = _limits(about.groups, max_columns, max_groups)
         deviance = Deviance(gram.refits, gram.fit)
         (descent,) = _descents(deviance, about.groups, [limits], settings)
@@ -320,7 +321,7 @@ def sght_path(
 
     References
     ----------
-    Xiang, Yang, Ye (2014), section 2, remark 1 (paper 002).
+    Xiang, Yang, Ye (2014), section 2, remark 1.
 
     Examples
     --------
@@ -426,7 +427,7 @@ def _descents(
     best = []
     for pair in limits:
         descents = [
-            descend(problem, layout, kept(start, table.project(*pair)), pair, settings)
+            descend(problem, layout, restricted(start, table.project(*pair)), pair, settings)
             for start, table in zip(starts, tables, strict=True)
         ]
         best.append(min(descents, key=lambda descent: descent.objective))
@@ -463,13 +464,13 @@ def _glm_model(
     )
 
 
-def _model(search: Search, refit: bool, descent: Descent) -> SparseModel:
+def _model(search: LinearSetup, refit: bool, descent: Descent) -> SparseModel:
     found = _fit(search, search.target, refit, descent)
     parts = _parts(search, search.target, refit, found, found.problem, found.coef)
     return SparseModel(**parts, history=descent.history, converged=descent.converged)
 
 
-def _joint_model(search: Search, refit: bool, descent: Descent) -> JointSparseModel:
+def _joint_model(search: LinearSetup, refit: bool, descent: Descent) -> JointSparseModel:
     found = _fit(search, search.targets, refit, descent)
     share = found.problem.share
     coef = found.coef / np.sqrt(share)[:, None]
@@ -490,7 +491,7 @@ class _Fit:
     aliased: tuple[str, ...] = ()
 
 
-def _fit(search: Search, target: str | list[str], refit: bool, descent: Descent) -> _Fit:
+def _fit(search: LinearSetup, target: str | list[str], refit: bool, descent: Descent) -> _Fit:
     """Fit the kept columns by least squares, or keep the coefficients of the descent."""
     at = np.flatnonzero(lengths(descent.x))
     columns = [search.groups.members[j] for j in at]
@@ -505,7 +506,7 @@ def _fit(search: Search, target: str | list[str], refit: bool, descent: Descent)
 
 
 def _parts(
-    search: Search, target: str, refit: bool, found: _Fit, problem: Linear, coef: Vector
+    search: LinearSetup, target: str, refit: bool, found: _Fit, problem: Linear, coef: Vector
 ) -> dict[str, Any]:
     """Return the parts of the `Model` of one response.
 
@@ -527,5 +528,5 @@ def _parts(
         "explained": explained,
         "r2": explained,
         "aliased": found.aliased,
-        "fit": Fit(search.gram, chosen=chosen) if refit else None,
+        "fit": FittedRows(search.gram, chosen=chosen) if refit else None,
     }

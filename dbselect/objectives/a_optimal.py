@@ -17,11 +17,11 @@ rank-one update::
 The products A = X T and Y = X P of other rows follow by rank-one updates as well, several
 steps at once (`Tracked`). A new row costs O(d^2), and O(m d) for m rows that follow.
 
-The gain is not submodular (paper 004, appendix D): that of one row may grow when others
+The gain is not submodular (Qian, Singer 2019, appendix D): that of one row may grow when others
 are taken, so an old gain bounds nothing. Its variance x'Px does only fall, and
 |P x|^2 <= lambda_max(P) x'Px, which gives a bound that stays true (`least_variance`).
 
-Source: paper 004, corollary 9 and appendix D, eq. 4; the update of the root is
+Source: Qian, Singer (2019), corollary 9 and appendix D, eq. 4; the update of the root is
 Potter's (Bierman, Factorization Methods for Discrete Sequential Estimation, 1977).
 """
 
@@ -34,7 +34,7 @@ import numpy.typing as npt
 from scipy import linalg
 from scipy.linalg import blas
 
-from dbselect.gram import Matrix, Vector
+from dbselect.record.gram import Matrix, Vector
 
 #: Share added to lambda_max(P): the digits of x'Px that the root keeps where
 #: s |x|^2 / beta2 reaches 1e16.
@@ -53,7 +53,7 @@ Index = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class RankOne:
     """What a new row takes off: root_share y a' off T, and share y y' off P."""
 
     a: Vector
@@ -75,7 +75,7 @@ class Posterior:
     def __init__(self, width: int, beta2: float = 1.0, sigma2: float = 1.0) -> None:
         self.scale = 1.0 / sigma2
         self.root: Matrix = np.eye(width) / np.sqrt(beta2)
-        self.steps: list[Step] = []
+        self.steps: list[RankOne] = []
         self._largest = 1.0 / beta2
         self._looked = 0
 
@@ -98,7 +98,7 @@ class Posterior:
         a = blas.dgemv(1.0, self.root.T, x)
         y = blas.dgemv(1.0, self.root.T, a, trans=1)
         z = 1.0 + self.scale * float(a @ a)
-        step = Step(a, y, self.scale / (z + np.sqrt(z)), self.scale / z)
+        step = RankOne(a, y, self.scale / (z + np.sqrt(z)), self.scale / z)
         # A transposed view is in Fortran order: it is changed in place.
         blas.dger(-step.root_share, a, y, a=self.root.T, overwrite_a=1)
         self.steps.append(step)
@@ -155,7 +155,7 @@ class Tracked:
             self._A = np.empty((0, self._X.shape[1]))
         return gains, variance
 
-    def _follow(self, behind: Sequence[Step]) -> None:
+    def _follow(self, behind: Sequence[RankOne]) -> None:
         a = np.array([step.a for step in behind])
         y = np.array([step.y for step in behind])
         u = blas.dgemm(1.0, y.T, self._X.T, trans_a=1)

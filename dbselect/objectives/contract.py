@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol, Self
 
-from dbselect.gram import Vector
+from dbselect.record.gram import Vector
 
 
 class Growing(Protocol):

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from dbselect.gram import Matrix, Vector
+from dbselect.linear.problem import Index
 from dbselect.objectives.contract import Objective
-from dbselect.objectives.linear import Index
+from dbselect.record.gram import Matrix, Vector
 
 First = TypeVar("First", bound=Objective)
 

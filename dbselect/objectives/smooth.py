@@ -5,8 +5,8 @@ from typing import Protocol
 
 import numpy as np
 
-from dbselect.gram import Matrix, Vector
-from dbselect.objectives.linear import Linear
+from dbselect.linear.problem import Linear
+from dbselect.record.gram import Matrix, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,8 @@ class Smooth(Protocol):
     def at(self, x: Vector) -> Point:
         """Return f and its gradient."""
 
-    def bend(self, u: Point, after: Point) -> float:
-        """Return how far f at a point lies above its tangent at another, u."""
+    def bregman(self, u: Point, after: Point) -> float:
+        """Return the Bregman divergence: how far f at a point lies above its tangent at u."""
 
 
 class LeastSquares:
@@ -60,6 +60,6 @@ class LeastSquares:
         value = 0.5 * np.vdot(x, image) - np.vdot(self.c, x)
         return Point(x, float(value), image - self.c)
 
-    def bend(self, u: Point, after: Point) -> float:
+    def bregman(self, u: Point, after: Point) -> float:
         """Return ``1/2 step'G step``, which tells the height above a tangent to all digits."""
         return float(0.5 * np.vdot(after.x - u.x, after.gradient - u.gradient))

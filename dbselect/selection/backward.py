@@ -5,18 +5,18 @@
 
 The same removal as in FoBa, from the full set.
 
-Source: Zhang (2008), section 2 (paper 003).
+Source: Zhang (2008), section 2.
 """
 
 from collections.abc import Sequence
 
-from dbselect.groups import Groups
 from dbselect.objectives.contract import Objective
+from dbselect.record.groups import Groups
+from dbselect.record.steps import Choice, Record, Step, Stop
 from dbselect.selection.removal import Usefulness, least_useful
-from dbselect.steps import Choice, Record, Step, Stop
 
 
-def backward(
+def backward_search(
     state: Objective,
     groups: Groups,
     usefulness: Usefulness,

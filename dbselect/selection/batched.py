@@ -6,7 +6,7 @@ and costs side by side: loops run over steps, groups and columns, never over rec
     while a group fits some record:
         each record takes its fitting group with the largest criterion(g | S) / cost(g)
 
-Cost per step and memory are those of the states (`objectives.batched_linear`).
+Cost per step and memory are those of the states (`linear.batched`).
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2.
 """
@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.gram import Matrix, Vector
-from dbselect.objectives.batched_linear import Masks, States
-from dbselect.objectives.linear import Index
+from dbselect.linear.batched import Masks, States
+from dbselect.linear.problem import Index
+from dbselect.record.gram import Matrix, Vector
+from dbselect.record.steps import BUDGET_SLACK
 from dbselect.selection.batched_criteria import Criterion
 from dbselect.selection.ties import TIE_SHARE
-from dbselect.steps import BUDGET_SLACK
 
 #: The group of a step that a record does not take.
 NONE = -1

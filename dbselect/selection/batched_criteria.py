@@ -8,17 +8,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dbselect.gram import Matrix
-from dbselect.objectives.batched_linear import States
-from dbselect.objectives.linear import Index, by_size, inverse_root
+from dbselect.linear.batched import States
+from dbselect.linear.problem import Index, by_size, inverse_root
+from dbselect.record.gram import Matrix
+from dbselect.record.steps import ROUNDING_GAIN
 from dbselect.selection.criteria import ROUNDING_GRADIENT, ROUNDING_WHITENED
-from dbselect.steps import ROUNDING_GAIN
 
 #: States -> the score of each group in each record, before the cost; shape (J, B).
 Criterion = Callable[[States], Matrix]
 
 
-def forward_regression(states: States) -> Criterion:
+def batched_forward_regression(states: States) -> Criterion:
     """CS-G-FR: the exact gain."""
     buckets = list(by_size(states.members))
 
@@ -31,7 +31,7 @@ def forward_regression(states: States) -> Criterion:
     return criterion
 
 
-def orthogonal_matching_pursuit(states: States) -> Criterion:
+def batched_orthogonal_matching_pursuit(states: States) -> Criterion:
     """CS-G-OMP: the gradient, whitened within the group."""
     whiteners = [
         (groups, columns, _whitener(states.problem.G, columns))
@@ -48,12 +48,12 @@ def orthogonal_matching_pursuit(states: States) -> Criterion:
     return criterion
 
 
-def unwhitened(states: States) -> Criterion:
+def batched_unwhitened(states: States) -> Criterion:
     """CS-G-OMP without whitening: the gradient as it is, in the caller's scaling."""
     return _of_gradient(states, lambda squares: squares.sum(axis=1))
 
 
-def single(states: States) -> Criterion:
+def batched_single(states: States) -> Criterion:
     """CS-G-OMP by the best single column of each group."""
     return _of_gradient(states, lambda squares: squares.max(axis=1))
 
@@ -85,9 +85,9 @@ def _above(values: Matrix, rounding: float) -> Matrix:
 
 #: Rules by the name that users give, all of `selection.criteria.RULES`.
 CRITERIA = {
-    "fr": forward_regression,
-    "omp": orthogonal_matching_pursuit,
-    "omp-unwhitened": unwhitened,
-    "omp-single": single,
-    "doubling": forward_regression,
+    "fr": batched_forward_regression,
+    "omp": batched_orthogonal_matching_pursuit,
+    "omp-unwhitened": batched_unwhitened,
+    "omp-single": batched_single,
+    "doubling": batched_forward_regression,
 }

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dbselect.gram import Matrix, Vector
 from dbselect.objectives.a_optimal import Index
+from dbselect.record.gram import Matrix, Vector
 
 
 @dataclass(frozen=True, eq=False)

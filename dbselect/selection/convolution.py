@@ -10,7 +10,7 @@ solved, the sources of the others lie between their neighbours', K of them in al
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.objectives.linear import Index
+from dbselect.linear.problem import Index
 
 #: Groups with fewer entries are tried entry by entry, which is faster than halving.
 ONE_BY_ONE_SIZE = 32

@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.gram import Matrix, Vector
-from dbselect.objectives.bounds import gamma
-from dbselect.objectives.linear import (
+from dbselect.linear.bounds import gamma
+from dbselect.linear.problem import (
     EIGENVALUE_SHARE,
     Index,
     Linear,
@@ -30,8 +29,9 @@ from dbselect.objectives.linear import (
     by_size,
     inverse_root,
 )
-from dbselect.objectives.linear_state import State
-from dbselect.steps import ROUNDING_GAIN
+from dbselect.linear.state import State
+from dbselect.record.gram import Matrix, Vector
+from dbselect.record.steps import ROUNDING_GAIN
 
 #: A squared correlation below this is rounding: correlations err by some 1e-15.
 ROUNDING_GRADIENT = 1e-15**2

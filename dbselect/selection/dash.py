@@ -10,7 +10,7 @@
 Expectations are means over m sampled sets, whose queries are asked side by side: one
 adaptive round. A round costs m additions of k/r candidates and m times all gains.
 
-Source: Qian, Singer (2019), Algorithm 1 (paper 004). Departures: X starts anew for each
+Source: Qian, Singer (2019), Algorithm 1. Departures: X starts anew for each
 set, as in Balkanski and Singer (2018), since a candidate may become useful after others;
 of the m sets the best is taken; where X runs out, the set is the best by the last means;
 where a filter step leaves everybody in, the best sampled set is taken as it is. So it
@@ -55,7 +55,7 @@ class Run(Generic[O]):
     completed: int = 0
 
 
-def dash(
+def dash_search(
     objective: O,
     k: int,
     *,
@@ -146,7 +146,7 @@ def best_guess(
 
     def run(opt: float, alpha: float) -> Run[O]:
         rng = np.random.default_rng(seed)
-        return dash(
+        return dash_search(
             objective, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt, alpha=alpha,
             rng=rng,
         )  # fmt: skip
@@ -168,7 +168,7 @@ def _better(best: Run[O], other: Run[O]) -> Run[O]:
     return other if other.objective.value > reached + TIE_SHARE * abs(reached) else best
 
 
-def greedy(objective: O, k: int) -> Run[O]:
+def greedy_choice(objective: O, k: int) -> Run[O]:
     """Take the candidate with the largest gain, k times: k adaptive rounds."""
     objective = objective.copy()
     history = []
@@ -180,13 +180,13 @@ def greedy(objective: O, k: int) -> Run[O]:
     return Run(objective, history, queries)
 
 
-def top_k(objective: O, k: int) -> Run[O]:
+def top_k_choice(objective: O, k: int) -> Run[O]:
     """Take the k candidates with the largest values alone: one adaptive round."""
     gains = objective.gains()
     return _taken(objective, np.argsort(-gains, kind="stable")[:k].tolist(), len(gains))
 
 
-def random_k(objective: O, k: int, rng: np.random.Generator) -> Run[O]:
+def random_choice(objective: O, k: int, rng: np.random.Generator) -> Run[O]:
     """Take k candidates at random: no query."""
     return _taken(objective, rng.choice(objective.size, k, replace=False).tolist(), 0)
 

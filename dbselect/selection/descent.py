@@ -7,7 +7,7 @@
     x+ = P(u - gradient(u) / L)
 
 In least squares f is half the share of the target's variance that is left, less 1/2, and in
-other families that of the deviance (`objectives.smooth`, `objectives.deviance`). Of K
+other families that of the deviance (`objectives.smooth`, `glm.deviance`). Of K
 responses, x has a row each and f is the sum over them; they share the support: a column is
 kept or not for all, by the length of its K entries, which is the exact projection of all. A
 step costs, for each L tried, f with its gradient, O(s1 D) in least squares, and one
@@ -19,7 +19,7 @@ unit variance, whose own curvature is 1, it takes half as many steps again. As a
 can lose ground, the best point is returned, not the last. From zero a step of fixed length
 often keeps wrong groups for good; the best of three projected ridge solutions seldom does.
 
-Source: Xiang, Yang, Ye (2014), Algorithms 1 and 2, Table 1 (paper 002).
+Source: Xiang, Yang, Ye (2014), Algorithms 1 and 2, Table 1.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dbselect.gram import Vector
 from dbselect.objectives.smooth import Point, Smooth
+from dbselect.record.gram import Vector
 from dbselect.selection.layout import Layout
 from dbselect.selection.projection import project
 
@@ -142,7 +142,7 @@ def _step(
     # Doubling passes between the largest curvature and twice that.
     while 2.0 * GROWTH * problem.ceiling > L:
         x = u.x - u.gradient / L
-        after = problem.at(kept(x, project(lengths(x), layout, *limits)))
+        after = problem.at(restricted(x, project(lengths(x), layout, *limits)))
         if enough(problem, u, after, L):
             return after
         L *= GROWTH
@@ -166,14 +166,14 @@ def constant(_: Point, __: Point) -> float:
 def sufficient_decrease(problem: Smooth, u: Point, after: Point, L: float) -> bool:
     """Whether ``f(x+) <= f(u) - L delta/2 |x+ - u|^2`` (eq. 4)."""
     step = after.x - u.x
-    change = np.vdot(u.gradient, step) + problem.bend(u, after)
+    change = np.vdot(u.gradient, step) + problem.bregman(u, after)
     return bool(change <= -0.5 * L * DECREASE * np.vdot(step, step))
 
 
 def lipschitz(problem: Smooth, u: Point, after: Point, L: float) -> bool:
     """Whether ``f(x+) <= f(u) + gradient'(x+ - u) + L/2 |x+ - u|^2`` (eq. 3)."""
     step = after.x - u.x
-    return bool(problem.bend(u, after) <= 0.5 * L * np.vdot(step, step))
+    return bool(problem.bregman(u, after) <= 0.5 * L * np.vdot(step, step))
 
 
 def _ahead(before: Point, now: Point, momentum: tuple[float, float]) -> Vector:
@@ -187,7 +187,7 @@ def lengths(x: Vector) -> Vector:
     return x if x.ndim == 1 else np.asarray(np.linalg.norm(x, axis=0))
 
 
-def kept(x: Vector, projection: Vector) -> Vector:
+def restricted(x: Vector, projection: Vector) -> Vector:
     """Return x on the columns that the projection of its lengths keeps, 0 elsewhere."""
     return np.where(projection != 0, x, 0.0)
 

@@ -10,7 +10,7 @@
 A removal loses at most a share nu < 1 of what the step to that size gained, so what is
 explained at each size rises from visit to visit, and the search ends.
 
-Source: Zhang (2008), FoBa, Figure 3 of paper 003. Departures: groups and costs; a group
+Source: Zhang (2008), FoBa, Figure 3. Departures: groups and costs; a group
 is a candidate only if it gains epsilon, so that the search ends where none does.
 """
 
@@ -18,15 +18,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbselect.groups import Groups
 from dbselect.objectives.contract import Objective
+from dbselect.record.groups import Groups
+from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.removal import Usefulness, least_useful
 from dbselect.selection.ties import first_of_the_best
-from dbselect.steps import ROUNDING_GAIN, Choice, Record, Step, Stop
 
 
-def foba(
+def foba_search(
     state: Objective,
     groups: Groups,
     criterion: Criterion,

@@ -5,7 +5,7 @@
 
 Ties go to the group named first. Groups in ``always`` are taken before, in the
 order given. Steps whose gain is at rounding level are listed, flagged as not
-useful. Cost per step and memory are those of the state (`objectives.linear_state`).
+useful. Cost per step and memory are those of the state (`linear.state`).
 
 With a cost limit (`doubling`) only groups within the limit at that point are
 candidates; where none is, the cheapest of the others is taken and the step says so.
@@ -18,18 +18,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dbselect.gram import Vector
-from dbselect.groups import Groups
 from dbselect.objectives.contract import Growing
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+from dbselect.record.steps import BUDGET_SLACK, Choice, Record, Step, Stop
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.ties import Mask, first_of_the_best
-from dbselect.steps import BUDGET_SLACK, Choice, Record, Step, Stop
 
 #: What has been spent -> the largest cost that a group may have.
 CostLimit = Callable[[float], float]
 
 
-def greedy(
+def greedy_search(
     state: Growing,
     groups: Groups,
     criterion: Criterion,

@@ -13,17 +13,17 @@ The duality gap takes ``s r`` for the dual point, r the residual and s the large
 <= 1 that is feasible, ``s ||b_g|| <= penalty cost(g)``. As ``y'r = r'r + b'w``, it is
 ``penalty sum_g cost(g) ||w_g|| - s b'w + (1 - s)^2 r'r / 2``, which loses no digits.
 
-Source: the baseline Sparse of Hu, Grubb, Bagnell, Hebert (2016), section 5.2 (papers 000,
-001), which fits rows by SPAMS; Yuan, Lin (2006) for the group lasso.
+Source: the baseline Sparse of Hu, Grubb, Bagnell, Hebert (2016), section 5.2, which fits rows
+by SPAMS; Yuan, Lin (2006) for the group lasso.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dbselect.gram import Matrix, Vector
-from dbselect.groups import Groups
-from dbselect.objectives.linear import Linear
+from dbselect.linear.problem import Linear
+from dbselect.record.gram import Matrix, Vector
+from dbselect.record.groups import Groups
 from dbselect.selection.group_norms import Quadratic, minimise
 from dbselect.selection.ties import Mask, first_of_the_best
 

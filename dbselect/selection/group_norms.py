@@ -32,8 +32,8 @@ import scipy.linalg
 from scipy.linalg import blas, lapack
 from scipy.optimize import brentq
 
-from dbselect.gram import Matrix, Vector
-from dbselect.objectives.linear import Index
+from dbselect.linear.problem import Index
+from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.ties import first_of_the_best
 
 #: Violations below this, in correlations, count as none: three digits below what callers
@@ -177,13 +177,13 @@ def _newton_step(
     direction = np.zeros_like(w)
     direction[at] = step
     change = blas.dgemv(1.0, quadratic.G.T, direction)
-    slope, bend = b @ direction, change @ direction
+    slope, second = b @ direction, change @ direction
     ww, wd, dd = (np.add.reduceat(x, starts) for x in (own * own, own * step, step * step))
 
     def rise(share: float) -> float:
         """Return the derivative of the objective along the step."""
         lengths = np.sqrt(np.maximum(ww + share * (2.0 * wd + share * dd), EPS**2 * ww))
-        return float(share * bend - slope + limit @ ((wd + share * dd) / lengths))
+        return float(share * second - slope + limit @ ((wd + share * dd) / lengths))
 
     if failed or not rise(0.0) < 0:
         quadratic.descend(groups, limits, w, b)
@@ -207,10 +207,10 @@ def _length(values: Vector, p: Vector, limit: float) -> float:
         scale = values * length + limit
         squares = (p / scale) ** 2
         norm = np.sqrt(squares.sum())
-        bend = squares @ (values / scale)
-        if not bend > 0:
+        fall = squares @ (values / scale)
+        if not fall > 0:
             break
-        step = (norm - 1.0) * norm**2 / bend
+        step = (norm - 1.0) * norm**2 / fall
         if not step > 4 * EPS * length:
             break
         length += step

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import GroupError
-from dbselect.objectives.linear import Index
+from dbselect.linear.problem import Index
 
 #: The group of each entry, or the indices of each group, as a list or by name.
 Grouping = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]

@@ -15,7 +15,7 @@ With all rows in memory there is one pass. A step costs O(d) for each row evalua
 O(n d^2), yields at least one row, so there are at most k. Memory is 24 d bytes a row held,
 and some bytes for its number, variance and key.
 
-Source: greedy of paper 004 (SDS_MA); lazy evaluation as Minoux (1978), whose bounds, the
+Source: SDS_MA of Qian, Singer (2019); lazy evaluation as Minoux (1978), whose bounds, the
 old gains, hold for submodular functions only and are replaced.
 """
 
@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from dbselect.errors import SourceError
-from dbselect.gram import Vector
 from dbselect.objectives.a_optimal import Posterior, Tracked
+from dbselect.record.gram import Vector
 from dbselect.selection.candidates import Block, Held, Pick
 
 #: Gains closer than this share of the best are ties: they carry an error of some 1e-14.

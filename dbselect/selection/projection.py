@@ -19,7 +19,7 @@ sums are exact, CH is concave to the last digit and ties are ties.
 Ties: of equal entries of a group the first is kept; of equal supports the one that takes
 the fewest entries from the last group, then from the last but one, and so on.
 
-Source: Xiang, Yang, Ye (2014), section 3, Algorithms 3 and 4 (paper 002).
+Source: Xiang, Yang, Ye (2014), section 3, Algorithms 3 and 4.
 """
 
 import numbers
@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import ArgumentError
-from dbselect.gram import Vector
-from dbselect.objectives.linear import Index
+from dbselect.linear.problem import Index
+from dbselect.record.gram import Vector
 from dbselect.selection.convolution import Whole, max_plus
 from dbselect.selection.layout import Grouping, Layout, layout_of
 
@@ -133,7 +133,7 @@ def sght_project(v: npt.ArrayLike, groups: Grouping, max_columns: int, max_group
 
     References
     ----------
-    Xiang, Yang, Ye (2014), Algorithms 3 and 4 (paper 002).
+    Xiang, Yang, Ye (2014), Algorithms 3 and 4.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def sght_table(
 
     References
     ----------
-    Xiang, Yang, Ye (2014), Algorithms 3 and 4 (paper 002).
+    Xiang, Yang, Ye (2014), Algorithms 3 and 4.
 
     Examples
     --------

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.gram import Vector
-from dbselect.groups import Groups
+from dbselect.linear.state import State
 from dbselect.objectives.contract import Objective
-from dbselect.objectives.linear_state import State
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
 from dbselect.selection.ties import first_of_the_best
 
 #: Losses below this share of the target's variance are rounding, so that they tie.

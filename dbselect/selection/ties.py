@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.gram import Vector
+from dbselect.record.gram import Vector
 
 #: Scores closer than this share of the best are ties, decided by the order of names.
 TIE_SHARE = 1e-10

@@ -19,8 +19,8 @@ import polars as pl
 from numpy.polynomial.legendre import legvander
 from scipy.interpolate import BSpline
 
-from dbselect.columns import SUFFIX
-from dbselect.gram import Matrix, Vector
+from dbselect.record.columns import SUFFIX
+from dbselect.record.gram import Matrix, Vector
 
 #: Degree of the splines' pieces.
 CUBIC = 3

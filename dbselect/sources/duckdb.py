@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from dbselect import formulas
 from dbselect._native import letters
-from dbselect.columns import Leaf, leaves
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Plan, quote, translate
+from dbselect.record.columns import Leaf, leaves
 from dbselect.sources.arrow import consume_batches
 from dbselect.sources.request import FOLD, Consumer, Folding, Request
 

@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.columns import unknown
 from dbselect.errors import ColumnError, DataError
-from dbselect.gram import Matrix, Vector
-from dbselect.objectives.refine import two_products
-from dbselect.sources.rows import Rows
+from dbselect.record.columns import unknown
+from dbselect.record.gram import Matrix, Vector
+from dbselect.record.products import two_products
+from dbselect.sources.rows import TableRows
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
 #: may be 53 at most.
 BITS = 20
 BLOCK_ROWS = 8192
-#: Rows read at a time: their sums, below 2^54, fit a 64-bit whole number.
+#: TableRows read at a time: their sums, below 2^54, fit a 64-bit whole number.
 READ_ROWS = 2 * BLOCK_ROWS
 #: Values nearer to zero, or their products with a weight, have bits below those of doubles.
 SMALLEST = 1e-240
@@ -85,7 +85,7 @@ def exact_sums(
     wanted = columns
     if columns is not None and not isinstance(source, np.ndarray):
         wanted = [*(name for name in named if name not in columns), *columns]
-    rows = Rows(source, wanted, None, False)
+    rows = TableRows(source, wanted, None, False)
     for name in named:
         if name not in rows.names:
             raise ColumnError(f"there is {unknown('column', name, rows.names)}")

@@ -15,7 +15,7 @@ import polars as pl
 
 from dbselect._native import distinct
 from dbselect.errors import ArgumentError, ColumnError, DataError
-from dbselect.gram import Vector
+from dbselect.record.gram import Vector
 from dbselect.sources.bases import CUBIC, Basis, Poly, Spline, infinite
 from dbselect.sources.categories import Category, Level, kind_of_levels, text_of
 from dbselect.sources.open import open_table

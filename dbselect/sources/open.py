@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from dbselect.errors import SourceError
-from dbselect.gram import Gram
+from dbselect.record.gram import Gram
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.

@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 from tqdm import tqdm
 
 from dbselect._native import Reader
-from dbselect.columns import Leaf, leaf_of, leaves
 from dbselect.errors import ColumnError, SourceError
 from dbselect.formulas import Algebra, Formula, Path, Plan, arrays, column, plan, translate
-from dbselect.gram import Gram
+from dbselect.record.columns import Leaf, leaf_of, leaves
+from dbselect.record.gram import Gram
 from dbselect.sources.open import PROGRESS_DELAY, open_table, progress
-from dbselect.sources.request import Consumer, Request, Table, resolve
+from dbselect.sources.request import Consumer, Request, Table, request_of
 from dbselect.sources.rows import part_of, values
 
 #: How columns by formula are called, which no column of a table is.
@@ -88,7 +88,7 @@ class Passes:
         ours = next((name for name in self._leaves if name.startswith(PREFIX)), None)
         if ours is not None:
             raise ColumnError(f"column '{ours}' has a name that dbselect uses itself; rename it")
-        request = resolve(self._table.schema, columns, weight)
+        request = request_of(self._table.schema, columns, weight)
         left_out = {*apart, weight}
         self._columns = [leaf for leaf in request.columns if leaf.name not in left_out]
         self._weight = weight

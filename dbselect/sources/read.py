@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from dbselect._native import Reader
-from dbselect.columns import SUFFIX, leaves
 from dbselect.errors import ArgumentError
-from dbselect.gram import RECORD_DTYPE, Gram
-from dbselect.missing import FILLS, check_missing
+from dbselect.record.columns import SUFFIX, leaves
+from dbselect.record.gram import RECORD_DTYPE, Gram
+from dbselect.record.missing import FILLS, check_missing
 from dbselect.sources.grouping import GROUP, Grouping, folds_of
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.open import open_table, progress
-from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, resolve
+from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, request_of
 from dbselect.sources.terms import Terms
 
 
@@ -84,7 +84,7 @@ def gram(
     table = open_table(source, columns)
     learnt = terms_for(table, categories, basis, max_levels, terms)
     return _read(
-        table, resolve(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
+        table, request_of(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
     )
 
 
@@ -93,7 +93,7 @@ def read_columns(
 ) -> tuple[Gram, list[str]]:
     """Return what `gram` returns, and the numeric columns that were not read."""
     table = open_table(source, columns)
-    request = resolve(table.schema, columns, null_policy=null_policy)
+    request = request_of(table.schema, columns, null_policy=null_policy)
     read = set(request.names)
     unread = [
         leaf.name for leaf in leaves(table.schema) if leaf.is_numeric and leaf.name not in read
@@ -108,7 +108,7 @@ def _read(table: Table, request: Request) -> Gram:
         found = _empty(request) if record is None else Gram.from_struct(record)
         return _counted(found, request, absent or [0] * len(request.names))
     with reader_of(request) as reader:
-        _scan(table, request, lambda batch: reader.add(request.terms.bend(batch)))
+        _scan(table, request, lambda batch: reader.add(request.terms.expand(batch)))
         return _counted(Gram.from_struct(reader.finish()[0]), request, reader.absent)
 
 
@@ -132,7 +132,7 @@ def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
 
 
 def reader_of(request: Request, group: str | None = None) -> Reader:
-    """Return a reader for rows as `Terms.bend` gives them."""
+    """Return a reader for rows as `Terms.expand` gives them."""
     width = len(request.names)
     reader = Reader(request.names, request.weight, group, request.policies[:width])
     for category, policy in zip(request.terms.categories, request.policies[width:], strict=True):
@@ -218,7 +218,7 @@ def gram_by(
     folding = folding_of(fold, key, seed)
     learnt = terms_for(table, categories, basis, max_levels, terms)
     by = [] if by is None else by
-    request = resolve(table.schema, columns, weight, by, folding, null_policy, learnt)
+    request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)
     if not request.keys:
         raise ArgumentError("by is empty; name at least one column, or use gram")
     if folding is not None:
@@ -240,7 +240,8 @@ def gram_by(
         return cast.sort(request.keys, nulls_last=True)
     grouping = Grouping(request, table.schema)
     with reader_of(request, GROUP) as reader:
-        _scan(table, request, lambda batch: reader.add(request.terms.bend(grouping.number(batch))))
+        expand = request.terms.expand
+        _scan(table, request, lambda batch: reader.add(expand(grouping.number(batch))))
         records = reader.finish()
         check_missing(request.counted, request.policies, reader.absent)
         return grouping.table(records)

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dbselect.columns import Leaf, leaves, match, unknown
 from dbselect.errors import ArgumentError, ColumnError
-from dbselect.missing import policies_of
+from dbselect.record.columns import Leaf, leaves, match, unknown
+from dbselect.record.missing import policies_of
 from dbselect.sources.terms import Terms
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
@@ -108,7 +108,7 @@ class Request:
         return self.by if self.folding is None else [*self.by, FOLD]
 
 
-def resolve(
+def request_of(
     schema: pa.Schema,
     columns: Sequence[str] | None = None,
     weight: str | None = None,

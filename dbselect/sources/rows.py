@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbselect.columns import Leaf
 from dbselect.errors import DataError
-from dbselect.gram import Matrix
+from dbselect.record.columns import Leaf
+from dbselect.record.gram import Matrix
 from dbselect.sources.open import open_table, progress
-from dbselect.sources.request import check_field, resolve
+from dbselect.sources.request import check_field, request_of
 
 #: Largest size of a value: fourth powers times the square of a variance stay finite.
 LARGEST = 1e60
@@ -21,7 +21,7 @@ LARGEST = 1e60
 Index = npt.NDArray[np.intp]
 
 
-class Rows:
+class TableRows:
     """Some columns of a table, read in order; rows with a NULL or NaN are left out.
 
     Parameters
@@ -43,7 +43,7 @@ class Rows:
         self._table = open_table(source, columns)
         if key is not None:
             check_field(key, "key", self._table.schema)
-        self._request = resolve(self._table.schema, columns, by=[] if key is None else [key])
+        self._request = request_of(self._table.schema, columns, by=[] if key is None else [key])
         self._key = key
         self._scale = scale
         self.names = self._request.names

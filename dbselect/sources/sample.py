@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dbselect.columns import leaves
+from dbselect.record.columns import leaves
 from dbselect.sources.grouping import folds_of
 from dbselect.sources.open import progress
 from dbselect.sources.request import LIMIT, Folding, Table, check_field

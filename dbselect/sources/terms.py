@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from dbselect.columns import leaves, unknown
 from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
-from dbselect.missing import policies_of
+from dbselect.record.columns import leaves, unknown
+from dbselect.record.missing import policies_of
 from dbselect.sources.bases import Basis, Poly, Spline, expressions, infinite, numbers
 from dbselect.sources.categories import Category, kind_of
 
@@ -99,7 +99,7 @@ class Terms:
             *(each for one in self.bases for each in expressions(one, one.column in marked)),
         ]
 
-    def bend(self, batch: Any) -> Any:
+    def expand(self, batch: Any) -> Any:
         """Add the columns of the bases to rows, in Polars or Arrow.
 
         Raises

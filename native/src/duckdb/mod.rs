@@ -101,11 +101,11 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let rows: [&[LogicalType]; 2] = [&[any()], &[any(), double()]];
         let text = || plain(type_id::VARCHAR);
         let told: [&[LogicalType]; 2] = [&[any(), text()], &[any(), text(), double()]];
-        let plain_record = Ends { returns: record(), finalize };
+        let plain_record = Finish { returns: record(), finalize };
         register_aggregate(connection, c"gram", &rows, update, &plain_record)?;
         register_aggregate(connection, c"gram_missing", &rows, update_missing, &plain_record)?;
         register_aggregate(connection, c"gram_mean", &rows, update_mean, &plain_record)?;
-        let counted = Ends { returns: types::counted(), finalize: finalize_counted };
+        let counted = Finish { returns: types::counted(), finalize: finalize_counted };
         register_aggregate(connection, c"dbselect_gram", &told, update_told, &counted)?;
         let records: [&[LogicalType]; 1] = [&[record()]];
         register_aggregate(connection, c"gram_merge", &records, update_merge, &plain_record)?;
@@ -122,19 +122,19 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
 }
 
 /// What an aggregate ends with.
-struct Ends {
+struct Finish {
     returns: LogicalType,
     finalize: Finalize,
 }
 
 /// # Safety
-/// `connection` is live, `update` fits the parameters and `ends` the states.
+/// `connection` is live, `update` fits the parameters and `finish` the states.
 unsafe fn register_aggregate(
     connection: Handle,
     name: &CStr,
     overloads: &[&[LogicalType]],
     update: Update,
-    ends: &Ends,
+    finish: &Finish,
 ) -> Result<(), String> {
     // SAFETY: all handles are made here and destroyed here; DuckDB copies them.
     let state = unsafe {
@@ -145,7 +145,7 @@ unsafe fn register_aggregate(
             for parameter in *parameters {
                 api::duckdb_aggregate_function_add_parameter(function, parameter.handle());
             }
-            api::duckdb_aggregate_function_set_return_type(function, ends.returns.handle());
+            api::duckdb_aggregate_function_set_return_type(function, finish.returns.handle());
             api::duckdb_aggregate_function_set_special_handling(function);
             api::duckdb_aggregate_function_set_functions(
                 function,
@@ -153,7 +153,7 @@ unsafe fn register_aggregate(
                 state_init,
                 update,
                 combine,
-                ends.finalize,
+                finish.finalize,
             );
             api::duckdb_aggregate_function_set_destructor(function, state_destroy);
             api::duckdb_add_aggregate_function_to_set(set, function);

@@ -1,0 +1,1 @@
+"""Generalised linear models, fitted group by group in passes over the rows."""

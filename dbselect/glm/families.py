@@ -1,0 +1,282 @@
+"""Families of generalised linear models, as formulas of a row.
+
+A row's linear predictors ``eta_k`` are K numbers (one, but for several classes) and its
+responses ``y_r`` are R numbers. With the canonical link, the gradient of the log-likelihood
+is ``X'(y - mu)``. The information is a sum over *pairs* t of weighted Grams::
+
+    information = sum_t (X' W_t X) (x) q_t q_t'      gradient = sum_t (X' W_t r_t) (x) q_t
+
+with a weight ``W_t > 0`` and a working residual ``r_t`` a row, and ``q_t`` a vector the
+same for all rows. One response has the one pair ``W = dmu/deta``, ``r = (y - mu) / W``. K
+classes have a pair for each two of them, ``W_ik = p_i p_k``, ``r_ik = y_i / p_i - y_k / p_k``,
+``q_ik = e_i - e_k``, since ``diag(p) - p p'`` is the sum of ``p_i p_k (e_i - e_k)(e_i - e_k)'``
+and ``y_i - p_i`` the sum over k of ``y_i p_k - y_k p_i``. So Newton's method stays exact:
+some six passes of K (K - 1) / 2 Grams, where Boehning's bound needs one Gram but a hundred
+passes, each as long as the table takes to read.
+
+The K predictors of classes sum to 0 (what is added to all of them changes no
+probability): they are ``basis`` times K - 1 free ones.
+
+Digits: a weight is never below ``WEIGHT_FLOOR``, and the residual is divided by what the
+weight then is. So ``W r = y - mu`` holds in every row, however sure the model is of it: the
+kernel leaves no row out, the gradient is exact, and only the curvature of rows that hardly
+have any is larger by the floor. No exponential can overflow: those of the classes are
+taken below the largest, and a count's predictor counts as at most ``LARGEST_LOG``.
+
+Source: McCullagh, Nelder (1989), chapters 2, 4 to 6; Boehning (1992); Hu, Grubb, Bagnell,
+Hebert (2016), appendix B.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dbselect.formulas import (
+    Formula,
+    Path,
+    absolute,
+    at_least,
+    choose,
+    column,
+    equals,
+    exp,
+    kept,
+    largest,
+    log,
+    log1p,
+    number,
+    total,
+)
+from dbselect.record.gram import Matrix, Vector
+
+#: Smallest weight of a row, as that of a probability 1e-12 from certain: it keeps the
+#: working residual below 1e12, which leaves sums of products far from overflow.
+WEIGHT_FLOOR = 1e-12
+#: Largest logarithm of a mean count, either way: no table counts to e^100, and sums of
+#: products of such means stay finite, so that a step that far is seen to be a bad one.
+LARGEST_LOG = 100.0
+
+
+@dataclass(frozen=True)
+class Null:
+    """The model without columns, from the means of the responses.
+
+    Parameters
+    ----------
+    predictors : shape (K,)
+    weights : shape (T,), the weight that every row has in each pair
+    residuals : shape (T, R): the working residual of a pair is ``residuals @ (y - mean)``
+    deviance : in all, given the sum of weights and what `Family.summed` sums to
+    """
+
+    predictors: Vector
+    weights: Vector
+    residuals: Matrix
+    deviance: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a pass computes of every row.
+
+    Parameters
+    ----------
+    pairs : weight and working residual of each of the T pairs
+    deviance : what the row adds to the deviance
+    """
+
+    pairs: list[tuple[Formula, Formula]]
+    deviance: Formula
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """What a model of a target is made of; rows are described by formulas.
+
+    Parameters
+    ----------
+    name : as users call it
+    responses : path of the target -> R responses
+    means : K predictors -> R means
+    row : K predictors, R responses -> Row
+    null : means of the responses (R,), their variances (R,), mean of `summed`,
+        sum of weights -> Null
+    allowed : what the target's values must be, for errors
+    refused : response -> 1 where the value is not allowed, 0 elsewhere
+    summed : response -> what the null deviance needs the sum of
+    basis : shape (K, P), predictors from free ones
+    contrasts : shape (T, P), q of each pair
+    quadratic : whether the deviance is a quadratic function of the coefficients
+    offset : whether a column may be added to the predictor
+    classes : what the target may be, if it is one of several classes
+    """
+
+    name: str
+    responses: Callable[[Path], list[Formula]]
+    means: Callable[[Sequence[Formula]], list[Formula]]
+    row: Callable[[Sequence[Formula], Sequence[Formula]], Row]
+    null: Callable[[Vector, Vector, float, float], Null]
+    allowed: str
+    refused: Callable[[Formula], Formula] | None = None
+    summed: Callable[[Formula], Formula] | None = None
+    basis: Matrix = field(default_factory=lambda: np.ones((1, 1)))
+    contrasts: Matrix = field(default_factory=lambda: np.ones((1, 1)))
+    quadratic: bool = False
+    offset: bool = False
+    classes: tuple[Any, ...] = ()
+
+
+def _one_number(path: Path) -> list[Formula]:
+    return [column(path)]
+
+
+def _one_pair(weight: Formula, rest: Formula, deviance: Formula) -> Row:
+    """Return a row of one response, given y - mu."""
+    weight = kept(at_least(weight, WEIGHT_FLOOR))
+    return Row([(weight, rest / weight)], deviance)
+
+
+def _one_null(predictor: float, weight: float, deviance: float) -> Null:
+    return Null(
+        np.array([predictor]), np.array([weight]), np.array([[1.0 / weight]]), float(deviance)
+    )
+
+
+def _gaussian_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+    rest = kept(y[0] - eta[0])
+    return Row([(number(1.0), rest)], rest * rest)
+
+
+def _gaussian_null(mean: Vector, variance: Vector, _: float, weight: float) -> Null:
+    return _one_null(mean[0], 1.0, weight * variance[0])
+
+
+#: The mean is the predictor. The first pass tells all there is to know.
+GAUSSIAN = Family(
+    name="gaussian",
+    responses=_one_number,
+    means=list,
+    row=_gaussian_row,
+    null=_gaussian_null,
+    allowed="a number",
+    quadratic=True,
+)
+
+
+def _logistic(eta: Formula) -> tuple[Formula, Formula, Formula]:
+    """Return ``exp(-|eta|)``, the larger of the two probabilities, and that of 1."""
+    small = kept(exp(absolute(eta) * -1.0))
+    sure = kept(1.0 / (small + 1.0))
+    return small, sure, choose(eta, sure, small * sure)
+
+
+def _binomial_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+    small, sure, mean = _logistic(eta[0])
+    # Where the model is right the two products cancel exactly, before the rest is added.
+    deviance = (log1p(small) + (choose(eta[0], eta[0], 0.0) - y[0] * eta[0])) * 2.0
+    return _one_pair(small * sure * sure, y[0] - mean, deviance)
+
+
+def _binomial_null(mean: Vector, _: Vector, __: float, weight: float) -> Null:
+    p = mean[0]
+    entropy = -(p * np.log(p) + (1 - p) * np.log1p(-p))
+    return _one_null(np.log(p) - np.log1p(-p), p * (1 - p), 2 * weight * entropy)
+
+
+#: The mean is 1 / (1 + exp(-eta)).
+BINOMIAL = Family(
+    name="binomial",
+    responses=_one_number,
+    means=lambda eta: [_logistic(eta[0])[2]],
+    row=_binomial_row,
+    null=_binomial_null,
+    allowed="0/1 or boolean",
+    refused=lambda y: choose(absolute(y * (y - 1.0)), 1.0, 0.0),
+)
+
+
+def count(eta: Formula) -> Formula:
+    """Return exp(eta), as if eta was at most `LARGEST_LOG` away from 0."""
+    negative = at_least(eta * -1.0, -LARGEST_LOG)
+    return kept(exp(at_least(negative * -1.0, -LARGEST_LOG)))
+
+
+def _times_log(y: Formula, x: Formula) -> Formula:
+    """Return y log(x), and 0 where y is 0."""
+    return choose(y, y * log(choose(y, x, 1.0)), 0.0)
+
+
+def _poisson_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+    mean = count(eta[0])
+    rest = kept(y[0] - mean)
+    return _one_pair(mean, rest, (_times_log(y[0], y[0] / mean) - rest) * 2.0)
+
+
+def _poisson_null(mean: Vector, _: Vector, y_log_y: float, weight: float) -> Null:
+    deviance = 2 * weight * (y_log_y - mean[0] * np.log(mean[0]))
+    return _one_null(np.log(mean[0]), mean[0], deviance)
+
+
+#: The mean is exp(eta).
+POISSON = Family(
+    name="poisson",
+    responses=_one_number,
+    means=lambda eta: [count(eta[0])],
+    row=_poisson_row,
+    null=_poisson_null,
+    allowed=">= 0",
+    refused=lambda y: choose(y * -1.0, 1.0, 0.0),
+    summed=lambda y: _times_log(y, y),
+    offset=True,
+)
+
+
+def _softmax(eta: Sequence[Formula]) -> tuple[list[Formula], Formula, list[Formula]]:
+    """Return the predictors below the largest, the sum of their exponentials, the means."""
+    top = kept(largest(eta))
+    below = [kept(one - top) for one in eta]
+    powers = [kept(exp(one)) for one in below]
+    every = kept(total(powers))
+    return below, every, [kept(one / every) for one in powers]
+
+
+def multinomial(classes: Sequence[Any]) -> Family:
+    """Return the family of K classes: probabilities are exp(eta_k) over their sum."""
+    size = len(classes)
+    first, second = np.triu_indices(size, 1)
+    two = list(zip(first.tolist(), second.tolist(), strict=True))
+    # Orthonormal and orthogonal to a constant, so that a ridge treats all classes alike.
+    basis = np.linalg.qr(np.eye(size) - 1.0 / size)[0][:, : size - 1]
+
+    def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+        below, every, p = _softmax(eta)
+        weights = [kept(at_least(p[i] * p[k], WEIGHT_FLOOR)) for i, k in two]
+        rest = [y[i] * p[k] - y[k] * p[i] for i, k in two]
+        pairs = [(weight, one / weight) for weight, one in zip(weights, rest, strict=True)]
+        chosen = total([response * one for response, one in zip(y, below, strict=True)])
+        return Row(pairs, (log(every) - chosen) * 2.0)
+
+    def null(mean: Vector, _: Vector, __: float, weight: float) -> Null:
+        logs = np.log(mean)
+        unit = np.eye(size) / mean
+        deviance = float(-2 * weight * mean @ logs)
+        weights = mean[first] * mean[second]
+        return Null(logs - logs.mean(), weights, unit[first] - unit[second], deviance)
+
+    return Family(
+        name="multinomial",
+        responses=lambda path: [kept(equals(path, one)) for one in classes],
+        means=lambda eta: _softmax(eta)[2],
+        row=row,
+        null=null,
+        allowed="one of several classes",
+        basis=basis,
+        contrasts=basis[first] - basis[second],
+        classes=tuple(classes),
+    )
+
+
+#: Families of one response by the name that users give.
+FAMILIES = {family.name: family for family in (GAUSSIAN, BINOMIAL, POISSON)}

@@ -1,0 +1,552 @@
+"""Generalised linear models, group by group, when the rows are seen only in passes.
+
+Columns are scaled to mean 0 and variance 1, by the row weights; ``n`` is the sum of these.
+On the columns of the selected groups S the coefficients minimise::
+
+    deviance / (2 n) + ridge / 2 * sum of squares of the coefficients
+
+A pass at some coefficients gives the deviance, the gradient of *all* columns and the
+information of all columns (`families`): a quadratic model of the objective, with the
+intercept minimised out. Scaled by the null deviance that is the problem of
+`linear.problem`, whose state answers all there is to ask: the Newton step on S is its
+``coef``, the predicted decrease its ``explained``, and for the groups outside S its
+``gains`` are the score test (gradient against the information conditional on S) and its
+``b`` the gradient. Hence a pass pays for a Newton step and for the scores of all groups,
+and the first step of a refit with one more group needs no pass of its own.
+
+Newton's method halves a step that does not decrease the objective, and ends:
+
+- converged: the next step decreases it by less than `tol` of the null deviance; that step
+  is taken without a pass, as its error is of the order of its square;
+- separated: the steps hardly decrease it, yet they do not become shorter: some columns
+  tell some rows for certain, and their best coefficients are infinite;
+- stalled, or at the limit of passes.
+
+The last coefficients whose deviance is known are kept. O(T D^2 n) a pass for T pairs,
+O(D^3 P^3) between passes, 16 (D P)^2 bytes, P predictors.
+
+Source: McCullagh, Nelder (1989), section 2.5 (iterative weighting is Newton's method);
+Hu, Grubb, Bagnell, Hebert (2016), appendix B; Rao (1948) for the score test.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.linear.problem import Index, Linear
+from dbselect.linear.state import State
+from dbselect.record.gram import Matrix, Vector
+
+#: A predicted decrease below this share of the null deviance is rounding.
+ROUNDING_SHARE = 1e-15
+#: A step that predicts less than this share of the null deviance but is as long as the
+#: one before is on its way to infinity: Newton steps to a minimum shrink faster and faster.
+#: With a larger share, a row far from all others, whose steps are long until it is told
+#: well, would count as separated; at the limit of passes that is less likely.
+SEPARATION_SHARE, LIMIT_SHARE = 1e-7, 1e-5
+#: Length of a step, as a share of the one before, above which it is as long.
+AS_LONG = 0.9
+#: The same, above which a step is too long to be the last: quadratic convergence makes the
+#: last one far shorter than the one before.
+TOO_LONG = 0.3
+#: Halvings of a step before it is given up: then it is a thousandth.
+HALVINGS = 10
+#: More than all that is left to gain, as a multiple of what the next step predicts: it is
+#: twice that where rows are separated, and once near a minimum.
+MOST_LEFT = 4.0
+
+
+class Status(Enum):
+    """How a fit ended."""
+
+    CONVERGED = "converged"
+    SEPARATED = "separated: some columns determine the target of some rows"
+    LIMIT = "max_iter was reached"
+    STALLED = "no part of a step decreased the deviance"
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Coefficients.
+
+    Parameters
+    ----------
+    intercept : shape (P,), the predictors at the means of the columns
+    coef : shape (D, P), on unit-variance columns
+    """
+
+    intercept: Vector
+    coef: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """What a pass tells about the objective near a point, per unit of weight.
+
+    Parameters
+    ----------
+    deviance : in all
+    settled : decrease of the deviance by the intercept alone, per unit of weight
+    gradient : shape (D P,), entry (j, p) at j P + p, the intercept minimised out
+    information : shape (D P, D P), likewise
+    corner : shape (P, P), information of the intercept
+    start : shape (P,), step of the intercept if no coefficient changes
+    follow : shape (P, D P): the intercept changes by ``start - follow @ step``
+    """
+
+    deviance: float
+    settled: float
+    gradient: Vector
+    information: Matrix
+    corner: Matrix
+    start: Vector
+    follow: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """The weighted Gram of a pair, on unit-variance columns, per unit of weight.
+
+    Parameters
+    ----------
+    weight : mean of W
+    mean : shape (D,), weighted means of the columns
+    comoment : shape (D, D), centred at these
+    residual : weighted mean of r
+    cross : shape (D,), comoment of columns and r
+    """
+
+    weight: float
+    mean: Vector
+    comoment: Matrix
+    residual: float
+    cross: Vector
+
+
+def expansion(pairs: Sequence[Pair], contrasts: Matrix, deviance: float) -> Expansion:
+    """Put the information of all pairs together and minimise the intercept out."""
+    free = contrasts.shape[1]
+    width = len(pairs[0].mean)
+    corner = np.zeros((free, free))
+    edge = np.zeros((free, width, free))
+    body = np.zeros((width, free, width, free))
+    slope = np.zeros(free)
+    gradient = np.zeros((width, free))
+    for pair, q in zip(pairs, contrasts, strict=True):
+        outer = np.outer(q, q)
+        corner += pair.weight * outer
+        edge += pair.weight * outer[:, None, :] * pair.mean[:, None]
+        raw = pair.comoment + pair.weight * np.outer(pair.mean, pair.mean)
+        body += raw[:, None, :, None] * outer[None, :, None, :]
+        slope += pair.weight * pair.residual * q
+        gradient += np.outer(pair.cross + pair.weight * pair.residual * pair.mean, q)
+    flat = edge.reshape(free, -1)
+    follow = np.asarray(np.linalg.solve(corner, flat), dtype=np.float64)
+    first = np.asarray(np.linalg.solve(corner, slope), dtype=np.float64)
+    size = width * free
+    information = body.reshape(size, size) - flat.T @ follow
+    return Expansion(
+        deviance,
+        float(slope @ first),
+        gradient.ravel() - flat.T @ first,
+        information,
+        corner,
+        first,
+        follow,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What does not change from pass to pass.
+
+    Parameters
+    ----------
+    correlation : shape (D, D), of the columns by the row weights
+    constant : shape (D,), whether a column is constant
+    ridge : shape (D,), on unit-variance columns
+    unit : shape (D,), as in `linear.problem.Linear`
+    members : the columns of each of the J groups
+    weight : n
+    null_deviance : of the model without columns
+    free : P
+    exact : whether the objective is quadratic, so that the first pass tells all
+    tol : share of the null deviance that a step must predict for another pass
+    max_iter : limit on the passes of one fit
+    """
+
+    correlation: Matrix
+    constant: npt.NDArray[np.bool_]
+    ridge: Vector
+    unit: Vector
+    members: Sequence[Index]
+    weight: float
+    null_deviance: float
+    free: int
+    exact: bool
+    tol: float
+    max_iter: int
+
+    def penalty(self, point: Coefficients) -> float:
+        """Return what the ridge adds to the deviance."""
+        return float(self.weight * self.ridge @ (point.coef**2).sum(axis=1))
+
+    def length(self, coef: Matrix) -> float:
+        """Return the standard deviation of what coefficients add to the predictors."""
+        return float(np.sqrt(max(np.sum(coef * (self.correlation @ coef)), 0.0)))
+
+    def predicted(self, model: Expansion, state: State) -> float:
+        """Return what the next step should explain, as a share of the null deviance."""
+        return state.explained + model.settled * self.weight / self.null_deviance
+
+    @property
+    def scale(self) -> float:
+        """What a coefficient is in the units of the linear problem, per unit."""
+        return float(np.sqrt(self.null_deviance / self.weight))
+
+    def state(self, at: Coefficients, model: Expansion, groups: Sequence[int]) -> State:
+        """Return the linear problem near a point, with some groups selected."""
+        repeat = self.free
+        ridge = np.repeat(self.ridge, repeat)
+        size = len(ridge)
+        local = Linear(
+            model.information,
+            (model.gradient - ridge * at.coef.ravel()) / self.scale,
+            ridge,
+            np.repeat(self.unit, repeat),
+            np.ones(size),
+            np.repeat(self.constant, repeat),
+            np.zeros(size),
+            0.0,
+            self.scale,
+        )
+        state = State(local, [self.wide(columns) for columns in self.members])
+        if groups:
+            state.add_all(groups)
+        return state
+
+    def columns(self, groups: Sequence[int]) -> Index:
+        """Return the columns of some groups, in their order."""
+        return np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in groups)])
+
+    def wide(self, columns: Index) -> Index:
+        """Return where the P coefficients of each of some columns stand in the linear problem."""
+        return np.asarray((columns[:, None] * self.free + np.arange(self.free)).ravel())
+
+
+@dataclass(frozen=True, eq=False)
+class GlmFit:
+    """The best coefficients on some groups, as far as passes have shown.
+
+    Parameters
+    ----------
+    groups : the selected groups, in the order taken
+    point : the coefficients
+    deviance : at the point
+    explained : decrease of the penalised deviance, as a share of the null deviance
+    status : how the fit ended
+    base, model : coefficients of the last pass used, and what it told
+    state : the linear problem near `base`, the groups selected
+    """
+
+    groups: list[int]
+    point: Coefficients
+    deviance: float
+    explained: float
+    status: Status
+    base: Coefficients
+    model: Expansion
+    state: State
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """A quadratic model wanted of a pass.
+
+    Parameters
+    ----------
+    point : coefficients
+    columns : those to tell about, at least all whose coefficients are not 0; None = all D
+    sure : what the fit explains without this step
+    hoped : what the step should explain, as the quadratic model sees it
+    """
+
+    point: Coefficients
+    columns: Index | None = None
+    sure: float = 0.0
+    hoped: float = np.inf
+
+
+#: A fit under way: asks what it needs of a pass and takes what that tells.
+Fitting = Generator[Ask, Expansion, GlmFit]
+#: Makes one pass that answers all that is asked.
+Read = Callable[[Sequence[Ask]], list[Expansion]]
+
+
+def start(problem: Problem, point: Coefficients, model: Expansion) -> GlmFit:
+    """Return the model without columns."""
+    state = problem.state(point, model, [])
+    return GlmFit([], point, model.deviance, 0.0, Status.CONVERGED, point, model, state)
+
+
+def extended(
+    problem: Problem, fit: GlmFit, groups: Sequence[int], *, alone: bool = False
+) -> Fitting:
+    """Fit again with more groups, from where a fit ended.
+
+    `alone` asks of the passes only what tells about the groups held: the result then says
+    nothing about the others.
+    """
+    held = [*fit.groups, *groups]
+    columns = problem.columns(held) if alone else None
+    state = fit.state.copy()
+    state.add_all(groups)
+    return (yield from _descended(problem, held, fit.base, fit.model, state, columns))
+
+
+def reduced(problem: Problem, fit: GlmFit, group: int, *, alone: bool = False) -> Fitting:
+    """Fit again without one of the groups, from where the quadratic model sees the minimum.
+
+    `alone` as in `extended`.
+    """
+    held = [other for other in fit.groups if other != group]
+    columns = problem.columns(held) if alone else None
+    point = _without(problem, fit, group)
+    model = yield Ask(point, columns)
+    state = problem.state(point, model, held)
+    return (yield from _descended(problem, held, point, model, state, columns))
+
+
+def _descended(
+    problem: Problem,
+    held: list[int],
+    base: Coefficients,
+    model: Expansion,
+    state: State,
+    columns: Index | None,
+) -> Fitting:
+    """Take Newton steps on the groups held, from where a quadratic model is known."""
+    before = np.inf
+    for _ in range(problem.max_iter):
+        step = _step(problem, model, state)
+        length = problem.length(step.coef)
+        predicted = problem.predicted(model, state)
+        if _is_last(problem, predicted, length, before):
+            return _ended(problem, held, base, model, state, step)
+        if _is_endless(problem, length, AS_LONG * before) and predicted < SEPARATION_SHARE:
+            return _ended(problem, held, base, model, state, Status.SEPARATED)
+        found = yield from _shortened(problem, base, model, step, columns, predicted)
+        if found is None:
+            return _ended(problem, held, base, model, state, Status.STALLED)
+        base, model = found
+        state = problem.state(base, model, held)
+        longest, before = TOO_LONG * before, length
+    endless = _is_endless(problem, length, longest) and predicted < LIMIT_SHARE
+    status = Status.SEPARATED if endless else Status.LIMIT
+    return _ended(problem, held, base, model, state, status)
+
+
+def solved(fittings: Sequence[Fitting], read: Read) -> list[GlmFit]:
+    """Run several fits side by side, so that a pass serves all of them."""
+    fits = _run(fittings, read, lambda asked, fits: [])
+    return [fits[number] for number in range(len(fittings))]
+
+
+def best_of(
+    fittings: Sequence[Fitting], read: Read, score: Callable[[int, float], float]
+) -> tuple[dict[int, GlmFit], Vector]:
+    """Run several fits side by side until the best one is done and no other can be.
+
+    Parameters
+    ----------
+    score : number of a fit, what it explains -> what the best one has most of
+
+    Returns
+    -------
+    fits : those that were not given up
+    explained : by each fit; if it was given up, as far as it had come
+    """
+    explained = np.zeros(len(fittings))
+
+    def hopeless(asked: dict[int, Ask], fits: dict[int, GlmFit]) -> list[int]:
+        for number, ask in asked.items():
+            explained[number] = ask.sure
+        for number, fit in fits.items():
+            explained[number] = fit.explained
+        reached = max(score(number, explained[number]) for number in (*asked, *fits))
+        return [
+            number
+            for number, ask in asked.items()
+            if score(number, ask.sure + MOST_LEFT * ask.hoped) < reached
+        ]
+
+    fits = _run(fittings, read, hopeless)
+    for number, fit in fits.items():
+        explained[number] = fit.explained
+    return fits, explained
+
+
+def _run(
+    fittings: Sequence[Fitting],
+    read: Read,
+    hopeless: Callable[[dict[int, Ask], dict[int, GlmFit]], list[int]],
+) -> dict[int, GlmFit]:
+    """Make passes until all fits have ended that are not hopeless."""
+    fits: dict[int, GlmFit] = {}
+    asked: dict[int, Ask] = {}
+
+    def proceed(number: int, answer: Expansion | None) -> None:
+        try:
+            fitting = fittings[number]
+            asked[number] = next(fitting) if answer is None else fitting.send(answer)
+        except StopIteration as end:
+            fits[number] = end.value
+
+    for number in range(len(fittings)):
+        proceed(number, None)
+    while True:
+        for number in hopeless(asked, fits) if asked else []:
+            del asked[number]
+        if not asked:
+            return fits
+        numbers, asks = list(asked), list(asked.values())
+        asked.clear()
+        for number, answer in zip(numbers, read(asks), strict=True):
+            proceed(number, answer)
+
+
+def _step(problem: Problem, model: Expansion, state: State) -> Coefficients:
+    """Return the Newton step on the selected groups."""
+    flat = state.coef() * problem.scale
+    return Coefficients(model.start - model.follow @ flat, flat.reshape(-1, problem.free))
+
+
+def _without(problem: Problem, fit: GlmFit, group: int) -> Coefficients:
+    """Return where the quadratic model is least while a group has the coefficients 0."""
+    base, model, rows = fit.base, fit.model, fit.state.support
+    coef = (base.coef + _step(problem, model, fit.state).coef).ravel()
+    local = fit.state.problem
+    inverse = np.linalg.inv(local.G[np.ix_(rows, rows)] + np.diag(local.ridge[rows]))
+    gone = problem.wide(problem.members[group])
+    out = np.isin(rows, gone)
+    coef[rows] -= inverse[:, out] @ np.linalg.solve(inverse[np.ix_(out, out)], coef[rows][out])
+    coef[gone] = 0.0
+    change = coef - base.coef.ravel()
+    intercept = base.intercept + model.start - model.follow @ change
+    return Coefficients(intercept, coef.reshape(base.coef.shape))
+
+
+def _is_last(problem: Problem, predicted: float, length: float, before: float) -> bool:
+    if problem.exact or predicted <= ROUNDING_SHARE:
+        return True
+    return predicted <= problem.tol and (np.isinf(before) or length <= TOO_LONG * before)
+
+
+def _is_endless(problem: Problem, length: float, longest: float) -> bool:
+    # With a ridge on all columns there is a minimum, far out as it may lie.
+    return length > longest and not (problem.ridge > 0).all()
+
+
+def _shortened(
+    problem: Problem,
+    base: Coefficients,
+    model: Expansion,
+    step: Coefficients,
+    columns: Index | None,
+    predicted: float,
+) -> Generator[Ask, Expansion, tuple[Coefficients, Expansion] | None]:
+    """Take the step, or half of it, or half of that, until it decreases the objective."""
+    known = model.deviance + problem.penalty(base)
+    sure = 1.0 - known / problem.null_deviance
+    for halvings in range(HALVINGS + 1):
+        point = _moved(base, step, 0.5**halvings)
+        answer = yield Ask(point, columns, sure, predicted)
+        rise = answer.deviance + problem.penalty(point) - known
+        if rise <= ROUNDING_SHARE * problem.null_deviance:
+            return point, answer
+    return None
+
+
+def _moved(base: Coefficients, step: Coefficients, share: float) -> Coefficients:
+    return Coefficients(base.intercept + share * step.intercept, base.coef + share * step.coef)
+
+
+def _ended(
+    problem: Problem,
+    groups: list[int],
+    base: Coefficients,
+    model: Expansion,
+    state: State,
+    end: Coefficients | Status,
+) -> GlmFit:
+    """Return the fit that ends with a last step, or at the last pass for a reason."""
+    point, status, predicted = base, Status.CONVERGED, 0.0
+    if isinstance(end, Coefficients):
+        point, predicted = _moved(base, end, 1.0), problem.predicted(model, state)
+    else:
+        status = end
+    objective = model.deviance + problem.penalty(base) - predicted * problem.null_deviance
+    deviance = objective - problem.penalty(point)
+    explained = 1.0 - objective / problem.null_deviance
+    return GlmFit(groups, point, deviance, explained, status, base, model, state)
+
+
+def completed(problem: Problem, fit: GlmFit, read: Read) -> GlmFit:
+    """Return a fit that tells about all groups, from one that does not."""
+    (model,) = read([Ask(fit.point)])
+    state = problem.state(fit.point, model, fit.groups)
+    return _ended(problem, fit.groups, fit.point, model, state, fit.status)
+
+
+class PassState:
+    """The selected groups of a search, and what every other group would add.
+
+    Parameters
+    ----------
+    problem : Problem
+    fit : the model without columns
+    read : makes passes
+
+    Attributes
+    ----------
+    fit : of the selected groups
+    """
+
+    def __init__(self, problem: Problem, fit: GlmFit, read: Read) -> None:
+        self.problem = problem
+        self.fit = fit
+        self._read = read
+        self._tried: dict[int, GlmFit] = {}
+
+    @property
+    def value(self) -> float:
+        """Explained share of the null deviance, less the penalty."""
+        return self.fit.explained
+
+    def try_all(self, groups: Sequence[int], costs: Vector) -> Vector:
+        """Return the gain of each of some groups by a fit of its own, side by side.
+
+        The gain of a group that cannot have the largest for its cost is too low.
+        """
+        before = self.value
+        fittings = [extended(self.problem, self.fit, [group], alone=True) for group in groups]
+        fits, explained = best_of(
+            fittings, self._read, lambda n, reached: (reached - before) / costs[groups[n]]
+        )
+        self._tried = {groups[number]: fit for number, fit in fits.items()}
+        return explained - before
+
+    def add(self, group: int) -> float:
+        """Select a group and return its gain."""
+        before = self.value
+        tried = self._tried.get(group)
+        if tried is None:
+            (fit,) = solved([extended(self.problem, self.fit, [group])], self._read)
+        else:
+            fit = completed(self.problem, tried, self._read)
+        self.fit = fit
+        self._tried = {}
+        return self.value - before

@@ -1,0 +1,277 @@
+"""What a generalised linear model asks of a table, pass by pass.
+
+The first pass is the plain Gram of columns and responses: means and spreads, whether the
+target can be modelled, and the model without columns, which gives all rows the same
+weights. Every later pass is at some coefficients. The linear predictors are taken of
+centred columns, so that a mean far from zero costs no digits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.errors import DataError, SourceError
+from dbselect.formulas import Formula, absolute, choose, column, kept, number, total
+from dbselect.glm.families import LARGEST_LOG, Family, Null, count, multinomial
+from dbselect.glm.newton import Ask, Coefficients, Expansion, Pair, expansion
+from dbselect.linear.problem import CONSTANT_SHARE, Index
+from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.sources.passes import PREFIX, Passes, Weighted
+
+#: Columns by formula in a Gram, which no column of a table is called.
+RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE, FAR = (
+    f"{PREFIX}{name}"
+    for name in ("residual", "deviance", "response", "refused", "summed", "exposure", "far")
+)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of the table are what.
+
+    Parameters
+    ----------
+    family : Family
+    target : column to predict
+    members : D columns, group by group
+    offset : column that is added to the predictor
+    """
+
+    family: Family
+    target: str
+    members: list[str]
+    offset: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A table after its first pass.
+
+    Parameters
+    ----------
+    passes : the table
+    roles : which columns are what
+    rows, skipped : rows that every pass uses, and leaves out
+    weight : sum of the row weights
+    mean, spread : shape (D,); the spread of a constant column is 1
+    constant : shape (D,), whether a column is constant
+    correlation : shape (D, D); a constant column has a zero row
+    covariance : shape (D, R), of unit-variance columns and responses
+    null : the model without columns
+    exposure : mean of exp(offset)
+    """
+
+    passes: Passes
+    roles: Roles
+    rows: int
+    skipped: int
+    weight: float
+    mean: Vector
+    spread: Vector
+    constant: npt.NDArray[np.bool_]
+    correlation: Matrix
+    covariance: Matrix
+    null: Null
+    exposure: float
+
+    def start(self) -> tuple[Coefficients, Expansion]:
+        """Return the model without columns, and what is known near it.
+
+        An offset gives rows unequal weights there, which takes a pass.
+        """
+        basis = self.roles.family.basis
+        predictors = self.null.predictors - np.log(self.exposure)
+        point = Coefficients(basis.T @ predictors, np.zeros((len(self.mean), basis.shape[1])))
+        if self.roles.offset is not None:
+            return point, self.read([Ask(point)])[0]
+        pairs = [
+            Pair(weight, np.zeros_like(self.mean), weight * self.correlation, 0.0, cross)
+            for weight, cross in zip(
+                self.null.weights,
+                self.null.weights[:, None] * self.null.residuals @ self.covariance.T,
+                strict=True,
+            )
+        ]
+        return point, expansion(pairs, self.roles.family.contrasts, self.null.deviance)
+
+    def read(self, asks: Sequence[Ask]) -> list[Expansion]:
+        """Make one pass and return the quadratic models that are asked for.
+
+        Raises
+        ------
+        SourceError : the table has changed since the first pass
+        """
+        wanted = [one for ask in asks for one in self._weighted(ask)]
+        grams = self.passes.read(wanted)
+        for gram in grams:
+            if (gram.rows, gram.skipped) != (self.rows, self.skipped):
+                raise SourceError(
+                    f"source had {self.rows} usable rows in the first pass and has {gram.rows} "
+                    "now; a table must not change while a model is fitted"
+                )
+        contrasts = self.roles.family.contrasts
+        size = len(contrasts)
+        return [
+            self._model(ask, grams[size * number : size * (number + 1)], contrasts)
+            for number, ask in enumerate(asks)
+        ]
+
+    def _model(self, ask: Ask, grams: Sequence[Gram], contrasts: Matrix) -> Expansion:
+        # The deviance rides along in the first Gram, divided by the weight of its row.
+        deviance = grams[0].weight * grams[0].mean[grams[0].columns.index(DEVIANCE)]
+        columns = np.arange(len(self.mean)) if ask.columns is None else ask.columns
+        pairs = [self._pair(gram, columns) for gram in grams]
+        return expansion(pairs, contrasts, float(deviance))
+
+    def _weighted(self, ask: Ask) -> list[Weighted]:
+        row = self.roles.family.row(self._predictors(ask.point), self._responses)
+        columns = None
+        if ask.columns is not None:
+            columns = [self.roles.members[j] for j in ask.columns.tolist()]
+        wanted: list[Weighted] = []
+        for weight, residual in row.pairs:
+            added = {RESIDUAL: residual}
+            if not wanted:
+                added[DEVIANCE] = row.deviance / weight
+            same_rows = columns is None or not self.skipped
+            factor = weight if same_rows else weight + self._missing
+            wanted.append(Weighted(added, factor, columns))
+        return wanted
+
+    @cached_property
+    def _missing(self) -> Formula:
+        """0, and missing where any column is, so that every pass uses the same rows."""
+        return kept(total([self._column(name) for name in self.roles.members]) * 0.0)
+
+    def _predictors(self, point: Coefficients) -> list[Formula]:
+        """Return the K linear predictors of centred columns."""
+        basis = self.roles.family.basis
+        coef = point.coef @ basis.T / self.spread[:, None]
+        used = np.flatnonzero(coef.any(axis=1)).tolist()
+        centred = {j: self._column(self.roles.members[j]) - self.mean[j] for j in used}
+        fixed = [] if self.roles.offset is None else [self._column(self.roles.offset)]
+        return [
+            kept(total([number(constant), *fixed, *(centred[j] * own[j] for j in used)]))
+            for constant, own in zip(basis @ point.intercept, coef.T, strict=True)
+        ]
+
+    @cached_property
+    def _responses(self) -> list[Formula]:
+        return responses(self.passes, self.roles)
+
+    def _column(self, name: str) -> Formula:
+        return column(self.passes.leaf(name, "columns").path)
+
+    def _pair(self, gram: Gram, columns: Index) -> Pair:
+        """Return a weighted Gram on unit-variance columns, per unit of row weight.
+
+        What is not known of the other columns is 0.
+        """
+        at = places(gram, [self.roles.members[j] for j in columns.tolist()])
+        residual = gram.columns.index(RESIDUAL)
+        inverse = np.where(self.constant, 0.0, 1.0 / self.spread)[columns]
+        per_weight = inverse / self.weight
+        width = len(self.mean)
+        mean, cross, comoment = np.zeros(width), np.zeros(width), np.zeros((width, width))
+        mean[columns] = (gram.mean[at] - self.mean[columns]) * inverse
+        cross[columns] = gram.comoment[at, residual] * per_weight
+        comoment[np.ix_(columns, columns)] = (
+            gram.comoment[np.ix_(at, at)] * inverse * per_weight[:, None]
+        )
+        share = gram.weight / self.weight
+        return Pair(share, mean, comoment, float(gram.mean[residual]), cross)
+
+
+def first_pass(passes: Passes, roles: Roles) -> Data:
+    """Read the table once.
+
+    Raises
+    ------
+    DataError : no usable rows, a value of the target that is not allowed, or a target
+        that is the same in all rows
+    """
+    family = roles.family
+    y = responses(passes, roles)
+    # A number is read as it is, so that what is wrong with it is said by its own name.
+    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)} if family.classes else {}
+    named = list(added) or [roles.target]
+    columns = passes.names if family.classes else [*passes.names, roles.target]
+    if family.refused is not None:
+        added[REFUSED] = family.refused(y[0])
+    if family.summed is not None:
+        added[SUMMED] = family.summed(y[0])
+    if roles.offset is not None:
+        offset = column(passes.leaf(roles.offset, "offset").path)
+        added[EXPOSURE] = count(offset)
+        added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
+    (gram,) = passes.read([Weighted(added, columns=columns)])
+    if gram.rows == 0:
+        raise DataError(
+            f"no usable rows: {gram.skipped} rows were skipped, as a value is NULL or NaN or "
+            "the weight is 0"
+        )
+    mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
+    if mean.get(REFUSED, 0.0) > 0:
+        raise DataError(
+            f"target '{roles.target}' has a value that is not {family.allowed}, as a "
+            f"{family.name} target must be"
+        )
+    if mean.get(FAR, 0.0) > 0:
+        raise DataError(
+            f"offset '{roles.offset}' has a value beyond {LARGEST_LOG:g} or -{LARGEST_LOG:g}; it "
+            "must be the logarithm of an exposure"
+        )
+    variance = np.diagonal(gram.comoment) / gram.weight
+    constant = np.sqrt(variance) <= CONSTANT_SHARE * np.abs(gram.mean)
+    at = places(gram, roles.members)
+    of_y = places(gram, named)
+    if family.classes:
+        # A class may lie in rows only that are left out.
+        present = gram.mean[of_y] > 0
+        of_y = of_y[present]
+        classes = [one for one, there in zip(family.classes, present, strict=True) if there]
+        family = multinomial(classes)
+        roles = replace(roles, family=family)
+    if constant[of_y].any() and (roles.offset is None or mean[roles.target] == 0):
+        raise DataError(_one_value(roles, gram.mean[of_y]))
+    spread = np.where(constant[at], 1.0, np.sqrt(variance[at]))
+    inverse = np.where(constant[at], 0.0, 1.0 / (spread * gram.weight))
+    correlation = gram.comoment[np.ix_(at, at)] * inverse * (inverse[:, None] * gram.weight)
+    null = family.null(gram.mean[of_y], variance[of_y], mean.get(SUMMED, 0.0), gram.weight)
+    return Data(
+        passes=passes,
+        roles=roles,
+        rows=gram.rows,
+        skipped=gram.skipped,
+        weight=gram.weight,
+        mean=np.where(constant[at], 0.0, 1.0) * gram.mean[at],
+        spread=spread,
+        constant=constant[at],
+        correlation=correlation,
+        covariance=gram.comoment[np.ix_(at, of_y)] * inverse[:, None],
+        null=null,
+        exposure=mean.get(EXPOSURE, 1.0),
+    )
+
+
+def responses(passes: Passes, roles: Roles) -> list[Formula]:
+    """Return the responses as formulas."""
+    return roles.family.responses(passes.leaf(roles.target, "target").path)
+
+
+def places(gram: Gram, names: Sequence[str]) -> Index:
+    """Return where columns stand in a Gram."""
+    numbers = {name: j for j, name in enumerate(gram.columns)}
+    return np.array([numbers[name] for name in names], dtype=np.intp)
+
+
+def _one_value(roles: Roles, means: Vector) -> str:
+    if roles.family.classes:
+        only = roles.family.classes[int(np.argmax(means))]
+        return f"target '{roles.target}' is {only!r} in all usable rows; classes must differ"
+    return (
+        f"target '{roles.target}' is {means[0]:g} in all usable rows; there is nothing to explain"
+    )

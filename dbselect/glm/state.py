@@ -1,0 +1,216 @@
+"""The selected groups of a generalised linear model, and what every other one would add.
+
+The value is the share of the null deviance that is explained, less what the ridge takes.
+Gains and losses are those of exact refits, one for each group, all side by side. Who makes
+these is told apart: `ByPasses` reads the table again for each Newton step of all refits, and
+`glm.refits` has the rows in memory. So every search that asks an `Objective` runs
+on a table of any size, or on some rows of it.
+
+Refits end at a tolerance: gains and losses below `REFIT_ROUNDING` count as none.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from dbselect.glm.newton import (
+    Ask,
+    Coefficients,
+    GlmFit,
+    Problem,
+    Read,
+    completed,
+    extended,
+    reduced,
+    solved,
+)
+from dbselect.linear.problem import Index
+from dbselect.linear.state import State
+from dbselect.record.gram import Matrix, Vector
+
+#: Share of the null deviance below which a gain is what two refits leave: each ends where
+#: the next step would explain a tenth of that, and sums of n terms err by less.
+REFIT_ROUNDING = 1e-12
+#: Bytes of answers that are kept: a thousand fits of 180 columns.
+MEMORY = 2**28
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """The deviance at some coefficients, and the gradient of half of it, downwards.
+
+    Parameters
+    ----------
+    deviance : in all
+    settled : decrease of the deviance by the intercept alone, per unit of weight
+    start : shape (P,), the step of the intercept that does that
+    gradient : shape (D, P), per unit of weight, the intercept minimised out
+    """
+
+    deviance: float
+    settled: float
+    start: Vector
+    gradient: Matrix
+
+
+class ByPasses:
+    """Refits by passes, each of which serves all refits that are asked for.
+
+    Parameters
+    ----------
+    problem : Problem
+    read : makes passes
+    """
+
+    def __init__(self, problem: Problem, read: Read) -> None:
+        self.problem = problem
+        self.read = read
+        # The last refits and the fit they began with: one of them is often the next.
+        self._tried: tuple[GlmFit | None, dict[tuple[int, ...], GlmFit]] = (None, {})
+
+    def extended(self, fit: GlmFit, groups: Sequence[int]) -> GlmFit:
+        """Return the fit with more groups; one pass if just these were tried."""
+        origin, tried = self._tried
+        if origin is fit and tuple(groups) in tried:
+            return completed(self.problem, tried[tuple(groups)], self.read)
+        return solved([extended(self.problem, fit, groups)], self.read)[0]
+
+    def reduced(self, fit: GlmFit, group: int) -> GlmFit:
+        """Return the fit without one of its groups."""
+        return solved([reduced(self.problem, fit, group)], self.read)[0]
+
+    def with_each(self, fit: GlmFit, groups: Sequence[int]) -> Vector:
+        """Return what each of some groups and those of the fit explain."""
+        fits = solved([extended(self.problem, fit, [g], alone=True) for g in groups], self.read)
+        self._tried = fit, {(g,): one for g, one in zip(groups, fits, strict=True)}
+        return np.array([one.explained for one in fits])
+
+    def without_each(self, fit: GlmFit) -> Vector:
+        """Return what the groups of the fit explain without each of them."""
+        fits = solved([reduced(self.problem, fit, g, alone=True) for g in fit.groups], self.read)
+        return np.array([one.explained for one in fits])
+
+    def slope(self, point: Coefficients) -> Slope:
+        """Return the deviance at some coefficients and its gradient; one pass."""
+        (model,) = self.read([Ask(point)])
+        gradient = model.gradient.reshape(point.coef.shape)
+        return Slope(model.deviance, model.settled, model.start, gradient)
+
+
+@dataclass(eq=False)
+class _Answers:
+    """What is known of some groups; gains and losses once they were asked for."""
+
+    fit: GlmFit
+    gains: Vector | None = None
+    losses: Vector | None = None
+
+
+class GlmState:
+    """The selected groups, as an `objectives.contract.Objective`.
+
+    Parameters
+    ----------
+    refits : who makes the fits
+    fit : of the model without columns
+
+    Notes
+    -----
+    Answers are kept, `MEMORY` bytes of them, and shared with all copies: DASH asks about
+    the same groups again and again.
+    """
+
+    def __init__(self, refits: ByPasses, fit: GlmFit) -> None:
+        self.refits = refits
+        self._held = list(fit.groups)
+        self._now = _Answers(fit)
+        self._known: dict[frozenset[int], _Answers] = {frozenset(self._held): self._now}
+        bytes_of_fit = 8 * len(fit.state.problem.c) ** 2
+        self._most = max(2, MEMORY // bytes_of_fit)
+
+    @property
+    def fit(self) -> GlmFit:
+        """The fit of the selected groups."""
+        return self._now.fit
+
+    @property
+    def size(self) -> int:
+        """J, the number of groups."""
+        return len(self.members)
+
+    @property
+    def members(self) -> Sequence[Index]:
+        """The columns of each of the J groups."""
+        return self.refits.problem.members
+
+    @property
+    def held(self) -> list[int]:
+        """The selected groups, in the order taken."""
+        return list(self._held)
+
+    @property
+    def value(self) -> float:
+        """Explained share of the null deviance, less what the ridge takes."""
+        return self.fit.explained
+
+    @property
+    def local(self) -> State:
+        """The linear problem near the fit: its gains are score tests, its `b` the gradient."""
+        return self.fit.state
+
+    def coef(self) -> Matrix:
+        """Return the coefficients on unit-variance columns; shape (D, P)."""
+        return self.fit.point.coef
+
+    def gains(self) -> Vector:
+        """Return what each of the J groups would add; 0 for the selected ones."""
+        now, value = self._now, self.value
+        if now.gains is None:
+            now.gains = np.zeros(self.size)
+            waiting = [group for group in range(self.size) if group not in now.fit.groups]
+            if waiting:
+                now.gains[waiting] = self.refits.with_each(now.fit, waiting) - value
+        return np.where(now.gains > REFIT_ROUNDING, now.gains, 0.0)
+
+    def losses(self) -> Vector:
+        """Return what removing each selected group would lose; 0 for the others."""
+        now, value = self._now, self.value
+        if now.losses is None:
+            now.losses = np.zeros(self.size)
+            if now.fit.groups:
+                now.losses[now.fit.groups] = value - self.refits.without_each(now.fit)
+        return np.where(now.losses > REFIT_ROUNDING, now.losses, 0.0)
+
+    def add(self, group: int) -> float:
+        """Select a group and return its gain."""
+        return self.add_all([group])
+
+    def add_all(self, groups: Sequence[int]) -> float:
+        """Select several groups at once and return what they gain together."""
+        return self._move(
+            [*self._held, *groups], lambda: self.refits.extended(self.fit, list(groups))
+        )
+
+    def remove(self, group: int) -> float:
+        """Give a selected group back and return its loss."""
+        held = [other for other in self._held if other != group]
+        return -self._move(held, lambda: self.refits.reduced(self.fit, group))
+
+    def copy(self) -> Self:
+        """Return a state that changes alone; rows or passes, and what is known, are shared."""
+        copied = copy.copy(self)
+        copied._held = list(self._held)
+        return copied
+
+    def _move(self, held: list[int], fit: Callable[[], GlmFit]) -> float:
+        """Select other groups, by a fit unless that is known, and return the gain."""
+        before, key = self.value, frozenset(held)
+        answers = self._known.pop(key, None) or _Answers(fit())
+        self._known[key] = answers  # the last one used is the last to be forgotten
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+        self._held, self._now = held, answers
+        return self.value - before

@@ -1,0 +1,1 @@
+"""The linear problem on one Gram or many: gains, removals, bounds and inference."""

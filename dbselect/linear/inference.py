@@ -1,0 +1,136 @@
+"""Standard errors of the coefficients of one model, and the tests that rest on them.
+
+For ``y = X w + e`` with e independent of variance s2, on n rows, X of rank r::
+
+    s2 = RSS / (n - r)          var(w) = s2 (X'X)^-1          t = w / se ~ t(n - r)
+
+With row weights X'X and RSS are weighted, e of a row has variance s2 / weight, and n is
+the number of rows, as in statsmodels' WLS. The intercept rides on the comoment C = L L':
+its entry of (X'X)^-1 is 1 / weight + mean' C^-1 mean.
+
+Source: Seber, Lee (2003), Linear Regression Analysis, chapters 3 and 4.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+import scipy.linalg
+from scipy.special import stdtr
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.linear.refine import near_unit, residual_share
+from dbselect.record.gram import Gram, Matrix
+
+#: Name of the intercept among the terms; no flattened column is called so.
+INTERCEPT = "(intercept)"
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """Standard errors of the terms of a model.
+
+    Parameters
+    ----------
+    errors : term -> standard error; aliased terms are left out
+    free : n - r, rows that are left to estimate the variance; may be <= 0
+    """
+
+    errors: dict[str, float]
+    free: int
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRows:
+    """Which rows a model was fitted to, and how.
+
+    Parameters
+    ----------
+    gram : Gram of the rows; None where the standard errors are known
+    ridge : as of the model
+    chosen : whether the rows also chose the columns
+    intercept : False for a model through the origin
+    known : the standard errors, where they were computed with the model
+    """
+
+    gram: Gram | None
+    ridge: float = 0.0
+    chosen: bool = False
+    intercept: bool = True
+    known: Deviations | None = None
+
+    def deviations(self, target: str, coefficients: Mapping[str, float]) -> Deviations:
+        """Return the standard errors of least-squares coefficients, no column aliased.
+
+        Raises
+        ------
+        ArgumentError : the model has a ridge, or nothing is known of its rows
+        """
+        if self.ridge:
+            raise ArgumentError(
+                f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
+            )
+        if self.known is not None:
+            return self.known
+        assert self.gram is not None
+        gram = self.gram if self.intercept else through_origin(self.gram)
+        return _deviations(gram, target, dict(coefficients), self.intercept)
+
+
+def through_origin(gram: Gram) -> Gram:
+    """Return a Gram with raw second moments in place of centred ones, and means of 0."""
+    raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
+    return replace(gram, mean=np.zeros(len(gram.columns)), comoment=raw)
+
+
+def _deviations(
+    gram: Gram, target: str, coefficients: dict[str, float], intercept: bool
+) -> Deviations:
+    free = gram.rows - len(coefficients) - intercept
+    y = gram.position(target, "target")
+    left = residual_share(gram, target, coefficients) * float(gram.comoment[y, y])
+    variance = left / free if free > 0 else np.nan
+    C, _, unit = near_unit(gram, target, list(coefficients))
+    inverse = _inverse_factor(C)
+    errors = np.sqrt(variance * (inverse**2).sum(axis=0)) * unit
+    found = dict(zip(coefficients, errors.tolist(), strict=True))
+    if intercept:
+        at = [gram.position(name, "columns") for name in coefficients]
+        lever = inverse @ (gram.mean[at] * unit)
+        found = {INTERCEPT: float(np.sqrt(variance * (1.0 / gram.weight + lever @ lever)))} | found
+    return Deviations(found, free)
+
+
+def _inverse_factor(C: Matrix) -> Matrix:
+    """Return L^-1 with ``L L' = C``."""
+    if not len(C):
+        return C
+    try:
+        factor = scipy.linalg.cholesky(C, lower=True)
+    except scipy.linalg.LinAlgError:
+        raise DataError(
+            "the columns are too nearly dependent for standard errors from a Gram; "
+            "fit them on the table with exact=True"
+        ) from None
+    return np.asarray(scipy.linalg.solve_triangular(factor, np.eye(len(C)), lower=True))
+
+
+def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFrame:
+    """Return term, estimate, std_error, statistic and p_value; NULL where not defined.
+
+    Parameters
+    ----------
+    estimates : term -> estimate
+    """
+    known = deviations.free > 0
+    errors = np.array([deviations.errors.get(term, np.nan) for term in estimates])
+    values = np.array(list(estimates.values()))
+    errors = errors if known else np.full(len(values), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = values / errors
+    p_value = 2.0 * stdtr(max(deviations.free, 1), -np.abs(statistic))
+    table = {"estimate": values, "std_error": errors, "statistic": statistic, "p_value": p_value}
+    return pl.DataFrame(
+        {"term": list(estimates)} | table, schema_overrides={"term": pl.String}
+    ).fill_nan(None)

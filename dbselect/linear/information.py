@@ -1,0 +1,148 @@
+"""Criteria that weigh what a model explains against what it takes to explain it.
+
+With n rows, residual sum of squares RSS, rank r with the intercept, J groups to choose
+from and D columns, and ``L = -n/2 (log(2 pi RSS / n) + 1)``, the Gaussian log-likelihood::
+
+    AIC  = -2 L + 2 r                                    Akaike (1974)
+    BIC  = -2 L + r log n                                Schwarz (1978)
+    EBIC = BIC + 2 gamma log binomial(J, groups held)    Chen, Chen (2008), eq. 1
+    GIC  = -2 L + a r,   a = log(log n) log D            Fan, Tang (2013), section 4.1
+    Cp   = RSS / s2 - n + 2 r                            Mallows (1973)
+    adjusted r2 = 1 - (RSS / (n - r)) / (TSS / (n - 1))
+
+s2 is RSS / (n - r) of the model on all columns. With a ridge, r is the trace of the map
+from the target to the fit, 1 + tr(G (G + ridge)^-1) (Hastie, Tibshirani, Friedman 2009,
+eq. 3.50), and RSS that of the penalised fit.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from scipy.special import gammaln
+
+from dbselect.linear.problem import Index, Linear
+from dbselect.linear.state import State
+from dbselect.record.gram import Gram, Vector
+from dbselect.record.steps import ROUNDING_GAIN, Step
+
+#: Shares of the target's variance below this are rounding: a perfect fit counts as it.
+SMALLEST_SHARE = ROUNDING_GAIN
+#: GIC asks no less of a column than AIC, also for tables too narrow for its theory.
+SMALLEST_PENALTY = 2.0
+
+#: The criteria, each with the sign that makes the best model the smallest.
+SIGNS = {"aic": 1, "bic": 1, "ebic": 1, "gic": 1, "cp": 1, "adjusted_r2": -1}
+
+
+@dataclass(frozen=True)
+class Fits:
+    """What the criteria of M models on the same rows are computed from.
+
+    Parameters
+    ----------
+    rows : n, number of rows
+    total : TSS, weighted sum of squares of the target around its mean
+    left : shape (M,), RSS / TSS
+    degrees : shape (M,), rank or effective number of parameters, the intercept included
+    sizes : shape (M,), number of groups held
+    n_groups, n_columns : J and D, what there is to choose from
+    left_all, degrees_all : the same of the model on all columns
+    """
+
+    rows: int
+    total: float
+    left: Vector
+    degrees: Vector
+    sizes: Vector
+    n_groups: int
+    n_columns: int
+    left_all: float
+    degrees_all: float
+
+
+def criteria(fits: Fits, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
+    """Return the criteria of each model, NULL where too few rows are left to judge it.
+
+    Parameters
+    ----------
+    gamma : weight of the number of candidates in EBIC, 0 to 1
+    penalty : a of GIC; default: log(log n) log D, at least 2
+    """
+    n, r = fits.rows, fits.degrees
+    left = np.maximum(fits.left, SMALLEST_SHARE)
+    loss = n * (np.log(2.0 * math.pi * left * fits.total / n) + 1.0)
+    bic = loss + r * math.log(n)
+    choices = _log_binomial(fits.n_groups, fits.sizes)
+    a = default_penalty(n, fits.n_columns) if penalty is None else penalty
+    judged = n - r > 0
+    free = np.where(judged, n - r, np.nan)
+    free_all = n - fits.degrees_all
+    # Share of the variance that no column explains, per row that is left.
+    noise = max(fits.left_all, SMALLEST_SHARE) / free_all if free_all > 0 else math.nan
+    table = {
+        "df": r,
+        "aic": loss + 2.0 * r,
+        "bic": bic,
+        "ebic": bic + 2.0 * gamma * choices,
+        "gic": loss + a * r,
+        "cp": left / noise - n + 2.0 * r,
+        "adjusted_r2": 1.0 - left / free * (n - 1),
+    }
+    known = {
+        name: np.where(judged | (name == "df"), values, np.nan) for name, values in table.items()
+    }
+    return pl.DataFrame(known).fill_nan(None)
+
+
+def fits_of(
+    gram: Gram,
+    target: str,
+    problem: Linear,
+    members: Sequence[Index],
+    records: Sequence[Step],
+    r2: Vector,
+) -> Fits:
+    """Return what the criteria need of the models of a sequence, step 0 first.
+
+    Parameters
+    ----------
+    members : the columns of each of the J groups
+    r2 : shape (steps + 1,), 1 - RSS/TSS
+    """
+    at = gram.position(target, "target")
+    state = State(problem, members)
+    degrees, sizes = [1.0], [0.0]
+    for step in records:
+        if step.action == "add":
+            state.add(step.group)
+        else:
+            state.remove(step.group)
+        degrees.append(1.0 + state.degrees())
+        sizes.append(float(len(state.held)))
+    rest = sorted(set(range(len(members))) - set(state.held))
+    if rest:
+        state.add_all(rest)
+    penalty = float(state.coef() ** 2 @ problem.ridge)
+    return Fits(
+        rows=gram.rows,
+        total=float(gram.comoment[at, at]),
+        left=1.0 - r2,
+        degrees=np.array(degrees),
+        sizes=np.array(sizes),
+        n_groups=len(members),
+        n_columns=len(problem.c),
+        left_all=1.0 - (state.explained + penalty),
+        degrees_all=1.0 + state.degrees(),
+    )
+
+
+def default_penalty(rows: int, n_columns: int) -> float:
+    """Return a = log(log n) log D of Fan and Tang, or 2 where that is less."""
+    return max(SMALLEST_PENALTY, math.log(math.log(max(rows, 3))) * math.log(max(n_columns, 1)))
+
+
+def _log_binomial(n: int, k: Vector) -> Vector:
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))

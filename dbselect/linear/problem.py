@@ -1,0 +1,256 @@
+"""Explained variance of a linear model, group by group, on the Gram matrix.
+
+Columns and target are scaled to unit variance, so that F is a share::
+
+    C = G + diag(ridge)          F(S) = c_S' C_SS^-1 c_S = 2 F_paper(S) / var(y)
+    b = c - C_.S w(S)            gain(g | S) = b_g' (C_gg|S)^-1 b_g
+
+The state of a search (`linear.state`) answers gains from factors of C.
+
+K responses share C: c and b have a row each, and F and every gain are sums over the
+responses, of which each has the variance of its share (`shares`), 1 in all. It is
+the problem of one response ``vec(Y)`` on the columns ``I_K x X``, so that what holds of F
+for one, bounds and guarantees too, holds for several. A response costs O(D |g|) a step.
+
+Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
+the paper solves anew for every candidate.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.errors import DataError
+from dbselect.record.columns import SUFFIX
+from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.missing import NO_SHARE
+
+#: Share of its own variance below which a column is aliased: conditional variances
+#: carry an error of some 1e-15 for a small w, so what is left still has three digits.
+RANK_SHARE = 1e-12
+#: A column is constant where its deviation is below this share of its mean: the
+#: rounding of the means of constant blocks.
+CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
+#: Eigenvalues of a group's own block below this share of the largest count as 0.
+EIGENVALUE_SHARE = 1e-12
+
+Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The problem on unit-variance columns: everything that does not change.
+
+    B problems side by side have one more axis, the last (`linear.batched`).
+
+    Parameters
+    ----------
+    G : shape (D, D), correlations; a constant column has a zero row
+    c : shape (D,), correlations with the target; of K responses shape (K, D), times the
+        root of the share of each
+    ridge : shape (D,), added to the diagonal of G
+    unit : shape (D,), what a step of 1 is in the units that the caller compares
+        columns in: 1, or the standard deviation of columns that are not to be scaled
+    spread : shape (D,), standard deviation of each column, 1 for constant ones
+    constant : shape (D,), whether a column is constant
+    mean : shape (D,)
+    target_mean : mean of the target; of K responses shape (K,)
+    target_spread : what the target is divided by, its standard deviation; of K responses
+        shape (K, 1), over the root of the share of each
+    share : what each response counts, shape (K,); 1 for one
+    """
+
+    G: Matrix
+    c: Vector
+    ridge: Vector
+    unit: Vector
+    spread: Vector
+    constant: npt.NDArray[np.bool_]
+    mean: Vector
+    target_mean: Any
+    target_spread: Any
+    share: Any = 1.0
+
+    @property
+    def deviation(self) -> Vector:
+        """Root of the diagonal of C, 1 where that is 0; shape (D,)."""
+        variance = np.diagonal(self.G) + self.ridge
+        return np.sqrt(np.where(variance > 0, variance, 1.0))
+
+    def response(self, k: int) -> "Linear":
+        """Return the problem of one of K responses alone."""
+        root = np.sqrt(self.share[k])
+        return replace(
+            self,
+            c=self.c[k] / root,
+            target_mean=self.target_mean[k],
+            target_spread=self.target_spread[k, 0] * root,
+            share=1.0,
+        )
+
+
+def unusable(gram: Gram, target: str) -> str | None:
+    """Say why no sequence can be computed for a target; None if one can."""
+    at = gram.position(target, "target")
+    if gram.rows == 0:
+        return no_rows(gram.skipped)
+    if is_filled(gram.columns, gram.mean, target):
+        return filled_target(target)
+    deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
+    if is_constant(deviation, gram.mean[at]):
+        return constant_target(target)
+    return None
+
+
+def no_rows(skipped: int) -> str:
+    """Say that no row can be used."""
+    return f"no usable rows: {skipped} rows were skipped"
+
+
+def filled_target(target: str) -> str:
+    """Say that some values of the target are none."""
+    return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
+
+
+def is_filled(columns: Sequence[str], mean: Vector, target: str) -> npt.NDArray[np.bool_]:
+    """Whether zeros stand for a target that is missing, by its indicator.
+
+    Parameters
+    ----------
+    mean : shape (d,), or (d, B) of B records
+    """
+    mark = target + SUFFIX
+    share = mean[columns.index(mark)] if mark in columns else np.zeros(mean.shape[1:])
+    return np.asarray(share > NO_SHARE)
+
+
+def constant_target(target: str) -> str:
+    """Say that there is nothing to explain."""
+    return f"target '{target}' is constant"
+
+
+def is_constant(deviation: Vector, mean: Vector) -> npt.NDArray[np.bool_]:
+    """Whether columns of some standard deviations and means are constant but for rounding."""
+    return np.asarray(deviation <= CONSTANT_SHARE * np.abs(mean))
+
+
+def linear(
+    gram: Gram,
+    target: str | Sequence[str],
+    columns: Sequence[str],
+    ridge: float = 0.0,
+    scale: bool = True,
+) -> Linear:
+    """Set up the problem of explaining a target, or K responses, by some columns.
+
+    Parameters
+    ----------
+    gram : Gram that holds the target and the columns
+    target : column to predict, or K of them
+    ridge : >= 0, lambda on unit-variance columns; with ``scale=False`` on the
+        columns as they are
+    scale : of several responses also what each counts (`shares`)
+
+    Raises
+    ------
+    DataError : no usable rows, a constant target, or one that is 0 where it is missing
+    """
+    for name in [target] if isinstance(target, str) else target:
+        reason = unusable(gram, name)
+        if reason is not None:
+            raise DataError(reason)
+    numbers = {name: i for i, name in enumerate(gram.columns)}
+    at = np.array([numbers[name] for name in columns], dtype=np.intp)
+    comoment, mean, weight = gram.comoment[np.ix_(at, at)], gram.mean[at], np.float64(gram.weight)
+    if isinstance(target, str):
+        y = numbers[target]
+        products, variation = gram.comoment[at, y], gram.comoment[y, y]
+        return scaled(comoment, products, variation, mean, gram.mean[y], weight, ridge, scale)
+    ys = np.array([numbers[name] for name in target], dtype=np.intp)
+    products, variation = gram.comoment[np.ix_(ys, at)], gram.comoment[ys, ys]
+    share = shares(variation, scale)
+    spread = (variation / share)[:, None]
+    problem = scaled(comoment, products, spread, mean, gram.mean[ys], weight, ridge, scale)
+    return replace(problem, share=share)
+
+
+def shares(variance: Vector, scale: bool) -> Vector:
+    """Return what each of K responses counts, 1 in all; shape (K,).
+
+    The same each, or with ``scale=False``, which takes columns as they are, its variance.
+    """
+    return np.full(len(variance), 1.0 / len(variance)) if scale else variance / variance.sum()
+
+
+def scaled(
+    comoment: Matrix,
+    products: Vector,
+    variation: Any,
+    mean: Vector,
+    target_mean: Any,
+    weight: Any,
+    ridge: float,
+    scale: bool,
+) -> Linear:
+    """Scale columns and target to unit variance, in one problem or in B side by side.
+
+    Parameters
+    ----------
+    comoment : shape (D, D) or (D, D, B), of the columns; overwritten
+    products : shape (D,) or (D, B), comoment of the columns with the target; of K
+        responses shape (K, D)
+    variation : scalar or shape (B,), comoment of the target with itself; shape (K, 1)
+    mean : shape (D,) or (D, B)
+    target_mean, weight : scalars or shape (B,); target_mean also shape (K,)
+    ridge, scale : as in `linear`
+    """
+    diagonal = np.arange(len(mean))
+    deviation = np.sqrt(comoment[diagonal, diagonal] / weight)
+    constant = is_constant(deviation, mean)
+    spread = np.where(constant, 1.0, deviation)
+    target_spread = np.sqrt(variation / weight)
+    inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(weight)))
+    G = comoment
+    G *= inverse
+    G *= inverse[:, None]
+    G[diagonal, diagonal] = np.where(constant, 0.0, 1.0)
+    c = products * inverse / (target_spread * np.sqrt(weight))
+    unit = np.ones_like(mean) if scale else spread
+    return Linear(G, c, ridge / unit**2, unit, spread, constant, mean, target_mean, target_spread)
+
+
+def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
+    """Yield the groups of each size together, so that they are computed as one array.
+
+    Yields
+    ------
+    groups : shape (B,), numbers of the groups of one size, increasing
+    columns : shape (B, size)
+    """
+    sizes = np.array([len(columns) for columns in members])
+    for size in np.unique(sizes):
+        groups = np.flatnonzero(sizes == size)
+        yield groups, np.stack([members[group] for group in groups.tolist()])
+
+
+def blocks_of(problem: Linear, columns: Index) -> Matrix:
+    """Return C_gg of B groups of s columns; shape (B, s, s)."""
+    blocks = problem.G[columns[:, :, None], columns[:, None, :]]
+    diagonal = np.arange(columns.shape[1])
+    blocks[:, diagonal, diagonal] += problem.ridge[columns]
+    return blocks
+
+
+def inverse_root(blocks: Matrix, floor: float = 0.0) -> Matrix:
+    """Return W with ``W W' = A^+`` for B symmetric blocks of s columns; shape (B, s, s).
+
+    Eigenvalues at or below `floor`, or ``EIGENVALUE_SHARE`` of the largest, count as
+    0: their columns of W are 0.
+    """
+    values, vectors = np.linalg.eigh(blocks)
+    kept = values > np.maximum(EIGENVALUE_SHARE * values[:, -1:], floor)
+    scale = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+    return np.asarray(vectors * scale[:, None])

@@ -1,0 +1,487 @@
+"""What is selected of a linear model, and what every other group would add.
+
+The state keeps ``U = L^-1 C_S.`` and ``z = L^-1 c_S`` with ``L L' = C_SS``, one
+row for each selected column. Then ``b = c - U'z``, the conditional covariance of
+a group is ``C_gg - U_g' U_g`` and ``F(S) = z'z``, so a new group costs one
+product with U, O(D |S| |g|), and a full sequence O(D^3), for every rule. Memory
+is the Gram matrix and U, 16 D^2 bytes, and more than as much for the coefficients.
+
+Rank: a column is aliased, takes no part and gets coefficient 0, when what is
+left of its variance, given the columns before it, is below ``RANK_SHARE`` of it,
+or no more than the rounding of what was taken from it: with ``w`` the column's
+coefficients on those before, that errs by some ``eps (1 + w'w)``.
+
+Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
+the paper solves anew for every candidate.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.linalg import blas, lapack
+
+from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size
+from dbselect.record.gram import Matrix, Vector
+
+#: What is left of a variance, as a share of 1 + w'w, below which it is rounding: exact
+#: dependences leave up to 6e-15.
+RANK_ROUNDING = 1e-14
+#: Share of its own variance below which what is left of a column may be rounding: above,
+#: w'w would exceed 1e10, so that the columns before it are nearly dependent themselves.
+DOUBTFUL_SHARE = 1e-4
+#: Columns eliminated one by one before the rest is updated by a matrix product.
+PANEL = 32
+
+
+@dataclass
+class _Bucket:
+    """The unselected groups of one size, so that they are computed as one array."""
+
+    groups: Index  # (B,) group numbers, increasing
+    columns: Index  # (B, s)
+    blocks: Matrix  # (B, s, s), conditional covariance
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A selected group: its columns that have a row in U, and those that are aliased."""
+
+    group: int
+    kept: list[int]
+    aliased: list[int]
+
+
+class State:
+    """The selected groups and what every other group would add.
+
+    Parameters
+    ----------
+    problem : Linear
+    members : the columns of each of the J groups
+
+    Attributes
+    ----------
+    b : shape (K, D), the gradient; K = 1 for one response
+    """
+
+    def __init__(self, problem: Linear, members: Sequence[Index]) -> None:
+        self.problem = problem
+        self.members = members
+        self.b = np.atleast_2d(problem.c).copy()
+        self._held: list[_Held] = []
+        self._U = np.empty((0, len(problem.G)))
+        self._z = np.empty((len(self.b), 0))
+        self._inverse: Matrix | None = None
+        # A constant column is aliased whatever the ridge.
+        variance = np.diagonal(problem.G) + problem.ridge
+        self._floor = np.where(problem.constant, np.inf, RANK_SHARE * variance)
+        self._buckets = [
+            _Bucket(groups, columns, blocks_of(problem, columns))
+            for groups, columns in by_size(members)
+        ]
+
+    @property
+    def size(self) -> int:
+        """J, the number of groups."""
+        return len(self.members)
+
+    @property
+    def held(self) -> list[int]:
+        """The selected groups."""
+        return [held.group for held in self._held]
+
+    @property
+    def support(self) -> list[int]:
+        """The columns of the selected groups that are not aliased, one for each row of U."""
+        return [column for held in self._held for column in held.kept]
+
+    @property
+    def aliased(self) -> list[int]:
+        """The columns of the selected groups that depend on columns before them."""
+        return [column for held in self._held for column in held.aliased]
+
+    @property
+    def entangled(self) -> list[int]:
+        """The aliased columns that do not depend on columns of their own group alone.
+
+        All levels of a category add up to 1, so that one is aliased, whatever else there is.
+        """
+        found: list[int] = []
+        for held in self._held:
+            if held.aliased:
+                alone = State(self.problem, [self.members[held.group]])
+                alone.add(0)
+                found += [column for column in held.aliased if column not in alone.aliased]
+        return found
+
+    @property
+    def explained(self) -> float:
+        """F of the selected groups, as a share of the target's variance."""
+        return _squared(self._z)
+
+    @property
+    def value(self) -> float:
+        """What every search maximises: `explained`."""
+        return self.explained
+
+    def gains(self) -> Vector:
+        """Return gain(g | S) of each of the J groups; 0 for the selected ones."""
+        gains = np.zeros(len(self.members))
+        for bucket in self._buckets:
+            gains[bucket.groups] = _gains(
+                bucket.blocks, self.b[:, bucket.columns], self._floor[bucket.columns]
+            )
+        return gains
+
+    def conditional(self, columns: Index) -> Matrix:
+        """Return the covariance of some columns given the selected ones; shape (k, k)."""
+        C = self.problem.G[np.ix_(columns, columns)]
+        C[np.diag_indices_from(C)] += self.problem.ridge[columns]
+        if len(self._U):
+            U = self._U[:, columns]
+            C = blas.dgemm(-1.0, U.T, U, 1.0, C.T, overwrite_c=1).T
+        return C
+
+    def add(self, group: int) -> float:
+        """Select a group and return its gain."""
+        return self.add_all([group])
+
+    def add_all(self, groups: Sequence[int]) -> float:
+        """Select several groups at once and return what they gain together."""
+        columns = np.concatenate([self.members[group] for group in groups])
+        C = self.problem.G[columns]
+        C[np.arange(len(columns)), columns] += self.problem.ridge[columns]
+        # One BLAS for every product: the pools of NumPy's and SciPy's would spin
+        # against each other. Transposed views are in Fortran order: nothing is copied.
+        if len(self._U):
+            C = blas.dgemm(-1.0, self._U.T, self._U[:, columns], 1.0, C.T, overwrite_c=1).T
+        factor, kept = self._independent(C[:, columns], columns)
+        self._hold(groups, kept)
+        if not kept.any():
+            return 0.0
+        # L U = C_g., from the right.
+        U = blas.dtrsm(1.0, factor.T, C[kept].T, side=1, overwrite_b=1).T
+        # Response by response: one alone is the same to the last bit.
+        z = np.array([blas.dtrsv(factor.T, b, trans=1) for b in self.b[:, columns[kept]]])
+        if self._inverse is not None:
+            self._inverse = _extended(self._inverse, self._U[:, columns[kept]], factor.T)
+        self._U = _append(self._U, U, len(self._U) + len(U))
+        self._z = np.concatenate([self._z, z], axis=1)
+        self._descend(U, z)
+        for bucket in self._buckets:
+            rows = U[:, bucket.columns].transpose(1, 0, 2)
+            bucket.blocks -= rows.transpose(0, 2, 1) @ rows
+        return _squared(z)
+
+    def _descend(self, U: Matrix, z: Matrix) -> None:
+        """Take from the gradient of each response what some rows of U explain of it."""
+        for b, step in zip(self.b, z, strict=True):
+            b[:] = blas.dgemv(-1.0, U.T, step, 1.0, b)
+
+    def _independent(self, block: Matrix, columns: Index) -> tuple[Matrix, npt.NDArray[np.bool_]]:
+        """Return `_factor` of a conditional block, and which of its columns are not aliased."""
+        floor = self._floor[columns]
+        while True:
+            factor, kept = _factor(block, floor)
+            share = np.diagonal(factor) / self.problem.deviation[columns[kept]]
+            if not len(share) or share.min() ** 2 > DOUBTFUL_SHARE:
+                return factor, kept
+            lost = np.flatnonzero(self._left(factor, columns[kept]) < RANK_ROUNDING)
+            if not len(lost):
+                return factor, kept
+            floor[np.flatnonzero(kept)[lost[0]]] = np.inf
+
+    def _left(self, factor: Matrix, columns: Index) -> Vector:
+        """Return what is left of the variance of new columns, as a share of 1 + w'w.
+
+        That of the last column of a triangular factor R of unit-variance columns is
+        ``1 / |R^-1 e|^2``, e the last unit vector.
+        """
+        last = _last_columns(self._inverse_factor(), self._U[:, columns], factor.T)
+        last *= self.problem.deviation[[*self.support, *columns.tolist()], None]
+        return np.asarray(1.0 / np.einsum("ij,ij->j", last, last))
+
+    def _hold(self, groups: Sequence[int], kept: npt.NDArray[np.bool_]) -> None:
+        """Move groups to the selected ones; `kept` tells which of their columns have a row."""
+        end = 0
+        for group in groups:
+            columns = self.members[group]
+            mine = kept[end : (end := end + len(columns))]
+            self._held.append(_Held(group, columns[mine].tolist(), columns[~mine].tolist()))
+        for bucket in self._buckets:
+            rest = ~np.isin(bucket.groups, groups)
+            if not rest.all():
+                bucket.groups = bucket.groups[rest]
+                bucket.columns = bucket.columns[rest]
+                bucket.blocks = bucket.blocks[rest]
+
+    def losses(self) -> Vector:
+        """Return loss(g | S) of each of the J groups; 0 for those not selected.
+
+        Notes
+        -----
+        O(|S|^2), after the first call, which inverts L. Where columns depend on other
+        groups, a removal may bring them back: the loss is then taken from the removal itself.
+        """
+        losses = np.zeros(len(self.members))
+        if self.entangled:
+            for group in self.held:
+                losses[group] = self.copy().remove(group)
+            return losses
+        if not self._held:
+            return losses
+        inverse = self._inverse_factor()
+        coef = [inverse @ z for z in self._z]
+        groups = np.array(self.held)
+        ends = np.cumsum([len(held.kept) for held in self._held])
+        for which, rows in by_size(np.split(np.arange(len(inverse)), ends[:-1])):
+            blocks = inverse[rows] @ inverse[rows].transpose(0, 2, 1)
+            for w in coef:
+                solved = np.linalg.solve(blocks, w[rows][:, :, None])[:, :, 0]
+                losses[groups[which]] += np.einsum("bs,bs->b", w[rows], solved)
+        return losses
+
+    def remove(self, group: int) -> float:
+        """Give a selected group back and return its loss."""
+        before = self.explained
+        position = self.held.index(group)
+        # A column that was aliased given this group may not be so without it.
+        again = [held.group for held in self._held[position + 1 :] if held.aliased]
+        for other in reversed(again):
+            self._take_out(other)
+        self._take_out(group)
+        for other in again:
+            self.add(other)
+        return before - self.explained
+
+    def _take_out(self, group: int) -> None:
+        """Rotate the rows of a group to the end of U and drop them."""
+        position = self.held.index(group)
+        start = sum(len(held.kept) for held in self._held[:position])
+        out = self._held.pop(position)
+        size, rank = len(out.kept), len(self._U)
+        rest = self.support[start:]
+        if size:
+            U, z = self._U[start:], self._z[:, start:]
+            if rest:
+                # Q' makes the columns that stay triangular again; the signs keep the
+                # diagonal positive.
+                Q, R = scipy.linalg.qr(U[:, rest])
+                Q[:, : len(rest)] *= np.sign(np.diagonal(R))
+                U, z = blas.dgemm(1.0, U.T, Q).T, np.array([Q.T @ each for each in z])
+                if self._inverse is not None:
+                    order = np.r_[:start, start + size : rank]
+                    turned = np.hstack([self._inverse[:, :start], self._inverse[:, start:] @ Q])
+                    self._inverse = turned[order, : rank - size]
+            elif self._inverse is not None:
+                self._inverse = self._inverse[:start, :start]
+            self._U = np.vstack([self._U[:start], U[: len(rest)]])
+            self._z = np.concatenate([self._z[:, :start], z[:, : len(rest)]], axis=1)
+        self._refresh(group)
+
+    def _refresh(self, group: int) -> None:
+        """Put a group among the unselected, and compute anew what depends on U."""
+        self.b = np.atleast_2d(self.problem.c).copy()
+        if len(self._U):
+            self._descend(self._U, self._z)
+        for bucket in self._buckets:
+            if bucket.columns.shape[1] == len(self.members[group]):
+                groups = np.sort(np.append(bucket.groups, group))
+                bucket.groups = groups
+                bucket.columns = np.stack([self.members[g] for g in groups.tolist()])
+            rows = self._U[:, bucket.columns].transpose(1, 0, 2)
+            blocks = blocks_of(self.problem, bucket.columns)
+            bucket.blocks = blocks - rows.transpose(0, 2, 1) @ rows
+
+    def copy(self) -> "State":
+        """Return a state that changes alone."""
+        copied = copy.copy(self)
+        copied._held = list(self._held)
+        # What `add_all` changes in place.
+        copied.b, copied._U = self.b.copy(), self._U.copy()
+        copied._buckets = [
+            _Bucket(bucket.groups, bucket.columns, bucket.blocks.copy()) for bucket in self._buckets
+        ]
+        return copied
+
+    def coef(self) -> Vector:
+        """Return w(S) of the selected groups, on unit-variance columns.
+
+        Returns
+        -------
+        shape (D,); of several responses (K, D)
+        """
+        coef = np.zeros_like(self.b)
+        if len(self._U):
+            inverse = self._inverse_factor()
+            coef[:, self.support] = [inverse @ z for z in self._z]
+        return coef.reshape(self.problem.c.shape)
+
+    def coefficients(self) -> Matrix:
+        """Return w(S) of the groups added so far, after none, one, two, ... of them.
+
+        Returns
+        -------
+        shape (groups added + 1, D), of several responses (groups added + 1, K, D), on
+        unit-variance columns
+
+        Notes
+        -----
+        With ``R = L'^-1``, the inverse of a leading block is the leading block of
+        the inverse, so ``w = R z`` of every prefix is a cumulative sum over the
+        columns of R: one inversion, O(|S|^3 / 3), for all prefixes.
+        """
+        rank = len(self._U)
+        ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
+        coefficients = np.zeros((len(ends), *self.b.shape))
+        for k, z in enumerate(self._z if rank else ()):
+            sums = np.cumsum(self._inverse_factor() * z, axis=1)
+            prefixes = np.hstack([np.zeros((rank, 1)), sums])[:, ends]
+            coefficients[:, k, self.support] = prefixes.T
+        return coefficients.reshape(len(ends), *self.problem.c.shape)
+
+    def response_gains(self) -> Matrix:
+        """Return the gain of each response by each of the groups added so far.
+
+        Returns
+        -------
+        shape (groups added, K), in shares of the target's variance, `share` in all
+        """
+        ends = np.cumsum([len(held.kept) for held in self._held], dtype=np.intp)
+        parts = np.split(self._z**2, ends, axis=1)[:-1]  # nothing is left after the last end
+        return np.array([part.sum(axis=1) for part in parts]).reshape(-1, len(self._z))
+
+    def corrections(self, residuals: Matrix) -> Matrix:
+        """Return what lacks in `coefficients` that leave ``r = c_S - C_SS w``.
+
+        Parameters
+        ----------
+        residuals : shape (groups added + 1, D), r of every prefix on its own columns
+
+        Returns
+        -------
+        shape (groups added + 1, D), ``C_SS^-1 r``, by two products with ``R = L'^-1``
+        """
+        inverse, support = self._inverse_factor(), self.support
+        ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
+        held = np.arange(len(support)) < ends[:, None]
+        steps = (np.where(held, residuals[:, support], 0.0) @ inverse) * held
+        corrections = np.zeros(residuals.shape)
+        corrections[:, support] = steps @ inverse.T
+        return corrections
+
+    def _inverse_factor(self) -> Matrix:
+        """Return ``L'^-1``, upper triangular; kept up to date from now on."""
+        if self._inverse is None and not len(self._U):
+            self._inverse = np.empty((0, 0))
+        elif self._inverse is None:
+            inverse, _ = lapack.dtrtri(self._U[:, self.support])
+            self._inverse = np.triu(inverse)
+        return self._inverse
+
+    def degrees(self) -> float:
+        """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
+        ridge = self.problem.ridge[self.support]
+        if not ridge.any():
+            return float(len(ridge))
+        inverse = self._inverse_factor()
+        return float(len(ridge) - ridge @ np.einsum("ij,ij->i", inverse, inverse))
+
+    def condition(self) -> float:
+        """Estimate the condition number of C_SS (1-norm), at O(|S|^2)."""
+        if not len(self._U):
+            return 1.0
+        reciprocal, _ = lapack.dtrcon(self._U[:, self.support], norm="1")
+        return float(1.0 / reciprocal**2) if reciprocal > 0 else float("inf")
+
+
+def _append(rows: Matrix, more: Matrix, used: int) -> Matrix:
+    """Append rows to a matrix that grows by doubling; only `used` rows count."""
+    base = rows.base
+    if base is None or base.shape[0] < used:
+        capacity = min(max(2 * used, 64), rows.shape[1])
+        base = np.empty((max(capacity, used), rows.shape[1]))
+        base[: len(rows)] = rows
+    base[len(rows) : used] = more
+    return base[:used]
+
+
+def _extended(inverse: Matrix, above: Matrix, factor: Matrix) -> Matrix:
+    """Return the inverse of ``[[R, above], [0, factor]]``, given that of R."""
+    rank, size = above.shape
+    extended = np.zeros((rank + size, rank + size))
+    extended[:rank, :rank] = inverse
+    extended[:, rank:] = _last_columns(inverse, above, factor)
+    return extended
+
+
+def _last_columns(inverse: Matrix, above: Matrix, factor: Matrix) -> Matrix:
+    """Return the last columns of the inverse of ``[[R, above], [0, factor]]``."""
+    below, _ = lapack.dtrtri(np.asfortranarray(factor))
+    below = np.triu(below)
+    return np.vstack([-(inverse @ above) @ below, below])
+
+
+def _squared(z: Matrix) -> float:
+    """Return the sum of all squares, added up response by response."""
+    return float(sum(row @ row for row in z))
+
+
+def _gains(blocks: Matrix, b: Matrix, floor: Vector) -> Vector:
+    """Return b_g' (C_gg|S)^-1 b_g of B groups of s columns, summed over K responses.
+
+    Parameters
+    ----------
+    b : shape (K, B, s)
+
+    Returns
+    -------
+    shape (B,)
+    """
+    # b rides along as K more rows: elimination turns them into L^-1 b.
+    rows = np.concatenate([blocks, b.transpose(1, 0, 2)], axis=1)
+    inverse = _eliminate(rows, floor)
+    gains = np.zeros(len(blocks))
+    for row in rows[:, blocks.shape[1] :].transpose(1, 0, 2):
+        gains += np.einsum("bj,bj,bj->b", row, row, inverse)
+    return gains
+
+
+def _factor(block: Matrix, floor: Vector) -> tuple[Matrix, npt.NDArray[np.bool_]]:
+    """Return the Cholesky factor of the columns that are not aliased, and which those are.
+
+    Only the lower triangle of the factor is meaningful.
+    """
+    rows = block[None].copy()
+    inverse = _eliminate(rows, floor[None])[0]
+    kept = inverse > 0
+    factor = rows[0][np.ix_(kept, kept)] * np.sqrt(inverse[kept])
+    return factor, kept
+
+
+def _eliminate(rows: Matrix, floor: Vector) -> Matrix:
+    """Run symmetric elimination in place, leaving out columns whose pivot is too small.
+
+    `rows` has shape (B, r, s) with r >= s and the symmetric part on top; afterwards
+    ``rows[b, i, j]``, i >= j, is entry (i, j) given the columns before j. The result,
+    shape (B, s), is one over each pivot, 0 for a column that is left out.
+    """
+    size = rows.shape[2]
+    inverse = np.zeros((len(rows), size))
+    for start in range(0, size, PANEL):
+        end = min(start + PANEL, size)
+        for j in range(start, end):
+            pivot = rows[:, j, j]
+            keep = pivot > floor[:, j]
+            inverse[keep, j] = 1.0 / pivot[keep]
+            share = rows[:, j + 1 :, j] * inverse[:, j, None]
+            rows[:, j + 1 :, j + 1 : end] -= share[:, :, None] * rows[:, None, j + 1 : end, j]
+        below = rows[:, end:, start:end]
+        rows[:, end:, end:] -= (below * inverse[:, None, start:end]) @ rows[
+            :, end:size, start:end
+        ].transpose(0, 2, 1)
+    return inverse

@@ -1,0 +1,348 @@
+"""Generalised linear models of tables that are read in passes: one fit, or a sequence."""
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
+from dbselect.glm.families import FAMILIES, Family
+from dbselect.glm.newton import GlmFit, PassState, Problem, extended, solved, start
+from dbselect.glm.passes import Data, Roles, first_pass
+from dbselect.methods.setup import (
+    check_choice,
+    check_count,
+    check_first,
+    check_ridge,
+    check_scale,
+    named_in,
+    numbers_of,
+    refuse_several,
+)
+from dbselect.record.columns import Leaf
+from dbselect.record.gram import Gram, Vector
+from dbselect.record.groups import Groups, groups_of
+from dbselect.record.steps import Step, Stop, fits
+from dbselect.results.glm import GlmSequence
+from dbselect.results.glm_build import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
+from dbselect.results.glm_model import GlmModel, family_of
+from dbselect.results.sequence import check_budget
+from dbselect.selection.criteria import RULES, Criterion
+from dbselect.selection.greedy import greedy_search
+from dbselect.sources.passes import Passes
+
+#: Most classes of a multinomial target: a pass makes a Gram for each two of them.
+MOST_CLASSES = 40
+#: Null deviance below which, a unit of weight, there is nothing to explain.
+ROUNDING_DEVIANCE = 1e-14
+#: Share of the null deviance that the next step of a fit would explain, below which it is
+#: the last. It moves predictors by some 1e-5 (1e-4), Newton's method errs by the square of
+#: that and the deviance by less; a sequence goes on from there anyway.
+FIT_TOL, STEP_TOL = 1e-10, 1e-8
+#: Passes after which a fit gives up; eight are many.
+MAX_ITER = 25
+
+#: Types of text that an engine may give.
+TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+FAMILY_NAMES = (*FAMILIES, "multinomial")
+#: The rules: the criterion on the quadratic model of the last pass; None refits.
+GLM_RULES = {
+    "score": "fr",
+    "omp": "omp",
+    "omp-unwhitened": "omp-unwhitened",
+    "omp-single": "omp-single",
+    "fr": None,
+}
+
+
+def fit_glm(
+    source: Any,
+    target: str,
+    columns: Sequence[str] | None = None,
+    family: str = "binomial",
+    *,
+    ridge: float = 0.0,
+    weight: str | None = None,
+    offset: str | None = None,
+    max_iter: int = MAX_ITER,
+    tol: float = FIT_TOL,
+) -> GlmModel:
+    """Fit a generalised linear model to a table that is read in passes, never copied.
+
+    The coefficients minimise ``deviance / (2 n) + ridge / 2 * sum of their squares`` on
+    unit-variance columns, n the sum of the row weights; the intercept is free.
+
+    Parameters
+    ----------
+    source : a table that `gram` reads, but no stream that can be read only once; a NumPy
+        array needs all its column names in `columns`
+    target : column to predict: 0/1 or boolean (binomial), >= 0 (poisson), any number
+        (gaussian) or one of several values (multinomial)
+    columns : names and globs; default: every numeric or boolean column but the target,
+        the weight and the offset
+    family : ``"binomial"`` (logit), ``"poisson"`` (log), ``"gaussian"`` (identity) or
+        ``"multinomial"`` (softmax, at most 40 classes)
+    ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
+    weight : column of row weights, >= 0
+    offset : family poisson only: column that is added to the predictor
+    max_iter : limit on the passes of the fit after the first
+    tol : the fit ends when the next step explains less than this share of the null
+        deviance; that step is still taken
+
+    Returns
+    -------
+    GlmModel, whose `status` says whether the fit converged
+
+    Raises
+    ------
+    SourceError : there is no such table, or it can be read only once
+    ColumnError : a column is unknown, named twice or not numeric
+    ArgumentError : family, ridge, offset, max_iter or tol out of range
+    DataError : no usable rows (a NULL or NaN, or weight 0, leaves a row out), a target
+        that the family does not allow or that is the same in all rows
+
+    Warns
+    -----
+    ConditionWarning : the columns are so nearly dependent that their coefficients keep
+        fewer than six digits
+
+    Notes
+    -----
+    Passes: one for means and the model without columns (two with an offset, one more
+    over the target for classes), then one for each Newton step but the last: about six
+    in all. Family gaussian takes one. O(n D^2) a pass, for K classes times K (K - 1) / 2;
+    memory O(D^2) a thread, for K classes O(D^2 K^2).
+    Rows that some columns separate have no best coefficients: `status` is then
+    ``Status.SEPARATED``, and the coefficients are those of the last pass.
+
+    References
+    ----------
+    McCullagh, Nelder (1989), section 2.5; Hu, Grubb, Bagnell, Hebert (2016), appendix B.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"x": [0, 0, 1, 1], "y": [1, 3, 4, 8]})
+    >>> model = ds.fit_glm(table, "y", family="poisson")
+    >>> model.predict(table.select("x")).round(6).tolist()  # the mean of each x
+    [2.0, 2.0, 6.0, 6.0]
+    """
+    check_glm(family, ridge, offset, max_iter, tol)
+    passes = opened(source, target, columns, family, weight, offset)
+    if not passes.names:
+        raise ColumnError(f"there is no column besides the target '{target}'; one is needed")
+    groups = Groups({"columns": passes.names}, np.ones(1))
+    with passes.shown():
+        data = first_pass(passes, roles_of(passes, target, family, offset, passes.names))
+        problem, null = problem_of(data, groups, ridge, True, max_iter, tol)
+        (fit,) = solved([extended(problem, null, [0])], data.read)
+    warn_of_fit(fit)
+    return model_of(data, problem, fit, passes.names, GlmModel)
+
+
+def glm_sequence(
+    source: Any,
+    target: str,
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    *,
+    family: str,
+    rule: str = "fr",
+    ridge: float = 0.0,
+    scale: bool = True,
+    budget: float | None = None,
+    max_groups: int | None = None,
+    always: Sequence[str] = (),
+    weight: str | None = None,
+    offset: str | None = None,
+    max_iter: int | None = None,
+    tol: float | None = None,
+) -> GlmSequence:
+    """Order groups by how much deviance each explains for its cost, in passes over a table.
+
+    What `dbselect.anytime_sequence` does with a `family`; its parameters and errors are
+    explained there, and in `fit_glm`.
+    """
+    max_iter = MAX_ITER if max_iter is None else max_iter
+    tol = STEP_TOL if tol is None else tol
+    check_options(family, rule, ridge, scale, budget, max_groups, offset, max_iter, tol)
+    passes = opened(source, target, named_in(groups, source), family, weight, offset)
+    found = groups_of(passes.names, groups, costs, target)
+    found = replace(found, unused=(*found.unused, *passes.unread))
+    first = numbers_of(always, found)
+    check_first(found, first, budget, max_groups)
+    taken: list[tuple[Step, Prefix]] = []
+
+    def record(step: Step) -> None:
+        taken.append((step, prefix_of(data, search.fit)))
+
+    with passes.shown():
+        data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
+        problem, null = problem_of(data, found, ridge, scale, max_iter, tol)
+        search = PassState(problem, null, data.read)
+        empty = prefix_of(data, null)
+        try:
+            _, stop = greedy_search(
+                search,
+                found,
+                _criterion(rule, problem.exact, found, budget),
+                budget=budget,
+                max_groups=max_groups,
+                always=first,
+                record=record,
+            )
+        except KeyboardInterrupt:
+            # The step under way is lost, and the last one stands.
+            stop = Stop.INTERRUPTED
+    warn_of_fit(search.fit)
+    return sequence_of(data, search.fit, found, rule, ridge, scale, empty, taken, stop)
+
+
+def _criterion(rule: str, exact: bool, groups: Groups, budget: float | None) -> Criterion:
+    """Return what a rule maximises per unit of cost."""
+    on_model = GLM_RULES[rule] or ("fr" if exact else None)
+    if on_model is not None:
+        # Each pass makes a new model, and so a new criterion.
+        return lambda search: RULES[on_model].criterion(search.fit.state)(search.fit.state)
+
+    def gains_of_refits(search: PassState) -> Vector:
+        held = search.fit.groups
+        spent = groups.costs[held].sum()
+        gains = np.zeros(len(groups.costs))
+        open_to = [
+            group
+            for group, cost in enumerate(groups.costs)
+            if group not in held and fits(spent + cost, budget)
+        ]
+        gains[open_to] = search.try_all(open_to, groups.costs)
+        return gains
+
+    return gains_of_refits
+
+
+def opened(
+    source: Any,
+    target: Any,
+    columns: Sequence[str] | None,
+    family: str,
+    weight: str | None,
+    offset: str | None,
+) -> Passes:
+    """Open the table and check what its columns are."""
+    refuse_several(target)
+    apart = [name for name in (target, offset) if name is not None]
+    if isinstance(source, Gram | Mapping | pa.Scalar):
+        raise SourceError(
+            f"source is a {type(source).__name__} and holds no rows, which every step of the fit "
+            "reads again; give the table"
+        )
+    passes = Passes(source, columns, weight, apart)
+    leaf = passes.leaf(target, "target")
+    if offset is not None:
+        type_ = passes.leaf(offset, "offset").type
+        if not passes.leaf(offset, "offset").is_numeric:
+            raise ColumnError(f"offset '{offset}' has type {type_}; it must be numeric or boolean")
+    type_ = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
+    if family != "multinomial" and not leaf.is_numeric:
+        allowed = FAMILIES[family].allowed
+        raise ColumnError(
+            f"target '{target}' has type {leaf.type}; a {family} target must be {allowed}"
+        )
+    if not (leaf.is_numeric or any(is_text(type_) for is_text in TEXTS)):
+        raise ColumnError(
+            f"target '{target}' has type {leaf.type}; a multinomial target must be text, "
+            "numeric or boolean"
+        )
+    return passes
+
+
+def roles_of(
+    passes: Passes, target: str, family: str, offset: str | None, members: list[str]
+) -> Roles:
+    """Return what the columns are; of a multinomial target the classes are read."""
+    if family != "multinomial":
+        return Roles(FAMILIES[family], target, members, offset)
+    return Roles(_of_classes(passes, passes.leaf(target, "target")), target, members, offset)
+
+
+def _of_classes(passes: Passes, leaf: Leaf) -> Family:
+    """Read which classes there are."""
+    classes = passes.values_of(leaf, MOST_CLASSES)
+    if not 2 <= len(classes) <= MOST_CLASSES:
+        count = len(classes) if len(classes) < 2 else f"more than {MOST_CLASSES}"
+        raise DataError(
+            f"target '{leaf.name}' has {count} different values; a multinomial target must have "
+            f"2 to {MOST_CLASSES}"
+        )
+    if any(isinstance(one, float) and math.isinf(one) for one in classes):
+        raise DataError(f"target '{leaf.name}' has an infinite value; a class must be finite")
+    return family_of("multinomial", classes)
+
+
+def problem_of(
+    data: Data, groups: Groups, ridge: float, scale: bool, max_iter: int, tol: float
+) -> tuple[Problem, GlmFit]:
+    """Return what does not change from pass to pass, and the model without columns."""
+    point, model = data.start()
+    if model.deviance <= ROUNDING_DEVIANCE * data.weight:
+        raise DataError(
+            f"target '{data.roles.target}' is told exactly by the model without columns; there is "
+            "nothing to explain"
+        )
+    unit = np.ones(len(data.mean)) if scale else data.spread
+    problem = Problem(
+        correlation=data.correlation,
+        constant=data.constant,
+        ridge=ridge / unit**2,
+        unit=unit,
+        members=groups.positions,
+        weight=data.weight,
+        null_deviance=model.deviance,
+        free=data.roles.family.basis.shape[1],
+        exact=data.roles.family.quadratic,
+        tol=tol,
+        max_iter=max_iter,
+    )
+    return problem, start(problem, point, model)
+
+
+def check_options(
+    family: Any,
+    rule: Any = "fr",
+    ridge: Any = 0.0,
+    scale: Any = True,
+    budget: Any = None,
+    max_groups: Any = None,
+    offset: Any = None,
+    max_iter: Any = None,
+    tol: Any = None,
+    **_: Any,
+) -> None:
+    """Refuse options of `glm_sequence` that no table could make right."""
+    check_choice("rule", rule, GLM_RULES)
+    check_scale(scale)
+    check_budget(budget)
+    check_count("max_groups", max_groups)
+    check_glm(
+        family,
+        ridge,
+        offset,
+        MAX_ITER if max_iter is None else max_iter,
+        STEP_TOL if tol is None else tol,
+    )
+
+
+def check_glm(family: Any, ridge: Any, offset: Any, max_iter: Any, tol: Any) -> None:
+    """Refuse options that no table could make right."""
+    check_choice("family", family, FAMILY_NAMES)
+    check_ridge(ridge)
+    check_count("max_iter", max_iter)
+    if not (isinstance(tol, numbers.Real) and 0 < float(tol) < 1):
+        raise ArgumentError(f"tol is {tol!r}; it must be a number above 0 and below 1")
+    if offset is not None and not (family in FAMILIES and FAMILIES[family].offset):
+        raise ArgumentError(f"offset is {offset!r}; family {family!r} has none, 'poisson' has")

@@ -1,0 +1,335 @@
+"""What every search begins and ends with: from a source to a state, from steps to a Sequence."""
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, ColumnError, GroupError
+from dbselect.linear.condition import warn_of
+from dbselect.linear.inference import FittedRows
+from dbselect.linear.problem import Linear, linear
+from dbselect.linear.refine import prefix_residuals, refined
+from dbselect.linear.state import State
+from dbselect.record.gram import Gram, Matrix
+from dbselect.record.groups import Groups, groups_of, patterns_of
+from dbselect.record.missing import features_of
+from dbselect.record.steps import Step, Stop, fits
+from dbselect.results.joint import JointSequence
+from dbselect.results.sequence import Sequence as AnytimeSequence
+from dbselect.results.sequence import build
+from dbselect.sources.open import stored_gram
+from dbselect.sources.read import read_columns
+from dbselect.sources.request import NullPolicy
+
+#: Condition numbers between which the coefficients of all prefixes are refined: below,
+#: they keep ten of sixteen digits without that; above, a correction has no digit right.
+REFINED_CONDITIONS = (1e6, 1e14)
+#: Each round brings back 16 - log10(condition) digits, and two are all that the Gram has.
+REFINED_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class LinearSetup:
+    """A problem that is set up, and the state that a method changes.
+
+    Parameters
+    ----------
+    targets : the column to predict, or several
+    first : numbers of the groups of ``always``
+    """
+
+    gram: Gram
+    targets: list[str]
+    groups: Groups
+    ridge: float
+    scale: bool
+    problem: Linear
+    state: State
+    first: list[int]
+
+    @property
+    def target(self) -> str:
+        """The column to predict, where there is one."""
+        return self.targets[0]
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether the problem is one of several responses, be it of one in a list."""
+        return self.problem.c.ndim > 1
+
+
+def prepare(
+    source: Any,
+    target: str | Sequence[str],
+    groups: Mapping[str, Iterable[str]] | None,
+    costs: Mapping[str, float] | None,
+    *,
+    ridge: float = 0.0,
+    scale: bool = True,
+    always: Sequence[str] | None = None,
+    null_policy: NullPolicy = "skip",
+    several: bool = False,
+) -> LinearSetup:
+    """Read the source, match the groups and set up the problem.
+
+    Parameters
+    ----------
+    several : whether `target` may be a list of columns
+
+    Raises
+    ------
+    ColumnError, GroupError, ArgumentError, DataError : as `dbselect.anytime_sequence`
+    """
+    joint = several and isinstance(target, list | tuple)
+    if joint:
+        check_targets(target)
+    else:
+        check_target(target)
+    targets = [target] if isinstance(target, str) else list(target)
+    gram, unread = _gram_of(source, targets, groups, null_policy)
+    for name in targets:
+        gram.position(name, "target")
+    features = features_of(gram.columns, targets)
+    resolved = groups_of(features, groups, costs, targets)
+    resolved = replace(resolved, unused=(*resolved.unused, *unread))
+    first = numbers_of(always or (), resolved)
+    problem = linear(gram, targets if joint else targets[0], resolved.members, ridge, scale)
+    state = State(problem, resolved.positions)
+    return LinearSetup(gram, targets, resolved, ridge, scale, problem, state, first)
+
+
+def refuse_several(target: Any) -> None:
+    """Refuse several responses, for a method of one."""
+    if isinstance(target, list | tuple):
+        raise ArgumentError(
+            f"target is {target!r}; it must be one column here, lists are for anytime_sequence "
+            "and sght of one Gram or table"
+        )
+
+
+def check_target(target: Any) -> None:
+    """Refuse a target that is not one column."""
+    refuse_several(target)
+    if not isinstance(target, str):
+        raise ColumnError(f"target is {target!r}; it must be the name of a column")
+
+
+def check_targets(targets: Sequence[Any]) -> None:
+    """Refuse a list of responses that is empty or names one twice."""
+    if not targets:
+        raise ArgumentError(f"target is {targets!r}; it must name at least one column")
+    for name in targets:
+        if not isinstance(name, str):
+            raise ColumnError(f"target has {name!r}; it must list names of columns")
+        if targets.count(name) > 1:
+            raise ColumnError(f"target names column '{name}' twice")
+
+
+def prefix_coefficients(search: LinearSetup) -> Matrix:
+    """Return w of the groups added so far, after none, one, two, ... of them.
+
+    Returns
+    -------
+    shape (groups added + 1, D), on unit-variance columns; least squares on nearly
+    dependent columns is refined, for the digits that the solver lost
+    """
+    return _refined(search, search.target, search.problem, search.state.coefficients())
+
+
+def _refined(search: LinearSetup, target: str, problem: Linear, coef: Matrix) -> Matrix:
+    lowest, highest = REFINED_CONDITIONS
+    if search.ridge or not lowest <= search.state.condition() <= highest:
+        return coef
+    own = problem.target_spread / problem.spread
+    # From the comoments to correlations.
+    unit = 1.0 / (search.gram.weight * problem.target_spread * problem.spread)
+    members = search.groups.members
+    for _ in range(REFINED_ROUNDS):
+        left = prefix_residuals(search.gram, target, members, coef * own)
+        coef = coef + search.state.corrections(left * unit)
+    return coef
+
+
+def finish(
+    search: LinearSetup, rule: str, records: list[Step], coef: Matrix, stop: Stop
+) -> AnytimeSequence:
+    """Return the sequence of some steps.
+
+    Parameters
+    ----------
+    coef : shape (steps + 1, D), w of every prefix on unit-variance columns
+
+    Warns
+    -----
+    ConditionWarning : the columns selected at the end are nearly dependent
+    """
+    condition = search.state.condition()
+    warn_of(condition, stacklevel=4)
+    return build(
+        search.gram,
+        search.problem,
+        target=search.target,
+        groups=search.groups,
+        rule=rule,
+        ridge=search.ridge,
+        scale=search.scale,
+        records=records,
+        coef=coef,
+        aliased=search.state.aliased,
+        stop=stop,
+        condition=condition,
+    )
+
+
+def finish_joint(search: LinearSetup, rule: str, records: list[Step], stop: Stop) -> JointSequence:
+    """Return the sequence of the groups added, for several responses.
+
+    Warns
+    -----
+    ConditionWarning : the columns selected at the end are nearly dependent
+    """
+    condition = search.state.condition()
+    warn_of(condition, stacklevel=4)
+    share = search.problem.share
+    gains = search.state.response_gains() / share
+    coef = search.state.coefficients() / np.sqrt(share)[:, None]
+    responses = {}
+    for k, target in enumerate(search.targets):
+        problem = search.problem.response(k)
+        responses[target] = build(
+            search.gram,
+            problem,
+            target=target,
+            groups=search.groups,
+            rule=f"{rule}, for several responses",
+            ridge=search.ridge,
+            scale=search.scale,
+            records=[
+                replace(step, gain=float(gain), explained=float(explained))
+                for step, gain, explained in zip(
+                    records, gains[:, k], np.cumsum(gains[:, k]), strict=True
+                )
+            ],
+            coef=_refined(search, target, problem, coef[:, k]),
+            aliased=search.state.aliased,
+            stop=stop,
+            condition=condition,
+        )
+    return JointSequence(rule, responses)
+
+
+def fitted(search: LinearSetup, state: State) -> dict[str, Any]:
+    """Return the parts of the `Model` on the selected groups of a state."""
+    problem, groups = search.problem, search.groups
+    scaled = state.coef()
+    coef = scaled * (problem.target_spread / problem.spread)
+    members = groups.members
+    at = np.concatenate([np.empty(0, np.intp), *(groups.positions[g] for g in state.held)])
+    if search.ridge == 0:
+        kept = {members[j]: float(coef[j]) for j in state.support}
+        coef[state.support] = list(refined(search.gram, search.target, kept).values())
+    return {
+        "target": search.target,
+        "intercept": float(problem.target_mean - coef @ problem.mean),
+        "coefficients": {members[j]: float(coef[j]) for j in at.tolist()},
+        "groups": [groups.names[group] for group in state.held],
+        "spent": float(groups.costs[state.held].sum()),
+        "explained": state.explained,
+        "r2": float(state.explained + scaled**2 @ problem.ridge),
+        "aliased": tuple(members[j] for j in state.aliased),
+        "fit": FittedRows(search.gram, search.ridge, 0 < len(state.held) < len(groups.names)),
+    }
+
+
+def check_first(
+    groups: Groups, first: Sequence[int], budget: float | None, max_groups: int | None
+) -> None:
+    """Refuse groups to take first that go beyond the limits."""
+    cost = float(groups.costs[list(first)].sum())
+    if not fits(cost, budget):
+        raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
+    if max_groups is not None and len(first) > max_groups:
+        raise ArgumentError(f"always names {len(first)} groups; max_groups allows {max_groups}")
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse a limit that is neither None nor a whole number >= 1."""
+    if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
+        raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 1")
+
+
+def check_ridge(ridge: Any) -> None:
+    """Refuse a ridge that is not a number >= 0."""
+    if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
+        raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
+
+
+def check_scale(scale: Any) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(scale, bool | np.bool_):
+        raise ArgumentError(f"scale is {scale!r}; it must be True or False")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Refuse what is not one of some names."""
+    if not isinstance(value, str) or value not in choices:
+        raise ArgumentError(f"{name} is {value!r}; it must be one of {list(choices)}")
+
+
+def _gram_of(
+    source: Any, targets: list[str], groups: Any, null_policy: NullPolicy
+) -> tuple[Gram, list[str]]:
+    """Take a Gram as it is; read of a table only what the groups name.
+
+    Also returns the numeric columns of the table that were not read.
+    """
+    if isinstance(source, Mapping | pa.Scalar):
+        source = Gram.from_struct(source)
+    stored = source if isinstance(source, Gram) else stored_gram(source)
+    if stored is not None:
+        if null_policy != "skip":
+            raise ArgumentError(
+                f"null_policy is {null_policy!r}; it is for tables, a Gram has no missing values"
+            )
+        return stored, []
+    named = named_in(groups, source)
+    patterns = None if named is None else list(dict.fromkeys([*targets, *named]))
+    if null_policy != "skip":
+        policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
+        others = {name: each for name, each in policies.items() if name not in targets}
+        null_policy = {**others, **dict.fromkeys(targets, "skip")}  # the last one holds
+    return read_columns(source, patterns, null_policy=null_policy)
+
+
+def named_in(groups: Any, source: Any) -> list[str] | None:
+    """Return the columns and globs that groups name; None if there are no groups.
+
+    Raises
+    ------
+    ArgumentError : the source is an array, whose columns groups do not put in order
+    """
+    if isinstance(source, np.ndarray):
+        raise ArgumentError(
+            "source is an array, whose columns have no names; give a frame, or a Gram made by "
+            "gram(array, columns=[...])"
+        )
+    if not isinstance(groups, Mapping):
+        return None
+    named = [each for name, means in groups.items() for each in patterns_of(name, means)]
+    return list(dict.fromkeys(named))
+
+
+def numbers_of(always: Sequence[str], groups: Groups) -> list[int]:
+    """Return the numbers of the groups to take first."""
+    listed = isinstance(always, Iterable) and not isinstance(always, str)
+    if not listed or not all(isinstance(name, str) for name in always):
+        raise ArgumentError(f"always is {always!r}; it must be a list of group names")
+    first = [groups.number(name, "always") for name in always]
+    if len(set(first)) < len(first):
+        raise GroupError(f"always is {list(always)}; it names a group twice")
+    return first

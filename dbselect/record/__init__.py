@@ -1,0 +1,1 @@
+"""The waist: Gram records, their columns and groups, and the steps of a search."""

@@ -1,0 +1,149 @@
+"""Groups: which columns are bought together, and what each group costs."""
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.errors import GroupError
+from dbselect.record.columns import field_of, match, unknown, with_indicators
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A partition of some columns into J groups, each with a cost > 0.
+
+    Parameters
+    ----------
+    columns : name of each group -> its columns, in order
+    costs : shape (J,), in the caller's unit
+    unused : columns that lie in no group
+    """
+
+    columns: dict[str, list[str]]
+    costs: npt.NDArray[np.float64]
+    unused: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the groups, in the order given; ties go to the first."""
+        return list(self.columns)
+
+    @cached_property
+    def members(self) -> list[str]:
+        """The D columns of all groups, group by group."""
+        return [column for columns in self.columns.values() for column in columns]
+
+    @cached_property
+    def positions(self) -> list[npt.NDArray[np.intp]]:
+        """Where the columns of each group stand in `members`."""
+        sizes = [len(columns) for columns in self.columns.values()]
+        return np.split(np.arange(sum(sizes), dtype=np.intp), np.cumsum(sizes)[:-1])
+
+    def number(self, name: str, what: str) -> int:
+        """Return the index of a group."""
+        if name not in self.columns:
+            raise GroupError(f"{what} names {unknown('group', name, self.names)}")
+        return self.names.index(name)
+
+
+def groups_of(
+    features: Sequence[str],
+    groups: Mapping[str, Iterable[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    target: str | Sequence[str] = (),
+) -> Groups:
+    """Match groups and costs to the features of a table.
+
+    Parameters
+    ----------
+    features : columns other than the target
+    groups : name -> columns or globs, whose indicators ``x.missing`` follow them unless
+        a group names these; None makes every top-level field a group
+    costs : name -> cost > 0; None makes every cost 1
+    target : the column to predict, or several, which belong to no group
+
+    Raises
+    ------
+    GroupError : an empty group, a column in two groups, a cost that is missing,
+        surplus or not a number > 0
+    ColumnError : an unknown column
+    """
+    targets = [target] if isinstance(target, str) else target
+    if groups is None:
+        columns: dict[str, list[str]] = {}
+        for name in features:
+            columns.setdefault(field_of(name), []).append(name)
+    elif not isinstance(groups, Mapping):
+        raise GroupError(f"groups is {groups!r}; it must map names to lists of columns")
+    else:
+        for name, means in groups.items():
+            if not isinstance(name, str):
+                raise GroupError(f"group {name!r} has no text for a name; group names are text")
+            taken = [each for each in targets if each in patterns_of(name, means)]
+            if taken:
+                raise GroupError(
+                    f"group '{name}' names the target '{taken[0]}'; a target belongs to no group"
+                )
+        columns = {
+            name: match(patterns_of(name, means), features, f"group '{name}'")
+            for name, means in groups.items()
+        }
+        known, named = set(features), {each for members in columns.values() for each in members}
+        columns = {
+            name: with_indicators(members, known, named) for name, members in columns.items()
+        }
+    if not columns:
+        raise GroupError("there is no group; at least one column besides the target is needed")
+    owner: dict[str, str] = {}
+    for name, members in columns.items():
+        for column in members:
+            if column in owner:
+                raise GroupError(
+                    f"column '{column}' lies in group '{owner[column]}' and in group '{name}'; "
+                    "a column belongs to one group"
+                )
+            owner[column] = name
+    unused = tuple(column for column in features if column not in owner)
+    return Groups(columns, costs_of(list(columns), costs), unused)
+
+
+def patterns_of(name: str, means: Any) -> list[str]:
+    """Return the columns and globs that a group names."""
+    if isinstance(means, str):
+        return [means]
+    if means is not None and not isinstance(means, Iterable):
+        raise GroupError(f"group '{name}' is {means!r}; it must be a list of columns or globs")
+    patterns = list(means or [])
+    if not patterns:
+        raise GroupError(f"group '{name}' is empty; it must have at least one column")
+    if not all(isinstance(pattern, str) for pattern in patterns):
+        raise GroupError(f"group '{name}' is {means!r}; it must be a list of columns or globs")
+    return patterns
+
+
+def costs_of(names: list[str], costs: Mapping[str, float] | None) -> npt.NDArray[np.float64]:
+    """Return the cost of each group, in the order of the names; 1 each if None."""
+    if costs is None:
+        return np.ones(len(names))
+    if not isinstance(costs, Mapping):
+        raise GroupError(f"costs is {costs!r}; it must map group names to numbers > 0")
+    for name in costs:
+        if name not in names:
+            raise GroupError(f"costs names {unknown('group', name, names)}")
+    values: list[float] = []
+    for name in names:
+        if name not in costs:
+            raise GroupError(f"group '{name}' has no cost; costs must name every group")
+        cost = costs[name]
+        if not isinstance(cost, numbers.Real | Decimal) or not 0 < float(cost) < math.inf:
+            shown = repr(cost) if isinstance(cost, str) else cost
+            raise GroupError(f"group '{name}' has cost {shown}; costs must be > 0 and finite")
+        values.append(float(cost))
+    return np.array(values)

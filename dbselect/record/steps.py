@@ -1,0 +1,174 @@
+"""What a search writes down: the groups it took or gave back, and why it ended."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+
+#: A gain below this share of the target's variance is rounding, not explanation.
+ROUNDING_GAIN = 1e-14
+#: Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
+BUDGET_SLACK = 1e-12
+
+
+class Stop(Enum):
+    """Why a sequence ended."""
+
+    EXHAUSTED = "every group is in the sequence"
+    BUDGET = "no other group fits the budget"
+    STEPS = "max_groups was reached"
+    ROUNDS = "max_steps was reached"
+    THRESHOLD = "no other group gains enough"
+    PATH = "no other group enters the path"
+    EMPTY = "no group is left to remove"
+    INTERRUPTED = "the search was interrupted"
+
+
+class Choice(Enum):
+    """Among which groups a step chose."""
+
+    FREE = "all that were left"
+    LIMITED = "those within the budget, or the cost limit of the rule"
+    CHEAPEST = "the cheapest, as none was within the cost limit of the rule"
+    FORCED = "the one named by the caller"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One group added (or removed), as the search saw it.
+
+    Parameters
+    ----------
+    action : ``"add"`` or ``"remove"``
+    group : number of the group
+    score : what the rule maximised
+    gain : change of `explained`
+    explained : share of the target's variance explained after the step
+    choice : among which groups it was chosen
+    """
+
+    action: str
+    group: int
+    score: float
+    gain: float
+    explained: float
+    choice: Choice = Choice.FREE
+
+
+#: Takes every step of a search, as soon as it is made.
+Record = Callable[[Step], None]
+
+#: A step with its model, in Arrow: the form of a sequence in SQL, Polars and files.
+STEP_TYPE = pa.struct(
+    [
+        ("step", pa.int64()),
+        ("action", pa.string()),
+        ("group", pa.string()),
+        ("cost", pa.float64()),
+        ("spent", pa.float64()),
+        ("score", pa.float64()),
+        ("gain", pa.float64()),
+        ("explained", pa.float64()),
+        ("r2", pa.float64()),
+        ("useful", pa.bool_()),
+        ("intercept", pa.float64()),
+        ("coefficients", pa.map_(pa.string(), pa.float64())),
+    ]
+)
+_MODEL_FIELDS = ("intercept", "coefficients")
+_DTYPES = {
+    pa.int64(): pl.Int64,
+    pa.string(): pl.String,
+    pa.float64(): pl.Float64,
+    pa.bool_(): pl.Boolean,
+}
+
+#: A step without its model, in Polars.
+STEP_DTYPES = {
+    field.name: _DTYPES[field.type] for field in STEP_TYPE if field.name not in _MODEL_FIELDS
+}
+
+#: A sequence, a list of steps with their models, in Polars.
+SEQUENCE_DTYPE = pl.List(
+    pl.Struct(
+        {
+            **STEP_DTYPES,
+            "intercept": pl.Float64,
+            "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
+        }
+    )
+)
+
+
+def held_after(steps: Iterable[Step]) -> list[int]:
+    """Return the numbers of the groups held after some steps, in the order taken."""
+    held: dict[int, None] = {}
+    for step in steps:
+        if step.action == "add":
+            held[step.group] = None
+        else:
+            del held[step.group]
+    return list(held)
+
+
+def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
+    """Return the summed cost of the groups held after each step, that of none first."""
+    change = np.zeros((1 + len(steps), len(groups.costs)))
+    for row, step in zip(change[1:], steps, strict=True):
+        row[step.group] = 1.0 if step.action == "add" else -1.0
+    if (change >= 0).all():
+        return np.cumsum(change @ groups.costs)
+    # Differences of sums would leave rounding where nothing is held.
+    return np.asarray(np.cumsum(change, axis=0) @ groups.costs)
+
+
+def fits(spent: float, budget: float | None) -> bool:
+    """Whether a cost lies within a budget, up to the rounding of a sum of costs."""
+    return budget is None or bool(spent <= budget * (1.0 + BUDGET_SLACK))
+
+
+def is_useful(gain: float) -> bool:
+    """Whether a change of what is explained is above rounding."""
+    return bool(np.abs(gain) > ROUNDING_GAIN)
+
+
+def best_within(spent: Vector, budget: float | None) -> int:
+    """Return the step whose model serves a budget: the longest prefix within it.
+
+    Where everything was given back in the end, the longest prefix would always be the
+    empty one: then it is the first within the budget after all groups were held.
+    """
+    limit = np.inf if budget is None else budget * (1.0 + BUDGET_SLACK)
+    within = np.flatnonzero(spent <= limit)
+    if spent[-1] > 0:
+        return int(within[-1])
+    return int(within[within >= spent.argmax()][0])
+
+
+def best_of_size(
+    steps: Sequence[Step], spent: Vector, explained: Vector, budget: float | None, size: int
+) -> int:
+    """Return the step within a budget whose model explains the most with so many groups.
+
+    Parameters
+    ----------
+    spent, explained : shape (steps + 1,)
+
+    Raises
+    ------
+    ArgumentError : no prefix has `size` groups
+    """
+    sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in steps)])
+    within = [step for step, cost in enumerate(spent) if fits(cost, budget)]
+    found = [step for step in within if sizes[step] == size]
+    if not found:
+        there = sorted({int(sizes[step]) for step in within})
+        raise ArgumentError(f"size is {size!r}; there are models with {there} groups")
+    return max(found, key=lambda step: explained[step])
