@@ -8,21 +8,11 @@ from typing import Any, cast, overload
 
 from dbselect.errors import ArgumentError
 from dbselect.methods.fit_glm import glm_sequence
-from dbselect.methods.setup import (
-    check_choice,
-    check_count,
-    check_first,
-    check_ridge,
-    check_scale,
-    finish,
-    finish_joint,
-    prefix_coefficients,
-    prepare,
-)
+from dbselect.methods.setup import check_first, finish, finish_joint, prefix_coefficients, prepare
+from dbselect.record.checks import check_budget, check_choice, check_count, check_ridge, check_scale
 from dbselect.results.glm import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
-from dbselect.results.sequence import check_budget
 from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import doubling, greedy_search
 from dbselect.sources.request import NullPolicy

@@ -25,8 +25,9 @@ from dbselect.methods.fit import fit
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
-from dbselect.methods.setup import check_choice, check_target
+from dbselect.methods.setup import check_target
 from dbselect.methods.sght import sght
+from dbselect.record.checks import check_choice
 from dbselect.record.gram import Gram
 from dbselect.results.model import Model
 from dbselect.results.sequence import Sequence as AnytimeSequence

@@ -12,8 +12,8 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.methods.dash import check_dash
-from dbselect.methods.setup import check_choice
 from dbselect.objectives.a_optimal import AOptimal, ChosenRows, Posterior
+from dbselect.record.checks import check_choice
 from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.candidates import Block, Pick
 from dbselect.selection.dash import best_guess, default_rounds

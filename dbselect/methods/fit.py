@@ -13,7 +13,8 @@ from dbselect.linear.condition import warn_of
 from dbselect.linear.exact import ExactFit, least_squares
 from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
 from dbselect.linear.problem import filled_target, is_filled
-from dbselect.methods.setup import check_ridge, check_scale, check_target, fitted, prepare
+from dbselect.methods.setup import check_target, fitted, prepare
+from dbselect.record.checks import check_ridge, check_scale
 from dbselect.record.columns import match, with_indicators
 from dbselect.record.gram import Gram
 from dbselect.record.groups import groups_of

@@ -13,16 +13,8 @@ from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
 from dbselect.glm.families import FAMILIES, Family
 from dbselect.glm.newton import GlmFit, PassState, Problem, extended, solved, start
 from dbselect.glm.passes import Data, Roles, first_pass
-from dbselect.methods.setup import (
-    check_choice,
-    check_count,
-    check_first,
-    check_ridge,
-    check_scale,
-    named_in,
-    numbers_of,
-    refuse_several,
-)
+from dbselect.methods.setup import check_first, named_in, numbers_of, refuse_several
+from dbselect.record.checks import check_budget, check_choice, check_count, check_ridge, check_scale
 from dbselect.record.columns import Leaf
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups, groups_of
@@ -30,7 +22,6 @@ from dbselect.record.steps import Step, Stop, fits
 from dbselect.results.glm import GlmSequence
 from dbselect.results.glm_build import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm_model import GlmModel, family_of
-from dbselect.results.sequence import check_budget
 from dbselect.selection.criteria import RULES, Criterion
 from dbselect.selection.greedy import greedy_search
 from dbselect.sources.passes import Passes

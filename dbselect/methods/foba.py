@@ -11,15 +11,8 @@ import numpy as np
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.state import State
 from dbselect.methods.glm_objective import GlmObjective, data_of_objective
-from dbselect.methods.setup import (
-    LinearSetup,
-    check_choice,
-    check_count,
-    check_ridge,
-    finish,
-    numbers_of,
-    prepare,
-)
+from dbselect.methods.setup import LinearSetup, finish, numbers_of, prepare
+from dbselect.record.checks import check_choice, check_count, check_ridge
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, costs_of
 from dbselect.record.steps import Choice, Record, Step, Stop

@@ -23,7 +23,8 @@ from dbselect.methods.fit_glm import (
     problem_of,
     roles_of,
 )
-from dbselect.methods.setup import check_count, named_in, refuse_several
+from dbselect.methods.setup import named_in, refuse_several
+from dbselect.record.checks import check_count
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, groups_of
 from dbselect.results.glm_build import aliased_of, model_of, warn_of_fit

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.setup import check_ridge, check_scale, finish, prepare
+from dbselect.methods.setup import finish, prepare
+from dbselect.record.checks import check_ridge, check_scale
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Step, Stop

@@ -1,7 +1,5 @@
 """What every search begins and ends with: from a source to a state, from steps to a Sequence."""
 
-import math
-import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -255,30 +253,6 @@ def check_first(
         raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
     if max_groups is not None and len(first) > max_groups:
         raise ArgumentError(f"always names {len(first)} groups; max_groups allows {max_groups}")
-
-
-def check_count(name: str, value: Any) -> None:
-    """Refuse a limit that is neither None nor a whole number >= 1."""
-    if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
-        raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 1")
-
-
-def check_ridge(ridge: Any) -> None:
-    """Refuse a ridge that is not a number >= 0."""
-    if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
-        raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
-
-
-def check_scale(scale: Any) -> None:
-    """Refuse what is neither true nor false."""
-    if not isinstance(scale, bool | np.bool_):
-        raise ArgumentError(f"scale is {scale!r}; it must be True or False")
-
-
-def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
-    """Refuse what is not one of some names."""
-    if not isinstance(value, str) or value not in choices:
-        raise ArgumentError(f"{name} is {value!r}; it must be one of {list(choices)}")
 
 
 def _gram_of(

@@ -23,8 +23,9 @@ from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import State
 from dbselect.methods.glm_objective import GlmObjective, data_of_objective
-from dbselect.methods.setup import LinearSetup, check_choice, check_count, prepare
+from dbselect.methods.setup import LinearSetup, prepare
 from dbselect.objectives.smooth import LeastSquares, Smooth
+from dbselect.record.checks import check_choice, check_count
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.results.glm_build import model_of, warn_of_fit

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.record import files
+from dbselect.record.checks import check_budget
 from dbselect.record.steps import best_of_size, best_within, is_useful
 from dbselect.results import glm_store
 from dbselect.results.glm_model import GlmModel, on_table
 from dbselect.results.glm_store import GlmRecord
 from dbselect.results.predict import is_frame
-from dbselect.results.sequence import check_budget
 
 
 @dataclass(frozen=True, eq=False)

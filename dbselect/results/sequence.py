@@ -19,6 +19,7 @@ from dbselect.linear.bounds import upper_bounds
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.record import files
+from dbselect.record.checks import check_budget
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups, costs_of
 from dbselect.record.steps import (
@@ -509,9 +510,3 @@ def certified(
             "ratio": ratio,
         }
     )
-
-
-def check_budget(budget: float | None) -> None:
-    """Refuse a budget that is not a number >= 0."""
-    if budget is not None and not (isinstance(budget, numbers.Real) and budget >= 0):
-        raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0, or None for no limit")

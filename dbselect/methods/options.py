@@ -1,0 +1,41 @@
+"""Options: each method's are one frozen record that checks itself, and so says its defaults.
+
+The call in Python, the macro in SQL, the method in Polars and the command line all make this
+record before any data are read; a default stands in the record and nowhere else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+from dbselect.errors import ArgumentError
+from dbselect.record.columns import unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of one method; its `__post_init__` refuses what no data could make right.
+
+    Attributes
+    ----------
+    method : the public name of the call
+    """
+
+    method: ClassVar[str]
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        """Return the record of options by name, as a door is given them.
+
+        Raises
+        ------
+        ArgumentError : the method has no such option, lacks one, or a value is not allowed
+        """
+        names = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in names:
+                raise ArgumentError(f"{cls.method} has {unknown('option', name, names)}")
+        try:
+            return cls(**given)
+        except TypeError as error:
+            raise ArgumentError(f"{cls.method} lacks an option: {error}") from None

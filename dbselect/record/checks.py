@@ -1,0 +1,40 @@
+"""What single values may be: each check refuses an argument by its name."""
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dbselect.errors import ArgumentError
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse a limit that is neither None nor a whole number >= 1."""
+    if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
+        raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 1")
+
+
+def check_ridge(ridge: Any) -> None:
+    """Refuse a ridge that is not a number >= 0."""
+    if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):
+        raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
+
+
+def check_scale(scale: Any) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(scale, bool | np.bool_):
+        raise ArgumentError(f"scale is {scale!r}; it must be True or False")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Refuse what is not one of some names."""
+    if not isinstance(value, str) or value not in choices:
+        raise ArgumentError(f"{name} is {value!r}; it must be one of {list(choices)}")
+
+
+def check_budget(budget: float | None) -> None:
+    """Refuse a budget that is not a number >= 0."""
+    if budget is not None and not (isinstance(budget, numbers.Real) and budget >= 0):
+        raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0, or None for no limit")
