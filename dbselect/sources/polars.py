@@ -77,6 +77,10 @@ class LazyTable:
             if failures:
                 raise failures[0] from None
             raise SourceError(f"Polars cannot read the table: {error}") from error
+        finally:
+            # The error knows this frame, which knows the plan, which knows the failures: a ring
+            # through Polars that no collector sees, with the whole table in it.
+            failures.clear()
 
     def with_digits_of(self, field: str) -> "LazyTable":
         """Return the table with a field of 128-bit integers as decimals, not as doubles."""
