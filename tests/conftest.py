@@ -1,5 +1,7 @@
 """Connections that are closed again, and a table in every form that a source can take."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +12,27 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+
+#: Where the session's end finds its exit status.
+SESSION = pytest.StashKey[pytest.Session]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the process once the summary is printed.
+
+    DuckDB's module outlives the teardown of an interpreter that runs hypothesis and Polars
+    beside it, and then lists a page of its own objects after the line that counts.
+    """
+    session = config.stash.get(SESSION, None)
+    if session is not None and not hasattr(config, "workerinput"):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(int(session.exitstatus))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.stash[SESSION] = session
 
 
 @pytest.fixture(scope="session")
