@@ -1,7 +1,8 @@
 """Which engine reads a source, whether it is a stored Gram, and how far a reading is."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +20,82 @@ from dbselect.sources.request import Table
 PROGRESS_DELAY = 2
 
 
+@dataclass(frozen=True)
+class Engine:
+    """Who reads a kind of source.
+
+    Parameters
+    ----------
+    reads : source -> whether it is of this kind; imports nothing
+    opened : source, columns -> Table; imports the engine
+    """
+
+    reads: Callable[[Any], bool]
+    opened: Callable[[Any, Sequence[str] | None], Table]
+
+
+def _parquet(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.polars import from_path
+
+    return from_path(source)
+
+
+def _polars(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.polars import from_frame
+
+    return from_frame(source)
+
+
+def _numpy(source: Any, columns: Sequence[str] | None) -> Table:
+    from dbselect.sources.numpy import ArrayTable
+
+    return ArrayTable(source, columns)
+
+
+def _relation(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.duckdb import RelationTable
+
+    return RelationTable(source)
+
+
+def _dataset(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.arrow import DatasetTable
+
+    return DatasetTable(source)
+
+
+def _stream(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.arrow import StreamTable
+
+    return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
+
+
+def _is_of(module: str, name: str) -> Callable[[Any], bool]:
+    """Return whether a source is of a class, without importing its module."""
+
+    def reads(source: Any) -> bool:
+        loaded = sys.modules.get(module)
+        return loaded is not None and isinstance(source, getattr(loaded, name))
+
+    return reads
+
+
+#: Engines in the order in which a source is offered to them.
+ENGINES = [
+    Engine(lambda source: isinstance(source, str | Path), _parquet),
+    Engine(lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _polars),
+    Engine(lambda source: isinstance(source, np.ndarray), _numpy),
+    Engine(_is_of("duckdb", "DuckDBPyRelation"), _relation),
+    Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
+    Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _stream),
+]
+
+
 def open_table(source: Any, columns: Sequence[str] | None) -> Table:
     """Find the engine of a source; each is imported only where it is used."""
-    if isinstance(source, str | Path):
-        from dbselect.sources.polars import from_path
-
-        return from_path(source)
-    if isinstance(source, pl.DataFrame | pl.LazyFrame):
-        from dbselect.sources.polars import from_frame
-
-        return from_frame(source)
-    if isinstance(source, np.ndarray):
-        from dbselect.sources.numpy import ArrayTable
-
-        return ArrayTable(source, columns)
-    duckdb = sys.modules.get("duckdb")
-    if duckdb is not None and isinstance(source, duckdb.DuckDBPyRelation):
-        from dbselect.sources.duckdb import RelationTable
-
-        return RelationTable(source)
-    dataset = sys.modules.get("pyarrow.dataset")
-    if dataset is not None and isinstance(source, dataset.Dataset):
-        from dbselect.sources.arrow import DatasetTable
-
-        return DatasetTable(source)
-    if hasattr(source, "__arrow_c_stream__"):
-        from dbselect.sources.arrow import StreamTable
-
-        return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
+    for engine in ENGINES:
+        if engine.reads(source):
+            return engine.opened(source, columns)
     raise SourceError(
         f"source is a {type(source).__name__}; it must be a Parquet path, a Polars frame, a DuckDB "
         "relation, an object with __arrow_c_stream__ or a NumPy array"

@@ -236,7 +236,7 @@ class _Extended:
         self._table.scan(self._fields, lambda batch: consume(self._extend(batch, fields)))
 
     def _extend(self, batch: Any, fields: list[str]) -> pa.Table:
-        parts = batch.to_batches()
+        parts = pa.table(batch).to_batches()
         return pa.Table.from_batches([self._with_formulas(part).select(fields) for part in parts])
 
     def _with_formulas(self, batch: pa.RecordBatch) -> pa.RecordBatch:
