@@ -14,7 +14,8 @@ Source: Xiang, Yang, Ye (2014), remark 2.
 
 import numpy as np
 
-from dbselect.glm.newton import Coefficients, GlmFit
+from dbselect.glm.expansion import Coefficients
+from dbselect.glm.newton import GlmFit
 from dbselect.glm.state import ByPasses, Slope
 from dbselect.objectives.smooth import Point
 from dbselect.record.gram import Matrix, Vector

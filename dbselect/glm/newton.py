@@ -36,6 +36,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from dbselect.glm.expansion import Coefficients, Expansion
 from dbselect.linear.problem import Index, Linear
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
@@ -66,97 +67,6 @@ class Status(Enum):
     SEPARATED = "separated: some columns determine the target of some rows"
     LIMIT = "max_iter was reached"
     STALLED = "no part of a step decreased the deviance"
-
-
-@dataclass(frozen=True, eq=False)
-class Coefficients:
-    """Coefficients.
-
-    Parameters
-    ----------
-    intercept : shape (P,), the predictors at the means of the columns
-    coef : shape (D, P), on unit-variance columns
-    """
-
-    intercept: Vector
-    coef: Matrix
-
-
-@dataclass(frozen=True, eq=False)
-class Expansion:
-    """What a pass tells about the objective near a point, per unit of weight.
-
-    Parameters
-    ----------
-    deviance : in all
-    settled : decrease of the deviance by the intercept alone, per unit of weight
-    gradient : shape (D P,), entry (j, p) at j P + p, the intercept minimised out
-    information : shape (D P, D P), likewise
-    corner : shape (P, P), information of the intercept
-    start : shape (P,), step of the intercept if no coefficient changes
-    follow : shape (P, D P): the intercept changes by ``start - follow @ step``
-    """
-
-    deviance: float
-    settled: float
-    gradient: Vector
-    information: Matrix
-    corner: Matrix
-    start: Vector
-    follow: Matrix
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """The weighted Gram of a pair, on unit-variance columns, per unit of weight.
-
-    Parameters
-    ----------
-    weight : mean of W
-    mean : shape (D,), weighted means of the columns
-    comoment : shape (D, D), centred at these
-    residual : weighted mean of r
-    cross : shape (D,), comoment of columns and r
-    """
-
-    weight: float
-    mean: Vector
-    comoment: Matrix
-    residual: float
-    cross: Vector
-
-
-def expansion(pairs: Sequence[Pair], contrasts: Matrix, deviance: float) -> Expansion:
-    """Put the information of all pairs together and minimise the intercept out."""
-    free = contrasts.shape[1]
-    width = len(pairs[0].mean)
-    corner = np.zeros((free, free))
-    edge = np.zeros((free, width, free))
-    body = np.zeros((width, free, width, free))
-    slope = np.zeros(free)
-    gradient = np.zeros((width, free))
-    for pair, q in zip(pairs, contrasts, strict=True):
-        outer = np.outer(q, q)
-        corner += pair.weight * outer
-        edge += pair.weight * outer[:, None, :] * pair.mean[:, None]
-        raw = pair.comoment + pair.weight * np.outer(pair.mean, pair.mean)
-        body += raw[:, None, :, None] * outer[None, :, None, :]
-        slope += pair.weight * pair.residual * q
-        gradient += np.outer(pair.cross + pair.weight * pair.residual * pair.mean, q)
-    flat = edge.reshape(free, -1)
-    follow = np.asarray(np.linalg.solve(corner, flat), dtype=np.float64)
-    first = np.asarray(np.linalg.solve(corner, slope), dtype=np.float64)
-    size = width * free
-    information = body.reshape(size, size) - flat.T @ follow
-    return Expansion(
-        deviance,
-        float(slope @ first),
-        gradient.ravel() - flat.T @ first,
-        information,
-        corner,
-        first,
-        follow,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,54 +409,3 @@ def completed(problem: Problem, fit: GlmFit, read: Read) -> GlmFit:
     (model,) = read([Ask(fit.point)])
     state = problem.state(fit.point, model, fit.groups)
     return _ended(problem, fit.groups, fit.point, model, state, fit.status)
-
-
-class PassState:
-    """The selected groups of a search, and what every other group would add.
-
-    Parameters
-    ----------
-    problem : Problem
-    fit : the model without columns
-    read : makes passes
-
-    Attributes
-    ----------
-    fit : of the selected groups
-    """
-
-    def __init__(self, problem: Problem, fit: GlmFit, read: Read) -> None:
-        self.problem = problem
-        self.fit = fit
-        self._read = read
-        self._tried: dict[int, GlmFit] = {}
-
-    @property
-    def value(self) -> float:
-        """Explained share of the null deviance, less the penalty."""
-        return self.fit.explained
-
-    def try_all(self, groups: Sequence[int], costs: Vector) -> Vector:
-        """Return the gain of each of some groups by a fit of its own, side by side.
-
-        The gain of a group that cannot have the largest for its cost is too low.
-        """
-        before = self.value
-        fittings = [extended(self.problem, self.fit, [group], alone=True) for group in groups]
-        fits, explained = best_of(
-            fittings, self._read, lambda n, reached: (reached - before) / costs[groups[n]]
-        )
-        self._tried = {groups[number]: fit for number, fit in fits.items()}
-        return explained - before
-
-    def add(self, group: int) -> float:
-        """Select a group and return its gain."""
-        before = self.value
-        tried = self._tried.get(group)
-        if tried is None:
-            (fit,) = solved([extended(self.problem, self.fit, [group])], self._read)
-        else:
-            fit = completed(self.problem, tried, self._read)
-        self.fit = fit
-        self._tried = {}
-        return self.value - before

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Formula, absolute, choose, column, kept, number, total
+from dbselect.glm.expansion import Coefficients, Expansion, Pair, expansion
 from dbselect.glm.families import LARGEST_LOG, Family, Null, count, multinomial
-from dbselect.glm.newton import Ask, Coefficients, Expansion, Pair, expansion
+from dbselect.glm.newton import Ask
 from dbselect.linear.problem import CONSTANT_SHARE, Index
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.sources.passes import PREFIX, Passes, Weighted

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dbselect.glm.newton import HALVINGS, Coefficients, GlmFit, Problem, completed, extended, solved
+from dbselect.glm.expansion import Coefficients
+from dbselect.glm.newton import HALVINGS, GlmFit, Problem, completed, extended, solved
 from dbselect.glm.rows import Block, HeldRows, Look
 from dbselect.glm.state import ByPasses, Slope
 from dbselect.linear.problem import RANK_SHARE, Index, blocks_of, by_size, inverse_root

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.formulas import Formula, Path, arrays, column, translate
+from dbselect.glm.expansion import Coefficients, Expansion, Pair, expansion
 from dbselect.glm.families import Family
-from dbselect.glm.newton import Ask, Coefficients, Expansion, Pair, expansion
+from dbselect.glm.newton import Ask
 from dbselect.glm.state import Slope
 from dbselect.linear.problem import Index
 from dbselect.record.gram import Matrix, Vector

@@ -16,17 +16,8 @@ from typing import Self
 
 import numpy as np
 
-from dbselect.glm.newton import (
-    Ask,
-    Coefficients,
-    GlmFit,
-    Problem,
-    Read,
-    completed,
-    extended,
-    reduced,
-    solved,
-)
+from dbselect.glm.expansion import Coefficients
+from dbselect.glm.newton import Ask, GlmFit, Problem, Read, completed, extended, reduced, solved
 from dbselect.linear.problem import Index
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector

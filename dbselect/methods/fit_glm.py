@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
 from dbselect.glm.families import FAMILIES, Family
-from dbselect.glm.newton import GlmFit, PassState, Problem, extended, solved, start
+from dbselect.glm.newton import GlmFit, Problem, extended, solved, start
+from dbselect.glm.pass_state import PassState
 from dbselect.glm.passes import Data, Roles, first_pass
 from dbselect.methods.setup import check_first, named_in, numbers_of, refuse_several
 from dbselect.record.checks import check_budget, check_choice, check_count, check_ridge, check_scale

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dbselect.glm.newton import Coefficients, GlmFit, Problem, Status
+from dbselect.glm.expansion import Coefficients
+from dbselect.glm.newton import GlmFit, Problem, Status
 from dbselect.glm.passes import Data
 from dbselect.linear.condition import warn_of
 from dbselect.record.gram import Matrix, Vector

@@ -1,0 +1,103 @@
+"""What a pass tells about the objective near some coefficients: its second-order expansion.
+
+The information of all pairs (`glm.families`) is put together, and the intercept minimised
+out, per unit of row weight.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dbselect.record.gram import Matrix, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Coefficients.
+
+    Parameters
+    ----------
+    intercept : shape (P,), the predictors at the means of the columns
+    coef : shape (D, P), on unit-variance columns
+    """
+
+    intercept: Vector
+    coef: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """What a pass tells about the objective near a point, per unit of weight.
+
+    Parameters
+    ----------
+    deviance : in all
+    settled : decrease of the deviance by the intercept alone, per unit of weight
+    gradient : shape (D P,), entry (j, p) at j P + p, the intercept minimised out
+    information : shape (D P, D P), likewise
+    corner : shape (P, P), information of the intercept
+    start : shape (P,), step of the intercept if no coefficient changes
+    follow : shape (P, D P): the intercept changes by ``start - follow @ step``
+    """
+
+    deviance: float
+    settled: float
+    gradient: Vector
+    information: Matrix
+    corner: Matrix
+    start: Vector
+    follow: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """The weighted Gram of a pair, on unit-variance columns, per unit of weight.
+
+    Parameters
+    ----------
+    weight : mean of W
+    mean : shape (D,), weighted means of the columns
+    comoment : shape (D, D), centred at these
+    residual : weighted mean of r
+    cross : shape (D,), comoment of columns and r
+    """
+
+    weight: float
+    mean: Vector
+    comoment: Matrix
+    residual: float
+    cross: Vector
+
+
+def expansion(pairs: Sequence[Pair], contrasts: Matrix, deviance: float) -> Expansion:
+    """Put the information of all pairs together and minimise the intercept out."""
+    free = contrasts.shape[1]
+    width = len(pairs[0].mean)
+    corner = np.zeros((free, free))
+    edge = np.zeros((free, width, free))
+    body = np.zeros((width, free, width, free))
+    slope = np.zeros(free)
+    gradient = np.zeros((width, free))
+    for pair, q in zip(pairs, contrasts, strict=True):
+        outer = np.outer(q, q)
+        corner += pair.weight * outer
+        edge += pair.weight * outer[:, None, :] * pair.mean[:, None]
+        raw = pair.comoment + pair.weight * np.outer(pair.mean, pair.mean)
+        body += raw[:, None, :, None] * outer[None, :, None, :]
+        slope += pair.weight * pair.residual * q
+        gradient += np.outer(pair.cross + pair.weight * pair.residual * pair.mean, q)
+    flat = edge.reshape(free, -1)
+    follow = np.asarray(np.linalg.solve(corner, flat), dtype=np.float64)
+    first = np.asarray(np.linalg.solve(corner, slope), dtype=np.float64)
+    size = width * free
+    information = body.reshape(size, size) - flat.T @ follow
+    return Expansion(
+        deviance,
+        float(slope @ first),
+        gradient.ravel() - flat.T @ first,
+        information,
+        corner,
+        first,
+        follow,
+    )
