@@ -45,12 +45,12 @@ from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import JointSparseModel, SparseGlmModel, SparseModel, sght, sght_path
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
-from dbselect.results.glm import GlmSequence
-from dbselect.results.glm_model import GlmModel
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.guarantee import Guarantee
 from dbselect.results.joint import JointSequence
-from dbselect.results.joint_model import JointModel
-from dbselect.results.model import Model
-from dbselect.results.sequence import Guarantee, Sequence
+from dbselect.results.model import JointModel, Model
+from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sources.learn import terms
 from dbselect.sources.read import gram, gram_by

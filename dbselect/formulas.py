@@ -2,10 +2,11 @@
 
 A formula is a tree of operations on columns and numbers. An algebra says what each of
 them is in one engine; `translate` puts a tree together in it. A missing value gives a
-missing value, but for `choose`, which takes its last part there, and `largest`, which may
-leave it out.
+missing value, but for `choose`, which takes its last part there, `given`, which is asked
+just that, and `largest`, which may leave it out.
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,6 +116,11 @@ def at_least(x: Formula, floor: float) -> Formula:
 def choose(x: Formula, positive: Formula | float, other: Formula | float) -> Formula:
     """Return the one formula where x > 0, the other elsewhere."""
     return _of("choose", x, positive, other)
+
+
+def given(x: Formula, there: Formula | float, missing: Formula | float) -> Formula:
+    """Return the one formula where x is a number, the other where it is NULL or NaN."""
+    return _of("given", x, there, missing)
 
 
 def kept(x: Formula) -> Formula:
@@ -261,6 +267,7 @@ def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]
             "absolute": pl.Expr.abs,
             "largest": pl.max_horizontal,
             "choose": lambda x, a, b: pl.when(x > 0.0).then(a).otherwise(b),
+            "given": lambda x, a, b: pl.when(x.is_null() | x.is_nan()).then(b).otherwise(a),
         },
         kept=kept,
     )
@@ -268,9 +275,10 @@ def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]
 
 def _sql_column(path: Path) -> str:
     field, *steps = path
-    found = quote(str(field))
+    # In brackets, or the field would be taken for a table of that name.
+    found = f"({quote(str(field))})" if steps else quote(str(field))
     for step in steps:
-        found = f"({found})[{step}]" if isinstance(step, int) else f"({found}).{quote(step)}"
+        found += f"[{step}]" if isinstance(step, int) else f".{quote(step)}"
     return found
 
 
@@ -283,15 +291,27 @@ def _sql_value(value: Any) -> str:
 def _sql_number(value: float) -> str:
     """Write a double: with an exponent, or an engine would take it for a decimal."""
     mantissa, _, exponent = repr(value).partition("e")
-    return f"({mantissa}e{exponent or 0})"
+    text = f"{mantissa}e{exponent or 0}"
+    return f"({text})" if math.copysign(1.0, value) < 0 else text
 
 
 def _sql_infix(sign: str) -> Callable[[str, str], str]:
     return lambda a, b: f"({a} {sign} {b})"
 
 
-def sql(kept: Callable[[Formula], str] | None = None) -> Algebra[str]:
-    """Return the algebra of DuckDB's SQL expressions."""
+def sql(kept: Callable[[Formula], str] | None = None, *, nan: bool = True) -> Algebra[str]:
+    """Return the algebra of DuckDB's SQL expressions.
+
+    Parameters
+    ----------
+    kept : what a formula marked so is
+    nan : whether `given` looks for NaN as well; not every other dialect has a name for it
+    """
+
+    def given(x: str, there: str, missing: str) -> str:
+        is_nan = f" OR isnan({x})" if nan else ""
+        return f"CASE WHEN {x} IS NULL{is_nan} THEN {missing} ELSE {there} END"
+
     return Algebra(
         column=lambda path: f"CAST({_sql_column(path)} AS DOUBLE)",
         number=_sql_number,
@@ -308,6 +328,7 @@ def sql(kept: Callable[[Formula], str] | None = None) -> Algebra[str]:
             "absolute": lambda x: f"abs({x})",
             "largest": lambda *parts: f"greatest({', '.join(parts)})",
             "choose": lambda x, a, b: f"CASE WHEN {x} > 0e0 THEN {a} ELSE {b} END",
+            "given": given,
         },
         kept=kept,
     )
@@ -332,6 +353,7 @@ def arrays(
             "absolute": np.abs,
             "largest": lambda first, *rest: _largest(first, rest),
             "choose": lambda x, a, b: np.where(np.greater(x, 0.0), a, b),
+            "given": lambda x, a, b: np.where(np.isnan(x), b, a),
         },
         kept=kept,
     )

@@ -18,7 +18,7 @@ from dbselect.methods.setup import check_target
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.missing import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
-from dbselect.results.glm_store import GLM_DTYPE, GLM_TYPE, to_scalar
+from dbselect.results.glm.store import GLM_DTYPE, GLM_TYPE, to_scalar
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.polars import LazyTable, plain_dtype
 from dbselect.sources.read import gram, reader_of

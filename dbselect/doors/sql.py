@@ -17,7 +17,7 @@ from dbselect.errors import EngineError
 from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.segments import statuses
 from dbselect.record.steps import STEP_TYPE
-from dbselect.results.glm_store import GLM_TYPE, to_scalar
+from dbselect.results.glm.store import GLM_TYPE, to_scalar
 
 _SQL_TYPES = {
     pa.int64(): "BIGINT",

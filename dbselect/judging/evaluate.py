@@ -17,8 +17,7 @@ from dbselect.linear.problem import unusable
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.missing import padded
 from dbselect.results.joint import JointSequence, by_response
-from dbselect.results.joint_model import JointModel
-from dbselect.results.model import Model
+from dbselect.results.model import JointModel, Model
 from dbselect.results.sequence import Sequence
 
 

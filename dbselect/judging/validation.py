@@ -116,7 +116,7 @@ class CrossValidation:
         result = self.method(gram, self.target, **self.options, **self.grid[row["point"]])
         if isinstance(result, Model):
             return result
-        return result._model(min(row["step"], len(result.spent) - 1))
+        return result.model(min(row["step"], len(result.spent) - 1))
 
     def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Gram]:
         if choice not in CHOICES:

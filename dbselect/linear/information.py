@@ -13,11 +13,15 @@ from and D columns, and ``L = -n/2 (log(2 pi RSS / n) + 1)``, the Gaussian log-l
 s2 is RSS / (n - r) of the model on all columns. With a ridge, r is the trace of the map
 from the target to the fit, 1 + tr(G (G + ridge)^-1) (Hastie, Tibshirani, Friedman 2009,
 eq. 3.50), and RSS that of the penalised fit.
+
+A family of generalised linear models has another L (`by_loss`); Cp and adjusted r2, which
+compare variances of residuals, have no meaning there.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -71,30 +75,100 @@ def criteria(fits: Fits, gamma: float = 1.0, penalty: float | None = None) -> pl
     gamma : weight of the number of candidates in EBIC, 0 to 1
     penalty : a of GIC; default: log(log n) log D, at least 2
     """
-    n, r = fits.rows, fits.degrees
-    left = np.maximum(fits.left, SMALLEST_SHARE)
-    loss = n * (np.log(2.0 * math.pi * left * fits.total / n) + 1.0)
-    bic = loss + r * math.log(n)
-    choices = _log_binomial(fits.n_groups, fits.sizes)
-    a = default_penalty(n, fits.n_columns) if penalty is None else penalty
-    judged = n - r > 0
-    free = np.where(judged, n - r, np.nan)
-    free_all = n - fits.degrees_all
+    return joint_criteria([fits], np.ones(1), gamma, penalty)
+
+
+def joint_criteria(
+    each: Sequence[Fits], share: Vector, gamma: float = 1.0, penalty: float | None = None
+) -> pl.DataFrame:
+    """Return the criteria of models of K responses on the same columns and groups.
+
+    With independent errors, log-likelihoods and parameters are sums over the responses.
+    The groups are chosen once.
+
+    Parameters
+    ----------
+    each : of each response
+    share : shape (K,), what each response counts in adjusted_r2, 1 in all
+    gamma, penalty : as in `criteria`
+    """
+    n, r = each[0].rows, each[0].degrees
+    left = [np.maximum(fits.left, SMALLEST_SHARE) for fits in each]
+    losses = [gaussian_loss(n, own * fits.total) for own, fits in zip(left, each, strict=True)]
+    free = np.where(n - r > 0, n - r, np.nan)
+    free_all = n - each[0].degrees_all
+    free_all = free_all if free_all > 0 else math.nan
     # Share of the variance that no column explains, per row that is left.
-    noise = max(fits.left_all, SMALLEST_SHARE) / free_all if free_all > 0 else math.nan
+    noises = [max(fits.left_all, SMALLEST_SHARE) / free_all for fits in each]
+    cp = sum(own / noise - n + 2.0 * r for own, noise in zip(left, noises, strict=True))
+    adjusted = sum(
+        part * (1.0 - own / free * (n - 1)) for own, part in zip(left, share, strict=True)
+    )
+    trials = Trials(n, r, len(each) * r, each[0].sizes, each[0].n_groups, each[0].n_columns)
+    return by_loss(np.sum(losses, axis=0), trials, gamma, penalty, cp=cp, adjusted_r2=adjusted)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How many rows, parameters and choices are behind M models of any family.
+
+    Parameters
+    ----------
+    rows : n, number of rows
+    ranks : shape (M,), parameters of one predictor: at least so many rows are needed
+    degrees : shape (M,), parameters in all
+    sizes : shape (M,), number of groups held
+    n_groups, n_columns : J and D, what there is to choose from
+    """
+
+    rows: int
+    ranks: Vector
+    degrees: Vector
+    sizes: Vector
+    n_groups: int
+    n_columns: int
+
+
+def by_loss(
+    loss: Vector,
+    trials: Trials,
+    gamma: float,
+    penalty: float | None,
+    *,
+    cp: Any = math.nan,
+    adjusted_r2: Any = math.nan,
+) -> pl.DataFrame:
+    """Return the criteria of models by -2 log-likelihood, NULL where too few rows are left.
+
+    Parameters
+    ----------
+    loss : shape (M,), -2 L
+    gamma, penalty : as in `criteria`
+    cp, adjusted_r2 : shape (M,), or NaN where they have no meaning
+    """
+    n, r = trials.rows, trials.degrees
+    bic = loss + r * math.log(n)
+    choices = _log_binomial(trials.n_groups, trials.sizes)
+    a = default_penalty(n, trials.n_columns) if penalty is None else penalty
     table = {
         "df": r,
         "aic": loss + 2.0 * r,
         "bic": bic,
         "ebic": bic + 2.0 * gamma * choices,
         "gic": loss + a * r,
-        "cp": left / noise - n + 2.0 * r,
-        "adjusted_r2": 1.0 - left / free * (n - 1),
+        "cp": np.broadcast_to(cp, r.shape),
+        "adjusted_r2": np.broadcast_to(adjusted_r2, r.shape),
     }
+    judged = n - trials.ranks > 0
     known = {
         name: np.where(judged | (name == "df"), values, np.nan) for name, values in table.items()
     }
     return pl.DataFrame(known).fill_nan(None)
+
+
+def gaussian_loss(rows: int, rss: Vector) -> Vector:
+    """Return -2 L of normal errors whose variance is their own, RSS / n."""
+    return np.asarray(rows * (np.log(2.0 * math.pi * rss / rows) + 1.0))
 
 
 def fits_of(

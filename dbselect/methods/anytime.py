@@ -10,7 +10,7 @@ from dbselect.errors import ArgumentError
 from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.setup import check_first, finish, finish_joint, prefix_coefficients, prepare
 from dbselect.record.checks import check_budget, check_choice, check_count, check_ridge, check_scale
-from dbselect.results.glm import GlmSequence
+from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.selection.criteria import RULES

@@ -12,7 +12,7 @@ from dbselect.methods.glm_objective import GlmObjective
 from dbselect.methods.setup import fitted, prepare
 from dbselect.objectives.contract import Objective
 from dbselect.objectives.diversity import Coverage, Sum, coverage_of
-from dbselect.results.glm_model import GlmModel
+from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.selection import dash as sampling
 from dbselect.selection.dash import Run

@@ -20,9 +20,9 @@ from dbselect.record.columns import Leaf
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.steps import Step, Stop, fits
-from dbselect.results.glm import GlmSequence
-from dbselect.results.glm_build import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
-from dbselect.results.glm_model import GlmModel, family_of
+from dbselect.results.glm.build import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
+from dbselect.results.glm.model import GlmModel, family_of
+from dbselect.results.glm.sequence import GlmSequence
 from dbselect.selection.criteria import RULES, Criterion
 from dbselect.selection.greedy import greedy_search
 from dbselect.sources.passes import Passes

@@ -16,8 +16,8 @@ from dbselect.record.checks import check_choice, check_count, check_ridge
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, costs_of
 from dbselect.record.steps import Choice, Record, Step, Stop
-from dbselect.results.glm import GlmSequence
-from dbselect.results.glm_build import Prefix, prefix_of, sequence_of, warn_of_fit
+from dbselect.results.glm.build import Prefix, prefix_of, sequence_of, warn_of_fit
+from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import RULES, Criterion

@@ -27,8 +27,8 @@ from dbselect.methods.setup import named_in, refuse_several
 from dbselect.record.checks import check_count
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, groups_of
-from dbselect.results.glm_build import aliased_of, model_of, warn_of_fit
-from dbselect.results.glm_model import GlmModel
+from dbselect.results.glm.build import aliased_of, model_of, warn_of_fit
+from dbselect.results.glm.model import GlmModel
 from dbselect.sources.open import open_table
 from dbselect.sources.passes import Passes, algebra_of
 from dbselect.sources.request import check_seed

@@ -28,10 +28,9 @@ from dbselect.objectives.smooth import LeastSquares, Smooth
 from dbselect.record.checks import check_choice, check_count
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
-from dbselect.results.glm_build import model_of, warn_of_fit
-from dbselect.results.glm_model import GlmModel
-from dbselect.results.joint_model import JointModel
-from dbselect.results.model import Model
+from dbselect.results.glm.build import model_of, warn_of_fit
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.model import JointModel, Model
 from dbselect.selection.descent import (
     STARTS,
     VARIANTS,
@@ -118,6 +117,7 @@ class SparseGlmModel(GlmModel):
     history : f at the start and after every step, before the refit; 1 + 2 f is the share
         of the null deviance left
     converged : False if the descent was stopped by `max_iter`
+    errors : as in `GlmModel`; None without a refit
 
     Examples
     --------

@@ -1,29 +1,29 @@
 """A search for several responses at once: one order of groups, models of each response."""
 
-from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as Ordered
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
+from dbselect.errors import DataError, DbselectError
+from dbselect.linear import information
 from dbselect.linear.problem import Linear, linear, shares
-from dbselect.record import files
-from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups
-from dbselect.record.steps import Stop, is_useful
+from dbselect.record.steps import Step, Stop
 from dbselect.results import store
-from dbselect.results.joint_model import JointModel
-from dbselect.results.predict import is_frame
-from dbselect.results.sequence import Guarantee, Sequence, certified
+from dbselect.results.model import JointModel
+from dbselect.results.prefixes import Prefixes
+from dbselect.results.sequence import Sequence
 
 
 @dataclass(frozen=True, eq=False)
-class JointSequence(files.Stored):
+class JointSequence(Prefixes[JointModel]):
     """Groups in the order in which they buy prediction of several responses.
 
     The objective is the sum over the responses, each of unit variance: `explained` is the
@@ -54,12 +54,15 @@ class JointSequence(files.Stored):
     rule: str
     responses: dict[str, Sequence]
 
-    def __repr__(self) -> str:
-        order = ", ".join(self.groups.names[step.group] for step in self._first.records)
-        return (
-            f"JointSequence({', '.join(self.responses)} ~ {order or 'nothing'}; "
-            f"r2 {self.r2[-1]:.4f}, spent {self.spent[-1]:g}; {self.stop.value})"
-        )
+    _RECORD_TYPE: ClassVar[pa.StructType] = store.JOINT_TYPE
+    _WHAT: ClassVar[str] = "a joint sequence"
+
+    # A dataclass would write its own.
+    __repr__ = Prefixes.__repr__
+
+    @property
+    def _told(self) -> tuple[str, str]:
+        return ", ".join(self.responses), f"r2 {self.r2[-1]:.4f}"
 
     @property
     def _first(self) -> Sequence:
@@ -75,16 +78,6 @@ class JointSequence(files.Stored):
     def groups(self) -> Groups:
         """Groups, their columns and costs."""
         return self._first.groups
-
-    @property
-    def columns(self) -> list[str]:
-        """D columns of the groups."""
-        return self._first.columns
-
-    @property
-    def unused(self) -> tuple[str, ...]:
-        """Columns that lie in no group."""
-        return self._first.unused
 
     @property
     def aliased(self) -> tuple[str, ...]:
@@ -106,11 +99,6 @@ class JointSequence(files.Stored):
         """Estimated condition number of the selected columns' correlations."""
         return self._first.condition
 
-    @property
-    def doubling_capable(self) -> bool:
-        """Whether every step had a group that met the cost limit of rule ``doubling``."""
-        return self._first.doubling_capable
-
     @cached_property
     def share(self) -> Vector:
         """What each response counts, 1 in all; shape (K,)."""
@@ -127,18 +115,29 @@ class JointSequence(files.Stored):
         """1 - RSS/TSS of the responses, each counted by its share; shape (steps + 1,)."""
         return self._in_all([own.r2 for own in self.responses.values()])
 
+    @property
+    def ridge(self) -> float:
+        """Penalty on the coefficients of every response."""
+        return self._first.ridge
+
+    @property
+    def scale(self) -> bool:
+        """Whether the penalty is on unit-variance columns, and responses count alike."""
+        return self._first.scale
+
     @cached_property
-    def steps(self) -> pl.DataFrame:
-        """One row a step, as `Sequence.steps`, and ``r2_each``: a struct, response -> r2."""
-        gains = [[step.gain for step in own.records] for own in self.responses.values()]
-        gain = [0.0, *self._in_all(gains)]
-        return self._first.steps.with_columns(
-            gain=np.array(gain),
-            explained=self.explained,
-            r2=self.r2,
-            useful=pl.Series([True, *(is_useful(each) for each in gain[1:])]),
-            r2_each=by_response({name: own.r2 for name, own in self.responses.items()}),
-        )
+    def records(self) -> list[Step]:
+        """The steps 1, 2, ...; gain and explained are those of all responses."""
+        each = [own.records for own in self.responses.values()]
+        gains = self._in_all([[step.gain for step in own] for own in each])
+        return [
+            replace(step, gain=float(gain), explained=float(explained))
+            for step, gain, explained in zip(each[0], gains, self.explained[1:], strict=True)
+        ]
+
+    def _more_of_steps(self) -> list[pl.Series]:
+        r2 = by_response({name: own.r2 for name, own in self.responses.items()})
+        return [r2.alias("r2_each")]
 
     def _in_all(self, values: Any) -> Vector:
         return np.asarray(self.share @ np.array(values))
@@ -146,96 +145,39 @@ class JointSequence(files.Stored):
     @cached_property
     def problem(self) -> Linear:
         """The problem of all responses on unit-variance columns."""
-        first = self._first
-        return linear(self.gram, list(self.responses), self.columns, first.ridge, first.scale)
+        return linear(self.gram, list(self.responses), self.columns, self.ridge, self.scale)
 
-    def at(self, budget: float | None = None) -> JointModel:
-        """Return the models of the longest prefix within a budget.
+    def model(self, step: int) -> JointModel:
+        """Return the models after a step.
 
         Parameters
         ----------
-        budget : >= 0, in the unit of cost, which is spent once for all responses; None =
-            no limit
+        step : 0 to the number of steps
 
         Raises
         ------
-        ArgumentError : `budget` is negative or not a number
+        ArgumentError : there is no such step
         """
-        models = {name: own.at(budget) for name, own in self.responses.items()}
+        models = {name: own.model(step) for name, own in self.responses.items()}
         return JointModel(models, self.share)
 
-    def expr(self, budget: float | None = None, *, nested: bool = True) -> pl.Expr:
-        """Return the predictions of ``at(budget)`` as a Polars expression (`JointModel.expr`)."""
-        return self.at(budget).expr(nested=nested)
+    def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
+        fits = [own.fits() for own in self.responses.values()]
+        return information.joint_criteria(fits, self.share, gamma, penalty)
 
-    def sql(
-        self, budget: float | None = None, dialect: str = "duckdb", *, nested: bool = True
-    ) -> str:
-        """Return the predictions of ``at(budget)`` as an SQL expression (`JointModel.sql`)."""
-        return self.at(budget).sql(dialect, nested=nested)
+    def _no_criterion(self, criterion: str) -> DbselectError:
+        return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
 
-    def predict(
-        self,
-        X: npt.ArrayLike,
-        columns: Ordered[str] | None = None,
-        budget: float | None = None,
-    ) -> Matrix:
-        """Return the predictions of ``at(budget)``, shape (n, K).
-
-        Parameters
-        ----------
-        X, columns, budget : as in `Sequence.predict`
-        """
-        names = self.columns if columns is None and not is_frame(X) else columns
-        return self.at(budget).predict(X, names)
-
-    def with_costs(self, costs: Mapping[str, float]) -> "JointSequence":
-        """Return the same steps at other costs, as `Sequence.with_costs`.
-
-        Raises
-        ------
-        GroupError : a cost is missing, surplus or not a number > 0
-        """
-        others = {name: own.with_costs(costs) for name, own in self.responses.items()}
+    def _priced(self, groups: Groups, spent: Vector) -> "JointSequence":
+        others = {name: own._priced(groups, spent) for name, own in self.responses.items()}
         return replace(self, rule=f"{self.rule}, at other costs", responses=others)
 
-    def guarantee(self, cost: float | None = None) -> Guarantee:
-        """Return how near to the best the greedy rule must come, as `Sequence.guarantee`.
-
-        It holds of the responses together: K responses are one, ``vec(Y)``, on the columns
-        ``I_K x X``, whose Gram has the eigenvalues of that of X. It holds of none alone.
-
-        Parameters
-        ----------
-        cost : as in `Sequence.guarantee`
-
-        Raises
-        ------
-        ArgumentError : the rule has no such theorem, or `cost` is not a number > 0
-        """
-        return replace(self._first, rule=self.rule).guarantee(cost)
-
-    def certificate(self, budgets: Iterable[float] | None = None) -> pl.DataFrame:
-        """Return bounds on what the best groups can explain, as `Sequence.certificate`.
-
-        Parameters
-        ----------
-        budgets : in the unit of cost; default: what each step spent
-
-        Raises
-        ------
-        ArgumentError : `budgets` is no list; a budget is negative or not a number
-
-        Notes
-        -----
-        Those of ``responses[name].certificate()`` hold of one response alone.
-        """
-        records = self._first.records
-        return certified(self.problem, self.groups, records, self.spent, self.explained, budgets)
+    def _quadratic(self, what: str) -> Linear:
+        return self.problem
 
     def to_struct(self) -> dict[str, Any]:
         """Return the sequence as plain Python data, the Gram of its columns included."""
-        return store.joint_to_struct(self.rule, self.responses.values())
+        return store.joint_record(self.rule, self.responses.values())
 
     @classmethod
     def from_struct(cls, record: Any) -> "JointSequence":
@@ -247,25 +189,6 @@ class JointSequence(files.Stored):
         """
         rule, responses = store.joint_parts(record)
         return cls(rule, {own["target"]: Sequence(**own) for own in responses})
-
-    def write_parquet(self, path: str | Path) -> None:
-        """Write a Parquet file of one row.
-
-        Its column ``responses`` lists structs, of which ``target`` is the response and
-        ``sequence`` the list of steps that `anytime_predict` takes in SQL.
-        """
-        files.write_parquet(store.joint_to_arrow(self.to_struct()), path)
-
-    @classmethod
-    def read_parquet(cls, path: str | Path) -> "JointSequence":
-        """Read what `write_parquet` wrote.
-
-        Raises
-        ------
-        SourceError : there is no such file, or it holds something else
-        """
-        fields = store.JOINT_FIELDS
-        return cls.from_struct(files.read_row(path, fields, "a joint sequence"))
 
 
 def by_response(values: Mapping[str, npt.ArrayLike]) -> pl.Series:

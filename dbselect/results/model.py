@@ -1,20 +1,18 @@
-"""One linear model: what a budget buys."""
+"""What a budget buys: a linear model of one response, or of several on the same groups."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import ArgumentError, SelectionWarning
 from dbselect.linear.inference import INTERCEPT, FittedRows, tests
 from dbselect.record.gram import Vector
-from dbselect.results import predict
+from dbselect.results.predict import Predicting, Predictor
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Predicting):
     """A linear model on the groups of one prefix.
 
     Parameters
@@ -94,57 +92,120 @@ class Model:
         kept = {name: w for name, w in self.coefficients.items() if name not in self.aliased}
         deviations = self.fit.deviations(self.target, kept)
         if self.fit.chosen:
-            warnings.warn(
-                "the rows that chose the columns also judge them, so p-values are too small; "
-                "fit the columns on other rows for p-values that hold",
-                SelectionWarning,
-                stacklevel=2,
-            )
+            warn_of_choice()
         intercept = {INTERCEPT: self.intercept} if self.fit.intercept else {}
         return tests(intercept | self.coefficients, deviations)
 
-    def expr(self, *, nested: bool = True) -> pl.Expr:
-        """Return the prediction as a Polars expression; NULL where a column is NULL.
+    @property
+    def _predictors(self) -> list[Predictor]:
+        return [Predictor(self.intercept, self.coefficients)]
 
-        Parameters
-        ----------
-        nested : whether ``demo.age`` and ``emb[3]`` are the child of a struct and the
-            element of an array; False if they are plain columns of these names
 
-        Notes
+@dataclass(frozen=True, eq=False)
+class JointModel(Predicting):
+    """Linear models of several responses on the same groups.
+
+    Parameters
+    ----------
+    responses : response -> its Model
+    share : shape (K,), what each response counts in `explained` and `r2`, 1 in all
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3], "y": [3, 5, 7], "z": [3, 2, 1]})
+    >>> model = ds.anytime_sequence(table, ["y", "z"]).at()
+    >>> model.predict([[10.0]]).round(6).tolist()
+    [[21.0, -6.0]]
+    >>> table.select(model.expr().alias("p")).unnest("p")["z"].round(6).to_list()
+    [3.0, 2.0, 1.0]
+    """
+
+    responses: dict[str, Model]
+    share: Vector
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({', '.join(self.responses)} ~ "
+            f"{', '.join(self.groups) or 'nothing'}; r2 {self.r2:.4f}, spent {self.spent:g})"
+        )
+
+    @property
+    def _first(self) -> Model:
+        return next(iter(self.responses.values()))
+
+    @property
+    def groups(self) -> list[str]:
+        """Groups held, in the order taken."""
+        return self._first.groups
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the groups held."""
+        return self._first.columns
+
+    @property
+    def aliased(self) -> tuple[str, ...]:
+        """Columns that depend linearly on columns before them."""
+        return self._first.aliased
+
+    @property
+    def spent(self) -> float:
+        """Summed cost of the groups held, which serve all responses."""
+        return self._first.spent
+
+    @property
+    def explained(self) -> float:
+        """Share of the responses' variance explained by the penalised objective."""
+        return float(self.share @ [model.explained for model in self.responses.values()])
+
+    @property
+    def r2(self) -> float:
+        """1 - RSS/TSS of the responses, each counted by its share."""
+        return float(self.share @ [model.r2 for model in self.responses.values()])
+
+    @property
+    def intercept(self) -> dict[str, float]:
+        """Response -> intercept, in its unit."""
+        return {name: model.intercept for name, model in self.responses.items()}
+
+    @property
+    def coefficients(self) -> dict[str, dict[str, float]]:
+        """Response -> column -> coefficient, in the table's units."""
+        return {name: model.coefficients for name, model in self.responses.items()}
+
+    def summary(self) -> pl.DataFrame:
+        """Return the table of `Model.summary` for each response, named in ``response``.
+
+        Raises
+        ------
+        ArgumentError, DataError : as `Model.summary`
+
+        Warns
         -----
-        An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
-        table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. With
-        ``nested=False`` both are columns like all others.
+        SelectionWarning : as `Model.summary`
         """
-        return predict.expression(self.intercept, self.coefficients, nested)
+        tables = [
+            model.summary().select(pl.lit(name).alias("response"), pl.all())
+            for name, model in self.responses.items()
+        ]
+        return pl.concat(tables)
 
-    def sql(self, dialect: str = "duckdb", *, nested: bool = True) -> str:
-        """Return the prediction as the text of an SQL expression, with quoted names.
+    @property
+    def _predictors(self) -> list[Predictor]:
+        return [Predictor(one.intercept, one.coefficients) for one in self.responses.values()]
 
-        Parameters
-        ----------
-        dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``)
-        nested : as in `expr`; only a NULL is missing in other dialects, not a NaN
+    @property
+    def _fields(self) -> list[str]:
+        return list(self.responses)
 
-        Raises
-        ------
-        ArgumentError : an unknown dialect, or sqlglot is not installed
-        """
-        return predict.sql(self.intercept, self.coefficients, dialect, nested)
 
-    def predict(self, X: npt.ArrayLike, columns: Sequence[str] | None = None) -> Vector:
-        """Return predictions, shape (n,), for rows in memory; NaN where a value is NaN.
-
-        Parameters
-        ----------
-        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
-        columns : d names; default: the columns of the model, in their order. Where
-            ``x.missing`` is none of them, a NaN of ``x`` is what it marks
-
-        Raises
-        ------
-        ArgumentError : X has another shape, or holds something else than numbers
-        ColumnError : a column of the model is missing
-        """
-        return predict.on_array(X, columns, self.intercept, self.coefficients)
+def warn_of_choice() -> None:
+    """Warn that rows judge the columns that they also chose."""
+    warnings.warn(
+        "the rows that chose the columns also judge them, so p-values are too small; "
+        "fit the columns on other rows for p-values that hold",
+        SelectionWarning,
+        stacklevel=3,
+    )

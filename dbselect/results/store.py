@@ -1,52 +1,47 @@
 """Sequences as plain data: lists of steps for the engines, records for files.
 
 A list of steps, each with its model, is what SQL and Polars see; a record is one such
-list and all else that a `Sequence` knows.
+list and all else that a sequence knows. What the records of all families have in common is
+read and written here: groups, steps and choices; `glm.store` adds what its models have.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import RecordError
-from dbselect.record.gram import RECORD_TYPE, Gram, Matrix, Vector
+from dbselect.record.gram import RECORD_TYPE, Gram, Vector
 from dbselect.record.groups import Groups, costs_of
 from dbselect.record.steps import STEP_TYPE, Choice, Step, Stop, held_after, is_useful
 
-#: A stored sequence.
-SEQUENCE_TYPE = pa.struct(
-    [
-        ("target", pa.string()),
-        ("rule", pa.string()),
-        ("ridge", pa.float64()),
-        ("scale", pa.bool_()),
-        (
-            "groups",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("name", pa.string()),
-                        ("columns", pa.list_(pa.string())),
-                        ("cost", pa.float64()),
-                    ]
-                )
-            ),
-        ),
-        ("unused", pa.list_(pa.string())),
-        ("choices", pa.list_(pa.string())),
-        ("aliased", pa.list_(pa.string())),
-        ("stop", pa.string()),
-        ("condition", pa.float64()),
-        ("sequence", pa.list_(STEP_TYPE)),
-        ("gram", RECORD_TYPE),
-    ]
-)
-FIELDS = tuple(field.name for field in SEQUENCE_TYPE)
-_OWN_FIELDS = [field for field in SEQUENCE_TYPE if field.name != "gram"]
+if TYPE_CHECKING:
+    from dbselect.results.sequence import Sequence as LinearSequence
 
+#: A stored group.
+GROUP_TYPE = pa.struct(
+    [("name", pa.string()), ("columns", pa.list_(pa.string())), ("cost", pa.float64())]
+)
+#: How a sequence was searched, and what came of it: in the records of all families.
+SEARCH_FIELDS = (
+    ("rule", pa.string()),
+    ("ridge", pa.float64()),
+    ("scale", pa.bool_()),
+    ("groups", pa.list_(GROUP_TYPE)),
+    ("unused", pa.list_(pa.string())),
+    ("choices", pa.list_(pa.string())),
+    ("aliased", pa.list_(pa.string())),
+    ("stop", pa.string()),
+)
+_OWN_FIELDS = [
+    ("target", pa.string()),
+    *SEARCH_FIELDS,
+    ("condition", pa.float64()),
+    ("sequence", pa.list_(STEP_TYPE)),
+]
+#: A stored sequence.
+SEQUENCE_TYPE = pa.struct([*_OWN_FIELDS, ("gram", RECORD_TYPE)])
 #: A stored sequence of several responses: what each has of its own, and the Gram of all.
 JOINT_TYPE = pa.struct(
     [
@@ -55,51 +50,11 @@ JOINT_TYPE = pa.struct(
         ("gram", RECORD_TYPE),
     ]
 )
-JOINT_FIELDS = tuple(field.name for field in JOINT_TYPE)
+#: What reading a damaged record may raise.
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
-@dataclass(frozen=True, eq=False)
-class SequenceRecord:
-    """What a sequence consists of.
-
-    Parameters
-    ----------
-    gram : Gram that was searched
-    target : the column that is predicted
-    groups : Groups, their columns and costs
-    rule : name of the rule, or of the method
-    ridge, scale : penalty, and whether it is on unit-variance columns
-    records : the steps 1, 2, ...
-    spent : shape (steps + 1,), summed cost of the groups held
-    explained, r2, intercept : shape (steps + 1,)
-    coef : shape (steps + 1, D), in the table's units
-    aliased : columns that depend linearly on columns before them
-    stop : why the search ended
-    condition : estimated condition number of the selected columns' correlations
-    """
-
-    gram: Gram
-    target: str
-    groups: Groups
-    rule: str
-    ridge: float
-    scale: bool
-    records: list[Step]
-    spent: Vector
-    explained: Vector
-    r2: Vector
-    intercept: Vector
-    coef: Matrix
-    aliased: tuple[str, ...]
-    stop: Stop
-    condition: float
-
-    def held(self, step: int) -> list[int]:
-        """Return the numbers of the groups held after a step, in the order taken."""
-        return held_after(self.records[:step])
-
-
-def write_sequences(sequences: Iterable[SequenceRecord | None]) -> pa.ListArray:
+def write_sequences(sequences: "Iterable[LinearSequence | None]") -> pa.ListArray:
     """Return an Arrow list of steps for each sequence; an absent one is empty."""
     columns: dict[str, list[Any]] = {field.name: [] for field in STEP_TYPE}
     names: list[str] = []
@@ -122,7 +77,7 @@ def write_sequences(sequences: Iterable[SequenceRecord | None]) -> pa.ListArray:
 
 
 def _append(
-    sequence: SequenceRecord,
+    sequence: "LinearSequence",
     columns: dict[str, list[Any]],
     names: list[str],
     values: list[np.ndarray[Any, np.dtype[np.float64]]],
@@ -152,27 +107,35 @@ def _append(
         entries.append(len(names))
 
 
-def to_struct(sequence: SequenceRecord) -> dict[str, Any]:
+def sequence_record(sequence: "LinearSequence") -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
     gram = sequence.gram.select([sequence.target, *sequence.groups.members])
-    return {**_own_struct(sequence), "gram": gram.to_struct()}
+    return {**_own_record(sequence), "gram": gram.to_struct()}
 
 
-def joint_to_struct(rule: str, sequences: Iterable[SequenceRecord]) -> dict[str, Any]:
+def joint_record(rule: str, sequences: "Iterable[LinearSequence]") -> dict[str, Any]:
     """Return the sequences of several responses as plain Python data, with one Gram."""
     each = list(sequences)
     gram = each[0].gram.select([*(own.target for own in each), *each[0].groups.members])
-    responses = [_own_struct(own) for own in each]
+    responses = [_own_record(own) for own in each]
     return {"rule": rule, "responses": responses, "gram": gram.to_struct()}
 
 
-def _own_struct(sequence: SequenceRecord) -> dict[str, Any]:
+def _own_record(sequence: "LinearSequence") -> dict[str, Any]:
     """Return everything but the Gram."""
-    groups = sequence.groups
-    steps = write_sequences([sequence]).to_pylist(maps_as_pydicts="strict")[0]
-    finite = np.isfinite(sequence.condition)
+    finite_condition = np.isfinite(sequence.condition)
     return {
         "target": sequence.target,
+        **search_record(sequence),
+        "condition": float(sequence.condition) if finite_condition else None,
+        "sequence": write_sequences([sequence]).to_pylist(maps_as_pydicts="strict")[0],
+    }
+
+
+def search_record(sequence: Any) -> dict[str, Any]:
+    """Return how a sequence of any family was searched, and what came of it, as plain data."""
+    groups = sequence.groups
+    return {
         "rule": sequence.rule,
         "ridge": float(sequence.ridge),
         "scale": bool(sequence.scale),
@@ -184,42 +147,41 @@ def _own_struct(sequence: SequenceRecord) -> dict[str, Any]:
         "choices": [step.choice.name for step in sequence.records],
         "aliased": list(sequence.aliased),
         "stop": sequence.stop.name,
-        "condition": float(sequence.condition) if finite else None,
-        "sequence": steps,
     }
 
 
-def to_arrow(record: Mapping[str, Any]) -> pa.Table:
-    """Return a record as a table of one row."""
-    return pa.Table.from_pylist([_with_items(record)], schema=pa.schema(SEQUENCE_TYPE))
+def to_table(record: Mapping[str, Any], type_: pa.StructType) -> pa.Table:
+    """Return a record as a table of one row, its columns the fields of the type."""
+    return pa.Table.from_pylist([as_arrow(record, type_)], schema=pa.schema(type_))
 
 
-def joint_to_arrow(record: Mapping[str, Any]) -> pa.Table:
-    """Return a record of several responses as a table of one row."""
-    row = {**record, "responses": [_with_items(own) for own in record["responses"]]}
-    return pa.Table.from_pylist([row], schema=pa.schema(JOINT_TYPE))
+def as_arrow(value: Any, type_: pa.DataType) -> Any:
+    """Return plain data with lists of pairs for mappings, as Arrow takes maps."""
+    if isinstance(value, Mapping):
+        if pa.types.is_map(type_):
+            return list(value.items())
+        known = {field.name: field.type for field in type_}
+        return {
+            name: as_arrow(one, known[name]) if name in known else one
+            for name, one in value.items()
+        }
+    if isinstance(value, list) and pa.types.is_list(type_):
+        return [as_arrow(one, type_.value_type) for one in value]
+    return value
 
 
-def _with_items(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with its coefficients as Arrow takes them."""
-    steps = [
-        {**step, "coefficients": list(step["coefficients"].items())} for step in record["sequence"]
-    ]
-    return {**record, "sequence": steps}
-
-
-def parts(record: Any) -> dict[str, Any]:
+def sequence_parts(record: Any) -> dict[str, Any]:
     """Return what a `Sequence` is made of, from a record.
 
     Raises
     ------
     RecordError : a field is missing or of another kind
     """
-    found = _mapping(record, FIELDS)
+    found = mapping_of(record, SEQUENCE_TYPE)
     try:
         return _parts(found, Gram.from_struct(found["gram"]))
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(f"sequence record is damaged: {error}") from error
+    except _DAMAGE as error:
+        raise damaged(error) from error
 
 
 def joint_parts(record: Any) -> tuple[str, list[dict[str, Any]]]:
@@ -229,20 +191,30 @@ def joint_parts(record: Any) -> tuple[str, list[dict[str, Any]]]:
     ------
     RecordError : a field is missing or of another kind, or the responses differ in steps
     """
-    found = _mapping(record, JOINT_FIELDS)
+    found = mapping_of(record, JOINT_TYPE)
     try:
         gram = Gram.from_struct(found["gram"])
         each = [_parts(own, gram) for own in found["responses"]]
         orders = {tuple(step.group for step in own["records"]) for own in each}
         if len(orders) != 1:
             raise ValueError(f"its {len(each)} responses have {len(orders)} orders of groups")
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(f"sequence record is damaged: {error}") from error
+    except _DAMAGE as error:
+        raise damaged(error) from error
     return str(found["rule"]), each
 
 
-def _mapping(record: Any, fields: Sequence[str]) -> dict[str, Any]:
-    """Return a record with plain values, if it has all fields."""
+def damaged(error: Exception) -> RecordError:
+    """Return the error that says what is wrong with a record."""
+    return RecordError(f"sequence record is damaged: {error}")
+
+
+def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
+    """Return a record with plain values, if it has all fields of a type.
+
+    Raises
+    ------
+    RecordError : it is no mapping, or lacks a field
+    """
     if isinstance(record, pa.Scalar):
         record = record.as_py(maps_as_pydicts="strict")
     if not isinstance(record, Mapping):
@@ -251,51 +223,65 @@ def _mapping(record: Any, fields: Sequence[str]) -> dict[str, Any]:
         name: value.as_py(maps_as_pydicts="strict") if isinstance(value, pa.Scalar) else value
         for name, value in record.items()
     }
+    fields = [field.name for field in type_]
     missing = [name for name in fields if name not in found]
     if missing:
-        raise RecordError(f"sequence record lacks {missing}; its fields must be {list(fields)}")
+        raise RecordError(f"sequence record lacks {missing}; its fields must be {fields}")
     return found
 
 
 def _parts(record: Mapping[str, Any], gram: Gram) -> dict[str, Any]:
+    start, *steps = record["sequence"]
+    search = search_parts(record, [start, *steps])
+    groups = search["groups"]
+    missing = {record["target"], *groups.members} - set(gram.columns)
+    if missing:
+        raise ValueError(f"its gram lacks the columns {sorted(missing)}")
+    numbers = {name: j for j, name in enumerate(groups.members)}
+    coef = np.zeros((1 + len(steps), len(numbers)))
+    for row, step in zip(coef[1:], steps, strict=True):
+        at = [numbers[name] for name in step["coefficients"]]
+        row[at] = finite(step["coefficients"].values())
+    return {
+        "gram": gram,
+        "target": record["target"],
+        **search,
+        **{name: finite(step[name] for step in (start, *steps)) for name in ("r2", "intercept")},
+        "coef": coef,
+        "condition": float("inf") if record["condition"] is None else float(record["condition"]),
+    }
+
+
+def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what a sequence of any family has of its search, from a record.
+
+    Parameters
+    ----------
+    steps : the steps of the record, that of the model without columns first
+    """
     names = [group["name"] for group in record["groups"]]
     groups = Groups(
         {group["name"]: _texts(group["columns"]) for group in record["groups"]},
         costs_of(names, {group["name"]: group["cost"] for group in record["groups"]}),
         tuple(_texts(record["unused"])),
     )
-    missing = {record["target"], *groups.members} - set(gram.columns)
-    if missing:
-        raise ValueError(f"its gram lacks the columns {sorted(missing)}")
-    (ridge,) = _numbers([record["ridge"]]).tolist()
+    (ridge,) = finite([record["ridge"]]).tolist()
     if ridge < 0:
         raise ValueError(f"its ridge is {ridge}")
-    start, *steps = record["sequence"]
-    numbers = {name: j for j, name in enumerate(groups.members)}
-    coef = np.zeros((1 + len(steps), len(numbers)))
-    for row, step in zip(coef[1:], steps, strict=True):
-        at = [numbers[name] for name in step["coefficients"]]
-        row[at] = _numbers(step["coefficients"].values())
-    curves = {
-        name: _numbers(step[name] for step in (start, *steps))
-        for name in ("spent", "explained", "r2", "intercept")
-    }
+    records = [
+        _step(step, Choice[choice], groups)
+        for step, choice in zip(steps[1:], record["choices"], strict=True)
+    ]
+    held_after(records)  # fails where a group is given back that was not taken
     return {
-        "gram": gram,
-        "target": record["target"],
         "groups": groups,
         "rule": str(record["rule"]),
         "ridge": ridge,
         "scale": bool(record["scale"]),
-        "records": [
-            _step(step, Choice[choice], groups)
-            for step, choice in zip(steps, record["choices"], strict=True)
-        ],
-        **curves,
-        "coef": coef,
+        "records": records,
+        **{name: finite(step[name] for step in steps) for name in ("spent", "explained")},
         "aliased": tuple(_texts(record["aliased"])),
         "stop": Stop[record["stop"]],
-        "condition": float("inf") if record["condition"] is None else float(record["condition"]),
     }
 
 
@@ -303,12 +289,12 @@ def _step(step: Mapping[str, Any], choice: Choice, groups: Groups) -> Step:
     action, score = step["action"], float(step["score"])
     if action not in ("add", "remove"):
         raise ValueError(f"{action!r} is no action")
-    gain, explained = _numbers([step["gain"], step["explained"]]).tolist()
+    gain, explained = finite([step["gain"], step["explained"]]).tolist()
     number = groups.number(step["group"], "sequence record")
     return Step(action, number, score, gain, explained, choice)
 
 
-def _numbers(values: Iterable[Any]) -> Vector:
+def finite(values: Iterable[Any]) -> Vector:
     """Return numbers as doubles; NumPy alone would take NULL for NaN."""
     found = np.array([float(value) for value in values])
     if not np.isfinite(found).all():

@@ -1,10 +1,12 @@
 """From fits of generalised linear models to the models and sequences that users see."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.linalg
 
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit, Problem, Status
@@ -13,22 +15,33 @@ from dbselect.linear.condition import warn_of
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Step, Stop, spent_after
-from dbselect.results.glm import GlmSequence
-from dbselect.results.glm_model import GlmModel, on_table
+from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
+from dbselect.results.glm.sequence import GlmSequence, Precision
 
 M = TypeVar("M", bound=GlmModel)
 
 
 @dataclass(frozen=True, eq=False)
 class Prefix:
-    """What is kept of the fit of a prefix; its matrices are not."""
+    """What is kept of the fit of a prefix; its matrices are not.
 
-    intercept: Vector  # (K,)
-    coef: Matrix  # (D, K)
+    Parameters
+    ----------
+    intercept : shape (K,)
+    coef : shape (D, K)
+    deviance, explained, status, passes : of the fit
+    degrees : parameters, effective ones with a ridge
+    errors : shape (K, 1 + D), as in `Precision`
+    """
+
+    intercept: Vector
+    coef: Matrix
     deviance: float
     explained: float
     status: Status
     passes: int
+    degrees: float
+    errors: Matrix
 
 
 def model_of(
@@ -74,6 +87,7 @@ def model_of(
         passes=data.passes.count,
         rows_read=data.passes.rows_read,
         bytes_read=data.passes.bytes_read,
+        errors=_of_model(data, problem, fit, at),
         **more,
     )
 
@@ -122,6 +136,10 @@ def sequence_of(
         passes_made=data.passes.count,
         rows_read=data.passes.rows_read,
         bytes_read=data.passes.bytes_read,
+        precision=Precision(
+            np.array([prefix.degrees for prefix in prefixes]),
+            np.stack([prefix.errors for prefix in prefixes]),
+        ),
     )
 
 
@@ -134,7 +152,75 @@ def warn_of_fit(fit: GlmFit) -> None:
 def prefix_of(data: Data, fit: GlmFit) -> Prefix:
     """Return what is kept of a fit."""
     intercept, coef = in_units(data, fit.point)
-    return Prefix(intercept, coef, fit.deviance, fit.explained, fit.status, data.passes.count)
+    return Prefix(
+        intercept,
+        coef,
+        fit.deviance,
+        fit.explained,
+        fit.status,
+        data.passes.count,
+        _degrees(data, fit),
+        standard_errors(data, fit),
+    )
+
+
+def _degrees(data: Data, fit: GlmFit) -> float:
+    return float(data.roles.family.basis.shape[1] + fit.state.degrees())
+
+
+def _of_model(
+    data: Data, problem: Problem, fit: GlmFit, at: Sequence[int]
+) -> StandardErrors | None:
+    if fit.state.held != fit.groups:
+        return None  # a descent found the coefficients, and no information is there of them
+    chosen = 0 < len(at) < len(data.roles.members)
+    values = standard_errors(data, fit)[:, [0, *(1 + j for j in at)]]
+    return StandardErrors(values, float(problem.ridge.max(initial=0.0)), chosen)
+
+
+def standard_errors(data: Data, fit: GlmFit) -> Matrix:
+    """Return the standard errors of intercept and columns, shape (K, 1 + D).
+
+    With L L' the information of the free coefficients b of the columns held, the intercept
+    minimised out, and a the free intercept at their means::
+
+        cov(b) = (L L')^-1      a = a_0 - follow b      cov(a_0) = corner^-1, apart from b
+
+    all over the sum of weights. An entry in the table's units is ``q a + r b``, so its
+    variance is ``q corner^-1 q' + |L^-1 (r - q follow)|^2``. NaN where a column is aliased or
+    not held, or where the information has no digits left. O(d^3) for d free coefficients.
+    """
+    basis, members = data.roles.family.basis, data.roles.members
+    size, free = basis.shape
+    kept, model = np.array(fit.state.support, dtype=np.intp), fit.model
+    found = np.full((size, 1 + len(members)), np.nan)
+    try:
+        factor = np.linalg.cholesky(model.information[np.ix_(kept, kept)])
+    except np.linalg.LinAlgError:
+        return found
+    inverse = scipy.linalg.solve_triangular(factor, np.eye(len(kept)), lower=True)
+    # Entry (i, j, p): row i of L^-1, predictor p of column j.
+    wide = np.zeros((len(kept), len(members) * free))
+    wide[:, kept] = inverse
+    rows = wide.reshape(len(kept), len(members), free) @ basis.T / data.spread[:, None]
+    lever = -np.einsum("ijk,j->ik", rows, data.mean) - inverse @ model.follow[:, kept].T @ basis.T
+    corner = np.einsum("kp,kp->k", basis @ np.linalg.inv(model.corner), basis)
+    found[:, 0] = corner + (lever**2).sum(axis=0)
+    found[:, 1:] = (rows**2).sum(axis=0).T
+    there = np.zeros(len(members), dtype=bool)
+    there[kept // free] = True
+    aliased = aliased_of(data, fit)
+    there &= [name not in aliased for name in members]
+    found[:, 1:][:, ~there] = np.nan
+    return np.sqrt(found * (_dispersion(data, fit) / data.weight))
+
+
+def _dispersion(data: Data, fit: GlmFit) -> float:
+    """Return the variance of an error, where the family does not tell it."""
+    if not data.roles.family.quadratic:
+        return 1.0
+    free = data.rows - _degrees(data, fit)
+    return fit.deviance / free if free > 0 else math.nan
 
 
 def in_units(data: Data, point: Coefficients) -> tuple[Vector, Matrix]:

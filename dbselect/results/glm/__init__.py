@@ -1,0 +1,1 @@
+"""Results of generalised linear models."""

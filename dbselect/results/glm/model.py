@@ -1,0 +1,241 @@
+"""One generalised linear model, and how sure its coefficients are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import ndtr
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.formulas import Formula
+from dbselect.glm.families import FAMILIES, Family, multinomial
+from dbselect.glm.newton import Status
+from dbselect.linear.inference import INTERCEPT
+from dbselect.record.gram import Matrix, Vector
+from dbselect.results.model import warn_of_choice
+from dbselect.results.predict import Predicting, Predictor
+
+
+@dataclass(frozen=True, eq=False)
+class StandardErrors:
+    """How sure coefficients of greatest likelihood are, by the information of the last pass.
+
+    Parameters
+    ----------
+    values : shape (K, 1 + d), of intercept and columns of each predictor; NaN if aliased
+    ridge : as of the model; with a ridge they say nothing
+    chosen : whether the rows also chose the columns
+    """
+
+    values: Matrix
+    ridge: float
+    chosen: bool
+
+
+@dataclass(frozen=True, eq=False)
+class GlmModel(Predicting):
+    """A generalised linear model on some columns.
+
+    Parameters
+    ----------
+    target : the column that is predicted
+    family : ``"gaussian"``, ``"binomial"``, ``"poisson"`` or ``"multinomial"``
+    classes : of a multinomial target, in their order
+    offset : column that is added to the predictor
+    intercept : on the scale of the predictor; multinomial: class -> intercept
+    coefficients : column -> coefficient, in the table's units; aliased columns have 0;
+        multinomial: class -> column -> coefficient, which sum to 0 over the classes
+    groups : groups held, in the order taken
+    spent : summed cost of these groups
+    deviance, null_deviance : of this model and of the one without columns
+    explained : share of the null deviance explained, less what the ridge takes
+    status : how the fit ended
+    aliased : columns that depend linearly on columns before them
+    rows, skipped : rows used by each pass, and left out
+    passes : times that the table was read for the fit
+    rows_read, bytes_read : by all these passes; bytes as Arrow holds numbers in memory
+    errors : of its coefficients, for `summary`; None if they are not known
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
+    >>> model = ds.fit_glm(table, "y", family="binomial")
+    >>> model.predict(pl.DataFrame({"x": [0, 1]})).round(6).tolist()  # 1 in 3, 3 in 4
+    [0.333333, 0.75]
+    >>> table.select(model.expr().round(6).alias("p"))["p"].unique().sort().to_list()
+    [0.333333, 0.75]
+    """
+
+    target: str
+    family: str
+    classes: tuple[Any, ...]
+    offset: str | None
+    intercept: Any
+    coefficients: dict[Any, Any]
+    groups: list[str]
+    spent: float
+    deviance: float
+    null_deviance: float
+    explained: float
+    status: Status
+    aliased: tuple[str, ...]
+    rows: int
+    skipped: int
+    passes: int
+    rows_read: int
+    bytes_read: int
+    errors: StandardErrors | None = field(default=None, kw_only=True, repr=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.family}, {self.target} ~ "
+            f"{', '.join(self.columns) or 'nothing'}; "
+            f"explained {self.explained:.4f}; {self.status.value}, {self.passes} passes)"
+        )
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the groups held."""
+        return list(self.coefficients[self.classes[0]] if self.classes else self.coefficients)
+
+    def summary(self) -> pl.DataFrame:
+        """Return each coefficient with its standard error and Wald's test that it is 0.
+
+        Returns
+        -------
+        DataFrame: term, ``"(intercept)"`` first, then the columns; estimate; std_error;
+        statistic, estimate / std_error; p_value, two-sided, by the normal distribution.
+        NULL for aliased columns. A multinomial model has these rows for each class, named
+        in the first column, ``class``: its coefficients sum to 0 over the classes, and the
+        test is against that mean, not against a class of reference
+
+        Raises
+        ------
+        ArgumentError : the model has a ridge, or its coefficients are not of greatest
+            likelihood, or it was read from a file, which holds no standard errors
+        DataError : the fit did not converge, so that the best coefficients are not known
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns, as `Model.summary` explains
+
+        Notes
+        -----
+        The covariance is the inverse of the information at the last pass, which the last
+        step of the fit leaves by a share of some 1e-5. Family gaussian: times deviance /
+        (rows - rank). Row weights tell how much a row counts.
+
+        References
+        ----------
+        McCullagh, Nelder (1989), section 4.4; Wald (1943), Transactions of the AMS 54.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
+        >>> model = ds.fit_glm(table, "y", family="binomial")
+        >>> model.summary()["std_error"].round(3).to_list()  # roots of 3/2 and 3/2 + 4/3
+        [1.225, 1.683]
+        """
+        if self.errors is None:
+            raise ArgumentError(
+                "the model has no standard errors, which files do not hold and a descent does "
+                "not give; fit its columns with dbselect.fit_glm"
+            )
+        if self.errors.ridge:
+            raise ArgumentError(
+                f"ridge is {self.errors.ridge:g}; standard errors are those of greatest "
+                "likelihood, at ridge 0"
+            )
+        if self.status is not Status.CONVERGED:
+            raise DataError(
+                f"the fit ended as {self.status.name}, short of the greatest likelihood, so its "
+                "coefficients have no standard errors"
+            )
+        if self.errors.chosen:
+            warn_of_choice()
+        tables = [
+            wald(one.intercept, one.coefficients, own)
+            for one, own in zip(self._predictors_of_columns, self.errors.values, strict=True)
+        ]
+        if not self.classes:
+            return tables[0]
+        named = zip(self.classes, tables, strict=True)
+        return pl.concat(
+            table.select(pl.lit(name).alias("class"), pl.all()) for name, table in named
+        )
+
+    @property
+    def _predictors_of_columns(self) -> list[Predictor]:
+        """The linear predictors without the offset."""
+        if not self.classes:
+            return [Predictor(self.intercept, self.coefficients)]
+        return [Predictor(self.intercept[k], self.coefficients[k]) for k in self.classes]
+
+    @property
+    def _predictors(self) -> list[Predictor]:
+        own = self._predictors_of_columns
+        if self.offset is None:
+            return own
+        return [Predictor(one.intercept, {self.offset: 1.0, **one.coefficients}) for one in own]
+
+    @property
+    def _inputs(self) -> list[str]:
+        return self.columns + ([] if self.offset is None else [self.offset])
+
+    @property
+    def _fields(self) -> list[str] | None:
+        return [str(name) for name in self.classes] or None
+
+    def _link(self, predictors: Sequence[Formula]) -> list[Formula]:
+        return family_of(self.family, self.classes).means(predictors)
+
+
+def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) -> pl.DataFrame:
+    """Return term, estimate, std_error, statistic and p_value; NULL where not defined.
+
+    Parameters
+    ----------
+    errors : shape (1 + d,), that of the intercept first; NaN of aliased columns
+    """
+    values = np.array([intercept, *coefficients.values()])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = values / errors
+    table = {
+        "estimate": values,
+        "std_error": errors,
+        "statistic": statistic,
+        "p_value": 2.0 * ndtr(-np.abs(statistic)),
+    }
+    return pl.DataFrame(
+        {"term": [INTERCEPT, *coefficients]} | table, schema_overrides={"term": pl.String}
+    ).fill_nan(None)
+
+
+def family_of(name: str, classes: Sequence[Any] = ()) -> Family:
+    """Return a family by its name."""
+    return multinomial(classes) if name == "multinomial" else FAMILIES[name]
+
+
+def on_table(
+    classes: Sequence[Any], intercept: Vector, coef: Matrix, columns: Sequence[str]
+) -> tuple[Any, Any]:
+    """Return intercept and coefficients as a `GlmModel` has them.
+
+    Parameters
+    ----------
+    intercept : shape (K,)
+    coef : shape (d, K)
+    """
+    each = [dict(zip(columns, own.tolist(), strict=True)) for own in coef.T]
+    if not classes:
+        return float(intercept[0]), each[0]
+    return (
+        dict(zip(classes, intercept.tolist(), strict=True)),
+        dict(zip(classes, each, strict=True)),
+    )

@@ -1,0 +1,232 @@
+"""A search among generalised linear models: groups in order, with a model for each prefix."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, DataError, DbselectError
+from dbselect.glm.newton import Status
+from dbselect.linear import information
+from dbselect.linear.problem import Linear
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+from dbselect.record.steps import Step, Stop
+from dbselect.results.glm import store
+from dbselect.results.glm.model import GlmModel, StandardErrors, family_of, on_table
+from dbselect.results.prefixes import Prefixes
+
+
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """How sure the coefficients of every prefix are, by the information of its last pass.
+
+    Parameters
+    ----------
+    degrees : shape (steps + 1,), rank or effective number of parameters, those of the
+        intercept included
+    errors : shape (steps + 1, K, 1 + D), standard errors of intercept and columns of each
+        predictor in the table's units; NaN where a column is aliased or not held
+    """
+
+    degrees: Vector
+    errors: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GlmSequence(Prefixes[GlmModel]):
+    """Groups in the order in which they buy prediction, with a model for each prefix.
+
+    Step 0 is the model without columns. What all families of sequences have is told at
+    `Prefixes`.
+
+    Parameters
+    ----------
+    target, family, classes, offset : as in `GlmModel`
+    groups : Groups, their columns and costs
+    rule : name of the rule
+    ridge, scale : penalty, and whether it is on unit-variance columns
+    records : the steps 1, 2, ...
+    spent : shape (steps + 1,), summed cost of the groups held
+    explained : shape (steps + 1,), share of the null deviance, less what the ridge takes
+    deviance : shape (steps + 1,)
+    intercept : shape (steps + 1, K)
+    coef : shape (steps + 1, D, K), in the table's units
+    status : how the fit of each step ended, shape (steps + 1,)
+    passes : shape (steps + 1,), passes made until each step was done
+    aliased : columns that depend linearly on columns before them
+    stop : why the search ended
+    rows, skipped : rows used by each pass, and left out
+    passes_made, rows_read, bytes_read : by the whole search; bytes as Arrow holds numbers
+    precision : how sure the coefficients are; None after reading a file, which has none
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> y = [0, 1, 0, 1, 0, 1, 1, 0]
+    >>> table = pl.DataFrame({"a": [0, 1] * 4, "b": [0, 0, 1, 1] * 2, "y": y})
+    >>> seq = ds.anytime_sequence(table, "y", family="binomial")
+    >>> seq.steps["group"].to_list(), seq.steps["explained"].round(3).to_list()
+    ([None, 'a', 'b'], [0.0, 0.189, 0.189])
+    >>> seq.at(budget=1.0).predict(pl.DataFrame({"a": [0, 1]})).round(3).tolist()
+    [0.25, 0.75]
+    """
+
+    target: str
+    family: str
+    classes: tuple[Any, ...]
+    offset: str | None
+    groups: Groups
+    rule: str
+    ridge: float
+    scale: bool
+    records: list[Step]
+    spent: Vector
+    explained: Vector
+    deviance: Vector
+    intercept: npt.NDArray[np.float64]
+    coef: npt.NDArray[np.float64]
+    status: list[Status]
+    passes: npt.NDArray[np.int64]
+    aliased: tuple[str, ...]
+    stop: Stop
+    rows: int
+    skipped: int
+    passes_made: int
+    rows_read: int
+    bytes_read: int
+    precision: Precision | None = field(default=None, kw_only=True)
+
+    _RECORD_TYPE: ClassVar[pa.StructType] = store.GLM_TYPE
+    _WHAT: ClassVar[str] = "a sequence"
+
+    # A dataclass would write its own.
+    __repr__ = Prefixes.__repr__
+
+    @property
+    def _told(self) -> tuple[str, str]:
+        return f"{self.family}, {self.target}", f"explained {self.explained[-1]:.4f}"
+
+    @property
+    def r2(self) -> Vector:
+        """Share of the null deviance explained; equals `explained` at ridge 0."""
+        return np.asarray(1.0 - self.deviance / self.deviance[0])
+
+    def _more_of_steps(self) -> list[pl.Series]:
+        status = [status.name.lower() for status in self.status]
+        return [
+            pl.Series("deviance", self.deviance, pl.Float64),
+            pl.Series("status", status, pl.String),
+            pl.Series("passes", self.passes, pl.Int64),
+        ]
+
+    def model(self, step: int) -> GlmModel:
+        """Return the model after a step.
+
+        Parameters
+        ----------
+        step : 0 to the number of steps
+
+        Raises
+        ------
+        ArgumentError : there is no such step
+        """
+        held, at = self.held(step), self.columns_held(step)
+        names = [self.columns[j] for j in at]
+        intercept, coefficients = on_table(
+            self.classes, self.intercept[step], self.coef[step, at], names
+        )
+        return GlmModel(
+            target=self.target,
+            family=self.family,
+            classes=self.classes,
+            offset=self.offset,
+            intercept=intercept,
+            coefficients=coefficients,
+            groups=[self.groups.names[group] for group in held],
+            spent=float(self.spent[step]),
+            deviance=float(self.deviance[step]),
+            null_deviance=float(self.deviance[0]),
+            explained=float(self.explained[step]),
+            status=self.status[step],
+            aliased=tuple(name for name in self.aliased if name in names),
+            rows=self.rows,
+            skipped=self.skipped,
+            passes=int(self.passes[step]),
+            rows_read=self.rows_read,
+            bytes_read=self.bytes_read,
+            errors=self._errors(step, at),
+        )
+
+    def _errors(self, step: int, at: list[int]) -> StandardErrors | None:
+        if self.precision is None:
+            return None
+        values = self.precision.errors[step][:, [0, *(1 + j for j in at)]]
+        return StandardErrors(values, self.ridge, self._was_chosen(step))
+
+    def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
+        degrees = self._degrees()
+        free = family_of(self.family, self.classes).basis.shape[1]
+        sizes = np.array([float(len(self.held(step))) for step in range(len(self.spent))])
+        trials = information.Trials(
+            self.rows, degrees / free, degrees, sizes, len(self.groups.names), len(self.columns)
+        )
+        if self.family != "gaussian":
+            return information.by_loss(self.deviance, trials, gamma, penalty)
+        left = np.maximum(self.deviance / self.deviance[0], information.SMALLEST_SHARE)
+        loss = information.gaussian_loss(self.rows, left * self.deviance[0])
+        rest = np.where(self.rows > degrees, self.rows - degrees, np.nan)
+        adjusted = 1.0 - left / rest * (self.rows - 1)
+        return information.by_loss(loss, trials, gamma, penalty, adjusted_r2=adjusted)
+
+    def _degrees(self) -> Vector:
+        """Return the parameters of every prefix, those of the intercept included."""
+        if self.precision is not None:
+            return self.precision.degrees
+        if self.ridge:
+            raise ArgumentError(
+                f"the sequence has ridge {self.ridge:g} and was read from a file, which does not "
+                "hold the effective numbers of parameters; search again for its criteria"
+            )
+        # Aliased columns have coefficients of exactly 0, and no others do.
+        free = family_of(self.family, self.classes).basis.shape[1]
+        return np.asarray(free * (1.0 + self.coef.any(axis=2).sum(axis=1)))
+
+    def _no_criterion(self, criterion: str) -> DbselectError:
+        if criterion in ("cp", "adjusted_r2"):
+            return ArgumentError(
+                f"criterion is {criterion!r}, which compares variances of residuals; family "
+                f"{self.family!r} has 'aic', 'bic', 'ebic' and 'gic'"
+            )
+        return DataError(f"{self.rows} rows are too few for criterion {criterion!r}")
+
+    @property
+    def _inputs(self) -> list[str]:
+        return [*self.columns, *([] if self.offset is None else [self.offset])]
+
+    def _priced(self, groups: Groups, spent: Vector) -> "GlmSequence":
+        return replace(self, groups=groups, spent=spent, rule=f"{self.rule}, at other costs")
+
+    def _quadratic(self, what: str) -> Linear:
+        raise ArgumentError(
+            f"family is {self.family!r}, whose sequences have no {what}: it is proved for the "
+            "quadratic objective of a Gram, which anytime_sequence has without a family"
+        )
+
+    def to_struct(self) -> dict[str, Any]:
+        """Return the sequence as plain Python data."""
+        return store.glm_record(self)
+
+    @classmethod
+    def from_struct(cls, record: Any) -> "GlmSequence":
+        """Read what `to_struct` or ``anytime_sequence_glm`` in SQL gave.
+
+        Raises
+        ------
+        RecordError : a field is missing or of another kind
+        """
+        return cls(**store.glm_parts(record))

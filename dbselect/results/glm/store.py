@@ -1,0 +1,163 @@
+"""Sequences of generalised linear models as plain data, for the engines and for files.
+
+A record holds the steps, as `GlmSequence.steps` shows them, and the linear predictors: one
+list of steps with their coefficients, as a `Sequence` has it, or one for each class. So
+what predicts from a linear sequence gives the predictors of a record, too; the inverse of
+the link is all that is left to apply.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dbselect.glm.newton import Status
+from dbselect.record.steps import SEQUENCE_DTYPE, STEP_DTYPES, STEP_TYPE
+from dbselect.results.store import (
+    SEARCH_FIELDS,
+    as_arrow,
+    damaged,
+    finite,
+    mapping_of,
+    search_parts,
+    search_record,
+)
+
+if TYPE_CHECKING:
+    from dbselect.results.glm.sequence import GlmSequence
+
+_PREDICTOR_TYPE = pa.struct([("class", pa.string()), ("sequence", pa.list_(STEP_TYPE))])
+#: What the steps of such models have besides those of linear ones.
+_MORE = (("deviance", pa.float64()), ("status", pa.string()), ("passes", pa.int64()))
+_MODEL_FIELDS = ("intercept", "coefficients")
+_STEP_TYPE = pa.struct([*(f for f in STEP_TYPE if f.name not in _MODEL_FIELDS), *_MORE])
+#: A stored sequence of generalised linear models.
+GLM_TYPE = pa.struct(
+    [
+        ("target", pa.string()),
+        ("family", pa.string()),
+        ("class_type", pa.string()),
+        ("offset", pa.string()),
+        *SEARCH_FIELDS,
+        ("rows", pa.int64()),
+        ("skipped", pa.int64()),
+        ("passes", pa.int64()),
+        ("rows_read", pa.int64()),
+        ("bytes_read", pa.int64()),
+        ("steps", pa.list_(_STEP_TYPE)),
+        ("predictors", pa.list_(_PREDICTOR_TYPE)),
+    ]
+)
+#: The same in Polars.
+GLM_DTYPE = pl.Struct(
+    {
+        **pl.DataFrame(pa.schema(GLM_TYPE).empty_table()).schema,
+        "predictors": pl.List(pl.Struct({"class": pl.String, "sequence": SEQUENCE_DTYPE})),
+    }
+)
+#: How a class is read from its text, by the name of its type.
+_CLASS_TYPES: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": lambda text: {"True": True, "False": False}[text],
+    "Decimal": Decimal,
+}
+
+
+def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
+    """Return a sequence as plain Python data that JSON can hold."""
+    steps = sequence.steps.to_dicts()
+    return {
+        "target": sequence.target,
+        "family": sequence.family,
+        "class_type": type(sequence.classes[0]).__name__ if sequence.classes else None,
+        "offset": sequence.offset,
+        **search_record(sequence),
+        "rows": sequence.rows,
+        "skipped": sequence.skipped,
+        "passes": sequence.passes_made,
+        "rows_read": sequence.rows_read,
+        "bytes_read": sequence.bytes_read,
+        "steps": steps,
+        "predictors": [
+            {"class": name, "sequence": _predictor(sequence, steps, k)}
+            for k, name in enumerate([str(one) for one in sequence.classes] or [None])
+        ],
+    }
+
+
+def _predictor(
+    sequence: "GlmSequence", steps: Iterable[Mapping[str, Any]], k: int
+) -> list[dict[str, Any]]:
+    """Return the steps of one linear predictor; an offset is a column with coefficient 1."""
+    names = sequence.groups.members
+    shared = [{name: step[name] for name in STEP_DTYPES} for step in steps]
+    for number, step in enumerate(shared):
+        at = sequence.columns_held(number)
+        coefficients = {} if sequence.offset is None else {sequence.offset: 1.0}
+        values = sequence.coef[number, at, k].tolist()
+        coefficients |= dict(zip([names[j] for j in at], values, strict=True))
+        step["intercept"] = float(sequence.intercept[number, k])
+        step["coefficients"] = coefficients
+    return shared
+
+
+def to_scalar(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of `GLM_TYPE` with lists of pairs, as Arrow takes maps."""
+    return dict(as_arrow(record, GLM_TYPE))
+
+
+def glm_parts(record: Any) -> dict[str, Any]:
+    """Return what a `GlmSequence` is made of, from a record.
+
+    Raises
+    ------
+    RecordError : a field is missing or of another kind
+    """
+    found = mapping_of(record, GLM_TYPE)
+    try:
+        # Arrow refuses what has another type.
+        plain = pa.scalar(to_scalar(found), GLM_TYPE).as_py(maps_as_pydicts="strict")
+        return _parts(plain)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise damaged(error) from error
+
+
+def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
+    steps, predictors = record["steps"], record["predictors"]
+    search = search_parts(record, steps)
+    class_type = record["class_type"]
+    classes = (
+        () if class_type is None else [_CLASS_TYPES[class_type](p["class"]) for p in predictors]
+    )
+    numbers = {name: j for j, name in enumerate(search["groups"].members)}
+    intercept = np.zeros((len(steps), len(predictors)))
+    coef = np.zeros((len(steps), len(numbers), len(predictors)))
+    for k, predictor in enumerate(predictors):
+        for number, step in enumerate(predictor["sequence"]):
+            intercept[number, k] = step["intercept"]
+            for name, value in step["coefficients"].items():
+                if name != record["offset"]:
+                    coef[number, numbers[name], k] = value
+    finite([*intercept.ravel(), *coef.ravel()])
+    return {
+        "target": record["target"],
+        "family": record["family"],
+        "classes": tuple(classes),
+        "offset": record["offset"],
+        **search,
+        "deviance": finite(step["deviance"] for step in steps),
+        "intercept": intercept,
+        "coef": coef,
+        "status": [Status[step["status"].upper()] for step in steps],
+        "passes": np.array([step["passes"] for step in steps], dtype=np.int64),
+        "rows": record["rows"],
+        "skipped": record["skipped"],
+        "passes_made": record["passes"],
+        "rows_read": record["rows_read"],
+        "bytes_read": record["bytes_read"],
+    }

@@ -1,0 +1,121 @@
+"""How near to the best a prefix is: a promise of the rule, and bounds from the data."""
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError
+from dbselect.linear.bounds import upper_bounds
+from dbselect.linear.problem import Linear
+from dbselect.record.checks import check_budget
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+from dbselect.record.steps import Choice, Step, Stop, best_within
+from dbselect.selection.criteria import RULES
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """How near to the best a sequence must come, whatever the data hold for it.
+
+    Parameters
+    ----------
+    gamma : 0 to 1, from the correlations of all columns; 0 if columns of different
+        groups depend linearly
+    steps : step, spent, factor: what the prefix explains is above factor times what
+        any set of groups of the competing cost explains (Theorem 3.2)
+    doubling : rule ``doubling`` only: at every budget B above c_min, that is above the
+        cheapest group unless told, what is explained is above this factor of the best
+        within B / 4 (Theorem 4.3); None for other rules, if a step had no group that
+        may double the cost, or if not all groups were free to be taken
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> guarantee = ds.anytime_sequence(table, "y").guarantee()
+    >>> round(guarantee.gamma, 6)  # a and b are uncorrelated
+    1.0
+    >>> guarantee.steps["factor"].round(3).to_list()  # 1 - 1/e
+    [0.0, 0.632, 0.632]
+    """
+
+    gamma: float
+    steps: pl.DataFrame
+    doubling: float | None
+
+
+def guaranteed(
+    problem: Linear,
+    groups: Groups,
+    rule: str,
+    records: Sequence[Step],
+    spent: Vector,
+    stop: Stop,
+    cost: float | None,
+) -> Guarantee:
+    """Return the promise of `Prefixes.guarantee`, of a problem of any number of responses.
+
+    Parameters
+    ----------
+    spent : shape (steps + 1,)
+    """
+    if rule not in RULES:
+        raise ArgumentError(f"rule is {rule!r}; guarantees exist for the rules {list(RULES)}")
+    if cost is not None and not (isinstance(cost, numbers.Real) and 0 < cost < math.inf):
+        raise ArgumentError(f"cost is {cost!r}; it must be a number > 0")
+    known = RULES[rule]
+    gamma = known.gamma(problem, groups.positions)
+    free = [step.choice is Choice.FREE for step in records]
+    earned = np.concatenate([[0.0], np.cumsum(np.diff(spent) * free)])
+    rivals = np.maximum(spent, groups.costs.min()) if cost is None else cost
+    factor = 1.0 - np.exp(-gamma * earned / rivals)
+    steps = pl.DataFrame({"step": np.arange(len(spent)), "spent": spent, "factor": factor})
+    limited = {Choice.CHEAPEST, Choice.FORCED} & {step.choice for step in records}
+    holds = known.doubling and not limited and stop is Stop.EXHAUSTED
+    return Guarantee(gamma, steps, 1.0 - math.exp(-(gamma**2) / (1 + gamma)) if holds else None)
+
+
+def certified(
+    problem: Linear,
+    groups: Groups,
+    records: Sequence[Step],
+    spent: Vector,
+    explained: Vector,
+    budgets: Iterable[float] | None,
+) -> pl.DataFrame:
+    """Return the bounds of `Prefixes.certificate`, of a problem of any number of responses.
+
+    Parameters
+    ----------
+    spent, explained : shape (steps + 1,)
+    """
+    if not isinstance(budgets, Iterable | None):
+        raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
+    limits = list(spent if budgets is None else budgets)
+    for budget in limits:
+        check_budget(budget)
+        if budget is None:
+            raise ArgumentError("budgets has None; each must be a number >= 0")
+    order = list(dict.fromkeys(step.group for step in records if step.action == "add"))
+    bounds = upper_bounds(
+        problem, groups.positions, groups.costs, order, np.array(limits, dtype=float)
+    )
+    step = [best_within(spent, budget) for budget in limits]
+    # Rounding may take the bound below what is reached.
+    bounds = np.maximum(bounds, explained[step])
+    ratio = np.divide(explained[step], bounds, out=np.ones_like(bounds), where=bounds > 0)
+    return pl.DataFrame(
+        {
+            "budget": np.array(limits, dtype=float),
+            "spent": spent[step],
+            "explained": explained[step],
+            "bound": bounds,
+            "ratio": ratio,
+        }
+    )

@@ -1,0 +1,485 @@
+"""A sequence of prefixes: what is the same in all families of models.
+
+A search takes groups in an order, and each prefix of it has a model. What the models are, and
+what is known of them, is the family's: `Sequence` (one response), `JointSequence`
+(several) and `GlmSequence` (generalised linear models). A family answers `model`,
+`_criteria` and the record that it is stored as; where a question cannot mean anything there,
+it refuses in a sentence.
+"""
+
+import math
+import numbers
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, DbselectError
+from dbselect.linear.information import SIGNS
+from dbselect.linear.problem import Linear
+from dbselect.record import files
+from dbselect.record.checks import check_budget
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups, costs_of
+from dbselect.record.steps import (
+    STEP_DTYPES,
+    Choice,
+    Step,
+    Stop,
+    best_of_size,
+    best_within,
+    held_after,
+    is_useful,
+    spent_after,
+)
+from dbselect.results.guarantee import Guarantee, certified, guaranteed
+from dbselect.results.predict import Predicting, is_frame
+from dbselect.results.store import to_table
+
+M = TypeVar("M", bound=Predicting)
+
+
+class Prefixes(files.Stored, Generic[M]):
+    """Groups in the order in which they buy prediction, with a model for each prefix.
+
+    Step 0 is the model without columns.
+    """
+
+    #: The record's type in Arrow, and what it is called in errors.
+    _RECORD_TYPE: ClassVar[pa.StructType]
+    _WHAT: ClassVar[str]
+
+    # To a type checker properties, which a family may have as fields; at run time nothing,
+    # as a property could not be assigned when the fields are.
+    if TYPE_CHECKING:
+
+        @property
+        def groups(self) -> Groups:
+            """Groups, their columns and costs."""
+
+        @property
+        def rule(self) -> str:
+            """Name of the rule, or of the method."""
+
+        @property
+        def ridge(self) -> float:
+            """Penalty, >= 0."""
+
+        @property
+        def scale(self) -> bool:
+            """Whether the penalty is on unit-variance columns."""
+
+        @property
+        def records(self) -> list[Step]:
+            """The steps from 1 on."""
+
+        @property
+        def spent(self) -> Vector:
+            """Summed cost of the groups held; shape (steps + 1,)."""
+
+        @property
+        def explained(self) -> Vector:
+            """Share of what there is to explain; shape (steps + 1,)."""
+
+        @property
+        def r2(self) -> Vector:
+            """The same without the penalty; shape (steps + 1,)."""
+
+        @property
+        def aliased(self) -> tuple[str, ...]:
+            """Columns that depend linearly on columns before them."""
+
+        @property
+        def stop(self) -> Stop:
+            """Why the search ended."""
+
+    def __repr__(self) -> str:
+        order = ", ".join(
+            ("" if step.action == "add" else "-") + self.groups.names[step.group]
+            for step in self.records
+        )
+        told, height = self._told
+        return (
+            f"{type(self).__name__}({told} ~ {order or 'nothing'}; {height}, "
+            f"spent {self.spent[-1]:g}; {self.stop.value})"
+        )
+
+    @property
+    @abstractmethod
+    def _told(self) -> tuple[str, str]:
+        """What is explained, and how well, in words."""
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """D columns of the groups, in the order of the coefficients."""
+        return self.groups.members
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Columns that lie in no group."""
+        return self.groups.unused
+
+    @property
+    def positions(self) -> list[npt.NDArray[np.intp]]:
+        """Where the columns of each group stand in `columns`."""
+        return self.groups.positions
+
+    @property
+    def useful(self) -> npt.NDArray[np.bool_]:
+        """Whether each step changed what is explained; shape (steps + 1,)."""
+        return np.array([True, *(is_useful(step.gain) for step in self.records)])
+
+    @property
+    def doubling_capable(self) -> bool:
+        """Whether every step had a group that met the cost limit of rule ``doubling``."""
+        return all(step.choice is not Choice.CHEAPEST for step in self.records)
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        """One row a step: step, action, group, cost, spent, score, gain, explained, r2, useful.
+
+        Then what the family knows besides: of several responses ``r2_each``, a struct,
+        response -> r2; of generalised linear models deviance, status and passes so far.
+        """
+        names = self.groups.names
+        frame = pl.DataFrame(
+            {
+                "step": np.arange(len(self.spent)),
+                "action": ["start"] + [step.action for step in self.records],
+                "group": [None] + [names[step.group] for step in self.records],
+                "cost": [0.0] + [float(self.groups.costs[step.group]) for step in self.records],
+                "spent": self.spent,
+                "score": [None] + [step.score for step in self.records],
+                "gain": [0.0] + [step.gain for step in self.records],
+                "explained": self.explained,
+                "r2": self.r2,
+                "useful": self.useful,
+            },
+            schema=STEP_DTYPES,
+        )
+        return frame.with_columns(self._more_of_steps())
+
+    def _more_of_steps(self) -> list[pl.Series]:
+        return []
+
+    def held(self, step: int) -> list[int]:
+        """Return the numbers of the groups held after a step, in the order taken."""
+        return held_after(self.records[: self._checked(step)])
+
+    def columns_held(self, step: int) -> list[int]:
+        """Return the numbers of the columns of the groups held after a step."""
+        return [int(j) for group in self.held(step) for j in self.positions[group]]
+
+    @abstractmethod
+    def model(self, step: int) -> M:
+        """Return the model after a step.
+
+        Parameters
+        ----------
+        step : 0 to the number of steps
+
+        Raises
+        ------
+        ArgumentError : there is no such step
+        """
+
+    def at(self, budget: float | None = None, *, size: int | None = None) -> M:
+        """Return the model of the longest prefix within a budget.
+
+        Where all groups were given back in the end (`backward`), it is the first within
+        the budget after all were held.
+
+        Parameters
+        ----------
+        budget : >= 0, in the unit of cost, which is spent once for all responses; None =
+            no limit
+        size : take the best of the models with so many groups, within the budget
+
+        Raises
+        ------
+        ArgumentError : `budget` is negative or not a number; no prefix has `size` groups
+        """
+        check_budget(budget)
+        if size is None:
+            return self.model(best_within(self.spent, budget))
+        return self.model(best_of_size(self.records, self.spent, self.explained, budget, size))
+
+    def criteria(self, *, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
+        """Return information criteria of the model of every step.
+
+        Parameters
+        ----------
+        gamma : weight of the number of candidate groups in EBIC, 0 (BIC) to 1
+        penalty : of GIC, what a column must gain, > 0; default: log(log n) log D, at
+            least 2
+
+        Returns
+        -------
+        DataFrame: step, action, group; df, the rank with the intercept; aic, bic, ebic,
+        gic and cp, less is better; adjusted_r2, more is better
+
+        Raises
+        ------
+        ArgumentError : `gamma` or `penalty` is out of range; a sequence with a ridge of
+            generalised linear models was read from a file, which does not hold its df
+
+        Notes
+        -----
+        The formulas are those of `linear.information`; aic and bic are those of
+        statsmodels' OLS. n is the number of rows, whatever their weights: weights tell
+        precision, not copies, and add a constant to aic, bic, ebic and gic that is the
+        same for all steps. Aliased columns are not counted; with a ridge, df is the
+        effective number of parameters. A model with no rows left to judge it, n <= df,
+        has NULL, as has cp where the model on all columns has none. A residual share
+        below 1e-14 counts as 1e-14: of perfect fits the smallest is the best. EBIC counts
+        groups, held of all there are. O(D^3), as the search.
+
+        Several responses: errors are taken as independent, each response with a variance of
+        its own. df, aic, bic, gic and cp are the sums over the responses; EBIC counts the
+        choice of groups once, and adjusted_r2 is the mean by the shares of the responses.
+
+        Generalised linear models: the deviance stands in place of -2 log-likelihood, which
+        it is for the families binomial and multinomial (aic and bic are those of
+        statsmodels' GLM and MNLogit); for poisson it is less by what a perfect fit has, the
+        same for all steps. Family gaussian has the Gaussian log-likelihood of linear models.
+        df counts K - 1 parameters a column for K classes. cp and adjusted_r2 are NULL, but
+        for family gaussian adjusted_r2: they compare variances of residuals.
+
+        References
+        ----------
+        Chen, Chen (2008), Biometrika 95, eq. 1; Chen, Chen (2012), Statistica Sinica 22,
+        of generalised linear models; Zhang, Li, Tsai (2010), JASA 105; Fan, Tang (2013),
+        JRSS B 75, section 4.1; Mallows (1973), Technometrics 15.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> seq = ds.anytime_sequence(table, "y", max_groups=1)
+        >>> seq.criteria()["bic"].round(3).to_list()
+        [19.371, 8.579]
+        """
+        if not (isinstance(gamma, numbers.Real) and 0 <= gamma <= 1):
+            raise ArgumentError(f"gamma is {gamma!r}; it must be a number from 0 to 1")
+        if penalty is not None and not (
+            isinstance(penalty, numbers.Real) and 0 < penalty < math.inf
+        ):
+            raise ArgumentError(f"penalty is {penalty!r}; it must be a number > 0")
+        found = self._criteria(float(gamma), penalty and float(penalty))
+        return pl.concat([self.steps.select("step", "action", "group"), found], how="horizontal")
+
+    @abstractmethod
+    def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
+        """Return df and the criteria of every step."""
+
+    def best(
+        self, criterion: str = "bic", *, gamma: float = 1.0, penalty: float | None = None
+    ) -> M:
+        """Return the model of the step that a criterion prefers, the first of equals.
+
+        Parameters
+        ----------
+        criterion : ``"aic"``, ``"bic"``, ``"ebic"``, ``"gic"``, ``"cp"`` or
+            ``"adjusted_r2"``, as in `criteria`
+        gamma, penalty : as in `criteria`
+
+        Raises
+        ------
+        ArgumentError : an unknown criterion, or one without a meaning for the family;
+            `gamma` or `penalty` is out of range
+        DataError : there are too few rows for the criterion
+        """
+        if criterion not in SIGNS:
+            raise ArgumentError(f"criterion is {criterion!r}; it must be one of {list(SIGNS)}")
+        values = self.criteria(gamma=gamma, penalty=penalty)[criterion]
+        step = (SIGNS[criterion] * values).arg_min()
+        if step is None:
+            raise self._no_criterion(criterion)
+        return self.model(step)
+
+    @abstractmethod
+    def _no_criterion(self, criterion: str) -> DbselectError:
+        """Return the error that says why a criterion is NULL for all steps."""
+
+    def expr(self, budget: float | None = None, *, nested: bool = True) -> pl.Expr:
+        """Return the prediction of ``at(budget)`` as a Polars expression (`Model.expr`)."""
+        return self.at(budget).expr(nested=nested)
+
+    def sql(
+        self, budget: float | None = None, dialect: str = "duckdb", *, nested: bool = True
+    ) -> str:
+        """Return the prediction of ``at(budget)`` as an SQL expression (`Model.sql`)."""
+        return self.at(budget).sql(dialect, nested=nested)
+
+    def predict(
+        self,
+        X: npt.ArrayLike,
+        columns: Sequence[str] | None = None,
+        budget: float | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """Return the predictions of ``at(budget)`` for rows in memory (`Model.predict`).
+
+        Parameters
+        ----------
+        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
+        columns : d names; default: ``columns`` of the sequence, in their order, and the
+            offset
+        budget : >= 0, in the unit of cost; None = no limit
+        """
+        names = self._inputs if columns is None and not is_frame(X) else columns
+        return self.at(budget).predict(X, names)
+
+    @property
+    def _inputs(self) -> list[str]:
+        """The columns of an array without names."""
+        return self.columns
+
+    def with_costs(self, costs: Mapping[str, float]) -> Self:
+        """Return the same steps at other costs: what an order costs, not how it was found.
+
+        Parameters
+        ----------
+        costs : name -> cost > 0, for every group
+
+        Raises
+        ------
+        GroupError : a cost is missing, surplus or not a number > 0
+        """
+        groups = replace(self.groups, costs=costs_of(self.groups.names, costs))
+        return self._priced(groups, spent_after(self.records, groups))
+
+    @abstractmethod
+    def _priced(self, groups: Groups, spent: Vector) -> Self:
+        """Return the same steps with the groups at other costs."""
+
+    def guarantee(self, cost: float | None = None) -> Guarantee:
+        """Return how near to the best the greedy rule must come (Theorems 3.2 and 4.3).
+
+        ``F(prefix) > (1 - exp(-gamma B / K)) F(any groups of cost K)``, B what the prefix
+        spent, gamma = (lambda_min(G_w) + ridge) / (1 + ridge), G_w the group-whitened
+        Gram; each rule with what it weighs the gradient by in place of the whitening.
+
+        Parameters
+        ----------
+        cost : K, the cost of the competing groups; None takes that of each prefix
+
+        Raises
+        ------
+        ArgumentError : the rule has no such theorem, or `cost` is not a number > 0; the
+            models are generalised linear ones, for whose objective nothing is proved
+
+        Notes
+        -----
+        A step that a budget, ``always`` or the cost limit of ``doubling`` kept from
+        choosing among all groups adds nothing to B. The proof of Theorem 4.3 takes gamma
+        as the submodularity ratio of eq. 9, which lambda_min does not bound where a
+        column helps only after another: `certificate` holds always. O(D^3).
+
+        Of several responses it holds together, and of none alone: K responses are one,
+        ``vec(Y)``, on the columns ``I_K x X``, whose Gram has the eigenvalues of that of X.
+
+        References
+        ----------
+        Hu, Grubb, Bagnell, Hebert (2016), Theorems 3.2 and 4.3.
+        """
+        problem = self._quadratic("guarantee")
+        return guaranteed(
+            problem, self.groups, self.rule, self.records, self.spent, self.stop, cost
+        )
+
+    def certificate(self, budgets: Iterable[float] | None = None) -> pl.DataFrame:
+        """Return bounds on what the best groups within each budget can explain.
+
+        Parameters
+        ----------
+        budgets : in the unit of cost; default: what each step spent
+
+        Returns
+        -------
+        DataFrame: budget; spent and explained, those of the model within it; bound, the
+        most that any set of groups within the budget explains; ratio, explained / bound
+
+        Raises
+        ------
+        ArgumentError : `budgets` is no list; a budget is negative or not a number; the
+            models are generalised linear ones, for whose objective nothing is proved
+
+        Notes
+        -----
+        ``min over prefixes S of F(S) + knapsack(gains | S) / mu_S``, never above F(all);
+        see `linear.bounds`. O(D^3): some two times the search by rule ``fr``. Of several
+        responses the bounds hold together; those of ``responses[name].certificate()`` hold
+        of one response alone.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> seq = ds.anytime_sequence(table, "y")
+        >>> seq.certificate([1.0])["ratio"].round(6).to_list()
+        [1.0]
+        """
+        problem = self._quadratic("certificate")
+        return certified(problem, self.groups, self.records, self.spent, self.explained, budgets)
+
+    @abstractmethod
+    def _quadratic(self, what: str) -> Linear:
+        """Return the quadratic problem that was searched, of which bounds are proved."""
+
+    @abstractmethod
+    def to_struct(self) -> dict[str, Any]:
+        """Return the sequence as plain Python data.
+
+        A linear sequence has the Gram of its columns in it.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_struct(cls, record: Any) -> Self:
+        """Read what `to_struct` or SQL gave: a mapping, or an Arrow struct scalar.
+
+        Raises
+        ------
+        RecordError : a field is missing or of another kind
+        """
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write a Parquet file of one row, its columns the fields of `to_struct`.
+
+        In SQL, `anytime_predict` takes the column ``sequence`` of a linear sequence, as
+        does ``dbselect.predict`` in Polars; of several responses the column ``responses``
+        lists structs with such a ``sequence`` and the ``target``; of generalised linear
+        models ``glm_predict`` takes ``model`` of ``FROM 'file' AS model``.
+        """
+        files.write_parquet(to_table(self.to_struct(), self._RECORD_TYPE), path)
+
+    @classmethod
+    def read_parquet(cls, path: str | Path) -> Self:
+        """Read what `write_parquet` wrote.
+
+        Raises
+        ------
+        SourceError : there is no such file, or it holds something else
+        """
+        names = [field.name for field in cls._RECORD_TYPE]
+        return cls.from_struct(files.read_row(path, names, cls._WHAT))
+
+    def _checked(self, step: int) -> int:
+        last = len(self.spent) - 1
+        if not (isinstance(step, numbers.Integral) and 0 <= step <= last):
+            raise ArgumentError(f"step is {step!r}; it must be a whole number from 0 to {last}")
+        return int(step)
+
+    def _was_chosen(self, step: int) -> bool:
+        """Whether the groups of a step could have been others."""
+        free = any(record.choice is not Choice.FORCED for record in self.records[:step])
+        return free and 0 < len(self.held(step)) < len(self.groups.names)
