@@ -449,7 +449,7 @@ def test_curves_are_judged_as_those_of_one_response():
     assert ds.timeliness(found, 0.9) == ds.timeliness(curve, 0.9)
     assert_frame_equal(ds.oracle(found), ds.oracle(curve))
     there = random_responses(3).gram
-    judged = ds.compare({"joint": found}, fraction=0.9, gram=there)
+    judged = ds.compare({"joint": found}, fraction=0.9, data=there)
     own = ds.compare({"joint": found}, fraction=0.9)
     assert_frame_equal(judged, own, abs_tol=1e-9)
 
