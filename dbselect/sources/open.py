@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from dbselect.errors import SourceError
 from dbselect.record.gram import Gram
+from dbselect.sources.folded import FoldedTable
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.
@@ -21,6 +22,8 @@ PROGRESS_DELAY = 2
 
 def open_table(source: Any, columns: Sequence[str] | None) -> Table:
     """Find the engine of a source; each is imported only where it is used."""
+    if isinstance(source, FoldedTable):
+        return source
     if isinstance(source, str | Path):
         from dbselect.sources.polars import from_path
 
@@ -33,6 +36,21 @@ def open_table(source: Any, columns: Sequence[str] | None) -> Table:
         from dbselect.sources.numpy import ArrayTable
 
         return ArrayTable(source, columns)
+    table = _in_a_loaded_engine(source)
+    if table is not None:
+        return table
+    if hasattr(source, "__arrow_c_stream__"):
+        from dbselect.sources.arrow import StreamTable
+
+        return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
+    raise SourceError(
+        f"source is a {type(source).__name__}; it must be a Parquet path, a Polars frame, a DuckDB "
+        "relation, an object with __arrow_c_stream__ or a NumPy array"
+    )
+
+
+def _in_a_loaded_engine(source: Any) -> Table | None:
+    """Return what belongs to an engine that the caller has imported; None if nothing does."""
     duckdb = sys.modules.get("duckdb")
     if duckdb is not None and isinstance(source, duckdb.DuckDBPyRelation):
         from dbselect.sources.duckdb import RelationTable
@@ -43,14 +61,7 @@ def open_table(source: Any, columns: Sequence[str] | None) -> Table:
         from dbselect.sources.arrow import DatasetTable
 
         return DatasetTable(source)
-    if hasattr(source, "__arrow_c_stream__"):
-        from dbselect.sources.arrow import StreamTable
-
-        return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
-    raise SourceError(
-        f"source is a {type(source).__name__}; it must be a Parquet path, a Polars frame, a DuckDB "
-        "relation, an object with __arrow_c_stream__ or a NumPy array"
-    )
+    return None
 
 
 def stored_gram(source: Any) -> Gram | None:

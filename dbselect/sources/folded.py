@@ -1,0 +1,106 @@
+"""A table without one fold of its rows, or that fold alone; every reading cuts it anew.
+
+The fold of a row is that of `gram_by`: it depends on the values of a key, or of the row's
+columns, and on a seed, so nothing about the rows is kept from one reading to the next.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbselect.record.columns import leaves
+from dbselect.sources.grouping import folds_of
+from dbselect.sources.request import Consumer, Folding, Table
+
+
+@dataclass(frozen=True)
+class RowFolds:
+    """The folds of a table's rows.
+
+    Parameters
+    ----------
+    table : read at every use
+    folding : number of folds, key and seed
+    columns : flattened columns that decide where there is no key
+    """
+
+    table: Table
+    folding: Folding
+    columns: Sequence[str]
+
+    @property
+    def fields(self) -> list[str]:
+        """Fields that decide the fold of a row."""
+        if self.folding.key is not None:
+            return [self.folding.key]
+        fields = {leaf.name: leaf.field for leaf in leaves(self.table.schema)}
+        return list(dict.fromkeys(fields[name] for name in self.columns))
+
+    def of(self, batch: pa.Table) -> pa.Array:
+        """Return the fold of every row of a batch."""
+        return folds_of(batch, self.folding, list(self.columns))
+
+    def present(self) -> list[int]:
+        """Read the table once and return the folds that have rows, in their order."""
+        self.of(self.table.schema.empty_table())  # a key of a wrong type is refused unread
+        found: set[int] = set()
+        lock = Lock()
+
+        def note(batch: Any) -> None:
+            folds = np.unique(np.asarray(self.of(_in_arrow(batch)))).tolist()
+            with lock:
+                found.update(folds)
+
+        self.table.scan(self.fields, note)
+        return sorted(found)
+
+
+class FoldedTable:
+    """The rows of one fold, or all the others.
+
+    Parameters
+    ----------
+    folds : of the table
+    fold : the number of one
+    held_out : whether the rows are those of the fold
+    """
+
+    def __init__(self, folds: RowFolds, fold: int, *, held_out: bool) -> None:
+        self._folds = folds
+        self._fold = fold
+        self._held_out = held_out
+        self.schema = folds.table.schema
+        self.rows: int | None = None
+        self.again = folds.table.again
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, on as many threads as the table has."""
+        every = self._with_deciding(fields)
+        self._folds.table.scan(every, lambda batch: consume(self._kept(_in_arrow(batch), fields)))
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in the order of the table."""
+        with closing(self._folds.table.batches(self._with_deciding(fields))) as batches:
+            for batch in batches:
+                yield from self._kept(pa.Table.from_batches([batch]), fields).to_batches()
+
+    def _with_deciding(self, fields: list[str]) -> list[str]:
+        return list(dict.fromkeys([*fields, *self._folds.fields]))
+
+    def _kept(self, rows: pa.Table, fields: list[str]) -> pa.Table:
+        compare = pc.equal if self._held_out else pc.not_equal
+        return rows.select(fields).filter(compare(self._folds.of(rows), self._fold))
+
+
+def _in_arrow(batch: Any) -> pa.Table:
+    """Return a batch as Arrow; nothing is computed on the views in which Polars keeps texts."""
+    if isinstance(batch, pl.DataFrame):
+        return batch.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return batch
