@@ -53,7 +53,7 @@ def test_folds_are_those_of_gram_by(engine, key, connection, tmp_path):
         held = ds.gram(FoldedTable(folds, fold, held_out=True), columns)
         assert held.rows == wanted.rows
         np.testing.assert_allclose(held.mean, wanted.mean, rtol=1e-12, atol=1e-14)
-        rest = ds.gram(FoldedTable(folds, fold, held_out=False), columns)
+        rest = ds.gram(FoldedTable(folds, fold), columns)
         assert rest.rows == ROWS - wanted.rows
 
 
@@ -72,7 +72,7 @@ def test_a_fold_is_a_table_like_any_other():
     folds = folds_of_source(FRAME.lazy(), "name")
     fold = FRAME.select(pl.col("name").dbselect.fold(4, 3).alias("fold"))["fold"]
     for k in folds.present():
-        here = FoldedTable(folds, k, held_out=False)
+        here = FoldedTable(folds, k)
         rest = FRAME.filter(fold != k)
         target = rest.with_columns(name="name")
         found = ds.fit_glm(here, "name", ["x", "part"], "multinomial", ridge=0.1)

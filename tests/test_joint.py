@@ -654,7 +654,7 @@ BOTH = ["y0", "y1"]
         lambda: ds.fit_glm(FRAME, BOTH, family="gaussian"),
         lambda: ds.anytime_sequence(FRAME, BOTH, family="gaussian"),
         lambda: ds.anytime_sequences(ds.gram_by(FRAME, fold=2), BOTH),
-        lambda: ds.cross_validate(ds.gram_by(FRAME, fold=2), BOTH, "anytime_sequence"),
+        lambda: ds.cross_validate(ds.gram_by(FRAME, fold=2), BOTH, "foba"),
         lambda: pl.col("gram").dbselect.anytime_sequence(BOTH),
         lambda: pl.col("gram").dbselect.sght(BOTH, max_columns=1, max_groups=1),
     ],

@@ -130,7 +130,7 @@ def _scores(
     fixed = []
     if roles.offset is not None:
         fixed = [column(passes.leaf(roles.offset, "offset").path)]
-    for step, (intercepts, coef) in enumerate(zip(*_predictors(found), strict=True)):
+    for step, (intercepts, coef) in enumerate(zip(*predictors_of(found), strict=True)):
         eta = [
             kept(
                 total(
@@ -149,7 +149,7 @@ def _scores(
             yield f"correct{step}", correct
 
 
-def _predictors(found: GlmSequence | GlmModel) -> tuple[Numbers, Numbers]:
+def predictors_of(found: GlmSequence | GlmModel) -> tuple[Numbers, Numbers]:
     """Return intercepts, shape (M, K), and coefficients, shape (M, D, K)."""
     if isinstance(found, GlmSequence):
         return found.intercept, found.coef

@@ -29,11 +29,13 @@ class RowFolds:
     table : read at every use
     folding : number of folds, key and seed
     columns : flattened columns that decide where there is no key
+    hidden : fields that are used for nothing else, and that no reader of a fold sees
     """
 
     table: Table
     folding: Folding
     columns: Sequence[str]
+    hidden: Sequence[str] = ()
 
     @property
     def fields(self) -> list[str]:
@@ -68,22 +70,29 @@ class FoldedTable:
     Parameters
     ----------
     folds : of the table
-    fold : the number of one
+    fold : the number of one; None for no fold, so that all are the others
     held_out : whether the rows are those of the fold
     """
 
-    def __init__(self, folds: RowFolds, fold: int, *, held_out: bool) -> None:
+    def __init__(self, folds: RowFolds, fold: int | None, *, held_out: bool = False) -> None:
         self._folds = folds
         self._fold = fold
         self._held_out = held_out
-        self.schema = folds.table.schema
+        self.schema = pa.schema(
+            [field for field in folds.table.schema if field.name not in folds.hidden]
+        )
         self.rows: int | None = None
         self.again = folds.table.again
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, on as many threads as the table has."""
-        every = self._with_deciding(fields)
-        self._folds.table.scan(every, lambda batch: consume(self._kept(_in_arrow(batch), fields)))
+
+        def consume_kept(batch: Any) -> None:
+            rows = self._kept(_in_arrow(batch), fields)
+            if rows.num_rows:
+                consume(rows)
+
+        self._folds.table.scan(self._with_deciding(fields), consume_kept)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order of the table."""
@@ -95,6 +104,8 @@ class FoldedTable:
         return list(dict.fromkeys([*fields, *self._folds.fields]))
 
     def _kept(self, rows: pa.Table, fields: list[str]) -> pa.Table:
+        if self._fold is None:
+            return rows.select(fields)
         compare = pc.equal if self._held_out else pc.not_equal
         return rows.select(fields).filter(compare(self._folds.of(rows), self._fold))
 
