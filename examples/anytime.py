@@ -169,7 +169,7 @@ def study(seed: int, sizes: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame
             curves = {**sequences, **oracles(sequences, grams[name])}
             if size == SHOWN:
                 curves[SHRUNK] = shrunk(path, part)
-            judged = ds.compare(curves, "CS-G-OMP", fraction=FRACTION, gram=grams[name])
+            judged = ds.compare(curves, "CS-G-OMP", fraction=FRACTION, data=grams[name])
             found.append(judged.with_columns(seed=seed, size=size, rows=pl.lit(name)))
     return pl.concat(found), plotted
 

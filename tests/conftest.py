@@ -25,7 +25,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     beside it, and then lists a page of its own objects after the line that counts.
     """
     session = config.stash.get(SESSION, None)
-    if session is not None and not hasattr(config, "workerinput"):
+    ended = session is not None and session.exitstatus in (
+        pytest.ExitCode.OK,
+        pytest.ExitCode.TESTS_FAILED,
+    )  # what else can end it is said later
+    if ended and not hasattr(config, "workerinput"):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(int(session.exitstatus))

@@ -449,7 +449,7 @@ def test_curves_are_judged_as_those_of_one_response():
     assert ds.timeliness(found, 0.9) == ds.timeliness(curve, 0.9)
     assert_frame_equal(ds.oracle(found), ds.oracle(curve))
     there = random_responses(3).gram
-    judged = ds.compare({"joint": found}, fraction=0.9, gram=there)
+    judged = ds.compare({"joint": found}, fraction=0.9, data=there)
     own = ds.compare({"joint": found}, fraction=0.9)
     assert_frame_equal(judged, own, abs_tol=1e-9)
 
@@ -654,7 +654,7 @@ BOTH = ["y0", "y1"]
         lambda: ds.fit_glm(FRAME, BOTH, family="gaussian"),
         lambda: ds.anytime_sequence(FRAME, BOTH, family="gaussian"),
         lambda: ds.anytime_sequences(ds.gram_by(FRAME, fold=2), BOTH),
-        lambda: ds.cross_validate(ds.gram_by(FRAME, fold=2), BOTH, "anytime_sequence"),
+        lambda: ds.cross_validate(ds.gram_by(FRAME, fold=2), BOTH, "foba"),
         lambda: pl.col("gram").dbselect.anytime_sequence(BOTH),
         lambda: pl.col("gram").dbselect.sght(BOTH, max_columns=1, max_groups=1),
     ],

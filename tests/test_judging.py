@@ -352,8 +352,8 @@ def test_evaluate_refuses_what_it_cannot_judge():
     constant = problem.table.frame.with_columns(y=pl.lit(2.0))
     with pytest.raises(ds.DataError, match="target 'y' is constant"):
         ds.evaluate(seq, ds.gram(constant))
-    with pytest.raises(ds.RecordError, match="must be a mapping, not DataFrame"):
-        ds.evaluate(seq, problem.table.frame)
+    with pytest.raises(ds.SourceError, match="source is a int"):
+        ds.evaluate(seq, 3)
 
 
 def test_a_record_judges_as_its_gram_does():
@@ -361,7 +361,7 @@ def test_a_record_judges_as_its_gram_does():
     seq, gram = problem.sequence(), problem.gram
     assert_frame_equal(ds.evaluate(seq, gram.to_struct()), ds.evaluate(seq, gram))
     assert_frame_equal(
-        ds.compare({"fr": seq}, gram=gram.to_struct()), ds.compare({"fr": seq}, gram=gram)
+        ds.compare({"fr": seq}, data=gram.to_struct()), ds.compare({"fr": seq}, data=gram)
     )
 
 
@@ -377,7 +377,7 @@ def test_compare_cuts_all_sequences_at_the_cost_of_the_reference():
         sequences["oracle"] = ds.oracle(sequences["fr"])
         for other in (None, gram):
             for given in (None, 0.8):
-                table = ds.compare(sequences, "omp", fraction=given, gram=other)
+                table = ds.compare(sequences, "omp", fraction=given, data=other)
                 assert table["name"].to_list() == list(sequences)
                 fraction = ds.plateau(sequences["omp"]) if given is None else given
                 assert set(table["fraction"]) == {fraction}

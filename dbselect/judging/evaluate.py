@@ -1,9 +1,13 @@
-"""A sequence on other rows than it was found on, from their Gram alone.
+"""Prefixes on other rows than they were found on.
 
-The models stay as they are; with ``w`` in the table's units and residual mean m,
+The models stay as they are. Of linear ones a Gram of the rows is enough; with ``w`` in the
+table's units and residual mean m,
 
     MSE = (yy - 2 w'c + w'Cw) + m^2        on the other rows
     r2  = 1 - MSE / var(y)                 explained = (MSE_0 - MSE - penalty) / var(y)
+
+and of generalised linear ones the same with the mean deviance for the MSE, that of the rows'
+own model without columns for the variance, and one pass over the rows.
 """
 
 from collections.abc import Mapping
@@ -11,48 +15,72 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.linear.problem import unusable
+from dbselect.judging.row_scores import RowScores, row_scores
+from dbselect.linear.problem import constant_target, unusable
+from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.missing import padded
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence, by_response
 from dbselect.results.model import JointModel, Model
 from dbselect.results.sequence import Sequence
+from dbselect.sources.open import stored_gram
+from dbselect.sources.read import gram as read_gram
+
+#: One model of any family.
+OneModel = Model | JointModel | GlmModel
+#: The models of every prefix of a search, of any family.
+EveryPrefix = Sequence | JointSequence | GlmSequence
 
 
 def evaluate(
-    sequence: Sequence | Model | JointSequence | JointModel, gram: Gram | Mapping[str, Any]
+    sequence: EveryPrefix | OneModel, data: Any, *, weight: str | None = None
 ) -> pl.DataFrame:
-    """Return what each prefix explains on other data, without touching a row.
+    """Return what each prefix explains on other data.
 
     Parameters
     ----------
-    sequence : Sequence, or one Model; also of several responses
-    gram : Gram of the other data, or its record, with the columns and the target of the
-        sequence; an indicator that it lacks is 0, as nothing was missing there
+    sequence : Sequence, or one Model; also of several responses or of a family
+    data : a table that `gram` reads, with the columns and the target of the sequence; of
+        linear models also the Gram of the other data, or its record, and no row is then
+        read. An indicator that it lacks is 0, as nothing was missing there
+    weight : of a table, column of row weights, >= 0
 
     Returns
     -------
     DataFrame, one row a step: step, action, group, spent, explained, r2, mse; of a Model
-    one row: spent, r2, mse
+    one row: spent, r2, mse. With a family deviance and accuracy stand in the place of mse
 
     r2 is that of scikit-learn's ``r2_score`` on the rows; explained is 0 at step 0; mse
     is in the squared unit of the target. Of several responses explained and r2 are those of
     all, by their shares on the rows of the search; r2_each and mse_each are structs with
-    those of each response
+    those of each response.
+    With a family, deviance is the mean per unit of weight (of classes twice scikit-learn's
+    ``log_loss``), r2 is 1 - deviance / that of the rows' own model without columns, as in
+    ``d2_log_loss_score`` and ``d2_tweedie_score``, and accuracy the share of the weight whose
+    class is the likeliest (binomial: more likely than 1/2), NULL where there are no classes
 
     Raises
     ------
-    ArgumentError : `sequence` is no such result
-    RecordError : `gram` is neither a Gram nor a record
-    ColumnError : the Gram lacks a column
-    DataError : no usable rows, or a constant target
+    ArgumentError : `sequence` is no such result; a Gram for models of a family, which need
+        rows; `weight` with a Gram
+    SourceError : there is no such table; with a family, a stream that can be read only once
+    RecordError : a record is malformed
+    ColumnError : the data lack a column
+    DataError : no usable rows, a constant target, or a value of it that the family or the
+        classes of the model do not allow
 
     Notes
     -----
-    O(steps D^2), no row is read. Errors of prediction below 1e-8 of the target's
-    deviation drown in rounding.
+    Linear: O(steps D^2) on a Gram; errors of prediction below 1e-8 of the target's
+    deviation drown in rounding. With a family: one pass, O(steps D) a row, on the rows
+    where no column of the sequence is missing, so that all prefixes are judged on the same.
+    What the ridge takes is that share of the null deviance which it took on the rows of the
+    search.
 
     Examples
     --------
@@ -63,31 +91,48 @@ def evaluate(
     >>> seq = ds.anytime_sequence(train, "y")
     >>> ds.evaluate(seq, ds.gram(test))["mse"].to_list()
     [3.75, 1.0]
+    >>> table = pl.DataFrame({"a": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
+    >>> seq = ds.anytime_sequence(table, "y", family="binomial")
+    >>> ds.evaluate(seq, table).select("group", pl.col("deviance", "accuracy").round(3)).rows()
+    [(None, 1.366, 0.571), ('a', 1.188, 0.714)]
     """
-    if not isinstance(sequence, Sequence | Model | JointSequence | JointModel):
+    found = one_result(sequence)
+    if not isinstance(found, EveryPrefix | OneModel):
         raise ArgumentError(
             f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"
         )
-    if isinstance(sequence, JointSequence | JointModel):
-        return _in_all(sequence, gram)
-    gram = gram if isinstance(gram, Gram) else Gram.from_struct(gram)
-    reason = unusable(gram, sequence.target)
+    if isinstance(found, GlmSequence | GlmModel):
+        return _by_rows(found, data, weight)
+    gram = _gram_of(found, data, weight)
+    return (
+        _in_all(found, gram) if isinstance(found, JointSequence | JointModel) else _on(found, gram)
+    )
+
+
+def one_result(found: Any) -> Any:
+    """Return the model of a result that is no sequence, and any other as it is."""
+    model = getattr(found, "model", None)
+    return model if isinstance(model, OneModel) else found
+
+
+def _on(found: Sequence | Model, gram: Gram) -> pl.DataFrame:
+    """Return what each prefix explains of one response."""
+    reason = unusable(gram, found.target)
     if reason is not None:
         raise DataError(reason)
-    mse, variance = squared_errors(sequence, gram)
-    if isinstance(sequence, Model):
-        return pl.DataFrame({"spent": [sequence.spent], "r2": 1.0 - mse / variance, "mse": mse})
+    mse, variance = squared_errors(found, gram)
+    if isinstance(found, Model):
+        return pl.DataFrame({"spent": [found.spent], "r2": 1.0 - mse / variance, "mse": mse})
     # On the rows of the search, r2 - explained is the penalty's share of the variance.
-    penalty = (sequence.r2 - sequence.explained) * sequence.problem.target_spread**2
-    return sequence.steps.select("step", "action", "group", "spent").with_columns(
+    penalty = (found.r2 - found.explained) * found.problem.target_spread**2
+    return found.steps.select("step", "action", "group", "spent").with_columns(
         explained=(mse[0] - mse - penalty) / variance, r2=1.0 - mse / variance, mse=mse
     )
 
 
-def _in_all(joint: JointSequence | JointModel, gram: Gram | Mapping[str, Any]) -> pl.DataFrame:
+def _in_all(joint: JointSequence | JointModel, gram: Gram) -> pl.DataFrame:
     """Return what each prefix explains of all responses, and of each."""
-    gram = gram if isinstance(gram, Gram) else Gram.from_struct(gram)
-    each = {name: evaluate(own, gram) for name, own in joint.responses.items()}
+    each = {name: _on(own, gram) for name, own in joint.responses.items()}
     first = next(iter(each.values()))
     in_all = {
         name: joint.share @ np.array([own[name].to_numpy() for own in each.values()])
@@ -99,6 +144,52 @@ def _in_all(joint: JointSequence | JointModel, gram: Gram | Mapping[str, Any]) -
         for name in ("r2", "mse")
     }
     return first.drop("mse").with_columns(**in_all, **by_name)
+
+
+def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl.DataFrame:
+    """Return how each prefix of a family does, from one pass over a table."""
+    if isinstance(data, Gram | Mapping | pa.Scalar) or stored_gram(data) is not None:
+        raise ArgumentError(
+            f"data is a Gram and holds no rows, which the deviance of family {found.family!r} is "
+            "a sum over; give the table"
+        )
+    scores = row_scores(found, data, weight)
+    if scores.null_deviance == 0:
+        raise DataError(constant_target(found.target))
+    judged: dict[str, Any] = {"r2": scores.r2, "deviance": scores.deviance}
+    judged["accuracy"] = _accuracy(scores)
+    if isinstance(found, GlmModel):
+        return pl.DataFrame({"spent": [found.spent], **judged})
+    drop = (scores.deviance[0] - scores.deviance) / scores.null_deviance
+    return found.steps.select("step", "action", "group", "spent").with_columns(
+        explained=drop - (found.r2 - found.explained), **judged
+    )
+
+
+def _accuracy(scores: RowScores) -> pl.Series:
+    """Return the accuracy as a column, NULL where there are no classes."""
+    values = [None] * len(scores.deviance) if scores.accuracy is None else scores.accuracy
+    return pl.Series("accuracy", values, pl.Float64)
+
+
+def _gram_of(
+    found: Sequence | Model | JointSequence | JointModel, data: Any, weight: str | None
+) -> Gram:
+    """Return the Gram that is given, or that of the target and the columns in a table."""
+    if isinstance(data, Mapping | pa.Scalar):
+        data = Gram.from_struct(data)
+    given = data if isinstance(data, Gram) else stored_gram(data)
+    if given is not None:
+        if weight is not None:
+            raise ArgumentError(f"weight is {weight!r}; a Gram has its weights already")
+        return given
+    targets = (
+        [*found.responses] if isinstance(found, JointSequence | JointModel) else [found.target]
+    )
+    marked = [name for name in found.columns if name + SUFFIX in found.columns]
+    made = {name + SUFFIX for name in marked}
+    columns = [*targets, *(name for name in found.columns if name not in made)]
+    return read_gram(data, columns, weight, null_policy=dict.fromkeys(marked, "indicator"))
 
 
 def squared_errors(sequence: Sequence | Model, gram: Gram) -> tuple[Vector, float]:

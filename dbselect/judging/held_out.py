@@ -1,29 +1,43 @@
 """Scores on held-out folds, their means over folds, and which candidate to take."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from dbselect.judging.evaluate import coefficients_of, squared_errors
-from dbselect.record.gram import Gram
+from dbselect.judging.evaluate import EveryPrefix, OneModel, coefficients_of, squared_errors
+from dbselect.judging.row_scores import predictors_of, row_scores
+from dbselect.linear.problem import unusable
+from dbselect.record.gram import Gram, Vector
 from dbselect.record.steps import Choice
-from dbselect.results.model import Model
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.joint import JointSequence
+from dbselect.results.model import JointModel, Model
+from dbselect.results.prefixes import Prefixes
 from dbselect.results.sequence import Sequence as AnytimeSequence
 
 #: Errors that differ by less than this share of the target's variance are equal, and
 #: costs by less than this share of the largest: sums in another order differ by rounding.
 EQUAL_SHARE = 1e-12
-#: What is measured of a candidate on a fold.
+#: What is measured of a candidate: r2 by all, mse by linear models, the others by those of
+#: a family.
+MEASURES = ("r2", "mse", "deviance", "accuracy")
+#: What is known of a candidate on a fold.
 SCORES: dict[str, Any] = {
     "step": pl.Int64, "fold": pl.Null, "rows": pl.Int64, "spent": pl.Float64,
-    "columns": pl.Int64, "r2": pl.Float64, "mse": pl.Float64,
+    "columns": pl.Int64, **dict.fromkeys(MEASURES, pl.Float64),
 }  # fmt: skip
 #: Scores come with the variance of the target, by which errors are called equal.
 NO_SCORES = pl.DataFrame(schema=SCORES | {"variance": pl.Float64})
 #: What becomes of it over the folds of a segment.
-MEANS = ("step", "spent", "columns", "r2", "r2_std_error", "mse", "mse_std_error")
+MEANS = (
+    "step", "spent", "columns",
+    *(f"{name}{end}" for name in MEASURES for end in ("", "_std_error")),
+)  # fmt: skip
 #: Numbers of the segment and of the point that a row belongs to.
 UINT = pl.UInt32
 INDEX = {"segment": UINT, "point": UINT}
@@ -31,42 +45,106 @@ INDEX = {"segment": UINT, "point": UINT}
 CHOICES = ("best", "one_standard_error")
 
 
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """How the M prefixes of a result do on the rows of a fold.
+
+    Parameters
+    ----------
+    rows : of the fold
+    variance : of the target there, or the deviance of its mean
+    measures : those of `MEASURES` that the family has, each of shape (M,); NaN for no number
+    """
+
+    rows: int
+    variance: float
+    measures: dict[str, Vector]
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether r2 is missing, as the target is constant on the fold."""
+        return bool(np.isnan(self.measures["r2"]).any())
+
+
+def on_gram(result: Any, held: Gram, scales: Mapping[str, float]) -> HeldOut:
+    """Judge linear models on the Gram of a fold.
+
+    Parameters
+    ----------
+    scales : variance of each response on all folds; their errors are added in these units
+    """
+    if isinstance(result, AnytimeSequence | Model):
+        mse, variance, r2 = _of_one(result, held)
+        return HeldOut(held.rows, variance, {"r2": r2, "mse": mse})
+    each = [_of_one(own, held) for own in result.responses.values()]
+    errors = [one[0] / scales[name] for name, one in zip(result.responses, each, strict=True)]
+    mse = np.asarray(result.share @ np.array(errors))
+    r2 = np.asarray(result.share @ np.array([one[2] for one in each]))
+    return HeldOut(held.rows, 1.0, {"r2": r2, "mse": mse})
+
+
+def _of_one(result: AnytimeSequence | Model, held: Gram) -> tuple[Vector, float, Vector]:
+    """Return mse, the target's variance and r2 of one response."""
+    mse, variance = squared_errors(result, held)
+    constant = unusable(held, result.target) is not None
+    return mse, variance, np.full(len(mse), np.nan) if constant else 1.0 - mse / variance
+
+
+def on_rows(result: GlmSequence | GlmModel, held: Any, weight: str | None) -> HeldOut:
+    """Judge models of a family on the table of a fold, in one pass."""
+    found = row_scores(result, held, weight)
+    measures = {"r2": found.r2, "deviance": found.deviance}
+    if found.accuracy is not None:
+        measures["accuracy"] = found.accuracy
+    return HeldOut(found.rows, found.null_deviance, measures)
+
+
 def scores_of(
-    results: Mapping[Any, AnytimeSequence | Model],
-    held: Mapping[Any, Gram],
-    constant: Iterable[Any],
+    results: Mapping[Any, EveryPrefix | OneModel], judged: Mapping[Any, HeldOut]
 ) -> pl.DataFrame:
     """Return the scores of the candidates on each fold."""
-    errors = {fold: squared_errors(result, held[fold]) for fold, result in results.items()}
-    last = max(len(mse) for mse, _ in errors.values())
-    columns: dict[str, list[Any]] = {name: [] for name in NO_SCORES.columns}
+    last = max(len(one.measures["r2"]) for one in judged.values())
+    parts = []
     for fold, result in results.items():
-        mse, variance = errors[fold]
+        held = judged[fold]
         steps = np.arange(_first(result), last)
         # A sequence that has ended carries its last model on.
-        at = np.minimum(steps, len(mse) - 1)
-        r2 = np.full(len(at), np.nan) if fold in constant else 1.0 - mse[at] / variance
-        used = (coefficients_of(result)[0] != 0).sum(axis=1)
-        for name, values in (
-            ("step", steps.tolist() if isinstance(result, AnytimeSequence) else [None]),
-            ("fold", [fold] * len(at)),
-            ("rows", [held[fold].rows] * len(at)),
-            ("spent", np.atleast_1d(result.spent)[at].tolist()),
-            ("columns", used[at].tolist()),
-            ("r2", r2.tolist()),
-            ("mse", mse[at].tolist()),
-            ("variance", [variance] * len(at)),
-        ):
-            columns[name].extend(values)
-    scores = pl.DataFrame(columns, schema_overrides={"step": pl.Int64, "spent": pl.Float64})
-    return scores.with_columns(pl.col("r2").fill_nan(None))
+        at = np.minimum(steps, len(held.measures["r2"]) - 1)
+        measures = {
+            name: held.measures[name][at] if name in held.measures else [None] * len(at)
+            for name in MEASURES
+        }
+        columns: dict[str, Any] = {
+            "step": steps if isinstance(result, Prefixes) else [None],
+            "fold": [fold] * len(at),
+            "rows": [held.rows] * len(at),
+            "spent": np.atleast_1d(result.spent)[at],
+            "columns": columns_used(result)[at],
+            **measures,
+            "variance": [held.variance] * len(at),
+        }
+        kinds = {name: kind for name, kind in NO_SCORES.schema.items() if name != "fold"}
+        parts.append(pl.DataFrame(columns, schema_overrides=kinds))
+    return pl.concat(parts).with_columns(pl.col(*MEASURES).fill_nan(None))
 
 
-def _first(result: AnytimeSequence | Model) -> int:
+def columns_used(result: EveryPrefix | OneModel) -> npt.NDArray[np.intp]:
+    """Return how many columns each prefix has a coefficient of that is not 0; shape (M,)."""
+    if isinstance(result, JointSequence | JointModel):
+        coef = np.stack([coefficients_of(own)[0] for own in result.responses.values()], axis=-1)
+    elif isinstance(result, GlmSequence | GlmModel):
+        coef = predictors_of(result)[1]
+    else:
+        coef = coefficients_of(result)[0][:, :, None]
+    return np.asarray((coef != 0).any(axis=2).sum(axis=1))
+
+
+def _first(result: EveryPrefix | OneModel) -> int:
     """Return the first step that is a candidate: that after the groups that were forced."""
-    if isinstance(result, Model):
+    if not isinstance(result, Prefixes):
         return 0
-    forced = [step for step, one in enumerate(result.records, 1) if one.choice is Choice.FORCED]
+    own = next(iter(result.responses.values())) if isinstance(result, JointSequence) else result
+    forced = [step for step, one in enumerate(own.records, 1) if one.choice is Choice.FORCED]
     return max(forced, default=0)
 
 
@@ -92,12 +170,11 @@ def tables(
         how="vertical_relaxed",
     )
     # Null in one fold, null over all: a mean of the others is no score of the same rows.
-    r2 = pl.when(pl.col("r2").null_count() == 0)
+    known = {name: pl.when(pl.col(name).null_count() == 0) for name in MEASURES}
     means = scores.group_by(*INDEX, "step", maintain_order=True).agg(
-        pl.col("spent", "columns", "mse", "variance").mean(),
-        r2=r2.then(pl.col("r2").mean()),
-        r2_std_error=r2.then(_std_error("r2")),
-        mse_std_error=_std_error("mse"),
+        pl.col("spent", "columns", "variance").mean(),
+        **{name: there.then(pl.col(name).mean()) for name, there in known.items()},
+        **{f"{name}_std_error": there.then(_std_error(name)) for name, there in known.items()},
     )
     return scores, reasons.join(means, on=list(INDEX), how="left", maintain_order="left_right")
 
@@ -111,19 +188,22 @@ def with_choices(table: pl.DataFrame) -> pl.DataFrame:
 
     Parameters
     ----------
-    table : segment, spent, columns, mse, mse_std_error, variance; null for no scores
+    table : segment, spent, columns, variance, mse or deviance and its standard error; null
+        for no scores
     """
-    mse, segment = pl.col("mse"), "segment"
+    segment = "segment"
+    error = pl.coalesce("mse", "deviance")
+    std_error = pl.coalesce("mse_std_error", "deviance_std_error")
     slack = EQUAL_SHARE * pl.col("variance").max().over(segment)
     dearest = pl.col("spent").max().over(segment)
     cost = (pl.col("spent") / (EQUAL_SHARE * dearest)).fill_nan(0.0).round()
-    ordered = table.with_row_index("row").sort(segment, cost, "columns", mse, nulls_last=True)
+    ordered = table.with_row_index("row").sort(segment, cost, "columns", error, nulls_last=True)
     limits = {
-        "best": mse.min(),
-        "one_standard_error": (mse + pl.col("mse_std_error")).filter(pl.col("best")).first(),
+        "best": error.min(),
+        "one_standard_error": (error + std_error).filter(pl.col("best")).first(),
     }
     for name, limit in limits.items():
-        within = (mse <= limit.over(segment) + slack).fill_null(False)
+        within = (error <= limit.over(segment) + slack).fill_null(False)
         first = within.cum_sum().over(segment) == 1
         ordered = ordered.with_columns((within & first).alias(name))
     return ordered.sort("row").drop("row")

@@ -11,20 +11,36 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2; Karayev et al. (2012).
 import math
 import numbers
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.judging.evaluate import evaluate
-from dbselect.record.gram import Gram, Vector
+from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, best_within
-from dbselect.results.joint import JointSequence
-from dbselect.results.sequence import Sequence
+
+
+@runtime_checkable
+class CurveOfPrefixes(Protocol):
+    """What has a curve: a sequence of any family."""
+
+    @property
+    def spent(self) -> Vector:
+        """Summed cost of the groups of each prefix; shape (steps + 1,)."""
+
+    @property
+    def explained(self) -> Vector:
+        """What each prefix explains; shape (steps + 1,)."""
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """One row a step, its group among the columns."""
+
 
 #: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
-Curve = Sequence | JointSequence | pl.DataFrame
+Curve = CurveOfPrefixes | pl.DataFrame
 
 #: Fractions among which the plateau is sought, in steps of `PLATEAU_GAIN`.
 PLATEAU_START = 0.95
@@ -41,7 +57,7 @@ def explained_at(curve: Curve, budget: float) -> float:
 
     Parameters
     ----------
-    curve : Sequence, or a DataFrame of `evaluate` or `oracle`
+    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
     budget : >= 0, in the unit of cost
 
     Raises
@@ -67,7 +83,7 @@ def stopping_cost(curve: Curve, fraction: float) -> float:
 
     Parameters
     ----------
-    curve : Sequence, or a DataFrame of `evaluate` or `oracle`
+    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
     fraction : 0 to 1, the paper's alpha
 
     Returns
@@ -105,7 +121,7 @@ def plateau(curve: Curve) -> float:
 
     Parameters
     ----------
-    curve : Sequence, or a DataFrame of `evaluate` or `oracle`
+    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
 
     References
     ----------
@@ -138,7 +154,7 @@ def timeliness(
 
     Parameters
     ----------
-    curve : Sequence, or a DataFrame of `evaluate` or `oracle`
+    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
     fraction : 0 to 1, the paper's alpha
     reference : the curve whose stopping cost at `fraction` cuts this one; default: itself
     final : height of the rectangle; default: the final height of the curve
@@ -187,7 +203,7 @@ def oracle(curve: Curve) -> pl.DataFrame:
 
     Parameters
     ----------
-    curve : Sequence, or a DataFrame of `evaluate`
+    curve : Sequence of any family, or a DataFrame of `evaluate`
 
     Returns
     -------
@@ -231,16 +247,19 @@ def compare(
     reference: str | None = None,
     *,
     fraction: float | None = None,
-    gram: Gram | Mapping[str, Any] | None = None,
+    data: Any = None,
+    weight: str | None = None,
 ) -> pl.DataFrame:
     """Return the timeliness of several sequences, cut at one cost and height.
 
     Parameters
     ----------
-    sequences : name -> Sequence, or the DataFrame of `oracle`
+    sequences : name -> Sequence of any family, or the DataFrame of `oracle`
     reference : the name whose stopping cost cuts all; default: the first
     fraction : 0 to 1; default: the plateau of the reference
-    gram : Gram, or record, of other data on which to judge; default: the rows of each search
+    data : other data on which to judge, as in `evaluate`: a table, or of linear sequences
+        a Gram or record; default: the rows of each search
+    weight : of a table, column of row weights
 
     Returns
     -------
@@ -250,12 +269,15 @@ def compare(
 
     Raises
     ------
-    ArgumentError : there is no sequence by name, or no reference of that name
+    ArgumentError : there is no sequence by name, or no reference of that name; `data` or
+        `weight` as in `evaluate`
 
     Notes
     -----
-    The stopping cost comes from the rows of the search, as in the paper; with `gram` the
+    The stopping cost comes from the rows of the search, as in the paper; with `data` the
     areas and heights are those on the other data. A DataFrame is judged as it is.
+    Linear sequences explain variance and those of a family deviance: areas under the two
+    are on different scales.
 
     Examples
     --------
@@ -276,10 +298,15 @@ def compare(
     if first not in sequences:
         raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
     at = plateau(sequences[first]) if fraction is None else fraction
-    judged = {
-        name: curve if gram is None or isinstance(curve, pl.DataFrame) else evaluate(curve, gram)
-        for name, curve in sequences.items()
-    }
+    if data is None and weight is not None:
+        raise ArgumentError(f"weight is {weight!r}; it is of the table in data, which is missing")
+    judged: dict[str, Curve] = dict(sequences)
+    if data is not None:
+        judged |= {
+            name: evaluate(cast(Any, curve), data, weight=weight)
+            for name, curve in sequences.items()
+            if not isinstance(curve, pl.DataFrame)
+        }
     final = float(_points(judged[first])[1][-1])
     rows = []
     for name, curve in sequences.items():
@@ -299,9 +326,9 @@ def compare(
 
 def _points(curve: Curve) -> tuple[Vector, Vector]:
     """Return spent and explained of every prefix."""
-    if isinstance(curve, Sequence | JointSequence):
-        return curve.spent, curve.explained
     if not isinstance(curve, pl.DataFrame):
+        if isinstance(curve, CurveOfPrefixes) and np.ndim(curve.spent) == 1:
+            return curve.spent, curve.explained
         raise ArgumentError(
             f"the curve is a {type(curve).__name__}; it must be a Sequence, or a DataFrame with "
             "the columns spent and explained"

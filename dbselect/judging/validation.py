@@ -8,10 +8,8 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
+from dbselect.judging.evaluate import OneModel, one_result
 from dbselect.judging.held_out import CHOICES
-from dbselect.record.gram import Gram
-from dbselect.results.model import Model
-from dbselect.results.sequence import Sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,18 +18,19 @@ class CrossValidation:
 
     Parameters
     ----------
-    target : the column that is predicted
+    target : the column that is predicted, or several
     keys : columns that tell segments apart
     table : one row a segment and candidate: the keys; point, the number of the point in
-        `grid`; its options; step; spent and columns, means over the folds; r2, mse and
-        their standard errors; best and one_standard_error, true for one row a segment;
-        reason, why scores are missing
+        `grid`; its options; step; spent and columns, means over the folds; r2, mse,
+        deviance, accuracy and their standard errors, null where the family has none; best
+        and one_standard_error, true for one row a segment; reason, why scores are missing
     scores : one row a segment, candidate and fold: the keys, point, options, step, fold;
-        rows, those held out; spent, columns, r2, mse
+        rows, those held out; spent, columns, r2, mse, deviance, accuracy
     grid : options of each point
     options : those that all points share
     method : the function that was called
-    grams : for each segment its keys and the Gram of all its folds
+    sources : for each segment its keys and what all its folds are: a Gram, or with a
+        family the table
 
     Examples
     --------
@@ -49,24 +48,27 @@ class CrossValidation:
     ['a']
     """
 
-    target: str
+    target: str | list[str]
     keys: list[str]
     table: pl.DataFrame
     scores: pl.DataFrame
     grid: list[dict[str, Any]]
     options: dict[str, Any]
-    method: Callable[..., Sequence | Model]
-    grams: list[tuple[dict[str, Any], Gram]]
+    method: Callable[..., Any]
+    sources: list[tuple[dict[str, Any], Any]]
 
     def __repr__(self) -> str:
         return (
             f"CrossValidation({self.target}; {len(self.grid)} points of the grid, "
-            f"{self.table.height} candidates, {len(self.grams)} segments)"
+            f"{self.table.height} candidates, {len(self.sources)} segments)"
         )
 
     @property
     def best(self) -> pl.DataFrame:
-        """The candidate of the lowest mean mse, one row a segment; ties go to the simpler."""
+        """The candidate of the lowest mean mse or deviance, one row a segment.
+
+        Ties go to the simpler.
+        """
         return self.table.filter("best")
 
     @property
@@ -101,7 +103,7 @@ class CrossValidation:
             return options
         return options | ({"max_groups": row["step"]} if row["step"] else {"budget": 0.0})
 
-    def model(self, choice: str = "one_standard_error", **keys: Any) -> Model:
+    def model(self, choice: str = "one_standard_error", **keys: Any) -> OneModel:
         """Return the model that the choice makes of all folds together.
 
         Parameters
@@ -112,23 +114,25 @@ class CrossValidation:
         ------
         ArgumentError, DataError : as `arguments`
         """
-        row, gram = self._chosen(choice, keys)
-        result = self.method(gram, self.target, **self.options, **self.grid[row["point"]])
-        if isinstance(result, Model):
+        row, source = self._chosen(choice, keys)
+        options = {**self.options, **self.grid[row["point"]]}
+        result = one_result(self.method(source, self.target, **options))
+        if isinstance(result, OneModel):
             return result
-        return result.model(min(row["step"], len(result.spent) - 1))
+        model: OneModel = result.model(min(row["step"], len(result.spent) - 1))
+        return model
 
-    def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Gram]:
+    def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
         if choice not in CHOICES:
             raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
         if set(keys) != set(self.keys):
             raise ArgumentError(f"keys are {list(keys)}; they must be {self.keys}")
-        gram = next((gram for segment, gram in self.grams if segment == keys), None)
-        if gram is None:
+        source = next((source for segment, source in self.sources if segment == keys), None)
+        if source is None:
             raise ArgumentError(f"there is no segment {dict(keys)}")
         of_segment = [pl.col(name).eq_missing(pl.lit(value)) for name, value in keys.items()]
         rows = self.table.filter(*of_segment)
         chosen = rows.filter(choice)
         if chosen.is_empty():
             raise DataError(rows["reason"][0])
-        return chosen.row(0, named=True), gram
+        return chosen.row(0, named=True), source

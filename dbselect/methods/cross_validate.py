@@ -1,88 +1,123 @@
-"""Cross-validation of any method on the records of folds: no row is read again."""
+"""Cross-validation of any method: on the records of folds, or on a table fold by fold.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+A linear method needs nothing of the rows but the Gram of each fold, so no row is read
+again. Models of a family are fitted to the rows of the other folds, read in passes, and
+judged in one more pass over the fold.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
+from inspect import signature
 from operator import add
 from typing import Any, cast
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
+from dbselect.judging.evaluate import OneModel, one_result
 from dbselect.judging.held_out import (
     CHOICES,
     MEANS,
     NO_SCORES,
     SCORES,
+    HeldOut,
+    on_gram,
+    on_rows,
     scores_of,
     tables,
     with_choices,
 )
 from dbselect.judging.validation import CrossValidation
-from dbselect.linear.problem import unusable
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.dash import dash, greedy, random_k, top_k
 from dbselect.methods.fit import fit
+from dbselect.methods.fit_glm import FAMILY_NAMES, fit_glm
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
-from dbselect.methods.setup import check_target
+from dbselect.methods.setup import check_target, check_targets, named_in
 from dbselect.methods.sght import sght
 from dbselect.record.checks import check_choice
+from dbselect.record.columns import leaves
 from dbselect.record.gram import Gram
-from dbselect.results.model import Model
-from dbselect.results.sequence import Sequence as AnytimeSequence
-from dbselect.sources.request import FOLD
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.prefixes import Prefixes
+from dbselect.sources.folded import FoldedTable, RowFolds
+from dbselect.sources.open import open_table
+from dbselect.sources.read import gram_by, with_digits_of
+from dbselect.sources.request import FOLD, Folding, Table, folding_of, request_of
 
 Method = Callable[..., Any]
+#: Scores of a point, and the reason why some are missing.
+Outcome = tuple[pl.DataFrame, str | None]
 
-#: Methods by name; each takes a Gram and a target, and gives a Sequence or a Model.
+#: Methods by name; each takes a Gram, or with a family a table, and a target.
 METHODS: dict[str, Method] = {
     method.__name__: method
     for method in (
-        anytime_sequence, backward, dash, fit, foba, greedy, group_lasso, random_k, sght, top_k
+        anytime_sequence, backward, dash, fit, fit_glm, foba, greedy, group_lasso, random_k, sght,
+        top_k,
     )
 }  # fmt: skip
 
 
 def cross_validate(
-    folds: Any,
-    target: str,
+    source: Any,
+    target: str | list[str] | tuple[str, ...],
     method: str | Method,
     grid: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]] | None = None,
+    *,
+    fold: int | None = None,
+    key: str | None = None,
+    seed: int | None = None,
+    weight: str | None = None,
     **options: Any,
 ) -> CrossValidation:
     """Score a method on the rows it has not seen, for every point of a grid of options.
 
-    For each fold the method runs on the Gram of the others, and what it returns is scored
-    on the fold. Every prefix of a Sequence is a candidate, from the last step that was
-    forced (``always``, the start of `backward`) on; a Model is one. A sequence that ends
+    For each fold the method runs on the others, and what it returns is scored
+    on the fold. Every prefix of a sequence is a candidate, from the last step that was
+    forced (``always``, the start of `backward`) on; a model is one. A sequence that ends
     earlier than that of another fold carries its last model on.
 
     Parameters
     ----------
-    folds : frame with the columns ``fold`` and ``gram``, others being keys of segments,
-        as `gram_by` with ``fold`` returns it or SQL by ``fold_of``; or a list of Grams
-    target : column to predict
-    method : function that takes a Gram, the target and options and returns a Sequence or
-        a Model, or the name of one: ``"anytime_sequence"``, ``"backward"``, ``"dash"``,
-        ``"fit"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"random_k"``,
-        ``"sght"``, ``"top_k"``
+    source : frame with the columns ``fold`` and ``gram``, others being keys of segments,
+        as `gram_by` with ``fold`` returns it or SQL by ``fold_of``; or a list of Grams; or
+        with `fold` a table that `gram` reads
+    target : column to predict; a list where the method takes one
+    method : function that takes a Gram (with a family: a table), the target and options and
+        returns a sequence or a model, or the name of one: ``"anytime_sequence"``,
+        ``"backward"``, ``"dash"``, ``"fit"``, ``"fit_glm"``, ``"foba"``, ``"greedy"``,
+        ``"group_lasso"``, ``"random_k"``, ``"sght"``, ``"top_k"``
     grid : option -> values, of which all combinations are tried; or a list of options to
         try; default: only `options`
-    options : of the method, the same at every point
+    fold, key : of a table, as in `gram_by`: number of folds, and the field that decides,
+        which is left out of the default groups; default: the columns that groups name and
+        the target, or all, so that rows that are equal there stay together
+    seed : of the folds of a table, default 0, and of a method that draws
+    weight : of a table, column of row weights, >= 0
+    options : of the method, the same at every point; with ``family`` among them, where the
+        method has it, the models are those of the family
 
     Returns
     -------
     CrossValidation: r2, that of scikit-learn's ``r2_score`` about the mean of the
     held-out rows, and mse, each with mean and standard error ``sd / sqrt(folds)`` over
-    the folds; the best candidate and the one-standard-error choice
+    the folds; the best candidate and the one-standard-error choice. With a family deviance
+    and accuracy stand in the place of mse, as in `evaluate`, and the best has the lowest
+    mean deviance. Of several responses r2 is the mean by their shares, and so is mse, each
+    in units of the response's variance on all folds
 
     Raises
     ------
-    ArgumentError : another method, an unknown option, an empty grid, or what the method
-        refuses
+    ArgumentError : another method, an unknown option, an empty grid, a family without
+        `fold` or in the grid, or what the method refuses
     ColumnError, GroupError : as the method
     RecordError : a record is malformed, or those of a segment do not fit each other
+    SourceError : there is no such table, or with a family it can be read only once
 
     Notes
     -----
@@ -91,6 +126,8 @@ def cross_validate(
     do not count. A segment with fewer than two folds, or where the method raises
     DataError, has the reason in its row and keeps no other from its scores; r2 is missing
     where the target is constant in a fold.
+    With a family, a point and fold takes the passes of the method and one, each over the
+    whole table, of which the rows of other folds are dropped as they come.
 
     References
     ----------
@@ -116,79 +153,273 @@ def cross_validate(
     │ fr   ┆ 1    ┆ true  ┆ 0.99  ┆ 4.1    │
     │ fr   ┆ 2    ┆ false ┆ 0.99  ┆ 4.31   │
     └──────┴──────┴───────┴───────┴────────┘
+    >>> table = table.with_columns(late=(pl.col("a") * 7 % 40 + pl.col("a")) > 40)
+    >>> found = ds.cross_validate(
+    ...     table, "late", "anytime_sequence", fold=4, key="y", family="binomial"
+    ... )
+    >>> found.table.select("step", pl.col("deviance", "accuracy").round(2)).rows()
+    [(0, 1.37, 0.6), (1, 0.98, 0.75), (2, 0.99, 0.78)]
     """
-    check_target(target)
+    if isinstance(target, list | tuple):
+        check_targets(target)
+    else:
+        check_target(target)
     run = _method_of(method)
     points = points_of(grid)
+    parameters = signature(run).parameters
+    family = _family(parameters, points, options)
+    folding = folding_of(fold, key, 0 if seed is None else seed)
+    if seed is not None and _is_drawn(parameters, points, folding):
+        options = {**options, "seed": seed}
+    if family is not None and weight is not None:
+        options = {**options, "weight": weight}
     check_options(run, points, options)
-    keys, segments = _segments(folds)
     varied = shown(points)
-    _check_names(keys.columns, varied.columns)
+    _check_names([], varied.columns)
     tried = [{**options, **point} for point in points]
-    scores, table = tables(
+    segments: Sequence[Segment]
+    if folding is None:
+        _check_is_of_records(family, weight)
+        keys, segments = _on_records(source, target)
+    else:
+        columns = _named(source, target, tried)
+        if family is None:
+            source = gram_by(
+                source, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed
+            )
+            keys, segments = _on_records(source, target)
+        else:
+            folds = _row_folds(open_table(source, None), folding, columns, weight, target)
+            keys, segments = pl.DataFrame(), [OnTable(folds, cast(str, target), weight)]
+    _check_names(keys.columns, varied.columns)
+    scores, table_of_means = tables(
         [
-            (segment, point, found, reason)
-            for segment, parts in enumerate(segments)
-            for point, (found, reason) in enumerate(_outcomes(parts, target, run, tried))
+            (number, point, found, reason)
+            for number, segment in enumerate(segments)
+            for point, (found, reason) in enumerate(_outcomes(segment, run, tried))
         ]
     )
 
-    def named(rows: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
+    def labelled(rows: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
         for index, names in (("point", varied), ("segment", keys)):
             if names.columns:
                 rows = rows.join(names.with_row_index(index), on=index, maintain_order="left")
         return rows.select(*keys.columns, "point", *varied.columns, *columns)
 
     return CrossValidation(
-        target=target,
+        target=target if isinstance(target, str) else list(target),
         keys=keys.columns,
-        table=named(with_choices(table), (*MEANS, *CHOICES, "reason")),
-        scores=named(scores, SCORES),
+        table=labelled(with_choices(table_of_means), (*MEANS, *CHOICES, "reason")),
+        scores=labelled(scores, SCORES),
         grid=points,
         options=options,
         method=run,
-        grams=[
-            (values, reduce(add, parts.values()))
-            for values, parts in zip(keys.to_dicts() or [{}], segments, strict=True)
+        sources=[
+            (values, segment.whole)
+            for values, segment in zip(keys.to_dicts() or [{}], segments, strict=True)
         ],
     )
 
 
-def _outcomes(
-    parts: Mapping[Any, Gram], target: str, run: Method, points: Iterable[Options]
-) -> Iterator[tuple[pl.DataFrame, str | None]]:
-    """Yield the scores of each point in one segment, and the reason why some are missing.
+@dataclass(frozen=True, eq=False)
+class OnGrams:
+    """A segment whose folds are Grams.
 
     Parameters
     ----------
     parts : fold -> Gram
+    target : column to predict, or several
     """
-    held = {fold: gram for fold, gram in parts.items() if gram.rows}
-    if len(held) < 2:
-        few = f"{len(held)} of {len(parts)} folds have usable rows; at least 2 are needed"
+
+    parts: Mapping[Any, Gram]
+    target: str | list[str] | tuple[str, ...]
+
+    @property
+    def whole(self) -> Gram:
+        """The Gram of all folds."""
+        return reduce(add, self.parts.values())
+
+    def folds(self) -> tuple[list[Any], int]:
+        """Return the folds that have usable rows, and how many there are in all."""
+        return [fold for fold, gram in self.parts.items() if gram.rows], len(self.parts)
+
+    def training(self, folds: Sequence[Any]) -> dict[Any, Gram]:
+        """Return for each fold what the method runs on: the Gram of the others."""
+        return {
+            fold: reduce(add, (self.parts[other] for other in folds if other != fold))
+            for fold in folds
+        }
+
+    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
+        """Judge the result of each fold on the fold."""
+        names = [self.target] if isinstance(self.target, str) else self.target
+        whole = self.whole
+        scales = {
+            name: float(whole.comoment[at, at] / whole.weight)
+            for name in names
+            for at in [whole.position(name, "target")]
+        }
+        return {fold: on_gram(result, self.parts[fold], scales) for fold, result in results.items()}
+
+    def check(self, result: Any) -> None:
+        """Refuse what a method returns and a Gram does not judge."""
+        if isinstance(result, GlmSequence | GlmModel) or not isinstance(
+            result, Prefixes | OneModel
+        ):
+            raise ArgumentError(
+                f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class OnTable:
+    """A table whose folds are read in passes, for models of a family.
+
+    Parameters
+    ----------
+    rows : which fold each row is in
+    target : column to predict
+    weight : column of row weights
+    """
+
+    rows: RowFolds
+    target: str
+    weight: str | None
+
+    @property
+    def whole(self) -> FoldedTable:
+        """All rows, without a column that is only the key."""
+        return FoldedTable(self.rows, None)
+
+    def folds(self) -> tuple[list[Any], int]:
+        """Return the folds that have rows, and how many are asked for."""
+        return list(self.rows.present()), self.rows.folding.k
+
+    def training(self, folds: Sequence[Any]) -> dict[Any, FoldedTable]:
+        """Return for each fold what the method runs on: the rows of the others."""
+        return {fold: FoldedTable(self.rows, fold) for fold in folds}
+
+    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
+        """Judge the result of each fold on the fold."""
+        return {
+            fold: on_rows(result, FoldedTable(self.rows, fold, held_out=True), self.weight)
+            for fold, result in results.items()
+        }
+
+    def check(self, result: Any) -> None:
+        """Refuse what a method returns and is of no family."""
+        if not isinstance(result, GlmSequence | GlmModel):
+            raise ArgumentError(
+                f"method returns a {type(result).__name__}; with a family it must return a "
+                "GlmSequence or a GlmModel"
+            )
+
+
+Segment = OnGrams | OnTable
+
+
+def _outcomes(segment: Segment, run: Method, points: Iterable[Options]) -> Iterator[Outcome]:
+    """Yield the scores of each point in one segment, and the reason why some are missing."""
+    folds, every = segment.folds()
+    if len(folds) < 2:
+        few = f"{len(folds)} of {every} folds have usable rows; at least 2 are needed"
         yield from ((NO_SCORES, few) for _ in points)
         return
-    training = {
-        fold: reduce(add, (gram for other, gram in held.items() if other != fold)) for fold in held
-    }
-    constant = [fold for fold, gram in held.items() if unusable(gram, target) is not None]
-    note = f"target '{target}' is constant in fold {constant[0]}: no r2" if constant else None
+    training = segment.training(folds)
     for options in points:
         try:
-            results = {fold: _result(run, training[fold], target, options) for fold in held}
+            results = {fold: _result(segment, run, training[fold], options) for fold in folds}
+            judged = segment.judged(results)
         except DataError as error:
             yield NO_SCORES, str(error)
         else:
-            yield scores_of(results, held, constant), note
+            yield scores_of(results, judged), _note(segment.target, judged)
 
 
-def _result(run: Method, gram: Gram, target: str, options: Options) -> AnytimeSequence | Model:
-    result = run(gram, target, **options)
-    if not isinstance(result, AnytimeSequence | Model):
-        raise ArgumentError(
-            f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
-        )
+def _note(target: Any, judged: Mapping[Any, HeldOut]) -> str | None:
+    constant = [fold for fold, one in judged.items() if one.is_constant]
+    names = f"'{target}'" if isinstance(target, str) else f"{list(target)}"
+    return f"target {names} is constant in fold {constant[0]}: no r2" if constant else None
+
+
+def _result(segment: Segment, run: Method, source: Any, options: Options) -> Any:
+    result = one_result(run(source, segment.target, **options))
+    segment.check(result)
     return result
+
+
+def _family(
+    parameters: Mapping[str, Any], points: Iterable[Options], options: Options
+) -> str | None:
+    """Return the family of the models, None if they are linear ones of a Gram.
+
+    Raises
+    ------
+    ArgumentError : another family, or several, whose deviances are not on one scale
+    """
+    if "family" not in parameters:
+        return None
+    if _varies(points, "family"):
+        raise ArgumentError(
+            "option 'family' is in the grid; the deviances of two families do not compare"
+        )
+    family = options.get("family", parameters["family"].default)
+    if family is None or family is parameters["family"].empty:
+        return None
+    check_choice("family", family, FAMILY_NAMES)
+    return str(family)
+
+
+def _is_drawn(
+    parameters: Mapping[str, Any], points: Iterable[Options], folding: Folding | None
+) -> bool:
+    """Whether the seed is an option of the method; without folds to cut it can be nothing else."""
+    return (folding is None or "seed" in parameters) and not _varies(points, "seed")
+
+
+def _check_is_of_records(family: str | None, weight: str | None) -> None:
+    """Refuse what needs a table, where there is none to be cut into folds."""
+    if family is not None:
+        raise ArgumentError(
+            f"fold is None; with family {family!r} the source is a table, and fold says into how "
+            "many parts its rows fall"
+        )
+    if weight is not None:
+        raise ArgumentError(f"weight is {weight!r}; it is of a table, records have their weights")
+
+
+def _varies(points: Iterable[Options], name: str) -> bool:
+    return any(name in point for point in points)
+
+
+def _named(source: Any, target: str | Sequence[str], points: Iterable[Options]) -> list[str] | None:
+    """Return the target and the columns and globs that some point names; None for all."""
+    found = [target] if isinstance(target, str) else list(target)
+    for options in points:
+        named = named_in(options.get("groups"), source)
+        columns = options.get("columns") if named is None else named
+        if columns is None:
+            return None
+        found += [columns] if isinstance(columns, str) else columns
+    return list(dict.fromkeys(found))
+
+
+def _row_folds(
+    table: Table, folding: Folding, named: list[str] | None, weight: str | None, target: Any
+) -> RowFolds:
+    """Return the folds of a table's rows, as `gram_by` would cut it."""
+    if not table.again:
+        raise SourceError(
+            "source is a stream that can be read only once, and every fold reads the rows again; "
+            "give a table, a relation or a file"
+        )
+    texts = [leaf.name for leaf in leaves(table.schema) if not leaf.is_numeric]
+    if named is not None and target in texts:
+        # A target of classes is no column of a Gram.
+        named = [name for name in named if name != target]
+    taken = request_of(table.schema, named, weight, (), folding).taken
+    hidden = [folding.key] if named is None and folding.key is not None else []
+    return RowFolds(with_digits_of(folding.key, table), folding, taken, hidden)
 
 
 def _method_of(method: Any) -> Method:
@@ -198,20 +429,28 @@ def _method_of(method: Any) -> Method:
     return cast(Method, method)
 
 
-def _segments(folds: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:
+def _on_records(source: Any, target: Any) -> tuple[pl.DataFrame, list[OnGrams]]:
+    """Return the keys of the segments of records, one row each, and the segments."""
+    keys, every = _segments(source)
+    return keys, [OnGrams(parts, target) for parts in every]
+
+
+def _segments(source: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:
     """Return the keys of the segments, one row each, and their folds."""
-    if isinstance(folds, list | tuple):
-        if not folds:
-            raise ArgumentError("folds is empty; it must list a Gram for each fold")
-        grams = [one if isinstance(one, Gram) else Gram.from_struct(one) for one in folds]
+    if isinstance(source, list | tuple):
+        if not source:
+            raise ArgumentError("source is empty; it must list a Gram for each fold")
+        grams = [one if isinstance(one, Gram) else Gram.from_struct(one) for one in source]
         return pl.DataFrame(), [dict(enumerate(grams))]
-    frame = _frame(folds)
+    frame = _frame(source)
     for name in (FOLD, "gram"):
         if name not in frame.columns:
-            raise ColumnError(f"folds lacks column '{name}'; it has {frame.columns}")
+            raise ColumnError(
+                f"source lacks column '{name}'; it has {frame.columns}; a table needs fold="
+            )
     frame = frame.drop_nulls("gram")
     if frame.is_empty():
-        raise ArgumentError("folds is empty; it must have a row for each fold")
+        raise ArgumentError("source is empty; it must have a row for each fold")
     keys = frame.drop(FOLD, "gram")
     if not keys.columns:
         return pl.DataFrame(), [_parts(frame)]
@@ -219,14 +458,14 @@ def _segments(folds: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:
     return keys.unique(maintain_order=True), [_parts(group) for group in groups]
 
 
-def _frame(folds: Any) -> pl.DataFrame:
-    if isinstance(folds, pl.LazyFrame):
-        return folds.collect()
-    if isinstance(folds, pl.DataFrame) or hasattr(folds, "__arrow_c_stream__"):
-        return pl.DataFrame(folds)
+def _frame(source: Any) -> pl.DataFrame:
+    if isinstance(source, pl.LazyFrame):
+        return source.collect()
+    if isinstance(source, pl.DataFrame) or hasattr(source, "__arrow_c_stream__"):
+        return pl.DataFrame(source)
     raise ArgumentError(
-        f"folds is a {type(folds).__name__}; it must be a frame with the columns 'fold' and 'gram' "
-        "or a list of Grams"
+        f"source is a {type(source).__name__}; it must be a frame with the columns 'fold' and "
+        "'gram', a list of Grams, or with fold= a table"
     )
 
 

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from dbselect.errors import SourceError
 from dbselect.record.gram import Gram
+from dbselect.sources.folded import FoldedTable
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.
@@ -82,6 +83,7 @@ def _is_of(module: str, name: str) -> Callable[[Any], bool]:
 
 #: Engines in the order in which a source is offered to them.
 ENGINES = [
+    Engine(lambda source: isinstance(source, FoldedTable), lambda source, _: source),
     Engine(lambda source: isinstance(source, str | Path), _parquet),
     Engine(lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _polars),
     Engine(lambda source: isinstance(source, np.ndarray), _numpy),

@@ -222,7 +222,7 @@ def gram_by(
     if not request.keys:
         raise ArgumentError("by is empty; name at least one column, or use gram")
     if folding is not None:
-        table = _with_digits_of(folding.key, table)
+        table = with_digits_of(folding.key, table)
         folds_of(table.schema.empty_table(), folding, request.taken)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
@@ -247,7 +247,7 @@ def gram_by(
         return grouping.table(records)
 
 
-def _with_digits_of(key: str | None, table: Table) -> Table:
+def with_digits_of(key: str | None, table: Table) -> Table:
     """Return the table with all digits of a key, where its engine would drop some."""
     keep: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
     return table if keep is None or key is None else keep(key)

@@ -1,0 +1,218 @@
+"""Generalised linear models on other rows than they were found on, in one pass over a table.
+
+Every prefix has a column by formula, what a row adds to its deviance, and for classes
+another, whether it foresees the row's class. Their weighted means are all that is kept.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.errors import DataError, SourceError
+from dbselect.formulas import Formula, choose, column, kept, largest, number, total
+from dbselect.glm.families import Family, count
+from dbselect.glm.passes import Roles, places, responses
+from dbselect.linear.problem import is_constant, no_rows
+from dbselect.record.gram import Gram, Vector
+from dbselect.results.glm.model import GlmModel, family_of
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.sources.passes import PREFIX, Passes, Weighted
+
+#: Columns by formula in one Gram: it has the products of each two of them, which nobody
+#: asks for, so that many small Grams are cheaper than a large one.
+AT_ONCE = 8
+#: Share of the weight that may lie in no class: that of the rounding of a mean.
+UNKNOWN_SHARE = 1e-12
+#: Columns by formula that tell of the target, which no column of a table is called.
+RESPONSE, REFUSED, SUMMED, EXPOSURE, SHIFTED = (
+    f"{PREFIX}{name}" for name in ("response", "refused", "summed", "exposure", "shifted")
+)
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """How M prefixes do on some rows, each number a mean over their weight.
+
+    Parameters
+    ----------
+    rows : that are used
+    deviance : shape (M,)
+    null_deviance : of the model without columns that is best on these rows; 0 if it is exact
+    accuracy : shape (M,), share of the rows whose class is foreseen; None if there are no classes
+    """
+
+    rows: int
+    deviance: Vector
+    null_deviance: float
+    accuracy: Vector | None
+
+    @property
+    def r2(self) -> Vector:
+        """Share of the null deviance that is explained; shape (M,), NaN where it is 0."""
+        if self.null_deviance == 0:
+            return np.full(len(self.deviance), np.nan)
+        return np.asarray(1.0 - self.deviance / self.null_deviance)
+
+
+def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = None) -> RowScores:
+    """Read a table once and judge every prefix on the rows that all of them can predict.
+
+    Parameters
+    ----------
+    found : GlmSequence of M prefixes, or one GlmModel
+    source, weight : as in `fit_glm`
+
+    Raises
+    ------
+    SourceError, ColumnError : as `fit_glm`
+    DataError : no usable rows, or a value of the target that the model does not allow
+    """
+    family = family_of(found.family, found.classes)
+    apart = [name for name in (found.target, found.offset) if name is not None]
+    passes = Passes(source, list(found.columns) or None, weight, apart)
+    roles = Roles(family, found.target, list(found.columns), found.offset)
+    y = responses(passes, roles)
+    first = _rows(passes, roles, y)
+    missing = _missing(passes, roles)
+    named = dict(_scores(passes, roles, y, found))
+    names = list(named)
+    parts = [names[at : at + AT_ONCE] for at in range(0, len(names), AT_ONCE)]
+    wanted = [Weighted({name: named[name] for name in part}, missing, []) for part in parts]
+    grams = passes.read([first, *wanted])
+    _check(grams, roles)
+    mean = {
+        name: value
+        for gram in grams[1:]
+        for name, value in zip(gram.columns, gram.mean.tolist(), strict=True)
+    }
+
+    def of(kind: str) -> Vector:
+        return np.array([value for name, value in mean.items() if name.startswith(kind)])
+
+    accuracy = of("correct")
+    null = _null_deviance(grams[0], roles)
+    return RowScores(grams[0].rows, of("deviance"), null, accuracy if accuracy.size else None)
+
+
+def _rows(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:
+    """Return what tells which rows are used, and of the target on them."""
+    family = roles.family
+    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)}
+    if family.refused is not None:
+        added[REFUSED] = family.refused(y[0])
+    if family.summed is not None:
+        added[SUMMED] = family.summed(y[0])
+    if roles.offset is not None:
+        offset = column(passes.leaf(roles.offset, "offset").path)
+        added |= {EXPOSURE: count(offset), SHIFTED: y[0] * offset}
+    return Weighted(added, None, roles.members)
+
+
+def _missing(passes: Passes, roles: Roles) -> Formula | None:
+    """Return 1, and missing where a column is, so that all prefixes have the same rows."""
+    names = [*roles.members, *([] if roles.offset is None else [roles.offset])]
+    if not names:
+        return None
+    columns = [column(passes.leaf(name, "columns").path) for name in names]
+    return kept(total(columns) * 0.0 + 1.0)
+
+
+def _scores(
+    passes: Passes, roles: Roles, y: Sequence[Formula], found: GlmSequence | GlmModel
+) -> Iterator[tuple[str, Formula]]:
+    """Yield the columns by formula, in the order of the prefixes."""
+    columns = [column(passes.leaf(name, "columns").path) for name in roles.members]
+    fixed = []
+    if roles.offset is not None:
+        fixed = [column(passes.leaf(roles.offset, "offset").path)]
+    for step, (intercepts, coef) in enumerate(zip(*predictors_of(found), strict=True)):
+        eta = [
+            kept(
+                total(
+                    [
+                        number(constant),
+                        *fixed,
+                        *(columns[j] * float(own[j]) for j in np.flatnonzero(own).tolist()),
+                    ]
+                )
+            )
+            for constant, own in zip(intercepts.tolist(), coef.T, strict=True)
+        ]
+        yield f"deviance{step}", roles.family.row(eta, y).deviance
+        correct = _correct(roles.family, eta, y)
+        if correct is not None:
+            yield f"correct{step}", correct
+
+
+def predictors_of(found: GlmSequence | GlmModel) -> tuple[Numbers, Numbers]:
+    """Return intercepts, shape (M, K), and coefficients, shape (M, D, K)."""
+    if isinstance(found, GlmSequence):
+        return found.intercept, found.coef
+    intercepts = [found.intercept[k] for k in found.classes] or [found.intercept]
+    each = [found.coefficients[k] for k in found.classes] or [found.coefficients]
+    coef = np.array([list(own.values()) for own in each], dtype=np.float64)
+    return np.array([intercepts]), coef.T[None]
+
+
+def _correct(family: Family, eta: Sequence[Formula], y: Sequence[Formula]) -> Formula | None:
+    """Return 1 where the likeliest class is the row's; of equals the first is foreseen."""
+    if family.name == "binomial":
+        return choose(eta[0], y[0], y[0] * -1.0 + 1.0)
+    if not family.classes:
+        return None
+    top = kept(largest(eta))
+    are_top = [kept(choose(top - one, 0.0, 1.0)) for one in eta]
+    foreseen = [
+        one if k == 0 else choose(total(are_top[:k]), 0.0, one) for k, one in enumerate(are_top)
+    ]
+    return total([response * one for response, one in zip(y, foreseen, strict=True)])
+
+
+def _check(grams: Sequence[Gram], roles: Roles) -> None:
+    """Refuse rows that cannot be judged."""
+    first = grams[0]
+    if first.rows == 0:
+        raise DataError(no_rows(first.skipped))
+    mean = dict(zip(first.columns, first.mean.tolist(), strict=True))
+    if mean.get(REFUSED, 0.0) > 0:
+        raise DataError(
+            f"target '{roles.target}' has a value that is not {roles.family.allowed}, as a "
+            f"{roles.family.name} target must be"
+        )
+    known = sum(mean[f"{RESPONSE}{r}"] for r in range(len(roles.family.classes)))
+    if roles.family.classes and 1.0 - known > UNKNOWN_SHARE:
+        raise DataError(
+            f"target '{roles.target}' has a value that is none of the model's classes "
+            f"{list(roles.family.classes)}"
+        )
+    if any(gram.rows != first.rows for gram in grams):
+        raise SourceError(
+            f"the models predict no finite number for some of the {first.rows} usable rows; "
+            "values must be of the size that the models were found on"
+        )
+
+
+def _null_deviance(gram: Gram, roles: Roles) -> float:
+    """Return the mean deviance of the best model without columns, the offset kept."""
+    family = roles.family
+    at = places(gram, [f"{RESPONSE}{r}" for r in range(max(len(family.classes), 1))])
+    share = gram.mean[at]
+    if family.classes:
+        there = share[share > 0]
+        return float(-2.0 * there @ np.log(there))
+    variance = np.diagonal(gram.comoment)[at] / gram.weight
+    if share[0] == 0 and family.name != "gaussian":
+        return 0.0
+    if roles.offset is None and is_constant(np.sqrt(variance[0]), share[0]):
+        return 0.0
+    mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
+    summed = mean.get(SUMMED, 0.0)
+    if roles.offset is not None:
+        rate = share[0] / mean[EXPOSURE]
+        return float(2.0 * (summed - share[0] * np.log(rate) - mean[SHIFTED]))
+    return family.null(share, variance, summed, gram.weight).deviance / gram.weight
