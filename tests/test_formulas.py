@@ -13,6 +13,7 @@ from dbselect.formulas import (
     column,
     equals,
     exp,
+    given,
     kept,
     largest,
     log,
@@ -49,6 +50,7 @@ CASES = {
     "largest": (largest([Y, Y * -1.0, number(3.0)]), np.maximum(y, 3.0)),
     "floor": (at_least(X, -1.0), np.maximum(x, -1.0)),
     "choose": (choose(Y - 3.0, Y, ODD), np.where(y > 3, y, odd)),
+    "given": (given(X, ODD, Y * 2.0), np.where(np.isnan(x), 2 * y, odd)),
     "nested": (column(("s", "a")) + column(("e", 2)), np.arange(7.0) * 3),
     "total": (total([X, Y, number(1e-7), ODD, X]), 2 * x + y + odd + 1e-7),
     "text": (equals(("k",), "it's"), np.array([1, 0, 0, 0, np.nan, 1, 0.0])),
@@ -78,7 +80,7 @@ def test_duckdb_computes_the_formula(name):
 def test_numpy_keeps_a_missing_value_missing():
     known = {("x",): x, ("y",): y, ('odd " name',): odd}
     algebra = formulas.arrays(known.__getitem__, lambda *_: np.zeros(7))
-    for name in ("arithmetic", "exp", "absolute", "floor", "shared"):
+    for name in ("arithmetic", "exp", "absolute", "floor", "given", "shared"):
         formula, expected = CASES[name]
         np.testing.assert_allclose(translate(formula, algebra), expected, rtol=8 * EPS)
 
@@ -98,3 +100,26 @@ def test_a_plan_computes_what_is_shared_once_and_before_its_uses():
 def test_a_formula_knows_the_fields_it_reads():
     formula = kept(column(("s", "a")) * X) + equals(("k",), "b") + kept(column(("e", 1)))
     assert formula.fields() == {"s", "x", "k", "e"}
+
+
+def test_nan_is_as_missing_as_null_where_a_formula_asks():
+    frame = pl.DataFrame({"x": [1.0, float("nan"), None]})
+    formula = given(X, X * 2.0, 7.0)
+    expected = [2.0, 7.0, 7.0]
+    assert frame.select(p=translate(formula, formulas.polars()))["p"].to_list() == expected
+    with duckdb.connect() as con:
+        table = con.from_arrow(frame.to_arrow())
+        rows = table.select(translate(formula, formulas.sql())).fetchall()
+        assert [value for (value,) in rows] == expected
+        # Dialects without a name for NaN ask for NULL only.
+        (one, nan, null) = table.select(translate(formula, formulas.sql(nan=False))).fetchall()
+    assert (one, null) == ((2.0,), (7.0,))
+    assert np.isnan(nan[0])
+
+
+def test_a_child_of_a_struct_is_no_column_of_a_table_of_that_name():
+    text = translate(column(("demo", "age")) + column(("emb", 2, 1)), formulas.sql())
+    assert text == '(CAST(("demo")."age" AS DOUBLE) + CAST(("emb")[2][1] AS DOUBLE))'
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE demo AS SELECT 1 AS age, {'age': 2} AS demo, [[0], [3]] AS emb")
+        assert con.execute(f"SELECT {text} FROM demo").fetchall() == [(5.0,)]

@@ -14,7 +14,7 @@ s2 is RSS / (n - r) of the model on all columns. With a ridge, r is the trace of
 from the target to the fit, 1 + tr(G (G + ridge)^-1) (Hastie, Tibshirani, Friedman 2009,
 eq. 3.50), and RSS that of the penalised fit.
 
-A family of generalised linear models has another L (`by_loss`); Cp and adjusted r2, which
+A family of generalised linear models has another L (`by_likelihood`); Cp and adjusted r2, which
 compare variances of residuals, have no meaning there.
 """
 
@@ -105,7 +105,9 @@ def joint_criteria(
         part * (1.0 - own / free * (n - 1)) for own, part in zip(left, share, strict=True)
     )
     trials = Trials(n, r, len(each) * r, each[0].sizes, each[0].n_groups, each[0].n_columns)
-    return by_loss(np.sum(losses, axis=0), trials, gamma, penalty, cp=cp, adjusted_r2=adjusted)
+    return by_likelihood(
+        np.sum(losses, axis=0), trials, gamma, penalty, cp=cp, adjusted_r2=adjusted
+    )
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Trials:
     n_columns: int
 
 
-def by_loss(
+def by_likelihood(
     loss: Vector,
     trials: Trials,
     gamma: float,

@@ -176,12 +176,12 @@ class GlmSequence(Prefixes[GlmModel]):
             self.rows, degrees / free, degrees, sizes, len(self.groups.names), len(self.columns)
         )
         if self.family != "gaussian":
-            return information.by_loss(self.deviance, trials, gamma, penalty)
+            return information.by_likelihood(self.deviance, trials, gamma, penalty)
         left = np.maximum(self.deviance / self.deviance[0], information.SMALLEST_SHARE)
         loss = information.gaussian_loss(self.rows, left * self.deviance[0])
         rest = np.where(self.rows > degrees, self.rows - degrees, np.nan)
         adjusted = 1.0 - left / rest * (self.rows - 1)
-        return information.by_loss(loss, trials, gamma, penalty, adjusted_r2=adjusted)
+        return information.by_likelihood(loss, trials, gamma, penalty, adjusted_r2=adjusted)
 
     def _degrees(self) -> Vector:
         """Return the parameters of every prefix, those of the intercept included."""
