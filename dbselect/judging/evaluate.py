@@ -19,17 +19,19 @@ from dbselect.record.missing import padded
 from dbselect.results.joint import JointSequence, by_response
 from dbselect.results.joint_model import JointModel
 from dbselect.results.model import Model
+from dbselect.results.selected import Selected, model_in
 from dbselect.results.sequence import Sequence
 
 
 def evaluate(
-    sequence: Sequence | Model | JointSequence | JointModel, gram: Gram | Mapping[str, Any]
+    sequence: Sequence | Model | JointSequence | JointModel | Selected[Any],
+    gram: Gram | Mapping[str, Any],
 ) -> pl.DataFrame:
     """Return what each prefix explains on other data, without touching a row.
 
     Parameters
     ----------
-    sequence : Sequence, or one Model; also of several responses
+    sequence : Sequence, or one Model; also of several responses, or Selected
     gram : Gram of the other data, or its record, with the columns and the target of the
         sequence; an indicator that it lacks is 0, as nothing was missing there
 
@@ -65,6 +67,7 @@ def evaluate(
     >>> ds.evaluate(seq, ds.gram(test))["mse"].to_list()
     [3.75, 1.0]
     """
+    sequence = model_in(sequence)
     if not isinstance(sequence, Sequence | Model | JointSequence | JointModel):
         raise ArgumentError(
             f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"

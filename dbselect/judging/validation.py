@@ -11,6 +11,7 @@ from dbselect.errors import ArgumentError, DataError
 from dbselect.judging.held_out import CHOICES
 from dbselect.record.gram import Gram
 from dbselect.results.model import Model
+from dbselect.results.selected import Selected, model_in
 from dbselect.results.sequence import Sequence
 
 
@@ -55,7 +56,7 @@ class CrossValidation:
     scores: pl.DataFrame
     grid: list[dict[str, Any]]
     options: dict[str, Any]
-    method: Callable[..., Sequence | Model]
+    method: Callable[..., Sequence | Model | Selected[Model]]
     grams: list[tuple[dict[str, Any], Gram]]
 
     def __repr__(self) -> str:
@@ -113,7 +114,9 @@ class CrossValidation:
         ArgumentError, DataError : as `arguments`
         """
         row, gram = self._chosen(choice, keys)
-        result = self.method(gram, self.target, **self.options, **self.grid[row["point"]])
+        result: Sequence | Model = model_in(
+            self.method(gram, self.target, **self.options, **self.grid[row["point"]])
+        )
         if isinstance(result, Model):
             return result
         return result._model(min(row["step"], len(result.spent) - 1))

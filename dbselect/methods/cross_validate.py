@@ -30,6 +30,7 @@ from dbselect.methods.sght import sght
 from dbselect.record.checks import check_choice
 from dbselect.record.gram import Gram
 from dbselect.results.model import Model
+from dbselect.results.selected import model_in
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.sources.request import FOLD
 
@@ -183,7 +184,7 @@ def _outcomes(
 
 
 def _result(run: Method, gram: Gram, target: str, options: Options) -> AnytimeSequence | Model:
-    result = run(gram, target, **options)
+    result = model_in(run(gram, target, **options))
     if not isinstance(result, AnytimeSequence | Model):
         raise ArgumentError(
             f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
