@@ -327,7 +327,7 @@ LIMITS = {"max_columns": 2, "max_groups": 2}
 @pytest.mark.parametrize(
     ("record", "options", "message"),
     [
-        (DashOptions, {"k": 2, "sampels": 3}, "dash has unknown option 'sampels'; there is 'samp"),
+        (DashOptions, {"k": 2, "sample": 3}, "dash has unknown option 'sample'; there is 'samp"),
         (DashOptions, {}, "dash lacks option 'k'; it has no default"),
         (DashOptions, {"k": 2, "rounds": 3}, "rounds is 3; there are only k = 2 to choose"),
         (DashOptions, {"k": 2, "budget": 3.0}, "dash has unknown option 'budget'"),
@@ -339,7 +339,7 @@ LIMITS = {"max_columns": 2, "max_groups": 2}
         (RandomOptions, {"k": 2, "seed": -1}, "seed is -1; it must be a whole number >= 0"),
         (RandomOptions, {"k": 2, "family": "x"}, "family is 'x'; it must be one of"),
         (SghtOptions, {"max_columns": 2}, "sght lacks option 'max_groups'"),
-        (SghtOptions, {**LIMITS, "varaint": "ista"}, "sght has unknown option 'varaint'"),
+        (SghtOptions, {**LIMITS, "variants": "ista"}, "sght has unknown option 'variants'"),
         (SghtOptions, {**LIMITS, "refit": 1}, "refit is 1; it must be True or False"),
         (SghtOptions, {**LIMITS, "always": ["a"]}, "sght has unknown option 'always'"),
         (SghtPathOptions, {"grid_columns": [1]}, "sght_path lacks option 'grid_groups'"),
