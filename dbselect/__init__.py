@@ -26,15 +26,7 @@ from dbselect.judging.timeliness import (
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.cross_validate import cross_validate
-from dbselect.methods.dash import (
-    ChosenModel,
-    Selection,
-    coverage,
-    dash,
-    greedy,
-    random_k,
-    top_k,
-)
+from dbselect.methods.dash import coverage, dash, greedy, random_k, top_k
 from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
@@ -42,7 +34,7 @@ from dbselect.methods.foba import backward, foba
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
-from dbselect.methods.sght import JointSparseModel, SparseGlmModel, SparseModel, sght, sght_path
+from dbselect.methods.sght import sght, sght_path
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.results.glm.model import GlmModel
@@ -50,6 +42,7 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.guarantee import Guarantee
 from dbselect.results.joint import JointSequence
 from dbselect.results.model import JointModel, Model
+from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sources.learn import terms
@@ -58,7 +51,6 @@ from dbselect.sources.terms import Terms
 
 __all__ = [
     "ArgumentError",
-    "ChosenModel",
     "ColumnError",
     "ConditionWarning",
     "CrossValidation",
@@ -75,15 +67,12 @@ __all__ = [
     "Guarantee",
     "JointModel",
     "JointSequence",
-    "JointSparseModel",
     "Model",
     "RecordError",
-    "Selection",
+    "Selected",
     "SelectionWarning",
     "Sequence",
     "SourceError",
-    "SparseGlmModel",
-    "SparseModel",
     "SupportTable",
     "Terms",
     "a_optimal",

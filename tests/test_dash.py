@@ -367,7 +367,7 @@ def test_a_sum_of_objectives_answers_with_sums():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": None}, "k is None; it must be a whole number from 1 to 6"),
+        ({"k": None}, "k is None; it must be a whole number >= 1"),
         ({"k": 7}, "k is 7; it must be a whole number from 1 to 6"),
         ({"rounds": 0}, "rounds is 0; it must be a whole number >= 1"),
         ({"rounds": 5}, "rounds is 5; there are only k = 2 to choose"),

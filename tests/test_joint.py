@@ -591,7 +591,7 @@ def test_sght_finds_the_best_common_support(variant, limits, seed):
     expected = LinearRegression().fit(X[:, best], Y)
     predicted = expected.predict(X[:, best])
     for k, name in enumerate(("y", "z")):
-        own = model.responses[name]
+        own = model.model.responses[name]
         np.testing.assert_allclose(list(own.coefficients.values()), expected.coef_[k], rtol=1e-9)
         assert own.r2 == pytest.approx(r2_score(Y[:, k], predicted[:, k]))
     np.testing.assert_allclose(model.predict(frame), predicted, rtol=1e-8, atol=1e-8)
@@ -619,7 +619,7 @@ def test_what_the_descent_leaves_is_its_objective():
     assert 1 + 2 * model.history[-1] == pytest.approx(left, abs=1e-12)
     with pytest.raises(ds.ArgumentError, match="knows no rows"):
         model.summary()
-    assert repr(model).startswith("JointSparseModel(y, z ~ g0")
+    assert repr(model.model).startswith("JointModel(y, z ~ g0")
 
 
 @pytest.mark.parametrize("start", ["ridge", "zero"])
@@ -630,7 +630,7 @@ def test_sght_of_a_copied_response_keeps_the_columns_of_one(start):
     model = ds.sght(frame.with_columns(copy="y"), ["y", "copy"], **limits)
     assert model.columns == alone.columns
     np.testing.assert_allclose(model.history, alone.history, rtol=1e-9)
-    for own in model.responses.values():
+    for own in model.model.responses.values():
         assert own.coefficients == pytest.approx(alone.coefficients, rel=1e-9)
 
 

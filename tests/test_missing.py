@@ -404,7 +404,7 @@ METHODS = {
     "foba": lambda source, **options: ds.foba(source, "y", **options).at(),
     "backward": lambda source, **options: ds.backward(source, "y", **options).at(size=2),
     "sght": lambda source, **options: ds.sght(source, "y", max_columns=3, max_groups=2, **options),
-    "dash": lambda source, **options: ds.dash(source, "y", 2, **options),
+    "dash": lambda source, **options: ds.dash(source, "y", k=2, **options),
 }
 
 

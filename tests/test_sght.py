@@ -297,11 +297,11 @@ def test_path_has_a_schema_even_where_nothing_is_kept():
 
 
 REFUSALS = [
-    ({"max_columns": 0}, ArgumentError, "max_columns is 0; it must be a whole number from 1 to 18"),
-    ({"max_columns": 19}, ArgumentError, "max_columns is 19"),
+    ({"max_columns": 0}, ArgumentError, "max_columns is 0; it must be a whole number >= 1"),
+    ({"max_columns": 19}, ArgumentError, "max_columns is 19; it must be .* from 1 to 18"),
     ({"max_columns": 2.5}, ArgumentError, "max_columns is 2.5"),
-    ({"max_groups": 0}, ArgumentError, "max_groups is 0; it must be a whole number from 1 to 7"),
-    ({"max_groups": 8}, ArgumentError, "max_groups is 8"),
+    ({"max_groups": 0}, ArgumentError, "max_groups is 0; it must be a whole number >= 1"),
+    ({"max_groups": 8}, ArgumentError, "max_groups is 8; it must be .* from 1 to 7"),
     ({"max_groups": None}, ArgumentError, "max_groups is None"),
     ({"variant": "FISTA"}, ArgumentError, "variant is 'FISTA'.*'ista', 'ista-l'"),
     ({"variant": ["ista"]}, ArgumentError, "variant is"),
@@ -317,15 +317,15 @@ REFUSALS = [
     ({"groups": {"a": ["x1", "x2"], "b": ["x2"]}}, GroupError, "'x2' lies in group 'a'"),
     ({"groups": {"a": []}}, GroupError, "group 'a' is empty"),
     ({"groups": {"a": ["y"]}}, GroupError, "names the target"),
-    ({"gram": {"columns": ["x"]}}, RecordError, "lacks"),
-    ({"gram": 3}, SourceError, "source is"),
+    ({"source": {"columns": ["x"]}}, RecordError, "lacks"),
+    ({"source": 3}, SourceError, "source is"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "error", "message"), REFUSALS)
 def test_refuses(changes, error, message):
     problem = problem_of(0)
-    usual = {"gram": problem.gram, "target": "y", "groups": problem.names}
+    usual = {"source": problem.gram, "target": "y", "groups": problem.names}
     limits = {"max_columns": 3, "max_groups": 2}
     with pytest.raises(error, match=message):
         sght(**(usual | limits | changes))
@@ -380,9 +380,9 @@ def test_every_door_selects_the_same(connection):
 
 
 def test_engines_name_a_limit_that_is_missing(connection):
-    with pytest.raises(duckdb.Error, match="max_columns is None; it must be a whole number >= 1"):
+    with pytest.raises(duckdb.Error, match="sght lacks option 'max_columns'; it has no default"):
         connection.execute(
             "SELECT sght(gram({'y': i, 'a': i * i}), 'y', NULL, NULL, 1) FROM range(9) t(i)"
         )
-    with pytest.raises(ArgumentError, match="max_groups is None; it must be a whole number >= 1"):
+    with pytest.raises(ArgumentError, match="sght lacks option 'max_groups'; it has no default"):
         pl.col("gram").dbselect.sght("y", max_columns=1)

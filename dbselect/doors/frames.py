@@ -10,7 +10,7 @@ from polars.plugins import register_plugin_function
 from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import MODELS, SEQUENCES, Method
-from dbselect.methods.design import check_options
+from dbselect.methods.design import DesignOptions
 from dbselect.methods.fit_glm import check_options as check_glm
 from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.segments import by_blocks, statuses
@@ -384,7 +384,7 @@ class ExprNamespace:
         [1, 2, None]
         """
         options = {"beta2": beta2, "sigma2": sigma2, "scale_rows": scale_rows}
-        check_options(k, **options)
+        DesignOptions.read({"k": k, **options})
 
         def places(rows: pl.Series) -> pl.Series:
             found: list[int | None] = [None] * len(rows)

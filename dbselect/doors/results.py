@@ -7,10 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbselect.methods import anytime, dash, foba, sght
+from dbselect.methods import anytime, foba
+from dbselect.methods.dash import DashOptions, dash
+from dbselect.methods.options import Options
 from dbselect.methods.segments import result_of, sequence_lists
+from dbselect.methods.sght import SghtOptions, sght
 from dbselect.record.stack import check_type
 from dbselect.results.model import Model
+from dbselect.results.selected import Selected
 from dbselect.results.store import write_sequences
 
 #: A model in Arrow.
@@ -55,12 +59,21 @@ def _one_by_one(
     return Method(run, check)
 
 
-def write_models(models: Iterable[Model | None]) -> pa.StructArray:
+def _reading(kind: type[Options]) -> Callable[..., None]:
+    """Return a check of options; groups and costs stand beside them."""
+
+    def check(groups: Any = None, costs: Any = None, **options: Any) -> None:
+        kind.read(options)
+
+    return check
+
+
+def write_models(models: Iterable[Selected[Model] | Model | None]) -> pa.StructArray:
     """Return an Arrow struct for each model; NULL for an absent one."""
     return pa.array([None if model is None else _fields(model) for model in models], MODEL_TYPE)
 
 
-def _fields(model: Model) -> dict[str, Any]:
+def _fields(model: Selected[Model] | Model) -> dict[str, Any]:
     return {
         "columns": model.columns,
         "groups": model.groups,
@@ -90,6 +103,6 @@ SEQUENCES: dict[str, Method] = {
 }
 #: Calls that make one model.
 MODELS: dict[str, Method] = {
-    "dash": _one_by_one(dash.dash, dash.check_dash, write_models),
-    "sght": _one_by_one(sght.sght, sght.check_options, write_models),
+    "dash": _one_by_one(dash, _reading(DashOptions), write_models),
+    "sght": _one_by_one(sght, _reading(SghtOptions), write_models),
 }

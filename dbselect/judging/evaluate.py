@@ -27,24 +27,23 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence, by_response
 from dbselect.results.model import JointModel, Model
+from dbselect.results.selected import AnyModel, Selected, model_in
 from dbselect.results.sequence import Sequence
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 
-#: One model of any family.
-OneModel = Model | JointModel | GlmModel
 #: The models of every prefix of a search, of any family.
 EveryPrefix = Sequence | JointSequence | GlmSequence
 
 
 def evaluate(
-    sequence: EveryPrefix | OneModel, data: Any, *, weight: str | None = None
+    sequence: EveryPrefix | AnyModel | Selected[Any], data: Any, *, weight: str | None = None
 ) -> pl.DataFrame:
     """Return what each prefix explains on other data.
 
     Parameters
     ----------
-    sequence : Sequence, or one Model; also of several responses or of a family
+    sequence : Sequence, or one Model; also of several responses or of a family, or Selected
     data : a table that `gram` reads, with the columns and the target of the sequence; of
         linear models also the Gram of the other data, or its record, and no row is then
         read. An indicator that it lacks is 0, as nothing was missing there
@@ -96,8 +95,8 @@ def evaluate(
     >>> ds.evaluate(seq, table).select("group", pl.col("deviance", "accuracy").round(3)).rows()
     [(None, 1.366, 0.571), ('a', 1.188, 0.714)]
     """
-    found = one_result(sequence)
-    if not isinstance(found, EveryPrefix | OneModel):
+    found = model_in(sequence)
+    if not isinstance(found, EveryPrefix | AnyModel):
         raise ArgumentError(
             f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"
         )
@@ -107,12 +106,6 @@ def evaluate(
     return (
         _in_all(found, gram) if isinstance(found, JointSequence | JointModel) else _on(found, gram)
     )
-
-
-def one_result(found: Any) -> Any:
-    """Return the model of a result that is no sequence, and any other as it is."""
-    model = getattr(found, "model", None)
-    return model if isinstance(model, OneModel) else found
 
 
 def _on(found: Sequence | Model, gram: Gram) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dbselect.judging.evaluate import EveryPrefix, OneModel, coefficients_of, squared_errors
+from dbselect.judging.evaluate import EveryPrefix, coefficients_of, squared_errors
 from dbselect.judging.row_scores import predictors_of, row_scores
 from dbselect.linear.problem import unusable
 from dbselect.record.gram import Gram, Vector
@@ -18,6 +18,7 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.model import JointModel, Model
 from dbselect.results.prefixes import Prefixes
+from dbselect.results.selected import AnyModel
 from dbselect.results.sequence import Sequence as AnytimeSequence
 
 #: Errors that differ by less than this share of the target's variance are equal, and
@@ -100,7 +101,7 @@ def on_rows(result: GlmSequence | GlmModel, held: Any, weight: str | None) -> He
 
 
 def scores_of(
-    results: Mapping[Any, EveryPrefix | OneModel], judged: Mapping[Any, HeldOut]
+    results: Mapping[Any, EveryPrefix | AnyModel], judged: Mapping[Any, HeldOut]
 ) -> pl.DataFrame:
     """Return the scores of the candidates on each fold."""
     last = max(len(one.measures["r2"]) for one in judged.values())
@@ -128,7 +129,7 @@ def scores_of(
     return pl.concat(parts).with_columns(pl.col(*MEASURES).fill_nan(None))
 
 
-def columns_used(result: EveryPrefix | OneModel) -> npt.NDArray[np.intp]:
+def columns_used(result: EveryPrefix | AnyModel) -> npt.NDArray[np.intp]:
     """Return how many columns each prefix has a coefficient of that is not 0; shape (M,)."""
     if isinstance(result, JointSequence | JointModel):
         coef = np.stack([coefficients_of(own)[0] for own in result.responses.values()], axis=-1)
@@ -139,7 +140,7 @@ def columns_used(result: EveryPrefix | OneModel) -> npt.NDArray[np.intp]:
     return np.asarray((coef != 0).any(axis=2).sum(axis=1))
 
 
-def _first(result: EveryPrefix | OneModel) -> int:
+def _first(result: EveryPrefix | AnyModel) -> int:
     """Return the first step that is a candidate: that after the groups that were forced."""
     if not isinstance(result, Prefixes):
         return 0

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.judging.evaluate import OneModel, one_result
 from dbselect.judging.held_out import CHOICES
+from dbselect.results.selected import AnyModel, model_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class CrossValidation:
             return options
         return options | ({"max_groups": row["step"]} if row["step"] else {"budget": 0.0})
 
-    def model(self, choice: str = "one_standard_error", **keys: Any) -> OneModel:
+    def model(self, choice: str = "one_standard_error", **keys: Any) -> AnyModel:
         """Return the model that the choice makes of all folds together.
 
         Parameters
@@ -116,10 +116,10 @@ class CrossValidation:
         """
         row, source = self._chosen(choice, keys)
         options = {**self.options, **self.grid[row["point"]]}
-        result = one_result(self.method(source, self.target, **options))
-        if isinstance(result, OneModel):
+        result = model_in(self.method(source, self.target, **options))
+        if isinstance(result, AnyModel):
             return result
-        model: OneModel = result.model(min(row["step"], len(result.spent) - 1))
+        model: AnyModel = result.model(min(row["step"], len(result.spent) - 1))
         return model
 
     def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:

@@ -15,7 +15,6 @@ from typing import Any, cast
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
-from dbselect.judging.evaluate import OneModel, one_result
 from dbselect.judging.held_out import (
     CHOICES,
     MEANS,
@@ -44,6 +43,7 @@ from dbselect.record.gram import Gram
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.prefixes import Prefixes
+from dbselect.results.selected import AnyModel, model_in
 from dbselect.sources.folded import FoldedTable, RowFolds
 from dbselect.sources.open import open_table
 from dbselect.sources.read import gram_by, with_digits_of
@@ -264,7 +264,7 @@ class OnGrams:
     def check(self, result: Any) -> None:
         """Refuse what a method returns and a Gram does not judge."""
         if isinstance(result, GlmSequence | GlmModel) or not isinstance(
-            result, Prefixes | OneModel
+            result, Prefixes | AnyModel
         ):
             raise ArgumentError(
                 f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
@@ -343,7 +343,7 @@ def _note(target: Any, judged: Mapping[Any, HeldOut]) -> str | None:
 
 
 def _result(segment: Segment, run: Method, source: Any, options: Options) -> Any:
-    result = one_result(run(source, segment.target, **options))
+    result = model_in(run(source, segment.target, **options))
     segment.check(result)
     return result
 
@@ -363,8 +363,10 @@ def _family(
         raise ArgumentError(
             "option 'family' is in the grid; the deviances of two families do not compare"
         )
-    family = options.get("family", parameters["family"].default)
-    if family is None or family is parameters["family"].empty:
+    default = parameters["family"].default
+    family = options.get("family", default)
+    # Where gaussian is the default, it is the linear model of a Gram.
+    if family is None or family is parameters["family"].empty or family == default == "gaussian":
         return None
     check_choice("family", family, FAMILY_NAMES)
     return str(family)

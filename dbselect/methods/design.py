@@ -4,26 +4,25 @@ import numbers
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import ArgumentError, SourceError
-from dbselect.methods.dash import check_dash
+from dbselect.methods.dash import DashOptions
+from dbselect.methods.options import Options
 from dbselect.objectives.a_optimal import AOptimal, ChosenRows, Posterior
-from dbselect.record.checks import check_choice
+from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.candidates import Block, Pick
 from dbselect.selection.dash import best_guess, default_rounds
 from dbselect.selection.lazy_greedy import lazy_greedy
 from dbselect.sources.rows import TableRows, usable
 
-#: Methods by the name that users give.
-METHODS = ("greedy", "dash")
-#: Sets that an expectation of DASH is a mean of, and slack of its thresholds.
-SAMPLES, EPSILON = 5, 0.1
+#: How rows are chosen, by the name that users give.
+MethodName = Literal["greedy", "dash"]
 #: Bytes a row held: the numbers and their two products, and what goes with a row.
 COLUMN_BYTES, ROW_BYTES = 24, 64
 #: Bytes of the numbers read at a time: they stay in the caches while a product runs.
@@ -32,6 +31,37 @@ BLOCK_BYTES = 2**22
 SMALLEST = 1e-60
 
 Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignOptions(Options):
+    """Options of `a_optimal`; its ``method`` stands beside them, the name is taken here."""
+
+    method: ClassVar[str] = "a_optimal"
+
+    k: int
+    beta2: float = 1.0
+    sigma2: float = 1.0
+    scale_rows: bool = False
+    seed: int = 0
+    memory_limit: int = 2**30
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool):
+            raise ArgumentError(f"k is {self.k!r}; it must be a whole number >= 1")
+        check_whole("k", self.k)
+        for name, value in (("beta2", self.beta2), ("sigma2", self.sigma2)):
+            if not (isinstance(value, numbers.Real) and SMALLEST <= float(value) <= 1 / SMALLEST):
+                raise ArgumentError(
+                    f"{name} is {value!r}; it must be a number > 0, from {SMALLEST:g} to "
+                    f"{1 / SMALLEST:g}"
+                )
+        if not isinstance(self.scale_rows, bool | np.bool_):
+            raise ArgumentError(f"scale_rows is {self.scale_rows!r}; it must be True or False")
+        check_whole("seed", self.seed, 0)
+        limit = self.memory_limit
+        if not (isinstance(limit, numbers.Integral) and int(limit) > 0):
+            raise ArgumentError(f"memory_limit is {limit!r}; it must be a number of bytes > 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +118,12 @@ def a_optimal(
     k: int,
     *,
     key: str | None = None,
-    beta2: float = 1.0,
-    sigma2: float = 1.0,
-    method: str = "greedy",
-    scale_rows: bool = False,
-    seed: int = 0,
-    memory_limit: int = 2**30,
+    beta2: float = DesignOptions.beta2,
+    sigma2: float = DesignOptions.sigma2,
+    method: MethodName = "greedy",
+    scale_rows: bool = DesignOptions.scale_rows,
+    seed: int = DesignOptions.seed,
+    memory_limit: int = DesignOptions.memory_limit,
 ) -> Design:
     """Choose k rows to observe so that a linear model's coefficients are known best.
 
@@ -151,10 +181,11 @@ def a_optimal(
     >>> design.rows.tolist(), design.value.round(6).tolist()
     ([1, 2], [0.9, 1.7])
     """
-    check_options(k, beta2, sigma2, method, scale_rows)
-    check_dash(seed=seed)
-    if not (isinstance(memory_limit, numbers.Integral) and int(memory_limit) > 0):
-        raise ArgumentError(f"memory_limit is {memory_limit!r}; it must be a number of bytes > 0")
+    check_choice("method", method, get_args(MethodName))
+    DesignOptions(
+        k=k, beta2=beta2, sigma2=sigma2, scale_rows=scale_rows, seed=seed,
+        memory_limit=memory_limit,
+    )  # fmt: skip
     rows = TableRows(source, columns, key, scale_rows)
     width = len(rows.names)
     capacity = max(2, int(memory_limit) // (COLUMN_BYTES * width + ROW_BYTES))
@@ -203,8 +234,8 @@ def _sampled(
         ChosenRows(AOptimal(X, beta2, sigma2)),
         k,
         rounds=default_rounds(len(X), k),
-        samples=SAMPLES,
-        epsilon=EPSILON,
+        samples=DashOptions.samples,
+        epsilon=DashOptions.epsilon,
         opt=None,
         alpha=None,
         seed=seed,
@@ -222,9 +253,9 @@ def chosen(
     columns: Sequence[str],
     k: int,
     *,
-    beta2: float = 1.0,
-    sigma2: float = 1.0,
-    scale_rows: bool = False,
+    beta2: float = DesignOptions.beta2,
+    sigma2: float = DesignOptions.sigma2,
+    scale_rows: bool = DesignOptions.scale_rows,
 ) -> list[int]:
     """Return the positions that `a_optimal` chooses from a matrix, all if k is more.
 
@@ -233,7 +264,7 @@ def chosen(
     X : shape (n, d), may be changed; rows with NaN are no candidates
     columns : d names
     """
-    check_options(k, beta2, sigma2, scale_rows=scale_rows)
+    DesignOptions(k=k, beta2=beta2, sigma2=sigma2, scale_rows=scale_rows)
     used, X = usable(X, columns, scale_rows)
     if not len(used):
         return []
@@ -250,20 +281,3 @@ def chosen(
 
 def _block_rows(width: int) -> int:
     return max(1, BLOCK_BYTES // (8 * width))
-
-
-def check_options(
-    k: Any, beta2: Any = 1.0, sigma2: Any = 1.0, method: Any = "greedy", scale_rows: Any = False
-) -> None:
-    """Refuse options that no table could make right."""
-    if isinstance(k, bool) or not (isinstance(k, numbers.Integral) and int(k) >= 1):
-        raise ArgumentError(f"k is {k!r}; it must be a whole number >= 1")
-    for name, value in (("beta2", beta2), ("sigma2", sigma2)):
-        if not (isinstance(value, numbers.Real) and SMALLEST <= float(value) <= 1 / SMALLEST):
-            raise ArgumentError(
-                f"{name} is {value!r}; it must be a number > 0, from {SMALLEST:g} to "
-                f"{1 / SMALLEST:g}"
-            )
-    check_choice("method", method, METHODS)
-    if not isinstance(scale_rows, bool | np.bool_):
-        raise ArgumentError(f"scale_rows is {scale_rows!r}; it must be True or False")

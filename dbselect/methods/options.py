@@ -5,7 +5,7 @@ record before any data are read; a default stands in the record and nowhere else
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self
 
 from dbselect.errors import ArgumentError
@@ -35,7 +35,7 @@ class Options:
         for name in given:
             if name not in names:
                 raise ArgumentError(f"{cls.method} has {unknown('option', name, names)}")
-        try:
-            return cls(**given)
-        except TypeError as error:
-            raise ArgumentError(f"{cls.method} lacks an option: {error}") from None
+        for field in fields(cls):
+            if field.default is MISSING and field.name not in given:
+                raise ArgumentError(f"{cls.method} lacks option '{field.name}'; it has no default")
+        return cls(**given)

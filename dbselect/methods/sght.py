@@ -6,31 +6,35 @@ is fitted again by least squares. Source: Xiang, Yang, Ye (2014).
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.deviance import Deviance
+from dbselect.glm.families import FamilyName, RefittedFamily
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
 from dbselect.linear.condition import warn_of
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import State
-from dbselect.methods.glm_objective import GlmObjective, data_of_objective
-from dbselect.methods.setup import LinearSetup, prepare
+from dbselect.methods.glm_objective import GlmObjective
+from dbselect.methods.open_search import check_family, open_search
+from dbselect.methods.options import Options
+from dbselect.methods.setup import LinearSetup
 from dbselect.objectives.smooth import LeastSquares, Smooth
-from dbselect.record.checks import check_choice, check_count
+from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.results.glm.build import model_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
+from dbselect.results.selected import AnyModel, Convergence, Selected
 from dbselect.selection.descent import (
     STARTS,
     VARIANTS,
@@ -44,166 +48,158 @@ from dbselect.selection.layout import Layout
 from dbselect.selection.projection import check_limit, tabulate
 from dbselect.sources.request import NullPolicy
 
-
-@dataclass(frozen=True, eq=False)
-class SparseModel(Model):
-    """A model on few columns in few groups, and the descent that found them.
-
-    Parameters
-    ----------
-    target, intercept, coefficients, groups, spent, explained, r2, aliased : as in `Model`
-    history : the objective 1/2 x'Gx - c'x on unit-variance columns, at the start and
-        after every step, before the refit; 1 + 2 f is the share of variance left
-    converged : False if the descent was stopped by `max_iter`
-    fit : as in `Model`; None without the refit
-
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> model = ds.sght(table, "y", max_columns=1, max_groups=1)
-    >>> model.columns, model.converged, bool((model.history[1:] <= model.history[:-1]).all())
-    (['a'], True, True)
-    """
-
-    history: Vector
-    converged: bool
-
-    @property
-    def iterations(self) -> int:
-        """Steps of the descent."""
-        return len(self.history) - 1
+Groupings = Mapping[str, Iterable[str]] | None
+Costs = Mapping[str, float] | None
+VariantName = Literal["ista", "ista-l", "fista", "fista-c"]
+StartName = Literal["ridge", "zero"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class JointSparseModel(JointModel):
-    """Models of several responses on the same few columns, and the descent that found them.
+@dataclass(frozen=True, kw_only=True)
+class _DescentOptions(Options):
+    """What `sght` and `sght_path` share."""
 
-    Parameters
-    ----------
-    responses, share : as in `JointModel`
-    history, converged : as in `SparseModel`, f summed over the responses
+    family: FamilyName = "gaussian"
+    variant: VariantName = "ista"
+    start: StartName = "ridge"
+    refit: bool = True
+    tol: float = 1e-8
+    max_iter: int = 500
 
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> a, b = [1, -1, 1, -1], [1, 1, -1, -1]
-    >>> table = pl.DataFrame({"a": a, "b": b, "y": a, "z": [2 * i + j for i, j in zip(a, b)]})
-    >>> model = ds.sght(table, ["y", "z"], max_columns=1, max_groups=1)
-    >>> model.columns, round(model.r2, 6), round(model.responses["z"].r2, 6)
-    (['a'], 0.9, 0.8)
-    """
-
-    history: Vector
-    converged: bool
+    def __post_init__(self) -> None:
+        check_family(self.family)
+        check_choice("variant", self.variant, VARIANTS)
+        check_choice("start", self.start, STARTS)
+        if not isinstance(self.refit, bool | np.bool_):
+            raise ArgumentError(f"refit is {self.refit!r}; it must be True or False")
+        if not (isinstance(self.tol, numbers.Real) and 0 <= float(self.tol) < math.inf):
+            raise ArgumentError(f"tol is {self.tol!r}; it must be a number >= 0")
+        check_whole("max_iter", self.max_iter)
 
     @property
-    def iterations(self) -> int:
-        """Steps of the descent."""
-        return len(self.history) - 1
+    def settings(self) -> Settings:
+        """The descent that these options ask for."""
+        return Settings(
+            VARIANTS[self.variant], STARTS[self.start], float(self.tol), int(self.max_iter)
+        )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SparseGlmModel(GlmModel):
-    """A generalised linear model on few columns, and the descent that found them.
+@dataclass(frozen=True, kw_only=True)
+class SghtOptions(_DescentOptions):
+    """Options of `sght`."""
 
-    Parameters
-    ----------
-    target, family, classes, offset, intercept, coefficients, groups, spent : as in `GlmModel`
-    deviance, null_deviance, explained, status, aliased : as in `GlmModel`
-    rows, skipped, passes, rows_read, bytes_read : as in `GlmModel`
-    history : f at the start and after every step, before the refit; 1 + 2 f is the share
-        of the null deviance left
-    converged : False if the descent was stopped by `max_iter`
-    errors : as in `GlmModel`; None without a refit
+    method: ClassVar[str] = "sght"
 
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> y = [0, 1, 0, 1, 0, 1, 1, 0]
-    >>> table = pl.DataFrame({"a": [0, 1] * 4, "b": [0, 0, 1, 1] * 2, "y": y})
-    >>> model = ds.sght(ds.glm_objective(table, "y"), max_columns=1, max_groups=1)
-    >>> model.columns, model.converged, bool((model.history[1:] <= model.history[:-1]).all())
-    (['a'], True, True)
-    """
+    max_columns: int
+    max_groups: int
 
-    history: Vector
-    converged: bool
+    def __post_init__(self) -> None:
+        check_whole("max_columns", self.max_columns)
+        check_whole("max_groups", self.max_groups)
+        super().__post_init__()
 
-    @property
-    def iterations(self) -> int:
-        """Steps of the descent."""
-        return len(self.history) - 1
+
+@dataclass(frozen=True, kw_only=True)
+class SghtPathOptions(_DescentOptions):
+    """Options of `sght_path`."""
+
+    method: ClassVar[str] = "sght_path"
+
+    grid_columns: Iterable[int]
+    grid_groups: Iterable[int]
 
 
 @overload
 def sght(
-    gram: GlmObjective,
-    target: None = None,
+    source: GlmObjective,
+    target: None = ...,
+    groups: None = ...,
+    costs: Costs = ...,
     *,
-    groups: None = None,
     max_columns: int,
     max_groups: int,
-    variant: str = "ista",
-    start: str = "ridge",
-    refit: bool = True,
-    tol: float = 1e-8,
-    max_iter: int = 500,
-    null_policy: NullPolicy = "skip",
-) -> SparseGlmModel: ...
+    family: Literal["gaussian"] = ...,
+    variant: VariantName = ...,
+    start: StartName = ...,
+    refit: bool = ...,
+    tol: float = ...,
+    max_iter: int = ...,
+    null_policy: NullPolicy = ...,
+) -> Selected[GlmModel]: ...
 
 
 @overload
 def sght(
-    gram: Any,
+    source: Any,
     target: str,
+    groups: Groupings = ...,
+    costs: Costs = ...,
     *,
-    groups: Mapping[str, Iterable[str]] | None = None,
     max_columns: int,
     max_groups: int,
-    variant: str = "ista",
-    start: str = "ridge",
-    refit: bool = True,
-    tol: float = 1e-8,
-    max_iter: int = 500,
-    null_policy: NullPolicy = "skip",
-) -> SparseModel: ...
+    family: Literal["gaussian"] = ...,
+    variant: VariantName = ...,
+    start: StartName = ...,
+    refit: bool = ...,
+    tol: float = ...,
+    max_iter: int = ...,
+    null_policy: NullPolicy = ...,
+) -> Selected[Model]: ...
 
 
 @overload
 def sght(
-    gram: Any,
+    source: Any,
     target: list[str] | tuple[str, ...],
+    groups: Groupings = ...,
+    costs: Costs = ...,
     *,
-    groups: Mapping[str, Iterable[str]] | None = None,
     max_columns: int,
     max_groups: int,
-    variant: str = "ista",
-    start: str = "ridge",
-    refit: bool = True,
-    tol: float = 1e-8,
-    max_iter: int = 500,
-    null_policy: NullPolicy = "skip",
-) -> JointSparseModel: ...
+    family: Literal["gaussian"] = ...,
+    variant: VariantName = ...,
+    start: StartName = ...,
+    refit: bool = ...,
+    tol: float = ...,
+    max_iter: int = ...,
+    null_policy: NullPolicy = ...,
+) -> Selected[JointModel]: ...
+
+
+@overload
+def sght(
+    source: Any,
+    target: str,
+    groups: Groupings = ...,
+    costs: Costs = ...,
+    *,
+    max_columns: int,
+    max_groups: int,
+    family: RefittedFamily,
+    variant: VariantName = ...,
+    start: StartName = ...,
+    refit: bool = ...,
+    tol: float = ...,
+    max_iter: int = ...,
+    null_policy: NullPolicy = ...,
+) -> Selected[GlmModel]: ...
 
 
 def sght(
-    gram: Any,
+    source: Any,
     target: str | list[str] | tuple[str, ...] | None = None,
+    groups: Groupings = None,
+    costs: Costs = None,
     *,
-    groups: Mapping[str, Iterable[str]] | None = None,
     max_columns: int,
     max_groups: int,
-    variant: str = "ista",
-    start: str = "ridge",
-    refit: bool = True,
-    tol: float = 1e-8,
-    max_iter: int = 500,
+    family: FamilyName = SghtOptions.family,
+    variant: VariantName = SghtOptions.variant,
+    start: StartName = SghtOptions.start,
+    refit: bool = SghtOptions.refit,
+    tol: float = SghtOptions.tol,
+    max_iter: int = SghtOptions.max_iter,
     null_policy: NullPolicy = "skip",
-) -> SparseModel | JointSparseModel | SparseGlmModel:
+) -> Selected[Any]:
     """Return a model on at most `max_columns` columns in at most `max_groups` groups.
 
     A local minimum of 1/2 |y - Xw|^2 within both limits, on unit-variance columns; of
@@ -212,12 +208,16 @@ def sght(
 
     Parameters
     ----------
-    gram : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
-        without target and groups, which it has
+    source : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
+        without target, groups and family, which it has
     target : column to predict, or a list of responses
     groups : name -> columns or globs; default: every top-level field but the target
+    costs : name -> cost > 0; default 1 each. They are summed in `spent` and do not change
+        the choice
     max_columns : s1, most columns, 1 to the number of columns in groups
     max_groups : s2, most groups, 1 to the number of groups
+    family : as in `fit_glm`; all but ``"gaussian"`` take a table and ask the
+        `glm_objective` of it
     variant : ``"ista"`` (Barzilai-Borwein, sufficient decrease), ``"ista-l"`` (the
         same, Lipschitz), ``"fista"`` (accelerated, Barzilai-Borwein, Lipschitz) or
         ``"fista-c"`` (accelerated, constant start, Lipschitz)
@@ -231,8 +231,8 @@ def sght(
 
     Returns
     -------
-    SparseModel, a Model whose coefficients are those of the kept columns; of a list of
-    responses JointSparseModel, of a `glm_objective` SparseGlmModel
+    Selected, with a Model whose coefficients are those of the kept columns; of a list of
+    responses a JointModel, of a `glm_objective` or a family a GlmModel
 
     Raises
     ------
@@ -250,7 +250,9 @@ def sght(
     -----
     With D columns O(D^3) for the ridge solutions; a step costs O(D s1) and one
     projection for each step length tried. Memory 40 D^2 bytes. The objective never
-    rises for the two ISTA variants.
+    rises for the two ISTA variants. There is neither a budget nor a group to take first:
+    the projection within both limits is exact only where every group costs the same and
+    may be left out.
 
     References
     ----------
@@ -267,49 +269,53 @@ def sght(
     >>> {name: round(value, 6) for name, value in model.coefficients.items()}
     {'a': 3.0, 'c': 1.0}
     """
-    check_sght(variant, start, refit, tol, max_iter)
-    settings = Settings(VARIANTS[variant], STARTS[start], float(tol), int(max_iter))
-    if target is None:
-        about = data_of_objective(gram, groups=groups, null_policy=null_policy)
-        limits = _limits(about.groups, max_columns, max_groups)
-        deviance = Deviance(gram.refits, gram.fit)
-        (descent,) = _descents(deviance, about.groups, [limits], settings)
-        return _glm_model(gram, deviance, refit, descent)
-    search = prepare(gram, target, groups, None, null_policy=null_policy, several=True)
-    limits = _limits(search.groups, max_columns, max_groups)
-    (descent,) = _descents(LeastSquares(search.problem), search.groups, [limits], settings)
-    return (_joint_model if search.is_joint else _model)(search, refit, descent)
+    options = SghtOptions(
+        max_columns=max_columns, max_groups=max_groups, family=family, variant=variant,
+        start=start, refit=refit, tol=tol, max_iter=max_iter,
+    )  # fmt: skip
+    search = open_search(
+        source, target, groups, costs, family=options.family, null_policy=null_policy, several=True
+    )
+    task = _task(search, options.refit)
+    limits = _limits(task.groups, max_columns, max_groups)
+    (descent,) = _descents(task.problem, task.groups, [limits], options.settings)
+    model = task.model(descent)
+    how = Convergence(descent.history, descent.converged)
+    return Selected(model, tuple(_held(task.groups, model.columns)), options.method, how)
 
 
 def sght_path(
-    gram: Any,
-    target: str,
+    source: Any,
+    target: str | None = None,
+    groups: Groupings = None,
+    costs: Costs = None,
     *,
-    groups: Mapping[str, Iterable[str]] | None = None,
     grid_columns: Iterable[int],
     grid_groups: Iterable[int],
-    variant: str = "ista",
-    start: str = "ridge",
-    refit: bool = True,
-    tol: float = 1e-8,
-    max_iter: int = 500,
+    family: FamilyName = SghtPathOptions.family,
+    variant: VariantName = SghtPathOptions.variant,
+    start: StartName = SghtPathOptions.start,
+    refit: bool = SghtPathOptions.refit,
+    tol: float = SghtPathOptions.tol,
+    max_iter: int = SghtPathOptions.max_iter,
+    null_policy: NullPolicy = "skip",
 ) -> pl.DataFrame:
     """Return the model of `sght` for every pair of limits.
 
     Parameters
     ----------
-    gram : as of `sght`, but no `glm_objective`
-    target, groups : as of `sght`, of one response
+    source, target, groups, costs : as of `sght`, of one response
     grid_columns : values of max_columns
     grid_groups : values of max_groups
-    variant, start, refit, tol, max_iter : as of `sght`
+    family : as of `sght`, but not ``"multinomial"``
+    variant, start, refit, tol, max_iter, null_policy : as of `sght`
 
     Returns
     -------
     DataFrame, one row a pair, the values of `grid_groups` within those of
     `grid_columns`: max_columns, max_groups, columns (list of names), groups (list of
-    names), intercept, coefficients (list of key and value), explained, r2, iterations,
-    converged
+    names), spent, intercept, coefficients (list of key and value), explained, r2 (NULL with
+    a family), iterations, converged
 
     Raises
     ------
@@ -335,16 +341,23 @@ def sght_path(
     >>> ds.sght_path(g, "y", groups=u_v, grid_columns=[2], grid_groups=[1, 2])["columns"].to_list()
     [['a', 'c'], ['a', 'b']]
     """
-    check_sght(variant, start, refit, tol, max_iter)
-    settings = Settings(VARIANTS[variant], STARTS[start], float(tol), int(max_iter))
-    search = prepare(gram, target, groups, None)
-    most_columns = _grid("grid_columns", grid_columns, len(search.groups.members))
-    most_groups = _grid("grid_groups", grid_groups, len(search.groups.names))
+    options = SghtPathOptions(
+        grid_columns=grid_columns, grid_groups=grid_groups, family=family, variant=variant,
+        start=start, refit=refit, tol=tol, max_iter=max_iter,
+    )  # fmt: skip
+    search = open_search(
+        source, target, groups, costs, family=options.family, null_policy=null_policy
+    )
+    if isinstance(search, GlmObjective) and search.about.data.roles.family.classes:
+        raise ArgumentError("family is 'multinomial'; a row of sght_path has no place for classes")
+    task = _task(search, options.refit)
+    most_columns = _grid("grid_columns", grid_columns, len(task.groups.members))
+    most_groups = _grid("grid_groups", grid_groups, len(task.groups.names))
     limits = [(s1, s2) for s1 in most_columns for s2 in most_groups]
-    descents = _descents(LeastSquares(search.problem), search.groups, limits, settings)
+    descents = _descents(task.problem, task.groups, limits, options.settings)
     # No comprehension, whose frame a warning would point to.
-    models = list(map(partial(_model, search, refit), descents))
-    rows = [_row(pair, model) for pair, model in zip(limits, models, strict=True)]
+    models = list(map(task.model, descents))
+    rows = [_row(*each) for each in zip(limits, models, descents, strict=True)]
     return pl.DataFrame(rows, schema=PATH_DTYPES, orient="row")
 
 
@@ -354,6 +367,7 @@ PATH_DTYPES: dict[str, pl.DataType] = {
     "max_groups": pl.Int64(),
     "columns": pl.List(pl.String),
     "groups": pl.List(pl.String),
+    "spent": pl.Float64(),
     "intercept": pl.Float64(),
     "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
     "explained": pl.Float64(),
@@ -363,41 +377,13 @@ PATH_DTYPES: dict[str, pl.DataType] = {
 }
 
 
-def _row(limits: tuple[int, int], model: SparseModel) -> tuple[Any, ...]:
+def _row(limits: tuple[int, int], model: Any, descent: Descent) -> tuple[Any, ...]:
     pairs = [{"key": key, "value": value} for key, value in model.coefficients.items()]
+    r2 = model.r2 if isinstance(model, Model) else None
     return (
-        *limits, model.columns, model.groups, model.intercept, pairs, model.explained, model.r2,
-        model.iterations, model.converged,
+        *limits, model.columns, model.groups, model.spent, model.intercept, pairs,
+        model.explained, r2, len(descent.history) - 1, descent.converged,
     )  # fmt: skip
-
-
-def check_sght(
-    variant: Any = "ista",
-    start: Any = "ridge",
-    refit: Any = True,
-    tol: Any = 1e-8,
-    max_iter: Any = 500,
-    **_: Any,
-) -> None:
-    """Refuse options that no Gram could make right."""
-    check_choice("variant", variant, VARIANTS)
-    check_choice("start", start, STARTS)
-    if not isinstance(refit, bool | np.bool_):
-        raise ArgumentError(f"refit is {refit!r}; it must be True or False")
-    if not (isinstance(tol, numbers.Real) and 0 <= float(tol) < math.inf):
-        raise ArgumentError(f"tol is {tol!r}; it must be a number >= 0")
-    if max_iter is None:
-        raise ArgumentError("max_iter is None; it must be a whole number >= 1")
-    check_count("max_iter", max_iter)
-
-
-def check_options(max_columns: Any = None, max_groups: Any = None, **options: Any) -> None:
-    """Refuse options of `sght` that no Gram could make right; an engine's NULL is no limit."""
-    for name, limit in (("max_columns", max_columns), ("max_groups", max_groups)):
-        if limit is None:
-            raise ArgumentError(f"{name} is None; it must be a whole number >= 1")
-        check_count(name, limit)
-    check_sght(**options)
 
 
 def _grid(name: str, values: Any, most: int) -> list[int]:
@@ -435,9 +421,40 @@ def _descents(
     return best
 
 
+@dataclass(frozen=True)
+class _Task:
+    """What is minimised, the groups of its columns, and who makes the model of a descent."""
+
+    problem: Smooth
+    groups: Groups
+    model: Callable[[Descent], AnyModel]
+
+
+def _task(search: LinearSetup | GlmObjective, refit: bool) -> _Task:
+    # Partial functions have no frame, which a warning would point to.
+    if isinstance(search, GlmObjective):
+        deviance = Deviance(search.refits, search.fit)
+        return _Task(deviance, search.about.groups, partial(_glm_model, search, deviance, refit))
+    make = _joint_model if search.is_joint else _model
+    return _Task(LeastSquares(search.problem), search.groups, partial(make, search, refit))
+
+
+def _held(groups: Groups, columns: Iterable[str]) -> list[int]:
+    """Return the numbers of the groups with a column that is kept."""
+    kept = set(columns)
+    return [i for i, members in enumerate(groups.columns.values()) if kept.intersection(members)]
+
+
+def _bought(groups: Groups, columns: Iterable[str]) -> dict[str, Any]:
+    """Return groups and spent of a model on some columns."""
+    held = _held(groups, columns)
+    names = groups.names
+    return {"groups": [names[i] for i in held], "spent": float(groups.costs[held].sum())}
+
+
 def _glm_model(
     objective: GlmObjective, deviance: Deviance, refit: bool, descent: Descent
-) -> SparseGlmModel:
+) -> GlmModel:
     """Fit the kept columns, or keep the coefficients of the descent."""
     at = np.flatnonzero(lengths(descent.x))
     groups = objective.about.groups
@@ -451,27 +468,17 @@ def _glm_model(
         explained = 1.0 - (value + problem.penalty(point)) / problem.null_deviance
         fit = replace(null, groups=[0], point=point, deviance=value, explained=explained)
     columns = [groups.members[j] for j in at]
-    held = [name for name, members in groups.columns.items() if set(members) & set(columns)]
     return model_of(
-        objective.about.data,
-        problem,
-        fit,
-        columns,
-        SparseGlmModel,
-        groups=held,
-        spent=float(len(held)),
-        history=descent.history,
-        converged=descent.converged,
+        objective.about.data, problem, fit, columns, GlmModel, **_bought(groups, columns)
     )
 
 
-def _model(search: LinearSetup, refit: bool, descent: Descent) -> SparseModel:
+def _model(search: LinearSetup, refit: bool, descent: Descent) -> Model:
     found = _fit(search, search.target, refit, descent)
-    parts = _parts(search, search.target, refit, found, found.problem, found.coef)
-    return SparseModel(**parts, history=descent.history, converged=descent.converged)
+    return Model(**_parts(search, search.target, refit, found, found.problem, found.coef))
 
 
-def _joint_model(search: LinearSetup, refit: bool, descent: Descent) -> JointSparseModel:
+def _joint_model(search: LinearSetup, refit: bool, descent: Descent) -> JointModel:
     found = _fit(search, search.targets, refit, descent)
     share = found.problem.share
     coef = found.coef / np.sqrt(share)[:, None]
@@ -479,7 +486,7 @@ def _joint_model(search: LinearSetup, refit: bool, descent: Descent) -> JointSpa
         target: Model(**_parts(search, target, refit, found, found.problem.response(k), coef[k]))
         for k, target in enumerate(search.targets)
     }
-    return JointSparseModel(responses, share, descent.history, descent.converged)
+    return JointModel(responses, share)
 
 
 @dataclass(frozen=True)
@@ -518,14 +525,12 @@ def _parts(
     columns = found.columns
     own = coef * (problem.target_spread / problem.spread)
     explained = float(coef @ (2.0 * problem.c - problem.G @ coef))
-    held = [name for name, members in search.groups.columns.items() if set(members) & set(columns)]
     chosen = 0 < len(columns) < len(search.groups.members)
     return {
         "target": target,
         "intercept": float(problem.target_mean - own @ problem.mean),
         "coefficients": dict(zip(columns, own.tolist(), strict=True)),
-        "groups": held,
-        "spent": float(len(held)),
+        **_bought(search.groups, columns),
         "explained": explained,
         "r2": explained,
         "aliased": found.aliased,

@@ -16,6 +16,12 @@ def check_count(name: str, value: Any) -> None:
         raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 1")
 
 
+def check_whole(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is not a whole number from `least` on."""
+    if not (isinstance(value, numbers.Integral) and int(value) >= least):
+        raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= {least}")
+
+
 def check_ridge(ridge: Any) -> None:
     """Refuse a ridge that is not a number >= 0."""
     if not (isinstance(ridge, numbers.Real) and 0 <= float(ridge) < math.inf):

@@ -24,6 +24,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from dbselect.objectives.contract import Objective
+from dbselect.record.gram import Vector
+from dbselect.record.steps import BUDGET_SLACK
 from dbselect.selection.ties import TIE_SHARE, Mask, first_of_the_best
 
 #: The least alpha that is guessed: below it, random sets pass unfiltered.
@@ -168,33 +170,80 @@ def _better(best: Run[O], other: Run[O]) -> Run[O]:
     return other if other.objective.value > reached + TIE_SHARE * abs(reached) else best
 
 
-def greedy_choice(objective: O, k: int) -> Run[O]:
-    """Take the candidate with the largest gain, k times: k adaptive rounds."""
-    objective = objective.copy()
-    history = []
-    for _ in range(k):
-        candidates = _unselected(objective)
+@dataclass(frozen=True)
+class Limits:
+    """What a choice of candidates one by one may take.
+
+    Parameters
+    ----------
+    k : most candidates
+    first : candidates to take first, within k and the budget
+    budget : limit on the summed cost; None = no limit
+    costs : shape (n,), > 0; None where nothing has a cost
+    """
+
+    k: int
+    first: tuple[int, ...] = ()
+    budget: float | None = None
+    costs: Vector | None = None
+
+    def fitting(self, taken: Sequence[int], size: int) -> Mask:
+        """Return which of the n candidates may be added to those taken."""
+        fitting = np.full(size, len(taken) < self.k)
+        fitting[list(taken)] = False
+        if self.budget is not None and self.costs is not None:
+            spent = self.costs[list(taken)].sum() + self.costs
+            fitting &= spent <= self.budget * (1.0 + BUDGET_SLACK)
+        return fitting
+
+
+def greedy_choice(objective: O, limits: Limits) -> Run[O]:
+    """Take the candidate with the largest gain of those that fit, again and again.
+
+    As many adaptive rounds as there are candidates taken, those to take first aside.
+    """
+    objective = _with(objective, limits.first)
+    history: list[float] = []
+    queries = 0
+    while (candidates := limits.fitting(objective.held, objective.size)).any():
         objective.add(first_of_the_best(objective.gains(), candidates))
         history.append(objective.value)
-    queries = sum(objective.size - taken for taken in range(k))
+        queries += int(candidates.sum())
     return Run(objective, history, queries)
 
 
-def top_k_choice(objective: O, k: int) -> Run[O]:
-    """Take the k candidates with the largest values alone: one adaptive round."""
+def top_k_choice(objective: O, limits: Limits) -> Run[O]:
+    """Take the candidates with the largest values alone that fit: one adaptive round."""
     gains = objective.gains()
-    return _taken(objective, np.argsort(-gains, kind="stable")[:k].tolist(), len(gains))
+    return _taken(objective, np.argsort(-gains, kind="stable").tolist(), limits, len(gains))
 
 
-def random_choice(objective: O, k: int, rng: np.random.Generator) -> Run[O]:
-    """Take k candidates at random: no query."""
-    return _taken(objective, rng.choice(objective.size, k, replace=False).tolist(), 0)
+def random_choice(objective: O, limits: Limits, rng: np.random.Generator) -> Run[O]:
+    """Take candidates that fit at random: no query."""
+    drawn = rng.choice(objective.size, limits.k, replace=False)
+    # Where some of the k do not fit, the others follow in random order.
+    rest = np.setdiff1d(np.arange(objective.size), drawn)
+    return _taken(objective, [*drawn.tolist(), *rng.permutation(rest).tolist()], limits, 0)
 
 
-def _taken(objective: O, candidates: Sequence[int], queries: int) -> Run[O]:
-    objective = objective.copy()
-    objective.add_all(candidates)
+def _taken(objective: O, order: Sequence[int], limits: Limits, queries: int) -> Run[O]:
+    """Take the first candidates of an order that fit."""
+    taken = list(limits.first)
+    for candidate in order:
+        if len(taken) == limits.k:
+            break
+        if limits.fitting(taken, objective.size)[candidate]:
+            taken.append(candidate)
+    objective = _with(objective, taken)
     return Run(objective, [objective.value], queries)
+
+
+def _with(objective: O, candidates: Sequence[int]) -> O:
+    """Return an objective that changes alone, with some candidates selected."""
+    objective = objective.copy()
+    if candidates:
+        objective.add_all(candidates)
+    return objective
 
 
 def _unselected(objective: Objective) -> Mask:

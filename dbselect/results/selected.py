@@ -1,0 +1,242 @@
+"""What is chosen at once and is no sequence: the model, and how it was found."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dbselect.errors import ArgumentError
+from dbselect.record.gram import Vector
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.model import JointModel, Model
+
+AnyModel = Model | JointModel | GlmModel
+M_co = TypeVar("M_co", bound=AnyModel | None, covariant=True)
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """How k candidates were chosen.
+
+    Parameters
+    ----------
+    value : of the objective, diversity included
+    rounds : adaptive rounds: turns of queries that had to wait for others
+    queries : sets whose value was asked for
+    history : value after each round
+    opt, alpha : the guess that won; None for the baselines
+    stalled : sets taken because a filter step left everybody in
+    completed : candidates taken because too few passed the filter
+    """
+
+    value: float
+    rounds: int
+    queries: int
+    history: tuple[float, ...]
+    opt: float | None
+    alpha: float | None
+    stalled: int
+    completed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """How a descent went.
+
+    Parameters
+    ----------
+    history : f at the start and after every step, before the refit; 1 + 2 f is the share
+        of the variance, or of the null deviance, that is left
+    converged : False if the descent was stopped by `max_iter`
+    """
+
+    history: Vector
+    converged: bool
+
+    @property
+    def iterations(self) -> int:
+        """Steps of the descent."""
+        return len(self.history) - 1
+
+
+@dataclass(frozen=True, repr=False)
+class Selected(Generic[M_co]):
+    """The groups that a method chose, the model on them, and how they were found.
+
+    What the model has can be asked here as well.
+
+    Parameters
+    ----------
+    model : Model, of several responses JointModel, of a `glm_objective` or a family
+        GlmModel; None of other objectives
+    chosen : numbers of the groups or candidates held, in the order taken
+    method : the call that chose them
+    how : Convergence of `sght`, Diagnostics of `dash`, `greedy`, `top_k` and `random_k`
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> found = ds.greedy(table, "y", costs={"a": 5.0, "b": 2.0}, k=1)
+    >>> found
+    Selected(greedy: a; explained 0.9524, spent 5)
+    >>> found.chosen, found.columns, found.diagnostics.rounds
+    ((0,), ['a'], 1)
+    >>> ds.greedy(ds.coverage(table, "y"), k=2)  # an objective that has no model
+    Selected(greedy: candidates 0, 1; value 0.1000)
+    """
+
+    model: M_co
+    chosen: tuple[int, ...]
+    method: str
+    how: Convergence | Diagnostics
+
+    def __repr__(self) -> str:
+        if self.model is None:
+            listed = ", ".join(map(str, self.chosen)) or "none"
+            return f"Selected({self.method}: candidates {listed}; value {self._sampling.value:.4f})"
+        return (
+            f"Selected({self.method}: {', '.join(self.groups) or 'nothing'}; "
+            f"explained {self.explained:.4f}, spent {self.spent:g})"
+        )
+
+    @property
+    def _found(self) -> AnyModel:
+        if self.model is None:
+            raise ArgumentError(
+                "model is None; the objective has no model, it has `chosen` and `diagnostics` only"
+            )
+        return self.model
+
+    @property
+    def _sampling(self) -> Diagnostics:
+        if isinstance(self.how, Convergence):
+            raise ArgumentError(
+                f"{self.method} has no diagnostics; it has history, converged and iterations"
+            )
+        return self.how
+
+    @property
+    def _descent(self) -> Convergence:
+        if isinstance(self.how, Diagnostics):
+            raise ArgumentError(f"{self.method} is no descent; see its diagnostics")
+        return self.how
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that have coefficients."""
+        return self._found.columns
+
+    @property
+    def groups(self) -> list[str]:
+        """Groups held, in the order taken."""
+        return self._found.groups
+
+    @property
+    def spent(self) -> float:
+        """Summed cost of the groups held."""
+        return self._found.spent
+
+    @property
+    def explained(self) -> float:
+        """Share of the target's variance, or of the null deviance, that is explained."""
+        return self._found.explained
+
+    @property
+    def r2(self) -> float:
+        """1 - RSS/TSS on the rows of the Gram; a generalised linear model has none."""
+        model = self._found
+        if isinstance(model, GlmModel):
+            raise ArgumentError("a GlmModel has no r2; see explained, its share of the deviance")
+        return model.r2
+
+    @property
+    def target(self) -> str:
+        """The column that is predicted, where there is one."""
+        model = self._found
+        if isinstance(model, JointModel):
+            raise ArgumentError("a JointModel has no target; its responses are in model.responses")
+        return model.target
+
+    @property
+    def intercept(self) -> Any:
+        """In the target's unit, as in the model."""
+        return self._found.intercept
+
+    @property
+    def coefficients(self) -> dict[Any, Any]:
+        """Column -> coefficient, in the table's units, as in the model."""
+        return self._found.coefficients
+
+    @property
+    def aliased(self) -> tuple[str, ...]:
+        """Columns that depend linearly on columns before them."""
+        return self._found.aliased
+
+    @property
+    def history(self) -> Vector:
+        """The objective at the start of the descent and after every step, before the refit."""
+        return self._descent.history
+
+    @property
+    def converged(self) -> bool:
+        """Whether the descent ended before it was stopped by `max_iter`."""
+        return self._descent.converged
+
+    @property
+    def iterations(self) -> int:
+        """Steps of the descent."""
+        return self._descent.iterations
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """How the candidates were chosen, where that was no descent."""
+        return self._sampling
+
+    @property
+    def summary(self) -> Callable[[], pl.DataFrame]:
+        """The model's own `summary`, so that its warning points to whoever calls it."""
+        own: Callable[[], pl.DataFrame] | None = getattr(self._found, "summary", None)
+        if own is None:
+            raise ArgumentError(f"a {type(self.model).__name__} has no summary; its deviance tells")
+        return own
+
+    def expr(self, *, nested: bool = True) -> pl.Expr:
+        """Return the prediction as a Polars expression.
+
+        Parameters
+        ----------
+        nested : as in `Model.expr`
+        """
+        return self._found.expr(nested=nested)
+
+    def sql(self, dialect: str = "duckdb", *, nested: bool = True) -> str:
+        """Return the prediction as the text of an SQL expression.
+
+        Parameters
+        ----------
+        dialect, nested : as in `Model.sql`
+        """
+        return self._found.sql(dialect, nested=nested)
+
+    def predict(
+        self, X: npt.ArrayLike, columns: Sequence[str] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Return predictions for rows in memory.
+
+        Parameters
+        ----------
+        X, columns : as in the `predict` of the model
+        """
+        return self._found.predict(X, columns)
+
+
+def model_in(result: Any) -> Any:
+    """Return the model of a `Selected` that has one, and anything else as it is."""
+    if isinstance(result, Selected) and result.model is not None:
+        return result.model
+    return result
