@@ -162,7 +162,7 @@ class JointSequence(Prefixes[JointModel]):
         return JointModel(models, self.share)
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
-        fits = [own.fits() for own in self.responses.values()]
+        fits = [own._fits() for own in self.responses.values()]
         return information.joint_criteria(fits, self.share, gamma, penalty)
 
     def _no_criterion(self, criterion: str) -> DbselectError:

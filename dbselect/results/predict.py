@@ -177,7 +177,8 @@ class Predicting(ABC):
         lacking = [name for name in used if name not in numbers]
         if lacking:
             raise ColumnError(f"columns lacks {lacking}, which the model needs")
-        rows = rows[:, [numbers[name] for name in used]]
+        if marks or used != list(names):
+            rows = rows[:, [numbers[name] for name in used]]  # a copy, which marks change
         found = np.tile([one.intercept for one in predictors], (len(rows), 1))
         for name in marks:
             j = used.index(name)

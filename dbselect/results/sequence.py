@@ -112,14 +112,14 @@ class Sequence(Prefixes[Model]):
             fit=FittedRows(self.gram, self.ridge, self._was_chosen(step)),
         )
 
-    def fits(self) -> information.Fits:
+    def _fits(self) -> information.Fits:
         """Return what information criteria need of the models."""
         return information.fits_of(
             self.gram, self.target, self.problem, self.positions, self.records, self.r2
         )
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
-        return information.criteria(self.fits(), gamma, penalty)
+        return information.criteria(self._fits(), gamma, penalty)
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")

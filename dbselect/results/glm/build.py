@@ -196,6 +196,7 @@ def standard_errors(data: Data, fit: GlmFit) -> Matrix:
     found = np.full((size, 1 + len(members)), np.nan)
     try:
         factor = np.linalg.cholesky(model.information[np.ix_(kept, kept)])
+        corner = np.einsum("kp,kp->k", basis @ np.linalg.inv(model.corner), basis)
     except np.linalg.LinAlgError:
         return found
     inverse = scipy.linalg.solve_triangular(factor, np.eye(len(kept)), lower=True)
@@ -204,7 +205,6 @@ def standard_errors(data: Data, fit: GlmFit) -> Matrix:
     wide[:, kept] = inverse
     rows = wide.reshape(len(kept), len(members), free) @ basis.T / data.spread[:, None]
     lever = -np.einsum("ijk,j->ik", rows, data.mean) - inverse @ model.follow[:, kept].T @ basis.T
-    corner = np.einsum("kp,kp->k", basis @ np.linalg.inv(model.corner), basis)
     found[:, 0] = corner + (lever**2).sum(axis=0)
     found[:, 1:] = (rows**2).sum(axis=0).T
     there = np.zeros(len(members), dtype=bool)
