@@ -17,6 +17,7 @@ FRAME = table(3, 300)
 TRAIN, TEST = FRAME[:200], FRAME[200:]
 GROUPS = {"ab": ["a", "b"], "c": ["c"], "de": ["d", "e"]}
 COSTS = {"ab": 3.0, "c": 0.5, "de": 2.0}
+GROUPS_HELD = list(GROUPS)
 TARGETS: dict[str, Any] = {
     "linear": "gaussian",
     "joint": ["gaussian", "poisson"],
@@ -157,3 +158,23 @@ def test_gaussian_prefixes_are_judged_as_linear_ones():
     scores = [cross_validated(name).table for name in ("linear", "gaussian")]
     np.testing.assert_allclose(scores[1]["deviance"], scores[0]["mse"], rtol=1e-8)
     np.testing.assert_allclose(scores[1]["r2"], scores[0]["r2"], atol=1e-8)
+
+
+def test_groups_that_are_given_back_are_judged_too():
+    def back(source: Any, target: str, *, family: str) -> ds.GlmSequence:
+        return ds.backward(ds.glm_objective(source, target, GROUPS, family, rows=None))
+
+    sequence = back(TRAIN, "binomial", family="binomial")
+    held = [[GROUPS_HELD[g] for g in sequence.held(step)] for step in range(len(sequence.spent))]
+    models = [validation.model_after(sequence, step) for step in range(len(held))]
+    assert [model.groups for model in models] == held
+    judged = ds.evaluate(sequence, TEST)
+    for step, model in enumerate(models):
+        own = ds.evaluate(model, TEST)["deviance"][0]
+        assert own == pytest.approx(judged["deviance"][step], rel=1e-9)
+    numbered = FRAME.with_row_index("id")
+    found = ds.cross_validate(numbered, "binomial", back, fold=3, key="id", family="binomial")
+    assert found.table["step"].to_list() == [3, 4, 5, 6]
+    step = found.best["step"].item()
+    whole = back(FRAME, "binomial", family="binomial")
+    assert found.model("best").groups == [GROUPS_HELD[group] for group in whole.held(step)]

@@ -102,7 +102,7 @@ def evaluate(
         )
     if isinstance(found, GlmSequence | GlmModel):
         return _by_rows(found, data, weight)
-    gram = _gram_of(found, data, weight)
+    gram = _gram_there(found, data, weight)
     return (
         _in_all(found, gram) if isinstance(found, JointSequence | JointModel) else _on(found, gram)
     )
@@ -165,7 +165,7 @@ def _accuracy(scores: RowScores) -> pl.Series:
     return pl.Series("accuracy", values, pl.Float64)
 
 
-def _gram_of(
+def _gram_there(
     found: Sequence | Model | JointSequence | JointModel, data: Any, weight: str | None
 ) -> Gram:
     """Return the Gram that is given, or that of the target and the columns in a table."""

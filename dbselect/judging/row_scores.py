@@ -77,14 +77,14 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     passes = Passes(source, list(found.columns) or None, weight, apart)
     roles = Roles(family, found.target, list(found.columns), found.offset)
     y = responses(passes, roles)
-    first = _rows(passes, roles, y)
+    first = _of_target(passes, roles, y)
     missing = _missing(passes, roles)
     named = dict(_scores(passes, roles, y, found))
     names = list(named)
     parts = [names[at : at + AT_ONCE] for at in range(0, len(names), AT_ONCE)]
     wanted = [Weighted({name: named[name] for name in part}, missing, []) for part in parts]
     grams = passes.read([first, *wanted])
-    _check(grams, roles)
+    _refuse_rows(grams, roles)
     mean = {
         name: value
         for gram in grams[1:]
@@ -99,7 +99,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     return RowScores(grams[0].rows, of("deviance"), null, accuracy if accuracy.size else None)
 
 
-def _rows(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:
+def _of_target(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:
     """Return what tells which rows are used, and of the target on them."""
     family = roles.family
     added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)}
@@ -173,7 +173,7 @@ def _correct(family: Family, eta: Sequence[Formula], y: Sequence[Formula]) -> Fo
     return total([response * one for response, one in zip(y, foreseen, strict=True)])
 
 
-def _check(grams: Sequence[Gram], roles: Roles) -> None:
+def _refuse_rows(grams: Sequence[Gram], roles: Roles) -> None:
     """Refuse rows that cannot be judged."""
     first = grams[0]
     if first.rows == 0:
