@@ -302,7 +302,7 @@ def test_limits_on_steps_are_kept():
         ({"nu": 1.0}, "nu is 1.0; it must lie between 0 and 1"),
         ({"epsilon": -0.1}, "epsilon is -0.1; it must be a number >= 0"),
         ({"epsilon": float("nan")}, "epsilon is nan; it must be a number >= 0"),
-        ({"rule": "doubling"}, r"rule is 'doubling'; it must be one of \['fr', 'omp'\]"),
+        ({"rule": "doubling"}, r"rule is 'doubling'; it must be one of \['fr', 'score', 'omp', "),
         ({"backward": "gain"}, r"backward is 'gain'; it must be one of \['loss', 'coefficient'\]"),
         ({"max_steps": 0}, "max_steps is 0; it must be a whole number >= 1"),
         ({"ridge": -1}, "ridge is -1; it must be a number >= 0"),

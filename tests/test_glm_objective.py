@@ -33,7 +33,7 @@ kinds = pytest.mark.parametrize("rows", [10_000, None], ids=["in memory", "by pa
 
 def objective_of(frame, family, groups=GROUPS, **options):
     offset = "logs" if family == "poisson" else None
-    return ds.glm_objective(frame, family, groups, family, offset=offset, **options)
+    return ds.glm_objective(frame, family, groups, family=family, offset=offset, **options)
 
 
 def explained_by(frame, family, groups=GROUPS, weight=None):
@@ -135,7 +135,7 @@ def test_a_ridge_is_that_of_scikit_learn(family, rows):
             )
         return 1 - (deviance + ridge * len(y) * np.sum(fit.coef_**2)) / null
 
-    state = ds.glm_objective(frame, family, GROUPS, family, rows=rows, ridge=ridge)
+    state = ds.glm_objective(frame, family, GROUPS, family=family, rows=rows, ridge=ridge)
     for held in ([], [0], [0, 3], [0, 3, 1, 2]):
         state.add_all([group for group in held if group not in state.held])
         assert_answers_are(state, value, held)
@@ -219,10 +219,9 @@ def with_gaps(frame):
 
 def test_every_engine_holds_the_same_rows(as_source):
     frame = with_gaps(table(rows=900)).select(*COLUMNS, "multinomial")
-    expected = ds.glm_objective(frame, "multinomial", GROUPS, "multinomial", rows=300, seed=5)
-    found = ds.glm_objective(
-        as_source(frame), "multinomial", GROUPS, "multinomial", rows=300, seed=5
-    )
+    options = {"family": "multinomial", "rows": 300, "seed": 5}
+    expected = ds.glm_objective(frame, "multinomial", GROUPS, **options)
+    found = ds.glm_objective(as_source(frame), "multinomial", GROUPS, **options)
     assert found.rows == expected.rows
     assert 240 < found.rows < 300
     assert found.about.of == 900
@@ -469,7 +468,11 @@ def test_what_an_objective_has_is_not_given_twice(search):
         search(objective, groups=GROUPS)
     with pytest.raises(ds.GroupError, match="group 'c' has no cost"):
         search(objective, costs={"ab": 1.0})
-    with pytest.raises(ds.ArgumentError, match="target is None; a DataFrame needs the name"):
+    with pytest.raises(ds.ArgumentError, match="target is 'y'; it is for tables"):
+        search(objective, "y")
+    with pytest.raises(ds.ArgumentError, match="family is 'poisson'; it is for tables"):
+        search(objective, family="poisson")
+    with pytest.raises(ds.ColumnError, match="target is None; it must be the name of a column"):
         search(table(rows=50))
     objective.add(0)
     with pytest.raises(ds.ArgumentError, match="objective has 1 candidates selected"):

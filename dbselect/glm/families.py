@@ -280,3 +280,5 @@ def multinomial(classes: Sequence[Any]) -> Family:
 
 #: Families of one response by the name that users give.
 FAMILIES = {family.name: family for family in (GAUSSIAN, BINOMIAL, POISSON)}
+#: All of them, with the one whose classes the data tell.
+FAMILY_NAMES = (*FAMILIES, "multinomial")
