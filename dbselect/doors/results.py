@@ -14,6 +14,7 @@ from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.options import Options
 from dbselect.methods.segments import result_of, sequence_lists
 from dbselect.record.gram import Gram
+from dbselect.record.missing import check_policies
 from dbselect.record.stack import check_type
 from dbselect.results.model import Model
 from dbselect.results.store import write_sequences
@@ -119,11 +120,13 @@ def _sequences(records: pa.Array, target: str, given: Call) -> pa.ListArray:
 
 def _record_of(call: Callable[..., Any], check: Callable[..., None]) -> type[Options]:
     """Return the record of options of a call that has a function to check them."""
-    known = ("source", "gram", "target", "groups", "costs", "diversity")
+    known = ("source", "gram", "objective", "target", "groups", "costs", "diversity")
     options = [one for one in signature(call).parameters.values() if one.name not in known]
 
     def checked(self: Options) -> None:
-        check(**{name: getattr(self, name) for name in self.names()})
+        given = {name: getattr(self, name) for name in self.names()}
+        check_policies(given.get("null_policy", "skip"))
+        check(**given)
 
     return make_dataclass(
         call.__name__,

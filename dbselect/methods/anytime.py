@@ -33,6 +33,7 @@ from dbselect.record.checks import (
     check_ridge,
     check_scale,
 )
+from dbselect.record.missing import check_policies
 from dbselect.record.steps import Record, Stop
 from dbselect.results.glm import GlmSequence
 from dbselect.results.joint import JointSequence
@@ -69,6 +70,7 @@ class AnytimeOptions(Options):
         check_names("always", self.always)
         check_choice("family", self.family, FAMILY_NAMES)
         check_column("weight", self.weight)
+        check_policies(self.null_policy)
         if self.c_min is None:
             return
         if not RULES[self.rule].doubling:

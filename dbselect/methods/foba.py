@@ -35,6 +35,7 @@ from dbselect.record.checks import (
     check_ridge,
     check_share,
 )
+from dbselect.record.missing import check_policies
 from dbselect.record.steps import Choice, Record, Step, Stop
 from dbselect.results.glm import GlmSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
@@ -67,6 +68,7 @@ class BackwardOptions(Options):
         check_budget(self.budget)
         check_names("always", self.always)
         check_choice("family", self.family, FAMILY_NAMES)
+        check_policies(self.null_policy)
         if self.family != BackwardOptions.family and self.null_policy != "skip":
             raise ArgumentError(
                 f"null_policy is {self.null_policy!r}; family {self.family!r} takes 'skip'"
