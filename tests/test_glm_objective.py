@@ -477,3 +477,46 @@ def test_what_an_objective_has_is_not_given_twice(search):
     objective.add(0)
     with pytest.raises(ds.ArgumentError, match="objective has 1 candidates selected"):
         search(objective)
+
+
+# The greedy search
+
+
+@pytest.mark.parametrize("rows", [300, None])
+@pytest.mark.parametrize("rule", ["fr", "score", "omp"])
+def test_an_objective_is_searched_as_its_rows_are(rule, rows):
+    frame = table(rows=300)
+    costs = {name: 1.0 + at for at, name in enumerate(GROUPS)}
+    objective = ds.glm_objective(frame, "binomial", GROUPS, costs, rows=rows)
+    found = ds.anytime_sequence(objective, rule=rule)
+    expected = ds.anytime_sequence(frame, "binomial", GROUPS, costs, family="binomial", rule=rule)
+    assert isinstance(found, ds.GlmSequence)
+    assert found.steps["group"].to_list() == expected.steps["group"].to_list()
+    assert found.spent.tolist() == expected.spent.tolist()
+    np.testing.assert_allclose(found.explained, expected.explained, rtol=1e-6)
+    assert objective.held == []
+    dear = dict.fromkeys(GROUPS, 5.0)
+    cut = ds.anytime_sequence(objective, costs=dear, rule=rule, budget=7.0)
+    assert cut.spent.tolist() == [0.0, 5.0]
+    last = list(GROUPS)[-1]
+    assert ds.anytime_sequence(objective, always=[last]).steps["group"][1] == last
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "binomial"}, "target is 'binomial'; it is for tables"),
+        ({"groups": GROUPS}, "groups is .*; it is for tables"),
+        ({"ridge": 0.5}, "ridge is 0.5; it is for tables"),
+        ({"ridge": 1.0}, "ridge is 1.0; it is for tables"),
+        ({"scale": False}, "scale is False; it is for tables"),
+        ({"weight": "w"}, "weight is 'w'; it is for tables"),
+        ({"family": "poisson"}, "family is 'poisson'; it is for tables"),
+        ({"max_iter": 3}, "max_iter is 3; it is for tables"),
+        ({"null_policy": "mean"}, "null_policy is 'mean'; it is for tables"),
+        ({"rule": "doubling"}, "rule is 'doubling'; it must be one of"),
+    ],
+)
+def test_a_greedy_search_is_not_given_what_an_objective_has(options, message):
+    with pytest.raises(ds.ArgumentError, match=message):
+        ds.anytime_sequence(objective_of(table(rows=50), "binomial"), **options)

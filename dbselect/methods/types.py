@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from dbselect.record.gram import Gram
 from dbselect.sources.request import NullPolicy
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
-    from pyarrow.dataset import Dataset
 
 __all__ = [
-    "BackwardName", "Costs", "FamilyName", "ForwardName", "GlmFamilyName", "GlmRuleName",
+    "ArrowScalar", "BackwardName", "Costs", "Dataset", "FamilyName", "ForwardName", "GlmFamilyName", "GlmRuleName",
     "GroupColumns", "GroupNames", "NullPolicy", "RuleName", "Source", "Stream", "TableSource",
     "Targets",
 ]  # fmt: skip
@@ -30,13 +28,27 @@ class Stream(Protocol):
         """Return a capsule of the rows."""
 
 
+class Dataset(Protocol):
+    """A dataset of pyarrow."""
+
+    def scanner(self, *args: Any, **options: Any) -> Any:
+        """Return a scanner of the rows."""
+
+
+class ArrowScalar(Protocol):
+    """One value in Arrow, here a Gram record."""
+
+    def as_py(self) -> Any:
+        """Return the value in Python."""
+
+
 #: A table: rows that an engine reads.
 TableSource: TypeAlias = Union[
-    str, Path, pl.DataFrame, pl.LazyFrame, Stream, "DuckDBPyRelation", "Dataset",
+    str, Path, pl.DataFrame, pl.LazyFrame, Stream, Dataset, "DuckDBPyRelation",
     npt.NDArray[np.generic],
 ]  # fmt: skip
 #: A table, or what was made of one: a Gram, or its record as a mapping or an Arrow scalar.
-Source: TypeAlias = TableSource | Gram | Mapping[str, Any] | pa.StructScalar
+Source: TypeAlias = TableSource | Gram | Mapping[str, Any] | ArrowScalar
 
 #: Several responses, which share the groups and their costs.
 Targets: TypeAlias = list[str] | tuple[str, ...]
