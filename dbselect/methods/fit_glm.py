@@ -277,12 +277,8 @@ def opened(
 ) -> Passes:
     """Open the table and check what its columns are."""
     refuse_several(target)
+    refuse_records(source)
     apart = [name for name in (target, offset) if name is not None]
-    if isinstance(source, Gram | Mapping | pa.Scalar):
-        raise SourceError(
-            f"source is a {type(source).__name__} and holds no rows, which every step of the fit "
-            "reads again; give the table"
-        )
     passes = Passes(source, columns, weight, apart)
     leaf = passes.leaf(target, "target")
     if offset is not None:
@@ -301,6 +297,15 @@ def opened(
             "numeric or boolean"
         )
     return passes
+
+
+def refuse_records(source: Any) -> None:
+    """Refuse a Gram or its record, for a fit of rows."""
+    if isinstance(source, Gram | Mapping | pa.Scalar):
+        raise SourceError(
+            f"source is a {type(source).__name__} and holds no rows, which every step of the fit "
+            "reads again; give the table"
+        )
 
 
 def roles_of(

@@ -21,6 +21,7 @@ from dbselect.methods.fit_glm import (
     check_model,
     opened,
     problem_of,
+    refuse_records,
     roles_of,
 )
 from dbselect.methods.options import Options
@@ -246,6 +247,7 @@ def glm_objective(
     options = ObjectiveOptions(
         family=family, rows=rows, seed=seed, key=key, ridge=ridge, weight=weight, offset=offset
     )
+    refuse_records(source)
     named = named_in(groups, source)
 
     def read(table: Any, of: int | None = None) -> ObjectiveData:

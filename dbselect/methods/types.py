@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
 __all__ = [
-    "ArrowScalar", "BackwardName", "Costs", "Dataset", "FamilyName", "ForwardName", "GlmFamilyName", "GlmRuleName",
-    "GroupColumns", "GroupNames", "NullPolicy", "RuleName", "Source", "Stream", "TableSource",
-    "Targets",
+    "ArrowScalar", "BackwardName", "Costs", "Dataset", "FamilyName", "ForwardName",
+    "GlmFamilyName", "GlmRuleName", "GroupColumns", "GroupNames", "NullPolicy", "RuleName",
+    "Source", "Stream", "TableSource", "Targets",
 ]  # fmt: skip
 
 
