@@ -1,7 +1,7 @@
 -- anytime_sequence_glm(query_or_table, target, family, groups := NULL, costs := NULL,
 --                      rule := 'fr', ridge := 0.0, scale := true, budget := NULL,
 --                      max_groups := NULL, always := NULL, weight := NULL,
---                      offset_column := NULL, max_iter := NULL, tol := NULL)
+--                      offset_column := NULL, max_iter := 25, tol := 1e-8)
 --
 -- Groups of columns in the order in which they explain the deviance of a generalised linear
 -- model for their cost. The table is read again for every Newton step.
@@ -15,8 +15,8 @@
 --                   good and much cheaper), 'omp', 'omp-unwhitened' or 'omp-single'
 --   weight          column of row weights, >= 0
 --   offset_column   family 'poisson': column that is added to the predictor
---   max_iter, tol   limit on the passes of a step, 25; a fit ends when its next step
---                   explains less than this share of the null deviance, 1e-8
+--   max_iter, tol   limit on the passes of a step; a fit ends when its next step explains
+--                   less than this share of the null deviance
 --   groups, costs, ridge, scale, budget, max_groups, always: as in anytime_sequence
 --
 -- Returns STRUCT(target, family, class_type, offset, rule, ridge, scale, groups, unused,
@@ -36,7 +36,7 @@
 CREATE OR REPLACE TEMP MACRO anytime_sequence_glm(
     query_or_table, target, family, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
     scale := true, budget := NULL, max_groups := NULL, always := NULL, weight := NULL,
-    offset_column := NULL, max_iter := NULL, tol := NULL
+    offset_column := NULL, max_iter := 25, tol := 1e-8
 ) AS dbselect_sequence_glm(
     getvariable('dbselect_connection'), current_setting('search_path'), query_or_table, target, family,
     {

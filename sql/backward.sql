@@ -1,5 +1,5 @@
 -- backward(record, target, groups := NULL, costs := NULL, backward := 'loss',
---          max_steps := NULL, ridge := 0.0, always := NULL)
+--          max_steps := NULL, ridge := 0.0, budget := NULL, always := NULL)
 --
 -- Backward elimination: all groups, then without the least useful one, again and again.
 --
@@ -10,14 +10,15 @@
 --   backward    least useful by 'loss' (exact) or by 'coefficient'
 --   max_steps   limit on the removals
 --   ridge       >= 0, lambda on unit-variance columns
+--   budget      removal ends as soon as what is held costs no more
 --   always      list of groups that stay
 --
 -- Returns the LIST of steps of anytime_sequence: every group added, then removed; empty if
 -- the record is unusable, or if columns depend linearly on other groups and there is no ridge.
 CREATE OR REPLACE TEMP MACRO backward(
     record, target, groups := NULL, costs := NULL, backward := 'loss',
-    max_steps := NULL, ridge := 0.0, always := NULL
+    max_steps := NULL, ridge := 0.0, budget := NULL, always := NULL
 ) AS dbselect_sequence('backward', record, target, {
     'groups': groups, 'costs': costs, 'backward': backward, 'max_steps': max_steps,
-    'ridge': ridge, 'always': always
+    'ridge': ridge, 'budget': budget, 'always': always
 });

@@ -134,6 +134,7 @@ def single(table: Table, held: Sequence[int], group: Sequence[int]) -> float:
 #: What each rule weighs against the cost.
 CRITERIA = {
     "fr": gain,
+    "score": gain,
     "omp": omp,
     "omp-unwhitened": unwhitened,
     "omp-single": single,

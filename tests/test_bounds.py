@@ -67,7 +67,7 @@ def dense_gamma(table: Table, groups: list[list[int]], rule: str) -> float:
     G = table.A.T @ table.A
     C = G + np.diag(table.penalty**2)
     unit = np.ones(len(G)) if table.scale else table.deviation
-    whitened = {"fr": C, "doubling": C, "omp": G}.get(rule)
+    whitened = {"fr": C, "score": C, "doubling": C, "omp": G}.get(rule)
     blocks = [
         np.diag(unit[group]) if whitened is None
         else np.linalg.inv(np.linalg.cholesky(whitened[np.ix_(group, group)])).T
@@ -104,7 +104,7 @@ def test_gamma_of_omp_is_the_least_eigenvalue_of_the_whitened_gram():
         [np.linalg.svd(table.A[:, group], False)[0] for group in problem.groups.values()]
     )
     least = np.linalg.svd(white, compute_uv=False)[-1] ** 2
-    for rule in ("omp", "fr", "doubling"):
+    for rule in ("omp", "fr", "score", "doubling"):
         gamma = problem.sequence(rule=rule).guarantee().gamma
         assert gamma == pytest.approx(least, abs=rounding(table))
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import dbselect as ds
 from dbselect.doors.cli import main
@@ -33,7 +34,7 @@ def test_sequence_prints_and_writes_the_steps_of_python(files, capsys):
         files / "t.parquet", "y", {"ab": ["a", "b"], "c": ["c"]}, {"ab": 2, "c": 1}, rule="omp"
     )
     found = pl.read_parquet(files / "steps.parquet")
-    pl.testing.assert_frame_equal(found, expected.steps, rel_tol=1e-12)
+    assert_frame_equal(found, expected.steps, rel_tol=1e-12)
 
 
 def test_a_stored_gram_gives_the_same_sequence(files, capsys):

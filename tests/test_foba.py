@@ -302,7 +302,7 @@ def test_limits_on_steps_are_kept():
         ({"nu": 1.0}, "nu is 1.0; it must lie between 0 and 1"),
         ({"epsilon": -0.1}, "epsilon is -0.1; it must be a number >= 0"),
         ({"epsilon": float("nan")}, "epsilon is nan; it must be a number >= 0"),
-        ({"rule": "doubling"}, r"rule is 'doubling'; it must be one of \['fr', 'omp'\]"),
+        ({"rule": "doubling"}, r"rule is 'doubling'; it must be one of \['fr', 'score', 'omp', "),
         ({"backward": "gain"}, r"backward is 'gain'; it must be one of \['loss', 'coefficient'\]"),
         ({"max_steps": 0}, "max_steps is 0; it must be a whole number >= 1"),
         ({"ridge": -1}, "ridge is -1; it must be a number >= 0"),
@@ -402,3 +402,74 @@ def test_the_published_simulation():
     assert 0.14 <= forward <= 0.20
     assert 0.6 <= wrong[0] <= 1.3
     assert 1.5 <= wrong[1] <= 2.2
+
+
+# Budget, groups to keep, families
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_budget_lets_only_groups_that_fit_in(seed):
+    problem = random_problem(np.random.default_rng(seed))
+    whole = ds.foba(problem.gram, "y", problem.names, problem.costs)
+    total = float(sum(problem.costs.values()))
+    for budget in (min(problem.costs.values()) / 2, 0.4 * total, 0.7 * total):
+        found = ds.foba(problem.gram, "y", problem.names, problem.costs, budget=budget)
+        assert found.spent.max() <= budget * (1 + 1e-12)
+        if found.stop.name == "BUDGET":
+            left = set(problem.names) - set(found.at().groups)
+            assert all(found.spent[-1] + problem.costs[name] > budget for name in left)
+    free = ds.foba(problem.gram, "y", problem.names, problem.costs, budget=total)
+    assert trace_of(free) == trace_of(whole)
+
+
+def test_backward_ends_as_soon_as_what_is_held_fits():
+    problem = random_problem(np.random.default_rng(1))
+    whole = ds.backward(problem.gram, "y", problem.names, problem.costs)
+    total = whole.spent.max()
+    for budget in (0.0, 0.3 * total, 0.6 * total, total):
+        cut = ds.backward(problem.gram, "y", problem.names, problem.costs, budget=budget)
+        assert trace_of(cut) == trace_of(whole)[: len(cut.records)]
+        assert cut.stop.name == ("BUDGET" if cut.spent[-1] else cut.stop.name)
+        assert cut.spent[-1] <= budget * (1 + 1e-12)
+        removals = cut.spent[len(problem.names) : -1]
+        assert (removals > budget).all()
+        if cut.spent[-1] > 0:
+            assert cut.at(budget).groups == cut.at().groups
+
+
+@pytest.mark.parametrize("search", [ds.foba, ds.backward])
+def test_what_must_stay_has_to_fit_the_budget(search):
+    problem = random_problem(np.random.default_rng(1))
+    first = next(iter(problem.names))
+    price = problem.costs[first]
+    given = (problem.gram, "y", problem.names, problem.costs)
+    assert first in search(*given, always=[first], budget=price).at().groups
+    with pytest.raises(ds.ArgumentError, match=r"always costs .* over the budget"):
+        search(*given, always=[first], budget=price / 2)
+
+
+def test_the_largest_rules_of_the_forward_step_are_those_of_the_greedy_search():
+    problem = random_problem(np.random.default_rng(2))
+    for rule in ("fr", "score", "omp", "omp-unwhitened", "omp-single"):
+        given = (problem.gram, "y", problem.names, problem.costs)
+        first = ds.foba(*given, rule=rule, max_steps=1).steps["group"][1]
+        assert first == ds.anytime_sequence(*given, rule=rule, max_groups=1).steps["group"][1]
+
+
+@pytest.mark.parametrize("search", [ds.foba, ds.backward])
+def test_a_family_searches_its_objective(search):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 3))
+    y = rng.random(300) < 1 / (1 + np.exp(-X @ [1.0, -2.0, 0.0]))
+    frame = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(y=pl.Series(y))
+    costs = {"a": 1.0, "b": 3.0, "c": 2.0}
+    found = search(frame, "y", costs=costs, family="binomial", ridge=0.01, budget=4.0)
+    objective = ds.glm_objective(frame, "y", None, costs, ridge=0.01)
+    expected = search(objective, budget=4.0)
+    assert isinstance(found, ds.GlmSequence)
+    assert found.steps.drop("passes").equals(expected.steps.drop("passes"))
+    assert found.spent[-1] <= 4.0
+    with pytest.raises(ds.ArgumentError, match="null_policy is 'mean'; family 'binomial' takes"):
+        search(frame, "y", family="binomial", null_policy="mean")
+    with pytest.raises(ds.SourceError, match="source is a Gram and holds no rows"):
+        search(ds.gram(frame), "y", family="binomial")

@@ -33,7 +33,7 @@ kinds = pytest.mark.parametrize("rows", [10_000, None], ids=["in memory", "by pa
 
 def objective_of(frame, family, groups=GROUPS, **options):
     offset = "logs" if family == "poisson" else None
-    return ds.glm_objective(frame, family, groups, family, offset=offset, **options)
+    return ds.glm_objective(frame, family, groups, family=family, offset=offset, **options)
 
 
 def explained_by(frame, family, groups=GROUPS, weight=None):
@@ -135,7 +135,7 @@ def test_a_ridge_is_that_of_scikit_learn(family, rows):
             )
         return 1 - (deviance + ridge * len(y) * np.sum(fit.coef_**2)) / null
 
-    state = ds.glm_objective(frame, family, GROUPS, family, rows=rows, ridge=ridge)
+    state = ds.glm_objective(frame, family, GROUPS, family=family, rows=rows, ridge=ridge)
     for held in ([], [0], [0, 3], [0, 3, 1, 2]):
         state.add_all([group for group in held if group not in state.held])
         assert_answers_are(state, value, held)
@@ -219,10 +219,9 @@ def with_gaps(frame):
 
 def test_every_engine_holds_the_same_rows(as_source):
     frame = with_gaps(table(rows=900)).select(*COLUMNS, "multinomial")
-    expected = ds.glm_objective(frame, "multinomial", GROUPS, "multinomial", rows=300, seed=5)
-    found = ds.glm_objective(
-        as_source(frame), "multinomial", GROUPS, "multinomial", rows=300, seed=5
-    )
+    options = {"family": "multinomial", "rows": 300, "seed": 5}
+    expected = ds.glm_objective(frame, "multinomial", GROUPS, **options)
+    found = ds.glm_objective(as_source(frame), "multinomial", GROUPS, **options)
     assert found.rows == expected.rows
     assert 240 < found.rows < 300
     assert found.about.of == 900
@@ -469,8 +468,55 @@ def test_what_an_objective_has_is_not_given_twice(search):
         search(objective, groups=GROUPS)
     with pytest.raises(ds.GroupError, match="group 'c' has no cost"):
         search(objective, costs={"ab": 1.0})
-    with pytest.raises(ds.ArgumentError, match="target is None; a DataFrame needs the name"):
+    with pytest.raises(ds.ArgumentError, match="target is 'y'; it is for tables"):
+        search(objective, "y")
+    with pytest.raises(ds.ArgumentError, match="family is 'poisson'; it is for tables"):
+        search(objective, family="poisson")
+    with pytest.raises(ds.ColumnError, match="target is None; it must be the name of a column"):
         search(table(rows=50))
     objective.add(0)
     with pytest.raises(ds.ArgumentError, match="objective has 1 candidates selected"):
         search(objective)
+
+
+# The greedy search
+
+
+@pytest.mark.parametrize("rows", [300, None])
+@pytest.mark.parametrize("rule", ["fr", "score", "omp"])
+def test_an_objective_is_searched_as_its_rows_are(rule, rows):
+    frame = table(rows=300)
+    costs = {name: 1.0 + at for at, name in enumerate(GROUPS)}
+    objective = ds.glm_objective(frame, "binomial", GROUPS, costs, rows=rows)
+    found = ds.anytime_sequence(objective, rule=rule)
+    expected = ds.anytime_sequence(frame, "binomial", GROUPS, costs, family="binomial", rule=rule)
+    assert isinstance(found, ds.GlmSequence)
+    assert found.steps["group"].to_list() == expected.steps["group"].to_list()
+    assert found.spent.tolist() == expected.spent.tolist()
+    np.testing.assert_allclose(found.explained, expected.explained, rtol=1e-6)
+    assert objective.held == []
+    dear = dict.fromkeys(GROUPS, 5.0)
+    cut = ds.anytime_sequence(objective, costs=dear, rule=rule, budget=7.0)
+    assert cut.spent.tolist() == [0.0, 5.0]
+    last = list(GROUPS)[-1]
+    assert ds.anytime_sequence(objective, always=[last]).steps["group"][1] == last
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "binomial"}, "target is 'binomial'; it is for tables"),
+        ({"groups": GROUPS}, "groups is .*; it is for tables"),
+        ({"ridge": 0.5}, "ridge is 0.5; it is for tables"),
+        ({"ridge": 1.0}, "ridge is 1.0; it is for tables"),
+        ({"scale": False}, "scale is False; it is for tables"),
+        ({"weight": "w"}, "weight is 'w'; it is for tables"),
+        ({"family": "poisson"}, "family is 'poisson'; it is for tables"),
+        ({"max_iter": 3}, "max_iter is 3; it is for tables"),
+        ({"null_policy": "mean"}, "null_policy is 'mean'; it is for tables"),
+        ({"rule": "doubling"}, "rule is 'doubling'; it must be one of"),
+    ],
+)
+def test_a_greedy_search_is_not_given_what_an_objective_has(options, message):
+    with pytest.raises(ds.ArgumentError, match=message):
+        ds.anytime_sequence(objective_of(table(rows=50), "binomial"), **options)

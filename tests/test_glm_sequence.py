@@ -11,6 +11,7 @@ from test_glm import FAMILIES, Counted, design, table
 
 import dbselect as ds
 from dbselect.glm.newton import Ask, best_of
+from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 
 #: The information behind a score is of the last pass, which the last step left: at its
 #: tolerance of 1e-8 of the deviance the predictors moved by at most some 1e-4.
@@ -39,9 +40,8 @@ def explained(frame: pl.DataFrame, family: str, groups: list[str]) -> float:
 
 def search(frame: pl.DataFrame, family: str, rule: str, **options) -> ds.GlmSequence:
     offset = "logs" if family == "poisson" else None
-    return ds.anytime_sequence(
-        frame, family, GROUPS, COSTS, family=family, rule=rule, offset=offset, **options
-    )
+    given = AnytimeGlmOptions(family=family, rule=rule, offset=offset, **options)
+    return glm_sequence(frame, family, GROUPS, COSTS, given)
 
 
 @pytest.mark.parametrize("rule", ["fr", "score", "omp", "omp-single", "omp-unwhitened"])
@@ -210,7 +210,8 @@ def test_family_gaussian_is_the_linear_search_in_one_pass(rule, ridge, scale):
     frame = table(5)
     options = {"rule": rule, "ridge": ridge, "scale": scale}
     source = Counted(frame)
-    found = ds.anytime_sequence(source, "gaussian", GROUPS, COSTS, family="gaussian", **options)
+    in_passes = AnytimeGlmOptions(family="gaussian", **options)
+    found = glm_sequence(source, "gaussian", GROUPS, COSTS, in_passes)
     linear = ds.anytime_sequence(frame, "gaussian", GROUPS, COSTS, **options)
     assert source.reads == found.passes_made == 1
     shared = ["step", "action", "group", "cost", "spent", "useful"]
@@ -355,9 +356,11 @@ def test_an_interrupt_ends_with_the_sequence_so_far(rule):
 
 REFUSED = [
     ({"rule": "doubling"}, ds.ArgumentError, "rule is 'doubling'; it must be one of"),
-    ({"c_min": 1.0}, ds.ArgumentError, "c_min is 1.0; with a family there is none"),
-    ({"family": None, "weight": "w"}, ds.ArgumentError, "weight is 'w'; without a family"),
-    ({"family": None, "tol": 0.1}, ds.ArgumentError, "tol is 0.1; without a family"),
+    ({"c_min": 1.0}, ds.ArgumentError, "c_min is 1.0; family 'binomial' has none"),
+    ({"null_policy": "mean"}, ds.ArgumentError, "null_policy is 'mean'; family 'binomial' takes"),
+    ({"family": None}, ds.ArgumentError, "family is None; it must be one of"),
+    ({"family": "gaussian", "tol": 0.1}, ds.ArgumentError, "tol is 0.1; family 'gaussian' has"),
+    ({"family": "gaussian", "offset": "w"}, ds.ArgumentError, "offset is 'w'; family 'gaussian'"),
     ({"max_groups": 0}, ds.ArgumentError, "max_groups is 0"),
     ({"budget": -1}, ds.ArgumentError, "budget is -1"),
     ({"scale": 1}, ds.ArgumentError, "scale is 1"),

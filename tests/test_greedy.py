@@ -1,6 +1,7 @@
 """Greedy sequencing against brute force, and what a sequence tells its reader."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import polars as pl
@@ -269,3 +270,28 @@ def test_a_small_gradient_that_is_real_decides_the_order_of_omp():
     )
     sequence = ds.anytime_sequence(table, "y", rule="omp", always=["s"])
     assert sequence.steps["group"].to_list() == [None, "s", "r", "p"]
+
+
+def test_family_gaussian_is_the_default_and_takes_row_weights():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(80, 2))
+    frame = pl.DataFrame(X, schema=["a", "b"]).with_columns(
+        y=pl.Series(X @ [1.0, 2.0] + rng.normal(size=80)), w=pl.Series(rng.integers(0, 4, 80))
+    )
+    found = ds.anytime_sequence(frame, "y", family="gaussian", weight="w")
+    repeated = frame.select(pl.all().repeat_by("w").explode()).drop("w")
+    expected = ds.anytime_sequence(repeated, "y")
+    assert isinstance(found, ds.Sequence)
+    assert found.steps["group"].to_list() == expected.steps["group"].to_list()
+    np.testing.assert_allclose(found.r2, expected.r2, rtol=1e-10)
+    assert found.unused == expected.unused == ()
+    with pytest.raises(ds.ArgumentError, match="weight is 'w'; a Gram was made with its weights"):
+        ds.anytime_sequence(ds.gram(frame), "y", weight="w")
+    with pytest.raises(ds.ArgumentError, match="offset is 'w'; family 'gaussian' has none"):
+        ds.anytime_sequence(frame, "y", offset="w")
+
+
+def test_a_budget_may_be_a_decimal():
+    frame = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    for search in (ds.anytime_sequence, ds.foba, ds.group_lasso):
+        assert search(frame, "y", budget=Decimal("1.5")).spent[-1] == 1

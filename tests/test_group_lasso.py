@@ -511,3 +511,27 @@ def test_constant_target_is_refused():
     gram = ds.gram(pl.DataFrame({"x": [1.0, 2, 4], "y": [3.0, 3, 3]}))
     with pytest.raises(ds.DataError, match="target 'y' is constant"):
         group_lasso_path(gram, "y")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_budget_and_groups_to_take_first(seed):
+    problem = random_problem(np.random.default_rng(seed))
+    given = (problem.gram, "y", problem.names, problem.costs)
+    whole = group_lasso(*given)
+    order = whole.steps["group"].to_list()[1:]
+    total = float(whole.spent[-1])
+    for budget in (0.3 * total, 0.6 * total, total):
+        found = group_lasso(*given, budget=budget)
+        held, spent = [], 0.0
+        for name in order:
+            if spent + problem.costs[name] <= budget * (1 + 1e-12):
+                held.append(name)
+                spent += problem.costs[name]
+        assert found.steps["group"].to_list()[1:] == held
+        assert (found.stop.name == "BUDGET") == (held != order)
+    last = order[-1]
+    forced = group_lasso(*given, always=[last])
+    assert forced.steps["group"].to_list()[1:] == [last, *order[:-1]]
+    assert forced.r2[-1] == pytest.approx(whole.r2[-1], rel=1e-10)
+    with pytest.raises(ds.ArgumentError, match=r"always costs .* over the budget"):
+        group_lasso(*given, always=[last], budget=problem.costs[last] / 2)

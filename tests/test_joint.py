@@ -652,7 +652,7 @@ BOTH = ["y0", "y1"]
         lambda: ds.sght_path(FRAME, BOTH, grid_columns=[1], grid_groups=[1]),
         lambda: ds.fit(FRAME, BOTH),
         lambda: ds.fit_glm(FRAME, BOTH, family="gaussian"),
-        lambda: ds.anytime_sequence(FRAME, BOTH, family="gaussian"),
+        lambda: ds.anytime_sequence(FRAME, BOTH, family="poisson"),
         lambda: ds.anytime_sequences(ds.gram_by(FRAME, fold=2), BOTH),
         lambda: ds.cross_validate(ds.gram_by(FRAME, fold=2), BOTH, "foba"),
         lambda: pl.col("gram").dbselect.anytime_sequence(BOTH),

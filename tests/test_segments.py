@@ -16,6 +16,7 @@ from reference import Table
 
 import dbselect as ds
 from dbselect.methods import segments
+from dbselect.methods.anytime import AnytimeOptions
 from dbselect.record.stack import check_type, read_stacks
 from dbselect.results.store import write_sequences
 
@@ -336,8 +337,8 @@ def test_records_are_read_at_every_type_and_in_slices(kind, cut):
     plain = pa.array(records)
     fields = [(field.name, KINDS[kind].get(field.name, field.type)) for field in plain.type]
     array = plain.cast(pa.struct(fields))[cut]
-    last = [steps[-1]["r2"] if steps else 0
-            for steps in segments.sequence_lists(array, "y", {}).to_pylist()]  # fmt: skip
+    found = segments.sequence_lists(array, "y", None, None, AnytimeOptions()).to_pylist()
+    last = [steps[-1]["r2"] if steps else 0 for steps in found]
     expected = [1 / 8, 0, 1 / 8, 1 / 2, 1 / 8][cut]
     assert last == pytest.approx(expected, rel=8 * EPS)
     stacked = sorted(i for stack in read_stacks(array) for i in stack.at.tolist())
@@ -348,5 +349,6 @@ def test_records_are_read_at_every_type_and_in_slices(kind, cut):
 def test_a_column_of_nulls_may_have_any_type():
     check_type(pa.nulls(3))
     check_type(pa.nulls(3, pa.int32()))
-    assert segments.sequence_lists(pa.nulls(3, pa.int32()), "y", {}).to_pylist() == [[], [], []]
+    found = segments.sequence_lists(pa.nulls(3, pa.int32()), "y", None, None, AnytimeOptions())
+    assert found.to_pylist() == [[], [], []]
     assert segments.statuses(pa.nulls(2), "y").to_pylist() == ["no rows"] * 2

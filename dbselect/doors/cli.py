@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, DbselectError
-from dbselect.methods.anytime import anytime_sequence
+from dbselect.glm.families import FAMILY_NAMES
+from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.record.files import replacing
 from dbselect.selection.criteria import RULES
 from dbselect.sources.learn import MAX_LEVELS
@@ -68,11 +69,21 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--target", required=True, help="column to predict")
     command.add_argument("--groups", help="JSON file: name -> list of columns or globs")
     command.add_argument("--costs", help="JSON file: name -> cost")
-    command.add_argument("--rule", default="fr", choices=list(RULES))
-    command.add_argument("--ridge", type=float, default=0.0)
-    command.add_argument("--budget", type=float, help="limit on the summed cost")
-    command.add_argument("--max-groups", type=int)
-    command.add_argument("--always", nargs="+", default=[], help="groups to take first")
+    # Without a default: where nothing is given, the record of options has one.
+    command.add_argument("--rule", default=argparse.SUPPRESS, choices=list(RULES))
+    command.add_argument("--ridge", default=argparse.SUPPRESS, type=float)
+    command.add_argument(
+        "--budget", default=argparse.SUPPRESS, type=float, help="limit on the summed cost"
+    )
+    command.add_argument("--max-groups", default=argparse.SUPPRESS, type=int)
+    command.add_argument(
+        "--always", default=argparse.SUPPRESS, nargs="+", help="groups to take first"
+    )
+    command.add_argument(
+        "--c-min", default=argparse.SUPPRESS, type=float, help="rule doubling: of the first group"
+    )
+    command.add_argument("--family", default=argparse.SUPPRESS, choices=FAMILY_NAMES)
+    command.add_argument("--weight", default=argparse.SUPPRESS, help="column of row weights")
     _add_null_policy(command)
     command.add_argument("--out", help="Parquet file to write the steps to")
     return parser
@@ -82,16 +93,26 @@ def _add_null_policy(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--null-policy",
         nargs="+",
-        default=["skip"],
+        default=argparse.SUPPRESS,
         metavar="[COLUMNS=]POLICY",
         help="missing values: skip their row, error, mean, or indicator (0 and a column of 0 "
         "and 1); COLUMNS is a name or a glob, and the last that means a column holds",
     )
 
 
-def _null_policy(options: argparse.Namespace) -> dict[str, str]:
+def _options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what was given of the options of a sequence, by the names of Python."""
+    given = {name: value for name, value in vars(options).items() if name in AnytimeOptions.names()}
+    return {**given, **_null_policy(options)}
+
+
+def _null_policy(options: argparse.Namespace) -> dict[str, Any]:
+    if "null_policy" not in options:
+        return {}
     pairs = [text.rpartition("=") for text in options.null_policy]
-    return {columns if equals else "*": policy for columns, equals, policy in pairs}
+    policies = {columns if equals else "*": policy for columns, equals, policy in pairs}
+    # A stored Gram takes no policy but the plain one.
+    return {"null_policy": policies["*"] if list(policies) == ["*"] else policies}
 
 
 def _gram(options: argparse.Namespace) -> None:
@@ -99,7 +120,7 @@ def _gram(options: argparse.Namespace) -> None:
         options.source,
         options.columns,
         options.weight,
-        null_policy=_null_policy(options),
+        **_null_policy(options),
         categories=options.categories,
         max_levels=options.max_levels,
     )
@@ -114,20 +135,7 @@ def _gram(options: argparse.Namespace) -> None:
 
 def _sequence(options: argparse.Namespace) -> None:
     groups, costs = _read_json(options.groups, "--groups"), _read_json(options.costs, "--costs")
-    # A stored Gram takes no policy.
-    policy = "skip" if options.null_policy == ["skip"] else _null_policy(options)
-    sequence = anytime_sequence(
-        options.source,
-        options.target,
-        groups,
-        costs,
-        rule=options.rule,
-        ridge=options.ridge,
-        budget=options.budget,
-        max_groups=options.max_groups,
-        always=options.always,
-        null_policy=policy,
-    )
+    sequence = anytime_sequence(options.source, options.target, groups, costs, **_options(options))
     if options.out is not None:
         with replacing(options.out) as path:
             sequence.steps.write_parquet(path)

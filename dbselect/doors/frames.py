@@ -1,6 +1,6 @@
 """The door to Polars: ``lf.dbselect`` and ``pl.col(...).dbselect``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -11,10 +11,10 @@ from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import MODELS, SEQUENCES, Method
 from dbselect.methods.design import DesignOptions
-from dbselect.methods.fit_glm import check_options as check_glm
-from dbselect.methods.fit_glm import glm_sequence
+from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.methods.setup import check_target
+from dbselect.methods.types import Costs, FamilyName, GroupColumns
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.missing import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
@@ -111,9 +111,9 @@ class LazyFrameNamespace:
     def anytime_sequence_glm(
         self,
         target: str,
-        family: str,
-        groups: Mapping[str, Iterable[str]] | None = None,
-        costs: Mapping[str, float] | None = None,
+        family: FamilyName,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
         **options: Any,
     ) -> pl.LazyFrame:
         """Return a LazyFrame of one row, column ``sequence``: groups by the deviance explained.
@@ -136,11 +136,12 @@ class LazyFrameNamespace:
         >>> lf.head(2).select(model.expr().round(3).alias("p")).collect()["p"].to_list()
         [0.25, 0.75]
         """
-        check_glm(family, **options)
-        given = {"groups": groups, "costs": costs, "family": family, **options}
+        check_target(target)
+        read = AnytimeGlmOptions.read({"family": family, **options})
 
         def sequence() -> pl.DataFrame:
-            record = to_scalar(glm_sequence(self._frame, target, **given).to_struct())
+            found = glm_sequence(self._frame, target, groups, costs, read)
+            record = to_scalar(found.to_struct())
             return pl.DataFrame({"sequence": pa.array([record], GLM_TYPE)}).cast(
                 {"sequence": GLM_DTYPE}
             )
@@ -230,8 +231,8 @@ class ExprNamespace:
     def anytime_sequence(
         self,
         target: str,
-        groups: Mapping[str, Iterable[str]] | None = None,
-        costs: Mapping[str, float] | None = None,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
         **options: Any,
     ) -> pl.Expr:
         """Return a list of steps for each record, as in SQL; empty if it is unusable.
@@ -245,8 +246,8 @@ class ExprNamespace:
     def foba(
         self,
         target: str,
-        groups: Mapping[str, Iterable[str]] | None = None,
-        costs: Mapping[str, float] | None = None,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
         **options: Any,
     ) -> pl.Expr:
         """Return a list of steps for each record, as in SQL; empty if it is unusable.
@@ -260,8 +261,8 @@ class ExprNamespace:
     def backward(
         self,
         target: str,
-        groups: Mapping[str, Iterable[str]] | None = None,
-        costs: Mapping[str, float] | None = None,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
         **options: Any,
     ) -> pl.Expr:
         """Return a list of steps for each record, as in SQL; empty if it is unusable.
@@ -276,7 +277,7 @@ class ExprNamespace:
         self,
         target: str,
         k: int,
-        groups: Mapping[str, Iterable[str]] | None = None,
+        groups: GroupColumns | None = None,
         **options: Any,
     ) -> pl.Expr:
         """Return struct(columns, groups, intercept, coefficients, explained, r2) as in SQL.
@@ -290,7 +291,7 @@ class ExprNamespace:
     def sght(
         self,
         target: str,
-        groups: Mapping[str, Iterable[str]] | None = None,
+        groups: GroupColumns | None = None,
         **options: Any,
     ) -> pl.Expr:
         """Return struct(columns, groups, intercept, coefficients, explained, r2) as in SQL.
@@ -308,19 +309,19 @@ class ExprNamespace:
         self,
         method: str,
         target: str,
-        groups: Mapping[str, Iterable[str]] | None,
-        costs: Mapping[str, float] | None,
+        groups: GroupColumns | None,
+        costs: Costs | None,
         options: Mapping[str, Any],
     ) -> pl.Expr:
-        given = {"groups": groups, "costs": costs, **options}
-        return self._call(SEQUENCES[method], target, given, SEQUENCE_DTYPE)
+        named = {"groups": groups, "costs": costs, **options}
+        return self._call(SEQUENCES[method], target, named, SEQUENCE_DTYPE)
 
     def _call(self, method: Method, target: str, options: Mapping[str, Any], dtype: Any) -> pl.Expr:
         check_target(target)
-        method.check(**options)
+        given = method.read(options)
 
         def answers(records: pl.Series) -> pl.Series:
-            return by_blocks(records, lambda block: method.run(block, target, options), dtype)
+            return by_blocks(records, lambda block: method.run(block, target, given), dtype)
 
         return self._expr.map_batches(answers, return_dtype=dtype, is_elementwise=True)
 

@@ -3,15 +3,19 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from inspect import signature
+from typing import Any, cast
 
 import pyarrow as pa
 
-from dbselect.methods import anytime, foba
+from dbselect.errors import ArgumentError
+from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.dash import DashOptions, dash
+from dbselect.methods.foba import BackwardOptions, FobaOptions, backward, foba
 from dbselect.methods.options import Options
 from dbselect.methods.segments import result_of, sequence_lists
 from dbselect.methods.sght import SghtOptions, sght
+from dbselect.record.gram import Gram
 from dbselect.record.stack import check_type
 from dbselect.results.model import Model
 from dbselect.results.selected import Selected
@@ -31,41 +35,89 @@ MODEL_TYPE = pa.struct(
 
 
 @dataclass(frozen=True)
+class Call:
+    """What a door was given for a method, read and checked before any record.
+
+    Parameters
+    ----------
+    named : groups and costs, by name, where they were given
+    options : the record of the method's options
+    """
+
+    named: Mapping[str, Any]
+    options: Options
+
+
+@dataclass(frozen=True)
 class Method:
     """A method as the doors call it.
 
     Parameters
     ----------
-    run : records, target, options -> one value a record
-    check : refuses options without a record
+    call : the public function
+    options : its record of options
+    run : records, target, what was given -> one value a record
     """
 
-    run: Callable[[pa.Array, str, Mapping[str, Any]], pa.Array]
-    check: Callable[..., None]
+    call: Callable[..., Any]
+    options: type[Options]
+    run: Callable[[pa.Array, str, Call], pa.Array]
+
+    def read(self, given: Mapping[str, Any]) -> Call:
+        """Return what a door was given, options, groups and costs by name.
+
+        Raises
+        ------
+        ArgumentError : an option is unknown, not allowed, or needs rows
+        """
+        takes = signature(self.call).parameters
+        named = {name: given[name] for name in ("groups", "costs") if name in given}
+        for name in named:
+            if name not in takes:
+                raise ArgumentError(f"{self.options.method} has no {name}")
+        options = self.options.read({name: given[name] for name in given if name not in named})
+        _check_rows(options)
+        return Call(named, options)
+
+
+#: Options that need the rows of a table, which a record no longer has.
+_OF_ROWS = ("family", "weight", "null_policy")
+
+
+def _check_rows(options: Options) -> None:
+    """Refuse options that no record can serve, and say where to go."""
+    given = options.given()
+    for name in _OF_ROWS:
+        if name in given:
+            method, value = options.method, given[name]
+            ways = f"dbselect.{method}(table, ..., {name}={value!r})"
+            if method == "anytime_sequence" and name == "family":
+                ways = f"lf.dbselect.anytime_sequence_glm(..., family={value!r}) or {ways}"
+            raise ArgumentError(f"{name} is {value!r}; a record holds no rows: use {ways}")
 
 
 def _one_by_one(
-    search: Callable[..., Any],
-    check: Callable[..., None],
+    call: Callable[..., Any],
+    options: type[Options],
     write: Callable[[Iterable[Any]], pa.Array],
 ) -> Method:
     """Return the method of a search on one Gram."""
 
-    def run(records: pa.Array, target: str, options: Mapping[str, Any]) -> pa.Array:
-        check(**options)
+    def run(records: pa.Array, target: str, given: Call) -> pa.Array:
         check_type(records)
-        return write(result_of(search, record, target, options) for record in records)
+        arguments = {**given.named, **given.options.given()}
 
-    return Method(run, check)
+        def search(gram: Gram) -> Any:
+            return call(gram, target, **arguments)
+
+        return write(result_of(search, record, target) for record in records)
+
+    return Method(call, options, run)
 
 
-def _reading(kind: type[Options]) -> Callable[..., None]:
-    """Return a check of options; groups and costs stand beside them."""
-
-    def check(groups: Any = None, costs: Any = None, **options: Any) -> None:
-        kind.read(options)
-
-    return check
+def _sequences(records: pa.Array, target: str, given: Call) -> pa.ListArray:
+    groups, costs = given.named.get("groups"), given.named.get("costs")
+    return sequence_lists(records, target, groups, costs, cast(AnytimeOptions, given.options))
 
 
 def write_models(models: Iterable[Selected[Model] | Model | None]) -> pa.StructArray:
@@ -97,12 +149,12 @@ def plain(value: Any) -> Any:
 
 #: Calls that make a sequence, by the name that users give.
 SEQUENCES: dict[str, Method] = {
-    "anytime_sequence": Method(sequence_lists, anytime.check_options),
-    "foba": _one_by_one(foba.foba, foba.check_options, write_sequences),
-    "backward": _one_by_one(foba.backward, foba.check_options, write_sequences),
+    "anytime_sequence": Method(anytime_sequence, AnytimeOptions, _sequences),
+    "foba": _one_by_one(foba, FobaOptions, write_sequences),
+    "backward": _one_by_one(backward, BackwardOptions, write_sequences),
 }
 #: Calls that make one model.
 MODELS: dict[str, Method] = {
-    "dash": _one_by_one(dash, _reading(DashOptions), write_models),
-    "sght": _one_by_one(sght, _reading(SghtOptions), write_models),
+    "dash": _one_by_one(dash, DashOptions, write_models),
+    "sght": _one_by_one(sght, SghtOptions, write_models),
 }

@@ -14,8 +14,9 @@ from dbselect.doors.extension import extension_path
 from dbselect.doors.results import MODEL_TYPE, MODELS, SEQUENCES, Method, plain
 from dbselect.doors.tables import number_of, reading
 from dbselect.errors import EngineError
-from dbselect.methods.fit_glm import glm_sequence
+from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 from dbselect.methods.segments import statuses
+from dbselect.methods.setup import check_target
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE, to_scalar
 
@@ -161,9 +162,15 @@ def _answer(
     read = _Options(options)
     with _TURN:
         return pa.concat_arrays(
-            method.run(records[start:end], targets[start].as_py(), read.at(start))
+            _run(method, records[start:end], targets[start].as_py(), read.at(start))
             for start, end in _runs(targets, *options.flatten())
         )
+
+
+def _run(method: Method, records: pa.Array, target: Any, given: Mapping[str, Any]) -> pa.Array:
+    """Read the options, and then the records."""
+    check_target(target)
+    return method.run(records, target, method.read(given))
 
 
 def _glm_sequences(
@@ -188,8 +195,11 @@ def _glm_sequences(
         number, path, table, target, family = (column[start].as_py() for column in given)
         record = None
         if table is not None:
+            arguments = dict(read.at(start))
+            groups, costs = arguments.pop("groups", None), arguments.pop("costs", None)
+            known = AnytimeGlmOptions.read({"family": family, **arguments})
             with reading(number, path, table) as relation:
-                sequence = glm_sequence(relation, target, family=family, **read.at(start))
+                sequence = glm_sequence(relation, target, groups, costs, known)
             record = to_scalar(sequence.to_struct())
         found += [record] * (end - start)
     return pa.array(found, GLM_TYPE)

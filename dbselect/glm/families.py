@@ -284,3 +284,5 @@ FAMILIES = {family.name: family for family in (GAUSSIAN, BINOMIAL, POISSON)}
 #: What users may ask for; all but the first are fitted by refits, not from a Gram.
 FamilyName = Literal["gaussian", "binomial", "poisson", "multinomial"]
 RefittedFamily = Literal["binomial", "poisson", "multinomial"]
+#: All of them, with the one whose classes the data tell.
+FAMILY_NAMES = (*FAMILIES, "multinomial")

@@ -1,98 +1,177 @@
-"""The main call: from a Gram, a record or a table to an anytime sequence."""
+"""The main call: from a Gram, a record, a table or an objective to an anytime sequence."""
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
-from typing import Any, cast, overload
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, overload
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.fit_glm import glm_sequence
+from dbselect.glm.families import FAMILY_NAMES
+from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.glm_objective import GlmObjective, objective_setup
+from dbselect.methods.options import Options
 from dbselect.methods.setup import check_first, finish, finish_joint, prefix_coefficients, prepare
-from dbselect.record.checks import check_budget, check_choice, check_count, check_ridge, check_scale
+from dbselect.methods.types import (
+    Costs,
+    FamilyName,
+    GlmFamilyName,
+    GlmRuleName,
+    GroupColumns,
+    GroupNames,
+    NullPolicy,
+    RuleName,
+    Source,
+    Targets,
+)
+from dbselect.record.checks import (
+    check_budget,
+    check_choice,
+    check_column,
+    check_count,
+    check_names,
+    check_ridge,
+    check_scale,
+)
+from dbselect.record.missing import check_policies
+from dbselect.record.steps import Record, Stop
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
-from dbselect.selection.criteria import RULES
+from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import doubling, greedy_search
-from dbselect.sources.request import NullPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnytimeOptions(Options):
+    """The options of `anytime_sequence` on one Gram; those in passes are `AnytimeGlmOptions`."""
+
+    method: ClassVar[str] = "anytime_sequence"
+
+    rule: RuleName = "fr"
+    ridge: float = 0.0
+    scale: bool = True
+    budget: float | None = None
+    max_groups: int | None = None
+    always: GroupNames = ()
+    c_min: float | None = None
+    null_policy: NullPolicy = "skip"
+    family: FamilyName = "gaussian"
+    weight: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options that no Gram could make right."""
+        super().__post_init__()
+        check_choice("rule", self.rule, RULES)
+        check_ridge(self.ridge)
+        check_scale(self.scale)
+        check_budget(self.budget)
+        check_count("max_groups", self.max_groups)
+        check_names("always", self.always)
+        check_choice("family", self.family, FAMILY_NAMES)
+        check_column("weight", self.weight)
+        check_policies(self.null_policy)
+        if self.c_min is None:
+            return
+        if not RULES[self.rule].doubling:
+            raise ArgumentError(
+                f"c_min is {self.c_min!r}; rule {self.rule!r} has none, rule 'doubling' has"
+            )
+        if not (isinstance(self.c_min, numbers.Real) and 0 < float(self.c_min) < math.inf):
+            raise ArgumentError(f"c_min is {self.c_min!r}; it must be a number > 0")
 
 
 @overload
 def anytime_sequence(
-    source: Any,
+    source: Source,
     target: str,
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    rule: str = "fr",
-    ridge: float = 0.0,
-    scale: bool = True,
-    budget: float | None = None,
-    max_groups: int | None = None,
-    always: Sequence[str] = (),
-    c_min: float | None = None,
-    null_policy: NullPolicy = "skip",
-    family: None = None,
+    rule: RuleName = ...,
+    ridge: float = ...,
+    scale: bool = ...,
+    budget: float | None = ...,
+    max_groups: int | None = ...,
+    always: GroupNames = ...,
+    c_min: float | None = ...,
+    null_policy: NullPolicy = ...,
+    family: Literal["gaussian"] = ...,
+    weight: str | None = ...,
 ) -> AnytimeSequence: ...
 
 
 @overload
 def anytime_sequence(
-    source: Any,
-    target: list[str] | tuple[str, ...],
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
+    source: Source,
+    target: Targets,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    rule: str = "fr",
-    ridge: float = 0.0,
-    scale: bool = True,
-    budget: float | None = None,
-    max_groups: int | None = None,
-    always: Sequence[str] = (),
-    c_min: float | None = None,
-    null_policy: NullPolicy = "skip",
-    family: None = None,
+    rule: RuleName = ...,
+    ridge: float = ...,
+    scale: bool = ...,
+    budget: float | None = ...,
+    max_groups: int | None = ...,
+    always: GroupNames = ...,
+    c_min: float | None = ...,
+    null_policy: NullPolicy = ...,
+    family: Literal["gaussian"] = ...,
+    weight: str | None = ...,
 ) -> JointSequence: ...
 
 
 @overload
 def anytime_sequence(
-    source: Any,
+    source: Source,
     target: str,
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    rule: str = "fr",
-    ridge: float = 0.0,
-    scale: bool = True,
-    budget: float | None = None,
-    max_groups: int | None = None,
-    always: Sequence[str] = (),
-    family: str,
-    weight: str | None = None,
-    offset: str | None = None,
-    max_iter: int | None = None,
-    tol: float | None = None,
+    rule: GlmRuleName = ...,
+    ridge: float = ...,
+    scale: bool = ...,
+    budget: float | None = ...,
+    max_groups: int | None = ...,
+    always: GroupNames = ...,
+    family: GlmFamilyName,
+    weight: str | None = ...,
+    offset: str | None = ...,
+    max_iter: int | None = ...,
+    tol: float | None = ...,
+) -> GlmSequence: ...
+
+
+@overload
+def anytime_sequence(
+    source: GlmObjective,
+    target: None = None,
+    groups: None = None,
+    costs: Costs | None = None,
+    *,
+    rule: GlmRuleName = ...,
+    budget: float | None = ...,
+    max_groups: int | None = ...,
+    always: GroupNames = ...,
 ) -> GlmSequence: ...
 
 
 def anytime_sequence(
-    source: Any,
-    target: str | list[str] | tuple[str, ...],
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
+    source: Source | GlmObjective,
+    target: str | Targets | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    rule: str = "fr",
-    ridge: float = 0.0,
-    scale: bool = True,
-    budget: float | None = None,
-    max_groups: int | None = None,
-    always: Sequence[str] = (),
-    c_min: float | None = None,
-    null_policy: NullPolicy = "skip",
-    family: str | None = None,
-    weight: str | None = None,
+    rule: RuleName = AnytimeOptions.rule,
+    ridge: float = AnytimeOptions.ridge,
+    scale: bool = AnytimeOptions.scale,
+    budget: float | None = AnytimeOptions.budget,
+    max_groups: int | None = AnytimeOptions.max_groups,
+    always: GroupNames = AnytimeOptions.always,
+    c_min: float | None = AnytimeOptions.c_min,
+    null_policy: NullPolicy = AnytimeOptions.null_policy,
+    family: FamilyName = AnytimeOptions.family,
+    weight: str | None = AnytimeOptions.weight,
     offset: str | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
@@ -101,23 +180,25 @@ def anytime_sequence(
 
     Each step takes the group with the largest ``criterion(g | S) / cost(g)``; the
     objective is F(S) = 1/2 c_S' C_SS^-1 c_S, C = G + ridge I, of several responses the sum
-    over them. With a `family` it is the deviance of a generalised linear model, for which
-    the table is read again and again.
+    over them. With another `family` it is the deviance of a generalised linear model, for
+    which the table is read again and again.
 
     Parameters
     ----------
     source : Gram, a Gram record (mapping or Arrow scalar), a Parquet file or frame
-        that holds one in its only column ``gram``, or any table that `gram` reads
+        that holds one in its only column ``gram``, or any table that `gram` reads; or a
+        `glm_objective`, without what it has: target, groups, ridge and the like
     target : column to predict; or a list of responses, which share the groups and their
         costs: each counts as one of unit variance, with ``scale=False`` as it is
     groups : name -> columns or globs; default: every top-level field but the target
-    costs : name -> cost > 0, in any one unit; default: 1 each
+    costs : name -> cost > 0, in any one unit; default: 1 each, or those of the objective
     rule : ``"fr"``, the exact gain (default); ``"omp"``, the group-whitened gradient;
         ``"omp-unwhitened"``, the gradient as it is; ``"omp-single"``, its largest entry;
-        ``"doubling"``, the exact gain among groups that at most double the cost. With a
+        ``"doubling"``, the exact gain among groups that at most double the cost. With another
         `family`: ``"fr"``, a refit with every group; ``"score"``, the score test, that is
         the gradient against the information that the groups held leave, which is much
-        cheaper and nearly as good; or the three of ``"omp"``
+        cheaper and nearly as good, and the exact gain where the model is linear; or the
+        three of ``"omp"``
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
     budget : limit on the summed cost: only groups that still fit are candidates
@@ -127,16 +208,17 @@ def anytime_sequence(
         default: the cheapest cost there is
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
-    family : ``"binomial"``, ``"poisson"``, ``"multinomial"`` or ``"gaussian"``, as in
-        `fit_glm`; None is the linear model of a Gram
-    weight, offset : with a `family`, columns as in `fit_glm`
-    max_iter : with a `family`, limit on the passes of a step, default 25
-    tol : with a `family`, as in `fit_glm`, default 1e-8
+    family : ``"gaussian"``, the linear model of one Gram (default); ``"binomial"``,
+        ``"poisson"`` or ``"multinomial"``, of a table, as in `fit_glm`
+    weight : column of row weights, of a table
+    offset : family poisson only: column that is added to the predictor
+    max_iter : of a family in passes, limit on the passes of a step, default 25
+    tol : of a family in passes, as in `fit_glm`, default 1e-8
 
     Returns
     -------
-    Sequence with at most J + 1 steps; JointSequence of a list of responses; GlmSequence if
-    there is a `family`
+    Sequence with at most J + 1 steps; JointSequence of a list of responses; GlmSequence of
+    another family, or of an objective
 
     Raises
     ------
@@ -144,7 +226,7 @@ def anytime_sequence(
     GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
     ArgumentError : rule, ridge, scale, budget, max_groups, c_min, family or what belongs
         to it out of range
-    SourceError : with a `family`, a stream that can be read only once
+    SourceError : a family in passes, and a stream that can be read only once
     DataError : no usable rows, or a target that is constant, that is 0 where it is missing,
         or that the family does not allow
 
@@ -162,15 +244,15 @@ def anytime_sequence(
     A table is read once, the columns of the groups and the target only, so a NULL
     in another column leaves no row out.
 
-    With a `family`, a pass at the coefficients of the groups held gives the gradient and
-    the information of all columns, so the first Newton step of a group costs no pass and
-    the scores of the next step none. Passes: one for the start (as in `fit_glm`), then one
-    for each Newton step of the refit but the last, mostly two or three a step, none for
-    gaussian. Rule ``fr`` refits with all groups within the budget in the same passes, gives
-    up those that can no longer gain most for their cost, and makes one more pass a step; a
-    pass computes up to J Grams of the groups held and one more, and takes J D^2 doubles.
-    Steps begin at the coefficients of the step before. An interrupt (Ctrl-C) ends the
-    search with the steps made so far.
+    In passes, one at the coefficients of the groups held gives the gradient and the
+    information of all columns, so the first Newton step of a group costs no pass and the
+    scores of the next step none. Passes: one for the start (as in `fit_glm`), then one for
+    each Newton step of the refit but the last, mostly two or three a step. Rule ``fr`` refits
+    with all groups within the budget in the same passes, gives up those that can no longer
+    gain most for their cost, and makes one more pass a step; a pass computes up to J Grams of
+    the groups held and one more, and takes J D^2 doubles. Steps begin at the coefficients of
+    the step before. An interrupt (Ctrl-C) ends the search with the steps made so far. Of an
+    objective, steps are refits on its rows.
 
     References
     ----------
@@ -184,35 +266,39 @@ def anytime_sequence(
     >>> ds.anytime_sequence(table, "y", costs={"a": 50.0, "b": 1.0})
     Sequence(y ~ b, a; r2 1.0000, spent 51; every group is in the sequence)
     """
-    budget = float(budget) if isinstance(budget, Decimal) else budget
-    c_min = float(c_min) if isinstance(c_min, Decimal) else c_min
-    if family is not None:
+    in_passes = {"offset": offset, "max_iter": max_iter, "tol": tol}
+    in_passes = {name: value for name, value in in_passes.items() if value is not None}
+    check_choice("family", family, FAMILY_NAMES)
+    if family != AnytimeOptions.family and not isinstance(source, GlmObjective):
+        given = AnytimeGlmOptions.read({
+            "rule": rule, "ridge": ridge, "scale": scale, "budget": budget,
+            "max_groups": max_groups, "always": always, "family": family, "weight": weight,
+            **in_passes,
+        })  # fmt: skip
         if c_min is not None:
-            raise ArgumentError(f"c_min is {c_min!r}; with a family there is none")
-        if null_policy != "skip":
-            raise ArgumentError(f"null_policy is {null_policy!r}; with a family it is 'skip'")
-        return glm_sequence(
-            source, cast(str, target), groups, costs, family=family, rule=rule, ridge=ridge,
-            scale=scale, budget=budget, max_groups=max_groups, always=always, weight=weight,
-            offset=offset, max_iter=max_iter, tol=tol,
-        )  # fmt: skip
-    alone = {"weight": weight, "offset": offset, "max_iter": max_iter, "tol": tol}
-    for name, value in alone.items():
-        if value is not None:
-            raise ArgumentError(f"{name} is {value!r}; without a family there is none")
-    check_options(rule, ridge, scale, budget, max_groups, c_min)
+            raise ArgumentError(f"c_min is {c_min!r}; family {family!r} has none")
+        if null_policy != AnytimeOptions.null_policy:
+            raise ArgumentError(f"null_policy is {null_policy!r}; family {family!r} takes 'skip'")
+        return glm_sequence(source, target, groups, costs, given)
+    options = AnytimeOptions(
+        rule=rule, ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
+        c_min=c_min, null_policy=null_policy, family=family, weight=weight,
+    )  # fmt: skip
+    if isinstance(source, GlmObjective):
+        return _on_objective(source, target, groups, costs, options, in_passes)
+    for name, value in in_passes.items():
+        raise ArgumentError(f"{name} is {value!r}; family 'gaussian' has none")
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
-        null_policy=null_policy, several=True,
+        null_policy=null_policy, weight=weight, several=True,
     )  # fmt: skip
-    check_first(search.groups, search.first, budget, max_groups)
-    method, all_costs = RULES[rule], search.groups.costs
+    check_first(search.groups, search.first, options.budget, max_groups)
     steps, stop = greedy_search(
         search.state,
         search.groups,
-        method.criterion(search.state),
-        cost_limit=doubling(all_costs, c_min) if method.doubling else None,
-        budget=budget,
+        search.criterion(rule),
+        cost_limit=doubling(search.groups.costs, options.c_min) if RULES[rule].doubling else None,
+        budget=options.budget,
         max_groups=max_groups,
         always=search.first,
     )
@@ -221,22 +307,36 @@ def anytime_sequence(
     return finish(search, rule, steps, prefix_coefficients(search), stop)
 
 
-def check_options(
-    rule: Any = "fr",
-    ridge: Any = 0.0,
-    scale: Any = True,
-    budget: Any = None,
-    max_groups: Any = None,
-    c_min: Any = None,
-    **_: Any,
-) -> None:
-    """Refuse options that no Gram could make right."""
-    check_choice("rule", rule, RULES)
-    check_ridge(ridge)
-    check_scale(scale)
-    check_budget(budget)
-    check_count("max_groups", max_groups)
-    if c_min is not None and not RULES[rule].doubling:
-        raise ArgumentError(f"c_min is {c_min!r}; rule {rule!r} has none, rule 'doubling' has")
-    if c_min is not None and not (isinstance(c_min, numbers.Real) and 0 < float(c_min) < math.inf):
-        raise ArgumentError(f"c_min is {c_min!r}; it must be a number > 0")
+def _on_objective(
+    objective: GlmObjective,
+    target: str | Targets | None,
+    groups: GroupColumns | None,
+    costs: Costs | None,
+    options: AnytimeOptions,
+    in_passes: Mapping[str, object],
+) -> GlmSequence:
+    """Search the groups of an objective, on whose rows every fit is made."""
+    check_choice("rule", options.rule, rules_of_glm())
+    own = {
+        name: value
+        for name, value in options.given().items()
+        if name not in ("rule", "budget", "max_groups", "always", "c_min")
+    }
+    search = objective_setup(
+        objective, costs, options.always, target=target, groups=groups, **own, **in_passes
+    )
+    check_first(search.groups, search.first, options.budget, options.max_groups)
+
+    def run(record: Record) -> Stop:
+        _, stop = greedy_search(
+            search.state,
+            search.groups,
+            search.criterion(options.rule),
+            budget=options.budget,
+            max_groups=options.max_groups,
+            always=search.first,
+            record=record,
+        )
+        return stop
+
+    return search.recorded(options.rule, run)

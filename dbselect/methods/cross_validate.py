@@ -15,6 +15,7 @@ from typing import Any, cast
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
+from dbselect.glm.families import FAMILY_NAMES
 from dbselect.judging.held_out import (
     CHOICES,
     MEANS,
@@ -31,7 +32,7 @@ from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.dash import dash, greedy, random_k, top_k
 from dbselect.methods.fit import fit
-from dbselect.methods.fit_glm import FAMILY_NAMES, fit_glm
+from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso

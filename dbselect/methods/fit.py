@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,10 @@ from dbselect.linear.condition import warn_of
 from dbselect.linear.exact import ExactFit, least_squares
 from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
 from dbselect.linear.problem import filled_target, is_filled
+from dbselect.methods.options import Options
 from dbselect.methods.setup import check_target, fitted, prepare
-from dbselect.record.checks import check_ridge, check_scale
+from dbselect.methods.types import Source
+from dbselect.record.checks import check_column, check_ridge, check_scale
 from dbselect.record.columns import match, with_indicators
 from dbselect.record.gram import Gram
 from dbselect.record.groups import groups_of
@@ -25,16 +27,41 @@ from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 
 
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(Options):
+    """The options of `fit`."""
+
+    method: ClassVar[str] = "fit"
+
+    weight: str | None = None
+    intercept: bool = True
+    ridge: float = 0.0
+    scale: bool = True
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse options that no data could make right."""
+        super().__post_init__()
+        check_ridge(self.ridge)
+        check_scale(self.scale)
+        check_column("weight", self.weight)
+        for name, value in (("intercept", self.intercept), ("exact", self.exact)):
+            if not isinstance(value, bool):
+                raise ArgumentError(f"{name} is {value!r}; it must be True or False")
+        if self.exact and self.ridge:
+            raise ArgumentError(f"ridge is {self.ridge!r}; exact fits are at ridge 0")
+
+
 def fit(
-    source: Any,
+    source: Source,
     target: str,
     columns: Sequence[str] | None = None,
     *,
-    weight: str | None = None,
-    intercept: bool = True,
-    ridge: float = 0.0,
-    scale: bool = True,
-    exact: bool = False,
+    weight: str | None = FitOptions.weight,
+    intercept: bool = FitOptions.intercept,
+    ridge: float = FitOptions.ridge,
+    scale: bool = FitOptions.scale,
+    exact: bool = FitOptions.exact,
 ) -> Model:
     """Fit a linear model on some columns, all of them, by least squares.
 
@@ -99,11 +126,7 @@ def fit(
     >>> ds.fit(table, "y", exact=True).coefficients
     {'a': 2.0, 'b': 0.5}
     """
-    check_ridge(ridge)
-    check_scale(scale)
-    for name, value in (("intercept", intercept), ("exact", exact)):
-        if not isinstance(value, bool):
-            raise ArgumentError(f"{name} is {value!r}; it must be True or False")
+    FitOptions(weight=weight, intercept=intercept, ridge=ridge, scale=scale, exact=exact)
     check_target(target)
     if isinstance(columns, str):
         raise ArgumentError(f"columns is {columns!r}; it must be a list of column names and globs")
@@ -113,8 +136,6 @@ def fit(
     if exact:
         if known is not None:
             raise ArgumentError("exact is True; a Gram is rounded, so source must be a table")
-        if ridge:
-            raise ArgumentError(f"ridge is {ridge!r}; exact fits are at ridge 0")
         return _exact(exact_sums(source, target, columns, weight), intercept)
     if known is None:
         known = read_gram(source, _wanted(source, target, columns), weight)

@@ -2,20 +2,37 @@
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
-from dbselect.glm.families import FAMILIES, Family
+from dbselect.glm.families import FAMILIES, FAMILY_NAMES, Family
 from dbselect.glm.newton import GlmFit, Problem, extended, solved, start
 from dbselect.glm.pass_state import PassState
 from dbselect.glm.passes import Data, Roles, first_pass
+from dbselect.methods.options import Options
 from dbselect.methods.setup import check_first, named_in, numbers_of, refuse_several
-from dbselect.record.checks import check_budget, check_choice, check_count, check_ridge, check_scale
+from dbselect.methods.types import (
+    Costs,
+    FamilyName,
+    GlmRuleName,
+    GroupColumns,
+    GroupNames,
+    TableSource,
+)
+from dbselect.record.checks import (
+    check_budget,
+    check_choice,
+    check_column,
+    check_count,
+    check_names,
+    check_ridge,
+    check_scale,
+)
 from dbselect.record.columns import Leaf
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups, groups_of
@@ -23,7 +40,7 @@ from dbselect.record.steps import Step, Stop, fits
 from dbselect.results.glm.build import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel, family_of
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.selection.criteria import RULES, Criterion
+from dbselect.selection.criteria import RULES, Criterion, OnGlm, rules_of_glm
 from dbselect.selection.greedy import greedy_search
 from dbselect.sources.passes import Passes
 
@@ -40,28 +57,69 @@ MAX_ITER = 25
 
 #: Types of text that an engine may give.
 TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-FAMILY_NAMES = (*FAMILIES, "multinomial")
-#: The rules: the criterion on the quadratic model of the last pass; None refits.
-GLM_RULES = {
-    "score": "fr",
-    "omp": "omp",
-    "omp-unwhitened": "omp-unwhitened",
-    "omp-single": "omp-single",
-    "fr": None,
-}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitGlmOptions(Options):
+    """The options of `fit_glm`."""
+
+    method: ClassVar[str] = "fit_glm"
+
+    family: FamilyName = "binomial"
+    ridge: float = 0.0
+    weight: str | None = None
+    offset: str | None = None
+    max_iter: int = MAX_ITER
+    tol: float = FIT_TOL
+
+    def __post_init__(self) -> None:
+        """Refuse options that no table could make right."""
+        super().__post_init__()
+        check_model(self.family, self.ridge, self.weight, self.offset)
+        _check_ends(self.max_iter, self.tol)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnytimeGlmOptions(Options):
+    """The options of `anytime_sequence` with a family that needs passes."""
+
+    method: ClassVar[str] = "anytime_sequence_glm"
+
+    family: FamilyName
+    rule: GlmRuleName = "fr"
+    ridge: float = 0.0
+    scale: bool = True
+    budget: float | None = None
+    max_groups: int | None = None
+    always: GroupNames = ()
+    weight: str | None = None
+    offset: str | None = None
+    max_iter: int = MAX_ITER
+    tol: float = STEP_TOL
+
+    def __post_init__(self) -> None:
+        """Refuse options that no table could make right."""
+        super().__post_init__()
+        check_choice("rule", self.rule, rules_of_glm())
+        check_scale(self.scale)
+        check_budget(self.budget)
+        check_count("max_groups", self.max_groups)
+        check_names("always", self.always)
+        check_model(self.family, self.ridge, self.weight, self.offset)
+        _check_ends(self.max_iter, self.tol)
 
 
 def fit_glm(
-    source: Any,
+    source: TableSource,
     target: str,
     columns: Sequence[str] | None = None,
-    family: str = "binomial",
+    family: FamilyName = FitGlmOptions.family,
     *,
-    ridge: float = 0.0,
-    weight: str | None = None,
-    offset: str | None = None,
-    max_iter: int = MAX_ITER,
-    tol: float = FIT_TOL,
+    ridge: float = FitGlmOptions.ridge,
+    weight: str | None = FitGlmOptions.weight,
+    offset: str | None = FitGlmOptions.offset,
+    max_iter: int = FitGlmOptions.max_iter,
+    tol: float = FitGlmOptions.tol,
 ) -> GlmModel:
     """Fit a generalised linear model to a table that is read in passes, never copied.
 
@@ -124,14 +182,16 @@ def fit_glm(
     >>> model.predict(table.select("x")).round(6).tolist()  # the mean of each x
     [2.0, 2.0, 6.0, 6.0]
     """
-    check_glm(family, ridge, offset, max_iter, tol)
+    options = FitGlmOptions(
+        family=family, ridge=ridge, weight=weight, offset=offset, max_iter=max_iter, tol=tol
+    )
     passes = opened(source, target, columns, family, weight, offset)
     if not passes.names:
         raise ColumnError(f"there is no column besides the target '{target}'; one is needed")
     groups = Groups({"columns": passes.names}, np.ones(1))
     with passes.shown():
         data = first_pass(passes, roles_of(passes, target, family, offset, passes.names))
-        problem, null = problem_of(data, groups, ridge, True, max_iter, tol)
+        problem, null = problem_of(data, groups, options.ridge, True, options.max_iter, options.tol)
         (fit,) = solved([extended(problem, null, [0])], data.read)
     warn_of_fit(fit)
     return model_of(data, problem, fit, passes.names, GlmModel)
@@ -139,34 +199,22 @@ def fit_glm(
 
 def glm_sequence(
     source: Any,
-    target: str,
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
-    *,
-    family: str,
-    rule: str = "fr",
-    ridge: float = 0.0,
-    scale: bool = True,
-    budget: float | None = None,
-    max_groups: int | None = None,
-    always: Sequence[str] = (),
-    weight: str | None = None,
-    offset: str | None = None,
-    max_iter: int | None = None,
-    tol: float | None = None,
+    target: Any,
+    groups: GroupColumns | None,
+    costs: Costs | None,
+    options: AnytimeGlmOptions,
 ) -> GlmSequence:
     """Order groups by how much deviance each explains for its cost, in passes over a table.
 
-    What `dbselect.anytime_sequence` does with a `family`; its parameters and errors are
-    explained there, and in `fit_glm`.
+    What `dbselect.anytime_sequence` does with a family that needs passes; its parameters and
+    errors are explained there, and in `fit_glm`.
     """
-    max_iter = MAX_ITER if max_iter is None else max_iter
-    tol = STEP_TOL if tol is None else tol
-    check_options(family, rule, ridge, scale, budget, max_groups, offset, max_iter, tol)
-    passes = opened(source, target, named_in(groups, source), family, weight, offset)
+    family, rule, budget = options.family, options.rule, options.budget
+    offset, max_groups = options.offset, options.max_groups
+    passes = opened(source, target, named_in(groups, source), family, options.weight, offset)
     found = groups_of(passes.names, groups, costs, target)
     found = replace(found, unused=(*found.unused, *passes.unread))
-    first = numbers_of(always, found)
+    first = numbers_of(options.always, found)
     check_first(found, first, budget, max_groups)
     taken: list[tuple[Step, Prefix]] = []
 
@@ -175,7 +223,9 @@ def glm_sequence(
 
     with passes.shown():
         data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
-        problem, null = problem_of(data, found, ridge, scale, max_iter, tol)
+        problem, null = problem_of(
+            data, found, options.ridge, options.scale, options.max_iter, options.tol
+        )
         search = PassState(problem, null, data.read)
         empty = prefix_of(data, null)
         try:
@@ -192,15 +242,16 @@ def glm_sequence(
             # The step under way is lost, and the last one stands.
             stop = Stop.INTERRUPTED
     warn_of_fit(search.fit)
-    return sequence_of(data, search.fit, found, rule, ridge, scale, empty, taken, stop)
+    return sequence_of(
+        data, search.fit, found, rule, options.ridge, options.scale, empty, taken, stop
+    )
 
 
 def _criterion(rule: str, exact: bool, groups: Groups, budget: float | None) -> Criterion:
     """Return what a rule maximises per unit of cost."""
-    on_model = GLM_RULES[rule] or ("fr" if exact else None)
-    if on_model is not None:
+    if exact or RULES[rule].on_glm is OnGlm.MODEL:
         # Each pass makes a new model, and so a new criterion.
-        return lambda search: RULES[on_model].criterion(search.fit.state)(search.fit.state)
+        return lambda search: RULES[rule].criterion(search.fit.state)(search.fit.state)
 
     def gains_of_refits(search: PassState) -> Vector:
         held = search.fit.groups
@@ -227,12 +278,8 @@ def opened(
 ) -> Passes:
     """Open the table and check what its columns are."""
     refuse_several(target)
+    refuse_records(source)
     apart = [name for name in (target, offset) if name is not None]
-    if isinstance(source, Gram | Mapping | pa.Scalar):
-        raise SourceError(
-            f"source is a {type(source).__name__} and holds no rows, which every step of the fit "
-            "reads again; give the table"
-        )
     passes = Passes(source, columns, weight, apart)
     leaf = passes.leaf(target, "target")
     if offset is not None:
@@ -251,6 +298,15 @@ def opened(
             "numeric or boolean"
         )
     return passes
+
+
+def refuse_records(source: Any) -> None:
+    """Refuse a Gram or its record, for a fit of rows."""
+    if isinstance(source, Gram | Mapping | pa.Scalar):
+        raise SourceError(
+            f"source is a {type(source).__name__} and holds no rows, which every step of the fit "
+            "reads again; give the table"
+        )
 
 
 def roles_of(
@@ -303,38 +359,19 @@ def problem_of(
     return problem, start(problem, point, model)
 
 
-def check_options(
-    family: Any,
-    rule: Any = "fr",
-    ridge: Any = 0.0,
-    scale: Any = True,
-    budget: Any = None,
-    max_groups: Any = None,
-    offset: Any = None,
-    max_iter: Any = None,
-    tol: Any = None,
-    **_: Any,
-) -> None:
-    """Refuse options of `glm_sequence` that no table could make right."""
-    check_choice("rule", rule, GLM_RULES)
-    check_scale(scale)
-    check_budget(budget)
-    check_count("max_groups", max_groups)
-    check_glm(
-        family,
-        ridge,
-        offset,
-        MAX_ITER if max_iter is None else max_iter,
-        STEP_TOL if tol is None else tol,
-    )
-
-
-def check_glm(family: Any, ridge: Any, offset: Any, max_iter: Any, tol: Any) -> None:
-    """Refuse options that no table could make right."""
+def check_model(family: Any, ridge: Any, weight: Any, offset: Any) -> None:
+    """Refuse what no table could make right of a model."""
     check_choice("family", family, FAMILY_NAMES)
     check_ridge(ridge)
+    check_column("weight", weight)
+    if offset is not None and not (family in FAMILIES and FAMILIES[family].offset):
+        raise ArgumentError(f"offset is {offset!r}; family {family!r} has none, 'poisson' has")
+
+
+def _check_ends(max_iter: Any, tol: Any) -> None:
+    """Refuse what could not end a fit."""
+    if max_iter is None:
+        raise ArgumentError("max_iter is None; it must be a whole number >= 1")
     check_count("max_iter", max_iter)
     if not (isinstance(tol, numbers.Real) and 0 < float(tol) < 1):
         raise ArgumentError(f"tol is {tol!r}; it must be a number above 0 and below 1")
-    if offset is not None and not (family in FAMILIES and FAMILIES[family].offset):
-        raise ArgumentError(f"offset is {offset!r}; family {family!r} has none, 'poisson' has")

@@ -2,47 +2,170 @@
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass
+from typing import ClassVar, Literal, cast, overload
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.linear.state import State
-from dbselect.methods.glm_objective import GlmObjective, data_of_objective
-from dbselect.methods.setup import LinearSetup, finish, numbers_of, prepare
-from dbselect.record.checks import check_choice, check_count, check_ridge
-from dbselect.record.gram import Vector
-from dbselect.record.groups import Groups, costs_of
+from dbselect.glm.families import FAMILY_NAMES
+from dbselect.methods.glm_objective import (
+    GlmObjective,
+    ObjectiveSetup,
+    glm_objective,
+    objective_setup,
+)
+from dbselect.methods.options import Options
+from dbselect.methods.setup import LinearSetup, check_first, check_target, prepare
+from dbselect.methods.types import (
+    BackwardName,
+    Costs,
+    FamilyName,
+    ForwardName,
+    GlmFamilyName,
+    GroupColumns,
+    GroupNames,
+    NullPolicy,
+    Source,
+    TableSource,
+)
+from dbselect.record.checks import (
+    check_budget,
+    check_choice,
+    check_count,
+    check_names,
+    check_ridge,
+    check_share,
+)
+from dbselect.record.missing import check_policies
 from dbselect.record.steps import Choice, Record, Step, Stop
-from dbselect.results.glm.build import Prefix, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.selection.backward import backward_search
-from dbselect.selection.criteria import RULES, Criterion
+from dbselect.selection.criteria import rules_of_foba
 from dbselect.selection.foba import foba_search
 from dbselect.selection.removal import USEFULNESS
-from dbselect.sources.request import NullPolicy
 
-#: Rules of the forward step: exact gain, and the gradient.
-FORWARD = ("fr", "omp")
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardOptions(Options):
+    """The options of `backward`."""
+
+    method: ClassVar[str] = "backward"
+
+    backward: BackwardName = "loss"
+    max_steps: int | None = None
+    ridge: float = 0.0
+    budget: float | None = None
+    always: GroupNames = ()
+    family: FamilyName = "gaussian"
+    null_policy: NullPolicy = "skip"
+
+    def __post_init__(self) -> None:
+        """Refuse options that no data could make right."""
+        super().__post_init__()
+        check_choice("backward", self.backward, USEFULNESS)
+        check_count("max_steps", self.max_steps)
+        check_ridge(self.ridge)
+        check_budget(self.budget)
+        check_names("always", self.always)
+        check_choice("family", self.family, FAMILY_NAMES)
+        check_policies(self.null_policy)
+        if self.family != BackwardOptions.family and self.null_policy != "skip":
+            raise ArgumentError(
+                f"null_policy is {self.null_policy!r}; family {self.family!r} takes 'skip'"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FobaOptions(BackwardOptions):
+    """The options of `foba`: those of its backward steps, and what a forward step takes."""
+
+    method: ClassVar[str] = "foba"
+
+    epsilon: float = 0.0
+    nu: float = 0.5
+    rule: ForwardName = "fr"
+
+    def __post_init__(self) -> None:
+        """Refuse options that no data could make right."""
+        super().__post_init__()
+        if not (isinstance(self.epsilon, numbers.Real) and 0 <= float(self.epsilon) < math.inf):
+            raise ArgumentError(f"epsilon is {self.epsilon!r}; it must be a number >= 0")
+        check_share("nu", self.nu)
+        check_choice("rule", self.rule, rules_of_foba())
+
+
+@overload
+def foba(
+    source: Source,
+    target: str,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    *,
+    epsilon: float = ...,
+    nu: float = ...,
+    rule: ForwardName = ...,
+    backward: BackwardName = ...,
+    max_steps: int | None = ...,
+    ridge: float = ...,
+    budget: float | None = ...,
+    always: GroupNames = ...,
+    family: Literal["gaussian"] = ...,
+    null_policy: NullPolicy = ...,
+) -> AnytimeSequence: ...
+
+
+@overload
+def foba(
+    source: TableSource,
+    target: str,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    *,
+    epsilon: float = ...,
+    nu: float = ...,
+    rule: ForwardName = ...,
+    backward: BackwardName = ...,
+    max_steps: int | None = ...,
+    ridge: float = ...,
+    budget: float | None = ...,
+    always: GroupNames = ...,
+    family: GlmFamilyName,
+) -> GlmSequence: ...
+
+
+@overload
+def foba(
+    source: GlmObjective,
+    target: None = None,
+    groups: None = None,
+    costs: Costs | None = None,
+    *,
+    epsilon: float = ...,
+    nu: float = ...,
+    rule: ForwardName = ...,
+    backward: BackwardName = ...,
+    max_steps: int | None = ...,
+    budget: float | None = ...,
+    always: GroupNames = ...,
+) -> GlmSequence: ...
 
 
 def foba(
-    gram: Any,
+    source: Source | GlmObjective,
     target: str | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
-    epsilon: float = 0.0,
-    nu: float = 0.5,
-    rule: str = "fr",
-    backward: str = "loss",
-    max_steps: int | None = None,
-    ridge: float = 0.0,
-    always: Sequence[str] = (),
-    null_policy: NullPolicy = "skip",
+    epsilon: float = FobaOptions.epsilon,
+    nu: float = FobaOptions.nu,
+    rule: ForwardName = FobaOptions.rule,
+    backward: BackwardName = FobaOptions.backward,
+    max_steps: int | None = FobaOptions.max_steps,
+    ridge: float = FobaOptions.ridge,
+    budget: float | None = FobaOptions.budget,
+    always: GroupNames = FobaOptions.always,
+    family: FamilyName = FobaOptions.family,
+    null_policy: NullPolicy = FobaOptions.null_policy,
 ) -> AnytimeSequence | GlmSequence:
     """Add groups greedily, and give back those that later ones made dispensable.
 
@@ -52,31 +175,36 @@ def foba(
 
     Parameters
     ----------
-    gram : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
-        without target, groups and ridge, which it has
+    source : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
+        without target, groups, family and ridge, which it has
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
-    costs : name -> cost > 0, in any one unit; default: 1 each
+    costs : name -> cost > 0, in any one unit; default: 1 each, or those of the objective
     epsilon : >= 0, share of the target's variance, or null deviance, that a group must gain
     nu : in (0, 1), share of a gain that a removal may lose
-    rule : ``"fr"``, the exact gain, or ``"omp"``, the group-whitened gradient
+    rule : ``"fr"``, the exact gain, or another rule of `anytime_sequence`; all but
+        ``"doubling"``, which bounds the cost of a step
     backward : least useful by ``"loss"``, the exact loss per cost, or by
         ``"coefficient"``, the length of its coefficients on unit-variance columns
     max_steps : limit on additions and removals together
     ridge : >= 0, lambda on unit-variance columns
+    budget : limit on the summed cost: only groups that still fit are added
     always : groups taken first, which stay
+    family : ``"gaussian"``, the linear model (default); of another the search is that of
+        ``glm_objective(source, target, groups, costs, family=family, ridge=ridge)``
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
 
     Returns
     -------
     Sequence whose steps add and remove; ``at(size=k)`` is the best model of k groups; of
-    a `glm_objective` a GlmSequence
+    a `glm_objective` or another family a GlmSequence
 
     Raises
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
-    ArgumentError : epsilon, nu, rule, backward, max_steps or ridge out of range
+    ArgumentError : epsilon, nu, rule, backward, max_steps, ridge, budget or family out of
+        range
 
     Notes
     -----
@@ -95,51 +223,108 @@ def foba(
     >>> ds.foba(table, "y").steps["group"].to_list()
     [None, 'a', 'b']
     """
-    check_options(epsilon, nu, rule, backward, max_steps, ridge)
-    search = _prepared(gram, target, groups, costs, ridge, always, null_policy)
+    options = FobaOptions(
+        epsilon=epsilon, nu=nu, rule=rule, backward=backward, max_steps=max_steps, ridge=ridge,
+        budget=budget, always=always, family=family, null_policy=null_policy,
+    )  # fmt: skip
+    search = _set_up(source, target, groups, costs, options)
+    check_first(search.groups, search.first, options.budget, None)
 
     def run(record: Record) -> Stop:
         return foba_search(
             search.state,
             search.groups,
-            _criterion(rule, search.state),
+            search.criterion(rule),
             USEFULNESS[backward],
             record,
-            epsilon=float(epsilon),
-            nu=float(nu),
+            epsilon=float(options.epsilon),
+            nu=float(options.nu),
+            budget=options.budget,
             max_steps=max_steps,
             always=search.first,
         )
 
-    return _recorded(search, f"foba-{rule}", run)
+    return search.recorded(f"foba-{rule}", run)
+
+
+@overload
+def backward(
+    source: Source,
+    target: str,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    *,
+    backward: BackwardName = ...,
+    max_steps: int | None = ...,
+    ridge: float = ...,
+    budget: float | None = ...,
+    always: GroupNames = ...,
+    family: Literal["gaussian"] = ...,
+    null_policy: NullPolicy = ...,
+) -> AnytimeSequence: ...
+
+
+@overload
+def backward(
+    source: TableSource,
+    target: str,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    *,
+    backward: BackwardName = ...,
+    max_steps: int | None = ...,
+    ridge: float = ...,
+    budget: float | None = ...,
+    always: GroupNames = ...,
+    family: GlmFamilyName,
+) -> GlmSequence: ...
+
+
+@overload
+def backward(
+    source: GlmObjective,
+    target: None = None,
+    groups: None = None,
+    costs: Costs | None = None,
+    *,
+    backward: BackwardName = ...,
+    max_steps: int | None = ...,
+    budget: float | None = ...,
+    always: GroupNames = ...,
+) -> GlmSequence: ...
 
 
 def backward(
-    gram: Any,
+    source: Source | GlmObjective,
     target: str | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
-    backward: str = "loss",
-    max_steps: int | None = None,
-    ridge: float = 0.0,
-    always: Sequence[str] = (),
-    null_policy: NullPolicy = "skip",
+    backward: BackwardName = BackwardOptions.backward,
+    max_steps: int | None = BackwardOptions.max_steps,
+    ridge: float = BackwardOptions.ridge,
+    budget: float | None = BackwardOptions.budget,
+    always: GroupNames = BackwardOptions.always,
+    family: FamilyName = BackwardOptions.family,
+    null_policy: NullPolicy = BackwardOptions.null_policy,
 ) -> AnytimeSequence | GlmSequence:
     """Start from all groups and remove the least useful one, again and again.
 
     Parameters
     ----------
-    gram : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
-        without target, groups and ridge, which it has
+    source : Gram, record or table, as `anytime_sequence` takes it; or a `glm_objective`,
+        without target, groups, family and ridge, which it has
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
-    costs : name -> cost > 0, in any one unit; default: 1 each
+    costs : name -> cost > 0, in any one unit; default: 1 each, or those of the objective
     backward : least useful by ``"loss"``, the exact loss per cost, or by
         ``"coefficient"``, the length of its coefficients on unit-variance columns
     max_steps : limit on the removals
     ridge : >= 0, lambda on unit-variance columns
+    budget : removal ends as soon as what is held fits it
     always : groups that stay
+    family : ``"gaussian"``, the linear model (default); of another the search is that of
+        ``glm_objective(source, target, groups, costs, family=family, ridge=ridge)``
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
 
@@ -147,8 +332,8 @@ def backward(
     -------
     Sequence whose steps add every group, in the order given, and then remove them;
     ``at(size=k)`` is the model of k groups; after a whole elimination ``at(budget)`` is
-    the largest that the budget buys, otherwise the last; of a `glm_objective` a
-    GlmSequence
+    the largest that the budget buys, otherwise the last; of a `glm_objective` or
+    another family a GlmSequence
 
     Raises
     ------
@@ -173,8 +358,12 @@ def backward(
     >>> ds.backward(table, "y").steps.filter(action="remove")["group"].to_list()
     ['b', 'a']
     """
-    check_options(backward=backward, max_steps=max_steps, ridge=ridge)
-    search = _prepared(gram, target, groups, costs, ridge, always, null_policy)
+    options = BackwardOptions(
+        backward=backward, max_steps=max_steps, ridge=ridge, budget=budget, always=always,
+        family=family, null_policy=null_policy,
+    )  # fmt: skip
+    search = _set_up(source, target, groups, costs, options)
+    check_first(search.groups, search.first, options.budget, None)
     rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
     def run(record: Record) -> Stop:
@@ -184,7 +373,7 @@ def backward(
             score = gain / search.groups.costs[group]
             record(Step("add", group, float(score), gain, state.value, Choice.FORCED))
         # Within a group a loss is that of all its columns, whichever of them is aliased.
-        names = _dependent(search, within=backward != "loss")
+        names = search.dependent(within=backward != "loss")
         if names and not search.ridge:
             raise DataError(
                 f"columns {names} depend linearly on others; backward elimination needs groups "
@@ -195,108 +384,34 @@ def backward(
             search.groups,
             USEFULNESS[backward],
             record,
+            budget=options.budget,
             max_steps=max_steps,
             always=search.first,
         )
 
-    return _recorded(search, "backward", run)
+    return search.recorded("backward", run)
 
 
-def check_options(
-    epsilon: Any = 0.0,
-    nu: Any = 0.5,
-    rule: Any = "fr",
-    backward: Any = "loss",
-    max_steps: Any = None,
-    ridge: Any = 0.0,
-    **_: Any,
-) -> None:
-    """Refuse options that no Gram could make right."""
-    if not (isinstance(epsilon, numbers.Real) and 0 <= float(epsilon) < math.inf):
-        raise ArgumentError(f"epsilon is {epsilon!r}; it must be a number >= 0")
-    if not (isinstance(nu, numbers.Real) and 0 < float(nu) < 1):
-        raise ArgumentError(f"nu is {nu!r}; it must lie between 0 and 1, both excluded")
-    check_choice("rule", rule, FORWARD)
-    check_choice("backward", backward, USEFULNESS)
-    check_count("max_steps", max_steps)
-    check_ridge(ridge)
-
-
-@dataclass(frozen=True)
-class _GlmSearch:
-    """A search on an objective, in the place of a `LinearSetup` on a Gram."""
-
-    state: GlmObjective
-    groups: Groups
-    ridge: float
-    first: list[int]
-
-
-def _prepared(
-    gram: Any,
+def _set_up(
+    source: Source | GlmObjective,
     target: str | None,
-    groups: Mapping[str, Iterable[str]] | None,
-    costs: Mapping[str, float] | None,
-    ridge: float,
-    always: Sequence[str],
-    null_policy: NullPolicy,
-) -> LinearSetup | _GlmSearch:
-    if target is not None:
+    groups: GroupColumns | None,
+    costs: Costs | None,
+    options: BackwardOptions,
+) -> LinearSetup | ObjectiveSetup:
+    """Return what the search changes: a linear problem, or an objective."""
+    ridge, family, null_policy = options.ridge, options.family, options.null_policy
+    if isinstance(source, GlmObjective):
+        own = {name: options.given().get(name) for name in ("ridge", "family", "null_policy")}
+        return objective_setup(source, costs, options.always, target=target, groups=groups, **own)
+    check_target(target)
+    named = cast(str, target)
+    if family == BackwardOptions.family:
         return prepare(
-            gram, target, groups, costs, ridge=ridge, always=always, null_policy=null_policy
-        )
-    about = data_of_objective(gram, groups=groups, ridge=ridge, null_policy=null_policy)
-    found = replace(about.groups, costs=costs_of(about.groups.names, costs))
-    return _GlmSearch(gram.copy(), found, about.ridge, numbers_of(always, found))
-
-
-def _criterion(rule: str, state: State | GlmObjective) -> Criterion:
-    """Return what the forward step maximises per unit of cost."""
-    if isinstance(state, State):
-        return RULES[rule].criterion(state)
-    if rule == "fr":
-        return GlmObjective.gains
-    # Each fit has another linear problem near it.
-    return lambda state: RULES[rule].criterion(state.local)(state.local)
-
-
-def _dependent(search: LinearSetup | _GlmSearch, within: bool) -> list[str]:
-    """Return the selected columns that depend linearly on others.
-
-    Parameters
-    ----------
-    within : whether also those that depend on columns of their own group alone; a
-        generalised linear model does not tell these apart
-    """
-    if isinstance(search, _GlmSearch):
-        return search.state.aliased()
-    found = search.state.aliased if within else search.state.entangled
-    return [search.groups.members[j] for j in found]
-
-
-def _recorded(
-    search: LinearSetup | _GlmSearch, rule: str, run: Callable[[Record], Stop]
-) -> AnytimeSequence | GlmSequence:
-    """Run a search and keep every step with its coefficients."""
-    if isinstance(search, _GlmSearch):
-        state, data = search.state, search.state.about.data
-        empty = prefix_of(data, state.fit)
-        taken: list[tuple[Step, Prefix]] = []
-        try:
-            stop = run(lambda step: taken.append((step, prefix_of(data, state.fit))))
-        except KeyboardInterrupt:
-            # As in `anytime_sequence`: the step under way is lost, and the last one stands.
-            stop = Stop.INTERRUPTED
-        warn_of_fit(state.fit)
-        return sequence_of(
-            data, state.fit, search.groups, rule, search.ridge, True, empty, taken, stop
-        )
-    steps: list[Step] = []
-    coef: list[Vector] = [search.state.coef()]
-
-    def record(step: Step) -> None:
-        steps.append(step)
-        coef.append(search.state.coef())
-
-    stop = run(record)
-    return finish(search, rule, steps, np.array(coef), stop)
+            source, named, groups, costs, ridge=ridge, always=options.always,
+            null_policy=null_policy,
+        )  # fmt: skip
+    made = glm_objective(
+        cast(TableSource, source), named, groups, costs, family=family, ridge=ridge
+    )
+    return objective_setup(made, None, options.always)

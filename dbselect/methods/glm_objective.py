@@ -1,8 +1,8 @@
 """What DASH, FoBa and SGHT ask of a generalised linear model: its objective, on some rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,19 +18,32 @@ from dbselect.methods.fit_glm import (
     FIT_TOL,
     MAX_ITER,
     STEP_TOL,
-    check_glm,
+    check_model,
     opened,
     problem_of,
+    refuse_records,
     roles_of,
 )
-from dbselect.methods.setup import named_in, refuse_several
-from dbselect.record.checks import check_count
+from dbselect.methods.options import Options
+from dbselect.methods.setup import named_in, numbers_of, refuse_several
+from dbselect.methods.types import Costs, FamilyName, GroupColumns, GroupNames, TableSource
+from dbselect.record.checks import check_column, check_count
 from dbselect.record.gram import Vector
-from dbselect.record.groups import Groups, groups_of
-from dbselect.results.glm.build import aliased_of, model_of, warn_of_fit
+from dbselect.record.groups import Groups, costs_of, groups_of
+from dbselect.record.steps import Record, Step, Stop
+from dbselect.results.glm.build import (
+    Prefix,
+    aliased_of,
+    model_of,
+    prefix_of,
+    sequence_of,
+    warn_of_fit,
+)
 from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.selection.criteria import RULES, Criterion, OnGlm
 from dbselect.sources.open import open_table
-from dbselect.sources.passes import Passes, algebra_of
+from dbselect.sources.passes import algebra_of
 from dbselect.sources.request import check_seed
 from dbselect.sources.sample import sample
 
@@ -136,18 +149,42 @@ class GlmObjective(GlmState):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveOptions(Options):
+    """The options of `glm_objective`."""
+
+    method: ClassVar[str] = "glm_objective"
+
+    family: FamilyName = "binomial"
+    rows: int | None = SAMPLE_ROWS
+    seed: int = 0
+    key: str | None = None
+    ridge: float = 0.0
+    weight: str | None = None
+    offset: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options that no table could make right."""
+        super().__post_init__()
+        check_model(self.family, self.ridge, self.weight, self.offset)
+        check_count("rows", self.rows)
+        check_seed(self.seed)
+        check_column("key", self.key)
+
+
 def glm_objective(
-    source: Any,
+    source: TableSource,
     target: str,
-    groups: Mapping[str, Iterable[str]] | None = None,
-    family: str = "binomial",
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    rows: int | None = SAMPLE_ROWS,
-    seed: int = 0,
-    key: str | None = None,
-    ridge: float = 0.0,
-    weight: str | None = None,
-    offset: str | None = None,
+    family: FamilyName = ObjectiveOptions.family,
+    rows: int | None = ObjectiveOptions.rows,
+    seed: int = ObjectiveOptions.seed,
+    key: str | None = ObjectiveOptions.key,
+    ridge: float = ObjectiveOptions.ridge,
+    weight: str | None = ObjectiveOptions.weight,
+    offset: str | None = ObjectiveOptions.offset,
 ) -> GlmObjective:
     """Return how much deviance groups of columns explain, for `dash`, `foba`, `sght` and others.
 
@@ -160,6 +197,7 @@ def glm_objective(
         once
     target : column to predict, as in `fit_glm`
     groups : name -> columns or globs; default: every top-level field but the target
+    costs : name -> cost > 0, in any one unit; default: 1 each
     family : as in `fit_glm`
     rows : >= 1, rows to hold in memory, of which those with a missing value are left out;
         all if the table has no more; None = all rows, by passes
@@ -206,27 +244,112 @@ def glm_objective(
     ['a']
     """
     refuse_several(target)
-    check_glm(family, ridge, offset, MAX_ITER, FIT_TOL)
-    check_count("rows", rows)
-    check_seed(seed)
+    options = ObjectiveOptions(
+        family=family, rows=rows, seed=seed, key=key, ridge=ridge, weight=weight, offset=offset
+    )
+    refuse_records(source)
     named = named_in(groups, source)
+
+    def read(table: Any, of: int | None = None) -> ObjectiveData:
+        """Make the first pass."""
+        passes = opened(table, target, named, family, weight, offset)
+        found = groups_of(passes.names, groups, costs, target)
+        data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
+        found = replace(found, unused=(*found.unused, *passes.unread))
+        return ObjectiveData(data, found, options.ridge, of)
+
     if rows is None:
-        passes = opened(source, target, named, family, weight, offset)
-        about = _about(passes, target, groups, family, ridge, offset)
-        problem, null = problem_of(about.data, about.groups, ridge, True, MAX_ITER, STEP_TOL)
+        about = read(source)
+        problem, null = problem_of(about.data, about.groups, about.ridge, True, MAX_ITER, STEP_TOL)
         return GlmObjective(ByPasses(problem, about.data.read), null, about)
     table = open_table(source, named)
     head = opened(table.schema.empty_table(), target, named, family, weight, offset)
-    groups_of(head.names, groups, None, target)
+    groups_of(head.names, groups, costs, target)
     apart = [name for name in (target, weight, offset) if name is not None]
     taken = sample(table, head.fields(apart), rows, key, seed)
-    passes = opened(taken.table, target, named, family, weight, offset)
-    about = _about(passes, target, groups, family, ridge, offset, taken.of)
-    problem, null = problem_of(about.data, about.groups, ridge, True, MAX_ITER, FIT_TOL)
+    about = read(taken.table, taken.of)
+    problem, null = problem_of(about.data, about.groups, about.ridge, True, MAX_ITER, FIT_TOL)
     # What was read of the sample was in memory: the table was read once.
+    passes = about.data.passes
     passes.count, passes.rows_read, passes.bytes_read = 1, taken.of, taken.bytes_read
     in_memory = _rows(taken.table.combine_chunks().to_batches()[0], about.data, weight)
     return GlmObjective(InMemory(problem, in_memory), null, about)
+
+
+@dataclass(frozen=True)
+class ObjectiveSetup:
+    """A search on an objective, in the place of a `LinearSetup` on a Gram.
+
+    Parameters
+    ----------
+    state : without selected groups; changed in place
+    groups : Groups
+    ridge : on unit-variance columns
+    first : numbers of the groups of ``always``
+    """
+
+    state: GlmObjective
+    groups: Groups
+    ridge: float
+    first: list[int]
+
+    def criterion(self, rule: str) -> Criterion:
+        """Return what a rule maximises per unit of cost."""
+        if RULES[rule].on_glm is OnGlm.REFITS:
+            return GlmObjective.gains
+        # Each fit has another linear problem near it.
+        return lambda state: RULES[rule].criterion(state.local)(state.local)
+
+    def dependent(self, within: bool) -> list[str]:
+        """Return the selected columns that depend linearly on others, `within` a group or not.
+
+        Parameters
+        ----------
+        within : makes no difference: a generalised linear model does not tell these apart
+        """
+        del within
+        return self.state.aliased()
+
+    def recorded(self, rule: str, run: Callable[[Record], Stop]) -> GlmSequence:
+        """Run a search and keep every step with its fit.
+
+        Parameters
+        ----------
+        rule : name of the result
+        run : the search, which writes down its steps
+        """
+        state, data = self.state, self.state.about.data
+        empty = prefix_of(data, state.fit)
+        taken: list[tuple[Step, Prefix]] = []
+        try:
+            stop = run(lambda step: taken.append((step, prefix_of(data, state.fit))))
+        except KeyboardInterrupt:
+            # As in `anytime_sequence`: the step under way is lost, and the last one stands.
+            stop = Stop.INTERRUPTED
+        warn_of_fit(state.fit)
+        return sequence_of(data, state.fit, self.groups, rule, self.ridge, True, empty, taken, stop)
+
+
+def objective_setup(
+    objective: Any, costs: Costs | None, always: GroupNames, **given: Any
+) -> ObjectiveSetup:
+    """Return a search on an objective, which itself does not change.
+
+    Parameters
+    ----------
+    costs : in the place of those of the objective
+    always : groups to take first
+    given : what an objective has itself
+
+    Raises
+    ------
+    As `data_of_objective`, and GroupError for costs and `always`
+    """
+    about = data_of_objective(objective, **given)
+    groups = about.groups
+    if costs is not None:
+        groups = replace(groups, costs=costs_of(groups.names, costs))
+    return ObjectiveSetup(objective.copy(), groups, about.ridge, numbers_of(always, groups))
 
 
 def data_of_objective(objective: Any, **given: Any) -> ObjectiveData:
@@ -241,28 +364,14 @@ def data_of_objective(objective: Any, **given: Any) -> ObjectiveData:
             f"target is None; a {type(objective).__name__} needs the name of a column to predict"
         )
     for name, value in given.items():
-        if value not in (None, 0.0, "skip"):
+        unset = value is None or (value in (0.0, "skip") and not isinstance(value, bool))
+        if not unset:
             raise ArgumentError(f"{name} is {value!r}; it is for tables, an objective has its own")
     if objective.held:
         raise ArgumentError(
             f"objective has {len(objective.held)} candidates selected; it must have none"
         )
     return objective.about
-
-
-def _about(
-    passes: Passes,
-    target: str,
-    groups: Mapping[str, Iterable[str]] | None,
-    family: str,
-    ridge: float,
-    offset: str | None,
-    of: int | None = None,
-) -> ObjectiveData:
-    """Make the first pass."""
-    found = groups_of(passes.names, groups, None, target)
-    data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
-    return ObjectiveData(data, replace(found, unused=(*found.unused, *passes.unread)), ridge, of)
 
 
 def _rows(batch: pa.RecordBatch, data: Data, weight: str | None) -> HeldRows:

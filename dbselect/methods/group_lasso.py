@@ -1,22 +1,68 @@
 """The cost-weighted group lasso: its path, and the sequence in which groups enter it."""
 
 import numbers
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.setup import finish, prepare
-from dbselect.record.checks import check_ridge, check_scale
+from dbselect.methods.options import Options
+from dbselect.methods.setup import LinearSetup, check_first, finish, prepare
+from dbselect.methods.types import Costs, GroupColumns, GroupNames, Source
+from dbselect.record.checks import (
+    check_budget,
+    check_names,
+    check_ridge,
+    check_scale,
+    check_share,
+)
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
-from dbselect.record.steps import Step, Stop
+from dbselect.record.steps import Choice, Step, Stop, fits
 from dbselect.results.sequence import Sequence
 from dbselect.selection import group_lasso as lasso
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupLassoPathOptions(Options):
+    """The options of `group_lasso_path`."""
+
+    method: ClassVar[str] = "group_lasso_path"
+
+    n_penalties: int = 50
+    smallest: float = 1e-3
+    scale: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse options that no Gram could make right."""
+        super().__post_init__()
+        if not (isinstance(self.n_penalties, numbers.Integral) and int(self.n_penalties) >= 2):
+            raise ArgumentError(
+                f"n_penalties is {self.n_penalties!r}; it must be a whole number >= 2"
+            )
+        check_share("smallest", self.smallest)
+        check_scale(self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupLassoOptions(GroupLassoPathOptions):
+    """The options of `group_lasso`: those of its path, and of the fits along it."""
+
+    method: ClassVar[str] = "group_lasso"
+
+    ridge: float = 0.0
+    budget: float | None = None
+    always: GroupNames = ()
+
+    def __post_init__(self) -> None:
+        """Refuse options that no Gram could make right."""
+        super().__post_init__()
+        check_ridge(self.ridge)
+        check_budget(self.budget)
+        check_names("always", self.always)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +143,14 @@ class GroupLassoPath:
 
 
 def group_lasso_path(
-    gram: Any,
+    source: Source,
     target: str,
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    n_penalties: int = 50,
-    smallest: float = 1e-3,
-    scale: bool = True,
+    n_penalties: int = GroupLassoPathOptions.n_penalties,
+    smallest: float = GroupLassoPathOptions.smallest,
+    scale: bool = GroupLassoPathOptions.scale,
 ) -> GroupLassoPath:
     """Fit the cost-weighted group lasso over a geometric grid of falling penalties.
 
@@ -113,7 +159,7 @@ def group_lasso_path(
 
     Parameters
     ----------
-    gram : Gram, record or table, as `anytime_sequence` takes it
+    source : Gram, record or table, as `anytime_sequence` takes it
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
@@ -154,12 +200,10 @@ def group_lasso_path(
     >>> path.scaled_coef[:, 0].round(3).tolist()
     [0.0, 0.667, 0.878]
     """
-    check_options(n_penalties, smallest, scale=scale)
-    search = prepare(gram, target, groups, costs, scale=scale)
+    options = GroupLassoPathOptions(n_penalties=n_penalties, smallest=smallest, scale=scale)
+    search = prepare(source, target, groups, costs, scale=scale)
     problem = search.problem
-    found = lasso.path(
-        problem, search.groups, n_penalties=int(n_penalties), smallest=float(smallest)
-    )
+    found = _path(search, options)
     coef = found.coef * (problem.target_spread / problem.spread)
     return GroupLassoPath(
         target=target,
@@ -177,15 +221,17 @@ def group_lasso_path(
 
 
 def group_lasso(
-    gram: Any,
+    source: Source,
     target: str,
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    n_penalties: int = 50,
-    smallest: float = 1e-3,
-    ridge: float = 0.0,
-    scale: bool = True,
+    n_penalties: int = GroupLassoOptions.n_penalties,
+    smallest: float = GroupLassoOptions.smallest,
+    ridge: float = GroupLassoOptions.ridge,
+    scale: bool = GroupLassoOptions.scale,
+    budget: float | None = GroupLassoOptions.budget,
+    always: GroupNames = GroupLassoOptions.always,
 ) -> Sequence:
     """Order groups as they enter the path of the cost-weighted group lasso.
 
@@ -195,7 +241,7 @@ def group_lasso(
 
     Parameters
     ----------
-    gram : Gram, record or table, as `anytime_sequence` takes it
+    source : Gram, record or table, as `anytime_sequence` takes it
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
@@ -203,15 +249,19 @@ def group_lasso(
     smallest : in (0, 1), the last penalty as a share of the first
     ridge : >= 0, lambda of the fits on unit-variance columns; the path has none
     scale : False takes norms and `ridge` on the columns as they are
+    budget : limit on the summed cost: only groups that still fit are taken, in the order
+        of the path
+    always : groups taken first, in the order given
 
     Returns
     -------
-    Sequence with the groups that enter; ``score`` is the penalty at which each did
+    Sequence with the groups that enter; ``score`` is the penalty at which each did, 0 of one
+    of `always` that never does
 
     Raises
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
-    ArgumentError : n_penalties, smallest, ridge or scale out of range
+    ArgumentError : n_penalties, smallest, ridge, scale, budget or always out of range
 
     Warns
     -----
@@ -219,7 +269,8 @@ def group_lasso(
 
     Notes
     -----
-    The cost of `group_lasso_path`, and O(D^3) for the fits.
+    The cost of `group_lasso_path`, and O(D^3) for the fits. There is no `family`: the path is
+    that of a quadratic objective, and every penalty of another would be passes over the rows.
 
     References
     ----------
@@ -236,27 +287,33 @@ def group_lasso(
     >>> ds.group_lasso(gram, "y", smallest=0.5)
     Sequence(y ~ a; r2 0.9524, spent 1; no other group enters the path)
     """
-    check_options(n_penalties, smallest, ridge, scale)
-    search = prepare(gram, target, groups, costs, ridge=ridge, scale=scale)
-    state = search.state
-    found = lasso.path(
-        search.problem, search.groups, n_penalties=int(n_penalties), smallest=float(smallest)
-    )
-    steps = [
-        Step("add", group, float(found.penalties[at]), state.add(group), state.explained)
-        for group, at in zip(found.entered, found.entered_at, strict=True)
-    ]
-    stop = Stop.EXHAUSTED if len(steps) == len(search.groups.costs) else Stop.PATH
+    options = GroupLassoOptions(
+        n_penalties=n_penalties, smallest=smallest, ridge=ridge, scale=scale, budget=budget,
+        always=always,
+    )  # fmt: skip
+    search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
+    check_first(search.groups, search.first, options.budget, None)
+    found = _path(search, options)
+    entered = dict(zip(found.entered, found.penalties[found.entered_at].tolist(), strict=True))
+    state, all_costs = search.state, search.groups.costs
+    steps: list[Step] = []
+    stop = Stop.PATH
+    for group in [*search.first, *(one for one in entered if one not in search.first)]:
+        if not fits(all_costs[[*state.held, group]].sum(), options.budget):
+            stop = Stop.BUDGET
+            continue
+        choice = Choice.FORCED if group in search.first else Choice.FREE
+        penalty = entered.get(group, 0.0)
+        steps.append(Step("add", group, penalty, state.add(group), state.explained, choice))
+    if len(steps) == len(all_costs):
+        stop = Stop.EXHAUSTED
     return finish(search, "group-lasso", steps, state.coefficients(), stop)
 
 
-def check_options(
-    n_penalties: Any = 50, smallest: Any = 1e-3, ridge: Any = 0.0, scale: Any = True, **_: Any
-) -> None:
-    """Refuse options that no Gram could make right."""
-    if not (isinstance(n_penalties, numbers.Integral) and int(n_penalties) >= 2):
-        raise ArgumentError(f"n_penalties is {n_penalties!r}; it must be a whole number >= 2")
-    if not (isinstance(smallest, numbers.Real) and 0 < float(smallest) < 1):
-        raise ArgumentError(f"smallest is {smallest!r}; it must lie between 0 and 1, both excluded")
-    check_ridge(ridge)
-    check_scale(scale)
+def _path(search: LinearSetup, options: GroupLassoPathOptions) -> lasso.Path:
+    return lasso.path(
+        search.problem,
+        search.groups,
+        n_penalties=int(options.n_penalties),
+        smallest=float(options.smallest),
+    )

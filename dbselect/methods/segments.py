@@ -1,9 +1,8 @@
 """A sequence for each of many Gram records: one segment of a table each."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -20,17 +19,18 @@ from dbselect.linear.problem import (
     no_rows,
     unusable,
 )
-from dbselect.methods.anytime import anytime_sequence, check_options
+from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.setup import REFINED_CONDITIONS, check_first, check_target, numbers_of
+from dbselect.methods.types import Costs, GroupColumns, GroupNames, RuleName
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.stack import Stack, check_type, read_stacks
 from dbselect.record.steps import SEQUENCE_DTYPE, STEP_TYPE
+from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.step_lists import write_found
 from dbselect.results.store import write_sequences
 from dbselect.selection.batched import batched_greedy
-from dbselect.selection.batched_criteria import CRITERIA
 from dbselect.selection.criteria import RULES
 
 Result = TypeVar("Result")
@@ -49,16 +49,16 @@ READ_BYTES = 2**23
 def anytime_sequences(
     grams: pl.DataFrame,
     target: str,
-    groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
-    rule: str = "fr",
-    ridge: float = 0.0,
-    scale: bool = True,
-    budget: float | None = None,
-    max_groups: int | None = None,
-    always: Sequence[str] = (),
-    c_min: float | None = None,
+    rule: RuleName = AnytimeOptions.rule,
+    ridge: float = AnytimeOptions.ridge,
+    scale: bool = AnytimeOptions.scale,
+    budget: float | None = AnytimeOptions.budget,
+    max_groups: int | None = AnytimeOptions.max_groups,
+    always: GroupNames = AnytimeOptions.always,
+    c_min: float | None = AnytimeOptions.c_min,
 ) -> pl.DataFrame:
     """Return the sequence of every segment, and why there is none where there is none.
 
@@ -104,14 +104,16 @@ def anytime_sequences(
     taken = [name for name in ("sequence", "status") if name in grams.columns]
     if taken:
         raise ArgumentError(f"grams has a column '{taken[0]}'; rename it, as the result has one")
-    options = {
-        "groups": groups, "costs": costs, "rule": rule, "ridge": ridge, "scale": scale,
-        "budget": budget, "max_groups": max_groups, "always": always, "c_min": c_min,
-    }  # fmt: skip
+    options = AnytimeOptions(
+        rule=rule, ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
+        c_min=c_min,
+    )  # fmt: skip
     records = grams["gram"]
     return grams.drop("gram").with_columns(
         sequence=by_blocks(
-            records, lambda block: sequence_lists(block, target, options), SEQUENCE_DTYPE
+            records,
+            lambda block: sequence_lists(block, target, groups, costs, options),
+            SEQUENCE_DTYPE,
         ),
         status=by_blocks(records, lambda block: statuses(block, target), pl.String),
     )
@@ -134,23 +136,24 @@ def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype:
     return pl.concat(parts, rechunk=False)
 
 
-def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -> pa.ListArray:
+def sequence_lists(
+    records: pa.Array,
+    target: str,
+    groups: GroupColumns | None,
+    costs: Costs | None,
+    options: AnytimeOptions,
+) -> pa.ListArray:
     """Return an Arrow list of steps for each record; an unusable one has no step.
 
     Parameters
     ----------
     records : Arrow structs
-    target, options : as in `anytime_sequence`
+    target, groups, costs, options : as in `anytime_sequence`
 
     Raises
     ------
     As `anytime_sequence`, for arguments
     """
-    options = {
-        name: float(value) if isinstance(value, Decimal) else value
-        for name, value in options.items()
-    }
-    check_options(**options)
     check_type(records)
     found: list[tuple[Index, pa.ListArray]] = []
     alone = np.ones(len(records), dtype=bool)
@@ -158,26 +161,29 @@ def sequence_lists(records: pa.Array, target: str, options: Mapping[str, Any]) -
         constant = constant_targets(stack, target)
         filled = is_filled(stack.columns, stack.mean, target)
         features = features_of(stack.columns, target)
-        groups = groups_of(features, options.get("groups"), options.get("costs"), target)
-        width = len(groups.members)
-        if width > WIDEST:
+        found_groups = groups_of(features, groups, costs, target)
+        width = len(found_groups.members)
+        if width > WIDEST or RULES[options.rule].batched is None:
             continue
         alone[stack.at] = False
         usable = stack.take((stack.rows > 0) & ~constant & ~filled)
         size = max(1, BLOCK_DOUBLES // width**2)
         for start in range(0, len(usable), size):
             part = usable.take(slice(start, start + size))
-            lists, settled = _side_by_side(part, target, **{**options, "groups": groups})
+            lists, settled = _side_by_side(part, target, found_groups, options)
             found.append((part.at[settled], lists.filter(pa.array(settled))))
             alone[part.at[~settled]] = True
     rows = np.flatnonzero(alone)
-    one_by_one = (result_of(anytime_sequence, records[i], target, options) for i in rows.tolist())
+
+    def alone_on(gram: Gram) -> AnytimeSequence:
+        found = anytime_sequence(gram, target, groups, costs, **options.given())
+        return cast(AnytimeSequence, found)
+
+    one_by_one = (result_of(alone_on, records[i], target) for i in rows.tolist())
     return _in_order([*found, (rows, write_sequences(one_by_one))], len(records))
 
 
-def result_of(
-    run: Callable[..., Result], record: pa.Scalar, target: str, options: Mapping[str, Any]
-) -> Result | None:
+def result_of(run: Callable[[Gram], Result], record: pa.Scalar, target: str) -> Result | None:
     """Return what a call on a Gram makes of one record, None if the record is unusable."""
     if not record.is_valid:
         return None
@@ -187,7 +193,7 @@ def result_of(
         return None
     gram.position(target, "target")
     try:
-        return run(gram, target, **options)
+        return run(gram)
     except DataError:
         return None
 
@@ -222,18 +228,7 @@ def _status(record: pa.Scalar, target: str) -> str | None:
 
 
 def _side_by_side(
-    stack: Stack,
-    target: str,
-    groups: Groups,
-    *,
-    rule: str = "fr",
-    ridge: float = 0.0,
-    scale: bool = True,
-    budget: float | None = None,
-    max_groups: int | None = None,
-    always: Sequence[str] | None = None,
-    c_min: float | None = None,
-    **_: Any,
+    stack: Stack, target: str, groups: Groups, options: AnytimeOptions
 ) -> tuple[pa.ListArray, Masks]:
     """Search the records of a stack at once.
 
@@ -243,23 +238,25 @@ def _side_by_side(
     settled : whether each keeps the digits that a search of it alone would; that refines
         the coefficients of nearly dependent columns
     """
-    first = numbers_of(always or (), groups)
-    check_first(groups, first, budget, max_groups)
-    problem = linear_problems(stack, target, groups.members, ridge, scale)
+    rule = RULES[options.rule]
+    assert rule.batched is not None  # else they are searched one by one
+    first = numbers_of(options.always, groups)
+    check_first(groups, first, options.budget, options.max_groups)
+    problem = linear_problems(stack, target, groups.members, options.ridge, options.scale)
     states = States(problem, groups.positions)
-    start = float(groups.costs.min()) if c_min is None else c_min
+    start = float(groups.costs.min()) if options.c_min is None else options.c_min
     found = batched_greedy(
         states,
         groups.costs,
-        CRITERIA[rule](states),
-        first_cost=start if RULES[rule].doubling else None,
-        budget=budget,
-        max_groups=max_groups,
+        rule.batched(states),
+        first_cost=start if rule.doubling else None,
+        budget=options.budget,
+        max_groups=options.max_groups,
         always=first,
     )
     _warn_of(found.condition)
     refinable = (found.condition > REFINED_CONDITIONS[0]) & (found.condition <= CONDITION_LIMIT)
-    return write_found(found, problem, groups), ~refinable | (ridge > 0)
+    return write_found(found, problem, groups), ~refinable | (options.ridge > 0)
 
 
 def _warn_of(condition: Vector) -> None:

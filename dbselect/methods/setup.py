@@ -1,6 +1,6 @@
 """What every search begins and ends with: from a source to a state, from steps to a Sequence."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,16 +13,18 @@ from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.refine import prefix_residuals, refined
 from dbselect.linear.state import State
-from dbselect.record.gram import Gram, Matrix
+from dbselect.methods.types import Costs, GroupColumns, GroupNames, NullPolicy
+from dbselect.record.checks import check_names
+from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups, groups_of, patterns_of
 from dbselect.record.missing import features_of
-from dbselect.record.steps import Step, Stop, fits
+from dbselect.record.steps import Record, Step, Stop, fits
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.sequence import build
+from dbselect.selection.criteria import RULES, Criterion
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import read_columns
-from dbselect.sources.request import NullPolicy
 
 #: Condition numbers between which the coefficients of all prefixes are refined: below,
 #: they keep ten of sixteen digits without that; above, a correction has no digit right.
@@ -60,23 +62,57 @@ class LinearSetup:
         """Whether the problem is one of several responses, be it of one in a list."""
         return self.problem.c.ndim > 1
 
+    def criterion(self, rule: str) -> Criterion:
+        """Return what a rule maximises per unit of cost."""
+        return RULES[rule].criterion(self.state)
+
+    def dependent(self, within: bool) -> list[str]:
+        """Return the selected columns that depend linearly on others.
+
+        Parameters
+        ----------
+        within : whether also those that depend on columns of their own group alone
+        """
+        found = self.state.aliased if within else self.state.entangled
+        return [self.groups.members[j] for j in found]
+
+    def recorded(self, rule: str, run: Callable[[Record], Stop]) -> AnytimeSequence:
+        """Run a search that adds and removes, and keep every step with its coefficients.
+
+        Parameters
+        ----------
+        rule : name of the result
+        run : the search, which writes down its steps
+        """
+        steps: list[Step] = []
+        coef: list[Vector] = [self.state.coef()]
+
+        def record(step: Step) -> None:
+            steps.append(step)
+            coef.append(self.state.coef())
+
+        stop = run(record)
+        return finish(self, rule, steps, np.array(coef), stop)
+
 
 def prepare(
     source: Any,
-    target: str | Sequence[str],
-    groups: Mapping[str, Iterable[str]] | None,
-    costs: Mapping[str, float] | None,
+    target: str | Sequence[str] | None,
+    groups: GroupColumns | None,
+    costs: Costs | None,
     *,
     ridge: float = 0.0,
     scale: bool = True,
-    always: Sequence[str] | None = None,
+    always: GroupNames | None = None,
     null_policy: NullPolicy = "skip",
+    weight: str | None = None,
     several: bool = False,
 ) -> LinearSetup:
     """Read the source, match the groups and set up the problem.
 
     Parameters
     ----------
+    weight : column of row weights, of a table
     several : whether `target` may be a list of columns
 
     Raises
@@ -84,12 +120,12 @@ def prepare(
     ColumnError, GroupError, ArgumentError, DataError : as `dbselect.anytime_sequence`
     """
     joint = several and isinstance(target, list | tuple)
-    if joint:
+    if several and isinstance(target, list | tuple):
         check_targets(target)
     else:
         check_target(target)
-    targets = [target] if isinstance(target, str) else list(target)
-    gram, unread = _gram_of(source, targets, groups, null_policy)
+    targets = [target] if isinstance(target, str) else list(target or ())
+    gram, unread = _gram_of(source, targets, groups, null_policy, weight)
     for name in targets:
         gram.position(name, "target")
     features = features_of(gram.columns, targets)
@@ -256,7 +292,7 @@ def check_first(
 
 
 def _gram_of(
-    source: Any, targets: list[str], groups: Any, null_policy: NullPolicy
+    source: Any, targets: list[str], groups: Any, null_policy: NullPolicy, weight: str | None
 ) -> tuple[Gram, list[str]]:
     """Take a Gram as it is; read of a table only what the groups name.
 
@@ -266,6 +302,8 @@ def _gram_of(
         source = Gram.from_struct(source)
     stored = source if isinstance(source, Gram) else stored_gram(source)
     if stored is not None:
+        if weight is not None:
+            raise ArgumentError(f"weight is {weight!r}; a Gram was made with its weights")
         if null_policy != "skip":
             raise ArgumentError(
                 f"null_policy is {null_policy!r}; it is for tables, a Gram has no missing values"
@@ -277,7 +315,7 @@ def _gram_of(
         policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
         others = {name: each for name, each in policies.items() if name not in targets}
         null_policy = {**others, **dict.fromkeys(targets, "skip")}  # the last one holds
-    return read_columns(source, patterns, null_policy=null_policy)
+    return read_columns(source, patterns, weight, null_policy=null_policy)
 
 
 def named_in(groups: Any, source: Any) -> list[str] | None:
@@ -300,9 +338,7 @@ def named_in(groups: Any, source: Any) -> list[str] | None:
 
 def numbers_of(always: Sequence[str], groups: Groups) -> list[int]:
     """Return the numbers of the groups to take first."""
-    listed = isinstance(always, Iterable) and not isinstance(always, str)
-    if not listed or not all(isinstance(name, str) for name in always):
-        raise ArgumentError(f"always is {always!r}; it must be a list of group names")
+    check_names("always", always)
     first = [groups.number(name, "always") for name in always]
     if len(set(first)) < len(first):
         raise GroupError(f"always is {list(always)}; it names a group twice")

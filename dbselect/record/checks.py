@@ -44,3 +44,22 @@ def check_budget(budget: float | None) -> None:
     """Refuse a budget that is not a number >= 0."""
     if budget is not None and not (isinstance(budget, numbers.Real) and budget >= 0):
         raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0, or None for no limit")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Refuse what does not lie between 0 and 1."""
+    if not (isinstance(value, numbers.Real) and 0 < float(value) < 1):
+        raise ArgumentError(f"{name} is {value!r}; it must lie between 0 and 1, both excluded")
+
+
+def check_names(name: str, value: Any) -> None:
+    """Refuse what is no list of names of groups."""
+    listed = isinstance(value, Iterable) and not isinstance(value, str)
+    if not listed or not all(isinstance(one, str) for one in value):
+        raise ArgumentError(f"{name} is {value!r}; it must be a list of group names")
+
+
+def check_column(name: str, value: Any) -> None:
+    """Refuse what is neither None nor the name of a column."""
+    if value is not None and not isinstance(value, str):
+        raise ArgumentError(f"{name} is {value!r}; it must be the name of a column")

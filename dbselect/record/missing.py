@@ -53,6 +53,13 @@ def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
     return list(policies.values())
 
 
+def check_policies(null_policy: Any) -> None:
+    """Refuse a policy that there is not, whatever the columns are."""
+    given = null_policy.values() if isinstance(null_policy, Mapping) else [null_policy]
+    for policy in given:
+        policies_of(policy, [])
+
+
 def features_of(columns: Sequence[str], target: str | Sequence[str]) -> list[str]:
     """Return the columns that may explain one or several targets: none, and no indicator of one."""
     targets = [target] if isinstance(target, str) else target

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
-from dbselect.record.steps import Choice, Record, Step, Stop
+from dbselect.record.steps import Choice, Record, Step, Stop, fits
 from dbselect.selection.removal import Usefulness, least_useful
 
 
@@ -22,10 +22,11 @@ def backward_search(
     usefulness: Usefulness,
     record: Record,
     *,
+    budget: float | None = None,
     max_steps: int | None = None,
     always: Sequence[int] = (),
 ) -> Stop:
-    """Remove groups until only those of `always` are left.
+    """Remove groups until only those of `always` are left, or the rest fits a budget.
 
     Parameters
     ----------
@@ -33,6 +34,7 @@ def backward_search(
     groups : Groups, whose costs count
     usefulness : state -> what each selected group is worth, before the cost
     record : takes every step, as soon as the state has made it
+    budget : what is held may cost; None: nothing is held in the end
     max_steps : limit on the removals
     always : numbers of groups that stay
 
@@ -42,6 +44,8 @@ def backward_search(
     """
     steps = 0
     while len(state.held) > len(always):
+        if budget is not None and fits(groups.costs[state.held].sum(), budget):
+            return Stop.BUDGET
         if steps == max_steps:
             return Stop.ROUNDS
         group, worth = least_useful(state, groups, usefulness, always)

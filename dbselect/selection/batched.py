@@ -21,7 +21,7 @@ from dbselect.linear.batched import Masks, States
 from dbselect.linear.problem import Index
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import BUDGET_SLACK
-from dbselect.selection.batched_criteria import Criterion
+from dbselect.selection.batched_criteria import BatchedCriterion
 from dbselect.selection.ties import TIE_SHARE
 
 #: The group of a step that a record does not take.
@@ -50,7 +50,7 @@ class Found:
 def batched_greedy(
     states: States,
     costs: Vector,
-    criterion: Criterion,
+    criterion: BatchedCriterion,
     *,
     first_cost: float | None = None,
     budget: float | None = None,

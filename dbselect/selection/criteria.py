@@ -1,7 +1,8 @@
 """What each rule maximises per unit of cost, as a share of the target's variance.
 
 A rule makes a criterion for one problem; the criterion maps the state of the
-search to one number a group. The greedy loop divides by the costs.
+search to one number a group. The greedy loop divides by the costs. `RULES` is the one
+table of them: every door and every kind of problem takes a rule from there.
 
     fr              gain(g | S)            = b_g' (C_gg|S)^-1 b_g
     omp             whitened gradient      = b_g' (G_gg)^-1 b_g
@@ -15,14 +16,15 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, sections 2 and 5.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dbselect.linear.batched import States
 from dbselect.linear.bounds import gamma
 from dbselect.linear.problem import (
-    EIGENVALUE_SHARE,
     Index,
     Linear,
     blocks_of,
@@ -32,11 +34,14 @@ from dbselect.linear.problem import (
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN
-
-#: A squared correlation below this is rounding: correlations err by some 1e-15.
-ROUNDING_GRADIENT = 1e-15**2
-#: A whitened squared gradient below this is rounding: whitening divides by an eigenvalue.
-ROUNDING_WHITENED = ROUNDING_GRADIENT / EIGENVALUE_SHARE
+from dbselect.selection.batched_criteria import (
+    BatchedCriterion,
+    batched_forward_regression,
+    batched_orthogonal_matching_pursuit,
+    batched_single,
+    batched_unwhitened,
+)
+from dbselect.selection.rounding import ROUNDING_GRADIENT, ROUNDING_WHITENED, above
 
 #: The state of the search -> one number a group.
 Criterion = Callable[[Any], Vector]
@@ -44,7 +49,7 @@ Criterion = Callable[[Any], Vector]
 
 def forward_regression(_: State) -> Criterion:
     """CS-G-FR: the exact gain."""
-    return lambda state: _above(state.gains(), ROUNDING_GAIN)
+    return lambda state: above(state.gains(), ROUNDING_GAIN)
 
 
 def orthogonal_matching_pursuit(state: State) -> Criterion:
@@ -60,7 +65,7 @@ def orthogonal_matching_pursuit(state: State) -> Criterion:
             for b in state.b:
                 white = np.einsum("bij,bi->bj", root, b[columns])
                 scores[groups] += np.einsum("bj,bj->b", white, white)
-        return _above(scores, ROUNDING_WHITENED)
+        return above(scores, ROUNDING_WHITENED)
 
     return criterion
 
@@ -82,17 +87,12 @@ def _of_gradient(state: State, summary: Callable[[Matrix], Vector]) -> Criterion
     def criterion(state: State) -> Vector:
         scores = np.zeros(len(state.members))
         # A selected column keeps a gradient of its ridge, and is no candidate.
-        squares = _above(state.b**2, ROUNDING_GRADIENT).sum(axis=0) * unit**2
+        squares = above(state.b**2, ROUNDING_GRADIENT).sum(axis=0) * unit**2
         for groups, columns in buckets:
             scores[groups] = summary(squares[columns])
         return scores
 
     return criterion
-
-
-def _above(values: Vector, rounding: float) -> Vector:
-    """Return 0 for what is rounding, so that it is a tie."""
-    return np.where(values > rounding, values, 0.0)
 
 
 def _exact(problem: Linear, columns: Index) -> Matrix:
@@ -119,27 +119,65 @@ def _largest_variance(blocks: Matrix) -> float:
     return float(np.diagonal(blocks, axis1=1, axis2=2).max())
 
 
+class OnGlm(Enum):
+    """How a rule scores the groups of a generalised linear model."""
+
+    REFITS = "a refit with every group"
+    MODEL = "the criterion on the linear problem near the last fit"
+
+
 @dataclass(frozen=True)
 class Rule:
-    """A criterion, what it means for the guarantee, and the limit on a step's cost.
+    """A criterion, its other forms, what it means for the guarantee, and its cost limit.
 
     Parameters
     ----------
     criterion : state -> criterion
     gamma : problem, columns of each group -> the constant of Theorem 3.2
+    batched : the criterion for many records side by side; None: they are searched one by one
+    on_glm : its form for a generalised linear model; None: it has none
     doubling : whether a step may at most double the cost (Algorithm 2)
     """
 
     criterion: Callable[[State], Criterion]
     gamma: Callable[[Linear, Sequence[Index]], float]
+    batched: Callable[[States], BatchedCriterion] | None = None
+    on_glm: OnGlm | None = OnGlm.MODEL
     doubling: bool = False
 
 
-#: Rules by the name that users give.
+#: Rules by the name that users give. On a Gram the linear problem is its own model, so that
+#: there ``score`` is the exact gain.
 RULES = {
-    "fr": Rule(forward_regression, partial(gamma, whitener=_exact)),
-    "omp": Rule(orthogonal_matching_pursuit, partial(gamma, whitener=_whitened)),
-    "omp-unwhitened": Rule(unwhitened, partial(gamma, whitener=_plain)),
-    "omp-single": Rule(single, _gamma_of_single),
-    "doubling": Rule(forward_regression, partial(gamma, whitener=_exact), doubling=True),
+    "fr": Rule(
+        forward_regression,
+        partial(gamma, whitener=_exact),
+        batched_forward_regression,
+        OnGlm.REFITS,
+    ),
+    "score": Rule(forward_regression, partial(gamma, whitener=_exact), batched_forward_regression),
+    "omp": Rule(
+        orthogonal_matching_pursuit,
+        partial(gamma, whitener=_whitened),
+        batched_orthogonal_matching_pursuit,
+    ),
+    "omp-unwhitened": Rule(unwhitened, partial(gamma, whitener=_plain), batched_unwhitened),
+    "omp-single": Rule(single, _gamma_of_single, batched_single),
+    "doubling": Rule(
+        forward_regression,
+        partial(gamma, whitener=_exact),
+        batched_forward_regression,
+        on_glm=None,
+        doubling=True,
+    ),
 }
+
+
+def rules_of_glm() -> list[str]:
+    """Return the names of the rules that a generalised linear model has."""
+    return [name for name, rule in RULES.items() if rule.on_glm is not None]
+
+
+def rules_of_foba() -> list[str]:
+    """Return the names of the rules that a forward step of FoBa has: it knows no cost limit."""
+    return [name for name, rule in RULES.items() if not rule.doubling]

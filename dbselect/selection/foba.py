@@ -20,7 +20,7 @@ import numpy as np
 
 from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
-from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop
+from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, fits
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.removal import Usefulness, least_useful
 from dbselect.selection.ties import first_of_the_best
@@ -35,6 +35,7 @@ def foba_search(
     *,
     epsilon: float,
     nu: float,
+    budget: float | None = None,
     max_steps: int | None = None,
     always: Sequence[int] = (),
 ) -> Stop:
@@ -49,6 +50,7 @@ def foba_search(
     record : takes every step, as soon as the state has made it
     epsilon : >= 0, share of the target's variance that a group must gain
     nu : in (0, 1), share of a gain that a removal may lose
+    budget : limit on the summed cost: only groups that still fit are candidates
     max_steps : limit on additions and removals together
     always : numbers of groups to take first, which stay
 
@@ -68,7 +70,12 @@ def foba_search(
         waiting = np.ones(len(gains), dtype=bool)
         waiting[state.held] = False
         candidates = waiting & (gains > ROUNDING_GAIN) & (gains >= epsilon)
+        gaining = candidates.any()
+        spent = groups.costs[state.held].sum()
+        candidates &= np.array([fits(spent + cost, budget) for cost in groups.costs])
         if not forced and not candidates.any():
+            if gaining:
+                return Stop.BUDGET
             return Stop.THRESHOLD if waiting.any() else Stop.EXHAUSTED
         choice = Choice.FORCED if forced else Choice.FREE
         group = forced.pop(0) if forced else first_of_the_best(scores, candidates)

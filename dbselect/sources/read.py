@@ -89,12 +89,15 @@ def gram(
 
 
 def read_columns(
-    source: Any, columns: Sequence[str] | None = None, null_policy: NullPolicy = "skip"
+    source: Any,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    null_policy: NullPolicy = "skip",
 ) -> tuple[Gram, list[str]]:
     """Return what `gram` returns, and the numeric columns that were not read."""
     table = open_table(source, columns)
-    request = request_of(table.schema, columns, null_policy=null_policy)
-    read = set(request.names)
+    request = request_of(table.schema, columns, weight, null_policy=null_policy)
+    read = {*request.names, weight}
     unread = [
         leaf.name for leaf in leaves(table.schema) if leaf.is_numeric and leaf.name not in read
     ]

@@ -1,0 +1,125 @@
+"""The recipe of CONTRIBUTING for a rule: a function, its line in `RULES`, and all doors have it."""
+
+import json
+from functools import partial
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dbselect as ds
+from dbselect.doors.cli import main
+from dbselect.linear.bounds import gamma
+from dbselect.selection.criteria import RULES, Rule, unwhitened
+
+GROUPS = {"first": ["a"], "second": ["b"], "third": ["c"]}
+COSTS = {"first": 1.0, "second": 1.0, "third": 1.0}
+#: What the rule below says, whatever the data.
+ORDER = ["third", "second", "first"]
+
+
+def last_named(state):
+    """Prefer the group that is named last."""
+    del state
+    return lambda state: np.arange(1.0, 1 + len(state.members))
+
+
+@pytest.fixture(autouse=True)
+def rule(monkeypatch):
+    """Add a rule, with neither a batched form nor a word about other models."""
+    of_any = RULES["omp-unwhitened"].gamma
+    monkeypatch.setitem(RULES, "last", Rule(last_named, of_any))
+    return "last"
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = X @ [3.0, 2.0, 1.0] + rng.normal(size=120)
+    return pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(y=pl.Series(y))
+
+
+@pytest.fixture
+def trials(frame):
+    return frame.with_columns(y=pl.col("y") > 0)
+
+
+def test_python(frame, rule):
+    for source in (frame, ds.gram(frame), ds.gram(frame).to_struct()):
+        found = ds.anytime_sequence(source, "y", GROUPS, COSTS, rule=rule)
+        assert found.steps["group"].to_list()[1:] == ORDER
+        assert found.guarantee() is not None
+    joint = ds.anytime_sequence(frame, ["y", "a"], {"b": ["b"], "c": ["c"]}, rule=rule)
+    assert joint.steps["group"].to_list()[1:] == ["c", "b"]
+    assert ds.foba(frame, "y", GROUPS, rule=rule).steps["group"][1] == "third"
+
+
+def test_generalised_linear_models(trials, rule):
+    found = ds.anytime_sequence(trials, "y", GROUPS, family="binomial", rule=rule)
+    assert found.steps["group"].to_list()[1:] == ORDER
+    objective = ds.glm_objective(trials, "y", GROUPS)
+    assert ds.anytime_sequence(objective, rule=rule).steps["group"].to_list()[1:] == ORDER
+    row = trials.lazy().dbselect.anytime_sequence_glm("y", "binomial", GROUPS, rule=rule)
+    steps = row.collect()["sequence"].struct.field("steps").explode().struct.field("group")
+    assert steps.to_list()[1:] == ORDER
+
+
+def test_many_records(frame, rule):
+    tall = pl.concat([frame.with_columns(k=pl.lit(k)) for k in (1, 2)])
+    grams = ds.gram_by(tall, by=["k"])
+    lists = [
+        ds.anytime_sequences(grams, "y", GROUPS, rule=rule)["sequence"],
+        grams.select(s=pl.col("gram").dbselect.anytime_sequence("y", GROUPS, rule=rule))["s"],
+    ]
+    for sequences in lists:
+        assert len(sequences) == 2
+        for steps in sequences:
+            assert steps.struct.field("group").to_list()[1:] == ORDER
+
+
+def test_sql(connection, frame, trials, rule):
+    connection.register("frame", frame.to_arrow())
+    groups = "{'first': ['a'], 'second': ['b'], 'third': ['c']}"
+    query = f"SELECT anytime_sequence(gram(frame), 'y', {{}}, rule := '{rule}') FROM frame"
+    ((steps,),) = connection.execute(query.replace("{}", f"groups := {groups}")).fetchall()
+    assert [step["group"] for step in steps][1:] == ORDER
+    connection.register("given", trials.to_arrow())
+    connection.execute("CREATE TABLE trials AS FROM given")
+    ((found,),) = connection.execute(
+        f"SELECT anytime_sequence_glm('trials', 'y', 'binomial', {groups}, rule := '{rule}')"
+    ).fetchall()
+    assert [step["group"] for step in found["steps"]][1:] == ORDER
+
+
+def test_command_line(frame, rule, tmp_path, capsys):
+    frame.write_parquet(tmp_path / "t.parquet")
+    (tmp_path / "groups.json").write_text(json.dumps(GROUPS))
+    arguments = [f"{tmp_path}/t.parquet", "--target", "y", "--groups", f"{tmp_path}/groups.json"]
+    out = f"{tmp_path}/steps.parquet"
+    assert main(["sequence", *arguments, "--rule", rule, "--out", out]) == 0
+    assert pl.read_parquet(out)["group"].to_list()[1:] == ORDER
+    assert "third" in capsys.readouterr().out
+
+
+def test_a_batched_form_is_used_and_agrees(frame, monkeypatch):
+    plain = RULES["omp-unwhitened"]
+    used = []
+
+    def batched(states):
+        used.append(len(states.members))
+        return plain.batched(states)
+
+    unbatched = Rule(unwhitened, partial(gamma, whitener=None))
+    monkeypatch.setitem(RULES, "side by side", Rule(unwhitened, plain.gamma, batched))
+    monkeypatch.setitem(RULES, "one by one", unbatched)
+    grams = ds.gram_by(frame.with_columns(k=pl.lit(1)), by=["k"])
+    first, second = (
+        ds.anytime_sequences(grams, "y", GROUPS, rule=rule)["sequence"][0]
+        for rule in ("side by side", "one by one")
+    )
+    assert used == [3]
+    assert first.struct.field("group").to_list() == second.struct.field("group").to_list()
+    np.testing.assert_allclose(
+        first.struct.field("score").to_numpy(), second.struct.field("score").to_numpy(), rtol=1e-10
+    )
