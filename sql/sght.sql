@@ -1,5 +1,5 @@
--- sght(record, target, groups, max_columns, max_groups, variant := 'ista', start := 'ridge',
---      refit := true, tol := 1e-8, max_iter := 500)
+-- sght(record, target, groups, max_columns, max_groups, costs := NULL, variant := 'ista',
+--      start := 'ridge', refit := true, tol := 1e-8, max_iter := 500)
 --
 -- A model on at most max_columns columns in at most max_groups groups (SGHT).
 --
@@ -8,6 +8,7 @@
 --   groups       STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
 --   max_columns  most columns, from 1 on
 --   max_groups   most groups, from 1 on
+--   costs        STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
 --   variant      'ista', 'ista-l', 'fista' or 'fista-c'
 --   start        'ridge' or 'zero'
 --   refit        whether the kept columns are fitted again by least squares
@@ -15,11 +16,12 @@
 --   max_iter     most steps
 --
 -- Returns STRUCT(columns VARCHAR[], groups VARCHAR[], intercept DOUBLE, coefficients
--- MAP(VARCHAR, DOUBLE), explained DOUBLE, r2 DOUBLE); NULL if the record is unusable.
+-- MAP(VARCHAR, DOUBLE), explained DOUBLE, r2 DOUBLE, spent DOUBLE);
+-- NULL if the record is unusable.
 CREATE OR REPLACE TEMP MACRO sght(
-    record, target, groups, max_columns, max_groups, variant := 'ista', start := 'ridge',
-    refit := true, tol := 1e-8, max_iter := 500
+    record, target, groups, max_columns, max_groups, costs := NULL, variant := 'ista',
+    start := 'ridge', refit := true, tol := 1e-8, max_iter := 500
 ) AS dbselect_model('sght', record, target, {
-    'groups': groups, 'max_columns': max_columns, 'max_groups': max_groups, 'variant': variant,
-    'start': start, 'refit': refit, 'tol': tol, 'max_iter': max_iter
+    'groups': groups, 'costs': costs, 'max_columns': max_columns, 'max_groups': max_groups,
+    'variant': variant, 'start': start, 'refit': refit, 'tol': tol, 'max_iter': max_iter
 });

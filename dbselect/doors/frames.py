@@ -36,6 +36,7 @@ MODEL_DTYPE = pl.Struct(
         **_COEFFICIENTS,
         "explained": pl.Float64,
         "r2": pl.Float64,
+        "spent": pl.Float64,
     }
 )
 
@@ -278,29 +279,31 @@ class ExprNamespace:
         target: str,
         k: int,
         groups: GroupColumns | None = None,
+        costs: Costs | None = None,
         **options: Any,
     ) -> pl.Expr:
-        """Return struct(columns, groups, intercept, coefficients, explained, r2) as in SQL.
+        """Return struct(columns, groups, intercept, coefficients, explained, r2, spent) as in SQL.
 
         Parameters
         ----------
-        target, k, groups, options : as in `dbselect.dash`
+        target, k, groups, costs, options : as in `dbselect.dash`
         """
-        return self._models("dash", target, {"k": k, "groups": groups, **options})
+        return self._models("dash", target, {"k": k, "groups": groups, "costs": costs, **options})
 
     def sght(
         self,
         target: str,
         groups: GroupColumns | None = None,
+        costs: Costs | None = None,
         **options: Any,
     ) -> pl.Expr:
-        """Return struct(columns, groups, intercept, coefficients, explained, r2) as in SQL.
+        """Return struct(columns, groups, intercept, coefficients, explained, r2, spent) as in SQL.
 
         Parameters
         ----------
-        target, groups, options : as in `dbselect.sght`
+        target, groups, costs, options : as in `dbselect.sght`
         """
-        return self._models("sght", target, {"groups": groups, **options})
+        return self._models("sght", target, {"groups": groups, "costs": costs, **options})
 
     def _models(self, method: str, target: str, options: Mapping[str, Any]) -> pl.Expr:
         return self._call(MODELS[method], target, options, MODEL_DTYPE)

@@ -30,6 +30,7 @@ MODEL_TYPE = pa.struct(
         ("coefficients", pa.map_(pa.string(), pa.float64())),
         ("explained", pa.float64()),
         ("r2", pa.float64()),
+        ("spent", pa.float64()),
     ]
 )
 
@@ -133,6 +134,7 @@ def _fields(model: Selected[Model] | Model) -> dict[str, Any]:
         "coefficients": list(model.coefficients.items()),
         "explained": model.explained,
         "r2": model.r2,
+        "spent": model.spent,
     }
 
 

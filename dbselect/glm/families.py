@@ -29,7 +29,7 @@ Hebert (2016), appendix B.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -280,9 +280,5 @@ def multinomial(classes: Sequence[Any]) -> Family:
 
 #: Families of one response by the name that users give.
 FAMILIES = {family.name: family for family in (GAUSSIAN, BINOMIAL, POISSON)}
-
-#: What users may ask for; all but the first are fitted by refits, not from a Gram.
-FamilyName = Literal["gaussian", "binomial", "poisson", "multinomial"]
-RefittedFamily = Literal["binomial", "poisson", "multinomial"]
 #: All of them, with the one whose classes the data tell.
 FAMILY_NAMES = (*FAMILIES, "multinomial")

@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, cast, overload
@@ -10,24 +10,21 @@ from typing import Any, ClassVar, Literal, cast, overload
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.glm.families import FamilyName, RefittedFamily
 from dbselect.methods.glm_objective import GlmObjective
 from dbselect.methods.open_search import check_family, open_search
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup, check_first, fitted, numbers_of, prepare
+from dbselect.methods.types import Costs, FamilyName, GlmFamilyName, GroupColumns, NullPolicy
 from dbselect.objectives.contract import Objective
 from dbselect.objectives.diversity import Coverage, Sum, coverage_of
 from dbselect.record.checks import check_budget, check_whole
 from dbselect.record.groups import Groups
+from dbselect.record.missing import check_policies
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.results.selected import Diagnostics, Selected
 from dbselect.selection import dash as sampling
 from dbselect.selection.dash import Limits, Run
-from dbselect.sources.request import NullPolicy
-
-Groupings = Mapping[str, Iterable[str]] | None
-Costs = Mapping[str, float] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +41,11 @@ class DashOptions(Options):
     opt: float | None = None
     alpha: float | None = None
     seed: int = 0
+    null_policy: NullPolicy = "skip"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_policies(self.null_policy)
         check_whole("k", self.k)
         check_family(self.family)
         if self.rounds is not None:
@@ -75,8 +75,11 @@ class GreedyOptions(Options):
     family: FamilyName = "gaussian"
     budget: float | None = None
     always: Sequence[str] = ()
+    null_policy: NullPolicy = "skip"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_policies(self.null_policy)
         check_whole("k", self.k)
         check_family(self.family)
         check_budget(self.budget)
@@ -110,8 +113,11 @@ class CoverageOptions(Options):
 
     similarity: float = 0.7
     weight: float = 0.1
+    null_policy: NullPolicy = "skip"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_policies(self.null_policy)
         similarity, weight = self.similarity, self.weight
         if not (isinstance(similarity, numbers.Real) and 0 < float(similarity) < 1):
             raise ArgumentError(f"similarity is {similarity!r}; it must lie between 0 and 1")
@@ -124,7 +130,7 @@ def dash(
     source: GlmObjective,
     target: None = ...,
     groups: None = ...,
-    costs: Costs = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
     family: Literal["gaussian"] = ...,
@@ -143,8 +149,8 @@ def dash(
 def dash(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
     family: Literal["gaussian"] = ...,
@@ -163,11 +169,11 @@ def dash(
 def dash(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
-    family: RefittedFamily,
+    family: GlmFamilyName,
     rounds: int | None = ...,
     samples: int = ...,
     epsilon: float = ...,
@@ -202,8 +208,8 @@ def dash(
 def dash(
     source: Any,
     target: str | None = None,
-    groups: Groupings = None,
-    costs: Costs = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
     k: int,
     family: FamilyName = DashOptions.family,
@@ -214,7 +220,7 @@ def dash(
     alpha: float | None = DashOptions.alpha,
     diversity: Objective | None = None,
     seed: int = DashOptions.seed,
-    null_policy: NullPolicy = "skip",
+    null_policy: NullPolicy = DashOptions.null_policy,
 ) -> Selected[Any]:
     """Choose k groups in few adaptive rounds, random sets of good ones at a time.
 
@@ -276,7 +282,7 @@ def dash(
     """
     options = DashOptions(
         k=k, family=family, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt,
-        alpha=alpha, seed=seed,
+        alpha=alpha, seed=seed, null_policy=null_policy,
     )  # fmt: skip
 
     def run(start: Objective, _: Limits) -> Run[Any]:
@@ -285,7 +291,7 @@ def dash(
             epsilon=epsilon, opt=opt, alpha=alpha, seed=seed,
         )  # fmt: skip
 
-    return _chosen(run, options, source, target, groups, costs, diversity, null_policy)
+    return _chosen(run, options, source, target, groups, costs, diversity)
 
 
 @overload
@@ -293,7 +299,7 @@ def greedy(
     source: GlmObjective,
     target: None = ...,
     groups: None = ...,
-    costs: Costs = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
     family: Literal["gaussian"] = ...,
@@ -308,8 +314,8 @@ def greedy(
 def greedy(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
     family: Literal["gaussian"] = ...,
@@ -324,11 +330,11 @@ def greedy(
 def greedy(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
-    family: RefittedFamily,
+    family: GlmFamilyName,
     budget: float | None = ...,
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
@@ -355,15 +361,15 @@ def greedy(
 def greedy(
     source: Any,
     target: str | None = None,
-    groups: Groupings = None,
-    costs: Costs = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
     k: int,
     family: FamilyName = GreedyOptions.family,
     budget: float | None = GreedyOptions.budget,
     always: Sequence[str] = GreedyOptions.always,
     diversity: Objective | None = None,
-    null_policy: NullPolicy = "skip",
+    null_policy: NullPolicy = GreedyOptions.null_policy,
 ) -> Selected[Any]:
     """Choose k groups, the largest gain each time: k adaptive rounds.
 
@@ -388,10 +394,10 @@ def greedy(
     >>> ds.greedy(table, "y", k=1).groups
     ['a']
     """
-    options = GreedyOptions(k=k, family=family, budget=budget, always=always)
-    return _chosen(
-        sampling.greedy_choice, options, source, target, groups, costs, diversity, null_policy
+    options = GreedyOptions(
+        k=k, family=family, budget=budget, always=always, null_policy=null_policy
     )
+    return _chosen(sampling.greedy_choice, options, source, target, groups, costs, diversity)
 
 
 @overload
@@ -399,7 +405,7 @@ def top_k(
     source: GlmObjective,
     target: None = ...,
     groups: None = ...,
-    costs: Costs = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
     family: Literal["gaussian"] = ...,
@@ -414,8 +420,8 @@ def top_k(
 def top_k(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
     family: Literal["gaussian"] = ...,
@@ -430,11 +436,11 @@ def top_k(
 def top_k(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
-    family: RefittedFamily,
+    family: GlmFamilyName,
     budget: float | None = ...,
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
@@ -461,15 +467,15 @@ def top_k(
 def top_k(
     source: Any,
     target: str | None = None,
-    groups: Groupings = None,
-    costs: Costs = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
     k: int,
     family: FamilyName = TopKOptions.family,
     budget: float | None = TopKOptions.budget,
     always: Sequence[str] = TopKOptions.always,
     diversity: Objective | None = None,
-    null_policy: NullPolicy = "skip",
+    null_policy: NullPolicy = TopKOptions.null_policy,
 ) -> Selected[Any]:
     """Choose the k groups that are best alone: one adaptive round.
 
@@ -494,10 +500,8 @@ def top_k(
     >>> ds.top_k(table, "y", k=1).groups
     ['a']
     """
-    options = TopKOptions(k=k, family=family, budget=budget, always=always)
-    return _chosen(
-        sampling.top_k_choice, options, source, target, groups, costs, diversity, null_policy
-    )
+    options = TopKOptions(k=k, family=family, budget=budget, always=always, null_policy=null_policy)
+    return _chosen(sampling.top_k_choice, options, source, target, groups, costs, diversity)
 
 
 @overload
@@ -505,7 +509,7 @@ def random_k(
     source: GlmObjective,
     target: None = ...,
     groups: None = ...,
-    costs: Costs = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
     family: Literal["gaussian"] = ...,
@@ -521,8 +525,8 @@ def random_k(
 def random_k(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
     family: Literal["gaussian"] = ...,
@@ -538,11 +542,11 @@ def random_k(
 def random_k(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     k: int,
-    family: RefittedFamily,
+    family: GlmFamilyName,
     budget: float | None = ...,
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
@@ -571,8 +575,8 @@ def random_k(
 def random_k(
     source: Any,
     target: str | None = None,
-    groups: Groupings = None,
-    costs: Costs = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
     k: int,
     family: FamilyName = RandomOptions.family,
@@ -580,7 +584,7 @@ def random_k(
     always: Sequence[str] = RandomOptions.always,
     diversity: Objective | None = None,
     seed: int = RandomOptions.seed,
-    null_policy: NullPolicy = "skip",
+    null_policy: NullPolicy = RandomOptions.null_policy,
 ) -> Selected[Any]:
     """Choose k groups at random.
 
@@ -605,19 +609,21 @@ def random_k(
     >>> len(ds.random_k(table, "y", k=1).groups)
     1
     """
-    options = RandomOptions(k=k, family=family, budget=budget, always=always, seed=seed)
+    options = RandomOptions(
+        k=k, family=family, budget=budget, always=always, seed=seed, null_policy=null_policy
+    )
     run = partial(sampling.random_choice, rng=np.random.default_rng(seed))
-    return _chosen(run, options, source, target, groups, costs, diversity, null_policy)
+    return _chosen(run, options, source, target, groups, costs, diversity)
 
 
 def coverage(
     source: Any,
     target: str,
-    groups: Groupings = None,
+    groups: GroupColumns | None = None,
     *,
     similarity: float = CoverageOptions.similarity,
     weight: float = CoverageOptions.weight,
-    null_policy: NullPolicy = "skip",
+    null_policy: NullPolicy = CoverageOptions.null_policy,
 ) -> Coverage:
     """Reward groups that cover many clusters of correlated columns.
 
@@ -648,7 +654,7 @@ def coverage(
     >>> ds.coverage(table, "y", weight=1.0).gains().tolist()  # a and b are one cluster
     [0.5, 0.5, 0.5]
     """
-    CoverageOptions(similarity=similarity, weight=weight)
+    CoverageOptions(similarity=similarity, weight=weight, null_policy=null_policy)
     search = prepare(source, target, groups, None, null_policy=null_policy)
     return coverage_of(search.problem.G, search.groups.positions, similarity, weight)
 
@@ -658,10 +664,9 @@ def _chosen(
     options: DashOptions | GreedyOptions,
     source: Any,
     target: str | None,
-    groups: Groupings,
-    costs: Costs,
+    groups: GroupColumns | None,
+    costs: Costs | None,
     diversity: Objective | None,
-    null_policy: NullPolicy,
 ) -> Selected[Any]:
     search: LinearSetup | GlmObjective | None = None
     if target is None and _is_objective(source):
@@ -670,7 +675,7 @@ def _chosen(
         _check_nameless(source, options, groups=groups, costs=costs)
     else:
         search = open_search(
-            source, target, groups, costs, family=options.family, null_policy=null_policy
+            source, target, groups, costs, family=options.family, null_policy=options.null_policy
         )
     start: Any = search.state if isinstance(search, LinearSetup) else search or source
     k = options.k

@@ -1,31 +1,31 @@
 """What a search that takes a table, a Gram, a record or an objective is given to work on."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError
-from dbselect.glm.families import FamilyName
+from dbselect.glm.families import FAMILY_NAMES
 from dbselect.methods.glm_objective import GlmObjective, data_of_objective, glm_objective
 from dbselect.methods.setup import LinearSetup, prepare, refuse_several
+from dbselect.methods.types import Costs, FamilyName, GroupColumns, NullPolicy
 from dbselect.record.checks import check_choice
 from dbselect.record.gram import Gram
 from dbselect.record.groups import costs_of
-from dbselect.sources.request import NullPolicy
 
 
 def check_family(family: Any) -> None:
     """Refuse what is no family."""
-    check_choice("family", family, get_args(FamilyName))
+    check_choice("family", family, FAMILY_NAMES)
 
 
 def open_search(
     source: Any,
     target: str | Sequence[str] | None,
-    groups: Mapping[str, Iterable[str]] | None,
-    costs: Mapping[str, float] | None,
+    groups: GroupColumns | None,
+    costs: Costs | None,
     *,
     family: FamilyName,
     null_policy: NullPolicy = "skip",
@@ -62,7 +62,7 @@ def open_search(
     return _priced(objective, costs)
 
 
-def _priced(objective: GlmObjective, costs: Mapping[str, float] | None) -> GlmObjective:
+def _priced(objective: GlmObjective, costs: Costs | None) -> GlmObjective:
     """Return an objective that changes alone, whose groups cost what is given."""
     own = objective.copy()
     if costs is not None:

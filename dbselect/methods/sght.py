@@ -6,7 +6,7 @@ is fitted again by least squares. Source: Xiang, Yang, Ye (2014).
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, overload
@@ -16,7 +16,6 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.deviance import Deviance
-from dbselect.glm.families import FamilyName, RefittedFamily
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
 from dbselect.linear.condition import warn_of
@@ -27,10 +26,12 @@ from dbselect.methods.glm_objective import GlmObjective
 from dbselect.methods.open_search import check_family, open_search
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup
+from dbselect.methods.types import Costs, FamilyName, GlmFamilyName, GroupColumns, NullPolicy
 from dbselect.objectives.smooth import LeastSquares, Smooth
 from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
+from dbselect.record.missing import check_policies
 from dbselect.results.glm.build import model_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
@@ -46,10 +47,7 @@ from dbselect.selection.descent import (
 )
 from dbselect.selection.layout import Layout
 from dbselect.selection.projection import check_limit, tabulate
-from dbselect.sources.request import NullPolicy
 
-Groupings = Mapping[str, Iterable[str]] | None
-Costs = Mapping[str, float] | None
 VariantName = Literal["ista", "ista-l", "fista", "fista-c"]
 StartName = Literal["ridge", "zero"]
 
@@ -64,8 +62,11 @@ class _DescentOptions(Options):
     refit: bool = True
     tol: float = 1e-8
     max_iter: int = 500
+    null_policy: NullPolicy = "skip"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_policies(self.null_policy)
         check_family(self.family)
         check_choice("variant", self.variant, VARIANTS)
         check_choice("start", self.start, STARTS)
@@ -113,7 +114,7 @@ def sght(
     source: GlmObjective,
     target: None = ...,
     groups: None = ...,
-    costs: Costs = ...,
+    costs: Costs | None = ...,
     *,
     max_columns: int,
     max_groups: int,
@@ -131,8 +132,8 @@ def sght(
 def sght(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     max_columns: int,
     max_groups: int,
@@ -150,8 +151,8 @@ def sght(
 def sght(
     source: Any,
     target: list[str] | tuple[str, ...],
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     max_columns: int,
     max_groups: int,
@@ -169,12 +170,12 @@ def sght(
 def sght(
     source: Any,
     target: str,
-    groups: Groupings = ...,
-    costs: Costs = ...,
+    groups: GroupColumns | None = ...,
+    costs: Costs | None = ...,
     *,
     max_columns: int,
     max_groups: int,
-    family: RefittedFamily,
+    family: GlmFamilyName,
     variant: VariantName = ...,
     start: StartName = ...,
     refit: bool = ...,
@@ -187,8 +188,8 @@ def sght(
 def sght(
     source: Any,
     target: str | list[str] | tuple[str, ...] | None = None,
-    groups: Groupings = None,
-    costs: Costs = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
     max_columns: int,
     max_groups: int,
@@ -198,7 +199,7 @@ def sght(
     refit: bool = SghtOptions.refit,
     tol: float = SghtOptions.tol,
     max_iter: int = SghtOptions.max_iter,
-    null_policy: NullPolicy = "skip",
+    null_policy: NullPolicy = SghtOptions.null_policy,
 ) -> Selected[Any]:
     """Return a model on at most `max_columns` columns in at most `max_groups` groups.
 
@@ -271,10 +272,16 @@ def sght(
     """
     options = SghtOptions(
         max_columns=max_columns, max_groups=max_groups, family=family, variant=variant,
-        start=start, refit=refit, tol=tol, max_iter=max_iter,
+        start=start, refit=refit, tol=tol, max_iter=max_iter, null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
-        source, target, groups, costs, family=options.family, null_policy=null_policy, several=True
+        source,
+        target,
+        groups,
+        costs,
+        family=options.family,
+        null_policy=options.null_policy,
+        several=True,
     )
     task = _task(search, options.refit)
     limits = _limits(task.groups, max_columns, max_groups)
@@ -287,8 +294,8 @@ def sght(
 def sght_path(
     source: Any,
     target: str | None = None,
-    groups: Groupings = None,
-    costs: Costs = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
     *,
     grid_columns: Iterable[int],
     grid_groups: Iterable[int],
@@ -298,7 +305,7 @@ def sght_path(
     refit: bool = SghtPathOptions.refit,
     tol: float = SghtPathOptions.tol,
     max_iter: int = SghtPathOptions.max_iter,
-    null_policy: NullPolicy = "skip",
+    null_policy: NullPolicy = SghtPathOptions.null_policy,
 ) -> pl.DataFrame:
     """Return the model of `sght` for every pair of limits.
 
@@ -343,10 +350,10 @@ def sght_path(
     """
     options = SghtPathOptions(
         grid_columns=grid_columns, grid_groups=grid_groups, family=family, variant=variant,
-        start=start, refit=refit, tol=tol, max_iter=max_iter,
+        start=start, refit=refit, tol=tol, max_iter=max_iter, null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
-        source, target, groups, costs, family=options.family, null_policy=null_policy
+        source, target, groups, costs, family=options.family, null_policy=options.null_policy
     )
     if isinstance(search, GlmObjective) and search.about.data.roles.family.classes:
         raise ArgumentError("family is 'multinomial'; a row of sght_path has no place for classes")
