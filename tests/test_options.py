@@ -166,11 +166,16 @@ def in_macro(name: str, body: bool) -> dict[str, Any]:
     }
 
 
+def places_of(name: str) -> list[str]:
+    """Return the parameters of a macro without a default, after record and target."""
+    parameters = re.search(rf"MACRO {name}\((.*?)\) AS", MACROS[name], re.DOTALL)[1]
+    return [one.strip() for one in parameters.split(",") if ":=" not in one][2:]
+
+
 def sql_call(name: str, **options: str) -> str:
     """Return a call on a record that is none: to look at it is another error."""
     given = {**dict.fromkeys(needed(name), "1"), **options}
-    required = re.search(rf"MACRO {name}\((.*?)\) AS", MACROS[name], re.DOTALL)[1]
-    places = [one.strip() for one in required.split(",") if ":=" not in one][2:]
+    places = places_of(name)
     values = ["{'x': 1}", "'y'", *(given.pop(one, "NULL") for one in places)]
     return f"SELECT {name}({', '.join([*values, *(f'{k} := {v}' for k, v in given.items())])})"
 
@@ -188,7 +193,7 @@ def test_sql_refuses_a_misspelt_option(connection, name):
 
 @each
 def test_sql_refuses_a_wrong_option_before_it_reads(connection, name, option):
-    if option not in in_macro(name, body=True):
+    if option not in [*places_of(name), *in_macro(name, body=True)]:
         assert option in ("family", "weight", "null_policy")  # what needs rows has no parameter
         return
     with pytest.raises(duckdb.InvalidInputException, match=f"{option} is 'nonsense'"):
