@@ -43,7 +43,7 @@ test: lint type ## everything that CI runs
 	$(BIN)/pytest
 
 test-fast: setup ## the quick tests, under a minute
-	$(BIN)/pytest -m 'not slow'
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' --numprocesses auto
 
 demo: setup ## which groups of features predict flight delays best for their cost
 	$(BIN)/python examples/flights.py

@@ -25,8 +25,10 @@ from dbselect.judging.timeliness import (
 )
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.baselines import greedy, random_k, top_k
+from dbselect.methods.coverage import coverage
 from dbselect.methods.cross_validate import cross_validate
-from dbselect.methods.dash import coverage, dash, greedy, random_k, top_k
+from dbselect.methods.dash import dash
 from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm

@@ -24,12 +24,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     DuckDB's module outlives the teardown of an interpreter that runs hypothesis and Polars
     beside it, and then lists a page of its own objects after the line that counts.
     """
+    if hasattr(config, "workerinput"):  # it still has to take leave of who started it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        return
     session = config.stash.get(SESSION, None)
-    ended = session is not None and session.exitstatus in (
+    # What else can end a session is said after this.
+    if session is not None and session.exitstatus in (
         pytest.ExitCode.OK,
         pytest.ExitCode.TESTS_FAILED,
-    )  # what else can end it is said later
-    if ended and not hasattr(config, "workerinput"):
+    ):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(int(session.exitstatus))

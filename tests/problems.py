@@ -8,6 +8,7 @@ import numpy as np
 from reference import Table
 
 import dbselect as ds
+from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 
 EPS = np.finfo(np.float64).eps
 
@@ -71,3 +72,16 @@ def rounding(table: Table) -> float:
     values = np.linalg.eigvalsh(C / np.outer(deviation, deviation))
     kept = values[values > 1e-10 * values[-1]]
     return (rows + width**2) * EPS * kept[-1] / kept[0]
+
+
+def in_passes(
+    source: Any,
+    target: str,
+    groups: Any = None,
+    costs: Any = None,
+    *,
+    family: str = "binomial",
+    **options: Any,
+) -> ds.GlmSequence:
+    """Search by passes, for family gaussian too, which `anytime_sequence` takes from a Gram."""
+    return glm_sequence(source, target, groups, costs, AnytimeGlmOptions(family=family, **options))

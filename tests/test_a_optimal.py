@@ -245,6 +245,7 @@ def readings(monkeypatch):
     return counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory_limit", [1, 10_000, 100_000, 2**30])
 def test_rows_out_of_memory_are_chosen_as_if_in_memory(tmp_path, readings, memory_limit):
     for number, X in enumerate(mixtures(np.random.default_rng(8))):
@@ -596,6 +597,7 @@ def design_d1(seed, rows=1024, width=256):
     return X / np.linalg.norm(X, axis=1, keepdims=True), [f"x{j}" for j in range(width)]
 
 
+@pytest.mark.slow
 def test_sampled_sets_come_near_the_greedy_choice_on_the_published_design():
     X, names = design_d1(0)
     greedy = a_optimal(X, names, 100)

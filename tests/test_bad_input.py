@@ -297,6 +297,7 @@ def test_a_constant_column_is_aliased():
     assert sequence.at().coefficients["k"] == 0.0
 
 
+@pytest.mark.slow
 def test_a_constant_column_and_a_single_row_can_have_any_weight():
     rng = np.random.default_rng(2)
     for constant in rng.standard_normal(200):

@@ -130,6 +130,7 @@ def assert_theorem_holds(problem: Problem, sets: Subsets, **options: Any) -> Non
         assert (seq.explained >= factor * best(sets, cost) - sets.error).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [correlated, nearly_orthogonal])
 @penalties
 def test_theorem_holds_against_every_set_of_groups(asked, make):
@@ -274,6 +275,7 @@ def test_doubling_factor_is_given_where_the_theorem_applies():
     assert dear.guarantee().doubling is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [correlated, nearly_orthogonal])
 @pytest.mark.parametrize("c_min", [None, 2.0])
 def test_doubling_keeps_its_factor_against_a_quarter_of_every_budget(make, c_min):
@@ -388,6 +390,7 @@ def assert_certified(seq: ds.Sequence, sets: Subsets) -> None:
     assert_frame_equal(at_spent, spent.unique(maintain_order=True), rel_tol=0, abs_tol=4 * EPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{}, {"ridge": 0.1}, {"ridge": 0.1, "scale": False}], ids=str)
 @pytest.mark.parametrize(
     ("make", "seeds"),

@@ -69,6 +69,7 @@ class Prefix(BaseEstimator):
         return self.model_.predict(self.scaler_.transform(X[:, self.at_]))
 
 
+@pytest.mark.slow
 def test_a_grid_over_rule_ridge_and_length_scores_as_scikit_learn_does():
     frame = rows_of(0)
     grid = {"rule": ["fr", "omp-single"], "ridge": [0.0, 0.03, 1.0]}
@@ -111,6 +112,7 @@ METHODS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"), METHODS, ids=[f"{m.__name__}-{i}" for i, (m, _) in enumerate(METHODS)]
 )
@@ -285,6 +287,7 @@ def test_a_point_that_fails_leaves_the_others():
     assert found.best["ridge"].item() == 0.1
 
 
+@pytest.mark.slow
 def test_the_choices_are_those_of_their_definition():
     for seed in range(8, 14):
         frame = rows_of(seed, n=80, noise=30.0)

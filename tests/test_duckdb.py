@@ -390,6 +390,7 @@ def test_one_bad_segment_is_an_empty_list_and_spoils_no_other(connection):
     assert one(connection, "SELECT anytime_sequence(NULL, 'y')") == []
 
 
+@pytest.mark.slow
 def test_many_segments_with_options_of_their_own(connection):
     linear_table(connection, np.random.default_rng(15), rows=9000)
     query = f"""SELECT j, len(anytime_sequence(g, 'y', max_groups := 1 + j % 3,
@@ -656,6 +657,7 @@ def test_an_error_in_one_group_of_many_threads_leaves_the_database_usable():
         assert len(con.execute(query.replace("inf", "0")).fetchall()) == 1000
 
 
+@pytest.mark.slow
 def test_a_script_that_closes_its_connection_ends_in_silence():
     script = """import dbselect as ds
 con = ds.connect()

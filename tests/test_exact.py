@@ -60,6 +60,7 @@ def test_sums_are_those_of_fractions(rows, weight):
             assert found.products[i, j] * Fraction(2) ** power == expected[i][j]
 
 
+@pytest.mark.slow
 def test_products_of_the_longest_slices_add_up_without_rounding():
     rng = np.random.default_rng(0)
     # Doubles just below 1 with all of their bits: the largest sums that a block can have.

@@ -37,6 +37,7 @@ def quick(tmp_path_factory):
     return run.stdout, plot
 
 
+@pytest.mark.slow
 def test_the_papers_order_shows_on_correlated_documents(quick):
     printed, _ = quick
     found = claims(printed)

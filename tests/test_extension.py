@@ -37,6 +37,7 @@ def start(script, cache):
     )
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_share_one_extension(tmp_path):
     started = [start(COUNT_ROWS, tmp_path) for _ in range(4)]
     ended = [process.communicate(timeout=60) for process in started]
@@ -144,6 +145,7 @@ def in_duckdb(con, query):
     return work
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -162,6 +164,7 @@ def test_memory_stays_flat_over_repeated_queries(connection, query):
     assert grown(in_duckdb(connection, query), warm_up=8, repeats=25) < SLACK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -196,6 +199,7 @@ def wide(rng):
     ), pl.struct(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gram", "merge", "predict", "lazy"])
 def test_memory_stays_flat_over_repeated_polars_expressions(kind):
     frame, row = wide(np.random.default_rng(1))
@@ -213,6 +217,7 @@ def test_memory_stays_flat_over_repeated_polars_expressions(kind):
     assert grown(work, warm_up=8, repeats=25) < SLACK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gram", "merge", "predict", "lazy", "source"])
 def test_memory_stays_flat_over_failing_polars_expressions(kind):
     frame, row = wide(np.random.default_rng(2))
@@ -237,6 +242,7 @@ def test_memory_stays_flat_over_failing_polars_expressions(kind):
     assert grown(fail, warm_up=8, repeats=25) < SLACK
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_length_of_a_stream():
     rng = np.random.default_rng(3)
     batch = pa.record_batch({f"c{j}": rng.standard_normal(50_000) for j in range(20)})

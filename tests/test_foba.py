@@ -87,6 +87,7 @@ def suppressed(rng, rows=60):
     return Problem(Table(X, y + 0.01 * rng.normal(size=rows)), groups, dict.fromkeys(groups, 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backward", ["loss", "coefficient"])
 @pytest.mark.parametrize("rule", ["fr", "omp"])
 @pytest.mark.parametrize("ridge", [0.0, 0.2])
@@ -162,6 +163,7 @@ def test_a_budget_gives_the_largest_model_of_a_whole_elimination():
         assert set(sequence.at(budget=cost).groups) == set(order[held:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 def test_adding_and_removing_restores_the_state(ridge):
     rng = np.random.default_rng(11)
@@ -253,6 +255,7 @@ def test_backward_refuses_dependent_columns_without_a_ridge():
     assert ds.backward(table, "y", ridge=0.1).at(size=1).groups == ["a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [ds.backward, ds.foba])
 def test_a_category_is_given_back_by_the_loss_of_all_its_levels(method):
     rng = np.random.default_rng(5)
@@ -376,6 +379,7 @@ def test_one_bad_segment_gives_an_empty_list(connection):
     assert [length for _, _, length in rows] == [0, 0, 5]
 
 
+@pytest.mark.slow
 def test_the_published_simulation():
     """Paper 003, section 5: 500 features, 100 rows, 5 true ones, 50 runs."""
     errors, wrong = [], []

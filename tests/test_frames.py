@@ -189,6 +189,7 @@ def test_null_records_do_not_disturb_a_merge():
     assert nothing["gram"].to_list() == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_scan_is_reduced_out_of_core(tmp_path, engine):
     rng = np.random.default_rng(9)

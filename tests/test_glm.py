@@ -142,6 +142,7 @@ def test_two_classes_are_a_binomial_target():
         np.testing.assert_allclose(difference, one.coefficients[name], rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "as_source", [kind for kind in OPENERS if kind not in ("arrow reader", "arrow stream")],
     indirect=True,

@@ -75,6 +75,7 @@ def assert_same(found: ds.GlmSequence, expected: ds.GlmSequence) -> None:
     assert found.groups.columns == expected.groups.columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sql_and_polars_give_the_sequence_of_python(con, family):
     expected = in_python(table(rows=400), family)
@@ -91,6 +92,7 @@ def test_sql_and_polars_give_the_sequence_of_python(con, family):
     assert_same(ds.GlmSequence.from_struct(found["sequence"][0]), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sql_predicts_what_python_predicts_at_every_budget(con, family):
     call = f"anytime_sequence_glm('t', '{family}', '{family}', {CALL}{offset_of(family)})"
@@ -135,6 +137,7 @@ def test_a_row_that_lacks_columns_gets_the_longest_prefix_that_it_has(con):
     np.testing.assert_allclose([row["prediction"] for row in found], expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_call_in_a_running_query_neither_blocks_nor_mixes_rows(con, threads):
     con.execute(f"SET threads = {threads}")

@@ -69,6 +69,7 @@ print("usable")
 unix = pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent there")
 
 
+@pytest.mark.slow
 @unix
 @pytest.mark.parametrize("door", ["Polars", "DuckDB", "SQL"])
 def test_an_interrupt_keeps_the_steps_and_leaves_the_engine_usable(door):
@@ -88,6 +89,7 @@ print(seq.passes_made)
 """
 
 
+@pytest.mark.slow
 @unix
 def test_a_terminal_shows_how_many_passes_were_made():
     import pty

@@ -77,6 +77,7 @@ def assert_answers_are(objective, value, held):
     np.testing.assert_allclose(objective.losses(), losses, **EXACT)
 
 
+@pytest.mark.slow
 @kinds
 @pytest.mark.parametrize("family", [*FAMILIES, "multinomial"])
 def test_values_gains_and_losses_are_those_of_refits(family, rows):
@@ -91,6 +92,7 @@ def test_values_gains_and_losses_are_those_of_refits(family, rows):
     assert objective.held == []
 
 
+@pytest.mark.slow
 @kinds
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_row_weights_repeat_rows(family, rows):
@@ -323,6 +325,7 @@ def traced(run, names):
     return [(step.action, names[step.group]) for step in found]
 
 
+@pytest.mark.slow
 @kinds
 def test_foba_is_that_of_brute_force_and_gives_back_what_became_dispensable(rows):
     frame = with_surrogate()
@@ -416,6 +419,7 @@ def published(seed, rows=400, width=50, true=12):
     return pl.DataFrame(X, schema=names).with_columns(y=pl.Series(probability > 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_published_design_is_nearly_greedy_in_fewer_rounds_and_above_the_baselines(seed):
     objective = ds.glm_objective(published(seed), "y", ridge=1e-3)

@@ -84,6 +84,7 @@ def test_rule_fr_takes_the_group_whose_refit_gains_most_per_cost(family):
         held.append(best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [None, 2.5])
 def test_refits_are_given_up_only_of_groups_that_cannot_win(budget):
     rng = np.random.default_rng(8)
@@ -227,6 +228,7 @@ def test_family_gaussian_is_the_linear_search_in_one_pass(rule, ridge, scale):
     )
 
 
+@pytest.mark.slow
 def test_classes_are_sequenced_as_their_fits_say():
     frame = table(6, rows=600)
     seqs = {

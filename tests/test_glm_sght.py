@@ -48,6 +48,7 @@ def test_kept_columns_lie_within_both_limits_and_are_fitted(family, variant):
         assert (model.model.rows, model.model.skipped) == (expected.rows, expected.skipped)
 
 
+@pytest.mark.slow
 @families
 @pytest.mark.parametrize("variant", ["ista", "ista-l"])
 def test_the_objective_never_rises_without_acceleration(variant, family):
@@ -83,6 +84,7 @@ def test_history_tells_the_share_of_deviance_left_and_a_refit_does_not_lose_any(
         assert plain.model.deviance == pytest.approx(deviance, rel=1e-9)
 
 
+@pytest.mark.slow
 @families
 def test_the_end_keeps_the_best_columns_of_all(family):
     frame = table(rows=600)
@@ -119,6 +121,7 @@ def test_the_gradient_is_that_of_differences(family):
     np.testing.assert_allclose(deviance.at(0 * x).gradient, -deviance.c)
 
 
+@pytest.mark.slow
 @families
 def test_passes_give_what_rows_in_memory_give(family):
     frame = table(rows=300)

@@ -228,6 +228,7 @@ def skglm(problem: Problem, penalty: float) -> np.ndarray:
     )[0]
 
 
+@pytest.mark.slow
 @seeds
 @pytest.mark.parametrize("scale", [True, False])
 def test_path_is_skglms_group_lasso(scale, seed):
@@ -384,6 +385,7 @@ def test_costs_times_a_constant_change_nothing_but_the_penalties(kind, factor):
     np.testing.assert_allclose(times.r2, path.r2, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_block_descent_alone_finds_the_same_minimum(monkeypatch):
     problem = random_problem(np.random.default_rng(14), rows=400)
     path = path_of(problem)

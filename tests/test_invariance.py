@@ -43,6 +43,7 @@ def assert_same_gram(first: ds.Gram, second: ds.Gram) -> None:
     )
 
 
+@pytest.mark.slow
 @rules
 @given(seed=seeds)
 @few
@@ -58,6 +59,7 @@ def test_mixing_the_columns_of_a_group_changes_nothing(rule, seed):
     assert_same_path(problem, mixed, rounding(problem.table) + rounding(mixed.table), rule=rule)
 
 
+@pytest.mark.slow
 @rules
 @given(seed=seeds)
 @few
@@ -73,6 +75,7 @@ def test_duplicating_a_column_inside_its_group_changes_nothing(rule, seed):
     assert doubled.sequence(rule=rule).aliased == (f"x{width}",)
 
 
+@pytest.mark.slow
 @rules
 @given(seed=seeds, factor=st.floats(1e-6, 1e6))
 @few
@@ -117,6 +120,7 @@ def test_order_of_rows_and_cuts_into_parts_change_nothing(seed, parts):
     assert_same_gram(whole, reduce(add, [ds.gram(frame[piece], weight="w") for piece in at]))
 
 
+@pytest.mark.slow
 @given(seed=seeds)
 @few
 def test_scaling_a_column_rescales_its_coefficient_only(seed):
@@ -137,6 +141,7 @@ def test_scaling_a_column_rescales_its_coefficient_only(seed):
     np.testing.assert_allclose(second.intercept, first.intercept, atol=tolerance * spread(problem))
 
 
+@pytest.mark.slow
 @given(seed=seeds)
 @few
 def test_shifting_columns_changes_the_intercept_only(seed):

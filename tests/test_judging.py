@@ -109,6 +109,7 @@ def test_stopping_cost_meets_a_height_up_to_rounding():
     assert ds.stopping_cost(table, 0.9) == 2.0
 
 
+@pytest.mark.slow
 def test_plateau_is_the_first_fraction_after_which_a_percent_is_dear():
     found = []
     for seed in range(200):
@@ -368,6 +369,7 @@ def test_a_record_judges_as_its_gram_does():
 # Several sequences
 
 
+@pytest.mark.slow
 def test_compare_cuts_all_sequences_at_the_cost_of_the_reference():
     for seed in range(6):
         train, test = split(random_problem(np.random.default_rng(seed), rows=80), 50)

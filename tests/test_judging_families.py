@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from problems import in_passes
 from test_glm import table
 
 import dbselect as ds
@@ -25,8 +26,14 @@ TARGETS: dict[str, Any] = {
 }
 FAMILIES = [name for name in TARGETS if name not in ("linear", "joint")]
 OF_FAMILY = {name: {"family": name, "rule": "score"} for name in FAMILIES}
+
+
+def method_of(name: str) -> Callable[..., Any]:
+    return in_passes if name in FAMILIES else ds.anytime_sequence
+
+
 SEQUENCES = {
-    name: ds.anytime_sequence(TRAIN, target, GROUPS, COSTS, **OF_FAMILY.get(name, {}))
+    name: method_of(name)(TRAIN, target, GROUPS, COSTS, **OF_FAMILY.get(name, {}))
     for name, target in TARGETS.items()
 }
 MODELS = {name: sequence.at(budget=3.5) for name, sequence in SEQUENCES.items()}
@@ -35,7 +42,7 @@ GRAM = ds.gram(TEST, ["gaussian", "poisson", "a", "b", "c", "d", "e"])
 
 def cross_validated(name: str, **options: Any) -> ds.CrossValidation:
     return ds.cross_validate(
-        FRAME, TARGETS[name], "anytime_sequence", fold=3, groups=GROUPS, costs=COSTS,
+        FRAME, TARGETS[name], method_of(name), fold=3, groups=GROUPS, costs=COSTS,
         **OF_FAMILY.get(name, {}), **options,
     )  # fmt: skip
 
@@ -141,11 +148,8 @@ def test_the_choice_has_the_lowest_error(name):
 
 
 def test_a_result_that_is_no_sequence_is_judged_by_its_model():
-    class Result:
-        model = MODELS["binomial"]
-
-    expected = ds.evaluate(MODELS["binomial"], TEST)
-    assert ds.evaluate(Result(), TEST).equals(expected)
+    found = ds.greedy(TRAIN, "binomial", GROUPS, k=2, family="binomial")
+    assert ds.evaluate(found, TEST).equals(ds.evaluate(found.model, TEST))
 
 
 def test_gaussian_prefixes_are_judged_as_linear_ones():
@@ -162,11 +166,11 @@ def test_gaussian_prefixes_are_judged_as_linear_ones():
 
 def test_groups_that_are_given_back_are_judged_too():
     def back(source: Any, target: str, *, family: str) -> ds.GlmSequence:
-        return ds.backward(ds.glm_objective(source, target, GROUPS, family, rows=None))
+        return ds.backward(ds.glm_objective(source, target, GROUPS, family=family, rows=None))
 
     sequence = back(TRAIN, "binomial", family="binomial")
     held = [[GROUPS_HELD[g] for g in sequence.held(step)] for step in range(len(sequence.spent))]
-    models = [validation.model_after(sequence, step) for step in range(len(held))]
+    models = [sequence.model(step) for step in range(len(held))]
     assert [model.groups for model in models] == held
     judged = ds.evaluate(sequence, TEST)
     for step, model in enumerate(models):

@@ -232,6 +232,7 @@ def test_difference_of_nearly_equal_columns_is_aliased_and_they_are_not(apart):
     assert seq.aliased == ("c",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aliased", [(), (31, 32, 33, 63, 64, 99)])
 def test_group_of_a_hundred_columns_equals_lstsq(aliased):
     rng = np.random.default_rng(8)

@@ -51,6 +51,7 @@ def holes_of(table):
     return {name: count for name, count in counts.items() if count}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "weight"])
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
 def test_every_source_fills_what_is_filled_by_hand(as_source, policy, weight):
@@ -82,6 +83,7 @@ def test_a_column_that_no_policy_names_is_skipped():
     assert_gram(found, *by_hand(table.names, table.X, policies))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
 def test_every_source_fills_group_by_group(as_source, policy):
     rng = np.random.default_rng(4)
@@ -408,6 +410,7 @@ METHODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
 @pytest.mark.parametrize("method", list(METHODS))
 def test_methods_read_as_gram_does_but_never_fill_the_target(sparse, method, policy):

@@ -66,6 +66,7 @@ def both_convolutions(request, monkeypatch):
         monkeypatch.setattr(convolution, "CACHED_CELLS", 20)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("both_convolutions")
 @pytest.mark.parametrize("kind", ["normal", "ties and zeros", "equal sums"])
 def test_every_pair_of_limits_equals_brute_force(kind):

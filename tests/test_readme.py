@@ -33,6 +33,7 @@ def run(command: list[str]) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_examples_print_what_they_show(folder, page):
     text = "\n".join(blocks("python", page.read_text()))
@@ -44,6 +45,7 @@ def test_python_examples_print_what_they_show(folder, page):
     assert not failures, "".join(failures)
 
 
+@pytest.mark.slow
 def test_commands_print_what_they_show(folder):
     (costs,) = blocks("json")
     (folder / "costs.json").write_text(costs)
@@ -54,6 +56,7 @@ def test_commands_print_what_they_show(folder):
         assert printed.strip() == shown.strip()
 
 
+@pytest.mark.slow
 def test_demo_prints_what_is_shown(folder):
     (shown,) = re.findall(r"<!-- demo -->\n```text\n(.*?)```", README, re.DOTALL)
     seconds = re.compile(r"[\d.]+ s\n")  # how long the pass took differs

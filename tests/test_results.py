@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
+from problems import in_passes
 from scipy.special import expit, gammaln, softmax
 
 import dbselect as ds
@@ -77,7 +78,8 @@ def table(rows: int = 400) -> pl.DataFrame:
 
 def search(family: str, **more: Any) -> Any:
     target, options = FAMILIES[family]
-    return ds.anytime_sequence(table(), target, GROUPS, COSTS, **options, **more)
+    call = in_passes if options else ds.anytime_sequence
+    return call(table(), target, GROUPS, COSTS, **options, **more)
 
 
 @cache
@@ -515,7 +517,7 @@ def test_rows_that_chose_the_columns_warn():
     seq.at().summary()  # all columns: nothing was chosen
     forced = search("binomial", always=["noise"], max_groups=1)
     assert forced.at().summary().height == 2
-    objective = ds.glm_objective(table(), "flag", GROUPS, "binomial")
+    objective = ds.glm_objective(table(), "flag", GROUPS)
     objective.add(0)
     with pytest.warns(ds.SelectionWarning, match="p-values are too small"):
         objective.model().summary()
@@ -527,7 +529,7 @@ def test_where_standard_errors_mean_nothing_they_are_refused():
         ds.GlmSequence.from_struct(seq.to_struct()).at().summary()
     with pytest.raises(ds.ArgumentError, match=r"ridge is 0\.1; .* at ridge 0"):
         search("binomial", ridge=0.1).at().summary()
-    objective = ds.glm_objective(table(), "flag", GROUPS, "binomial")
+    objective = ds.glm_objective(table(), "flag", GROUPS)
     descent = ds.sght(objective, max_columns=1, max_groups=1, refit=False)
     model = getattr(descent, "model", descent)
     with pytest.raises(ds.ArgumentError, match="a descent does not give"):

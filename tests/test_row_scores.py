@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from problems import in_passes
 from sklearn.metrics import (
     accuracy_score,
     d2_log_loss_score,
@@ -37,7 +38,7 @@ def rows(seed: int = 0) -> pl.DataFrame:
 
 
 def search(frame: pl.DataFrame, family: str, **options) -> ds.GlmSequence:
-    return ds.anytime_sequence(frame, family, GROUPS, family=family, rule="score", **options)
+    return in_passes(frame, family, GROUPS, family=family, rule="score", **options)
 
 
 def truth(model: ds.GlmModel, frame: pl.DataFrame, weights: np.ndarray | None) -> dict[str, float]:

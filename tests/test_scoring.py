@@ -81,6 +81,7 @@ def sequence_of(table: Typed, **options) -> ds.Sequence:
 # The same numbers everywhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"ridge": 0.1, "scale": False}, {"rule": "omp"}], ids=str)
 def test_every_form_predicts_what_the_model_says_at_every_budget(options):
     table = typed(np.random.default_rng(1))
@@ -314,6 +315,7 @@ def test_a_name_that_no_field_is_flattened_to_is_a_plain_column():
 # Width
 
 
+@pytest.mark.slow
 def test_three_thousand_columns_are_no_deeper_than_an_engine_allows():
     rng = np.random.default_rng(9)
     names = [f"c{j}" for j in range(3000)]

@@ -223,6 +223,7 @@ def test_segments_with_columns_of_their_own_keep_their_places():
     assert_near(found, [*alone, None], 1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [("WIDEST", 13), ("WIDEST", 12), ("BLOCK_DOUBLES", 1), ("READ_BYTES", 10_000)],
@@ -235,6 +236,7 @@ def test_neither_blocks_nor_the_one_by_one_search_change_a_sequence(monkeypatch,
     assert_near(found["sequence"], alone, 100 * max(rounding(part.table) for part in parts))
 
 
+@pytest.mark.slow
 def test_many_segments_of_a_table_are_those_of_its_rows(as_source):
     rng = np.random.default_rng(6)
     n = 3000

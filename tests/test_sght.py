@@ -51,6 +51,7 @@ def gradient_at(problem, x):
     return table.A.T @ (table.A @ x - table.t / np.sqrt(table.t @ table.t))
 
 
+@pytest.mark.slow
 @starts
 @variants
 @pytest.mark.parametrize("weighted", [False, True])
@@ -85,6 +86,7 @@ def test_kept_columns_lie_within_both_limits_and_are_fitted_by_least_squares(
         assert model.aliased == ()
 
 
+@pytest.mark.slow
 @starts
 @pytest.mark.parametrize("variant", ["ista", "ista-l"])
 def test_objective_never_rises_without_acceleration(variant, start):
@@ -118,6 +120,7 @@ def test_last_objective_is_that_of_the_coefficients(variant, start):
     )
 
 
+@pytest.mark.slow
 @starts
 @variants
 def test_a_longer_step_from_the_end_leads_back_to_it(variant, start):
@@ -189,6 +192,7 @@ def test_choice_does_not_depend_on_units():
     assert other.r2 == pytest.approx(one.r2, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_record_is_as_good_as_a_gram():
     problem = problem_of(4)
     limits = {"groups": problem.names, "max_columns": 5, "max_groups": 3}
@@ -247,6 +251,7 @@ def table_3(seed, active_columns):
     return Table(X, y), columns.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("active_columns", [4, 10])
 def test_training_error_reaches_that_of_the_true_support_in_the_design_of_table_3(active_columns):
     groups = {f"g{i}": [f"x{j}" for j in range(10 * i, 10 * i + 10)] for i in range(20)}
@@ -266,6 +271,7 @@ def test_training_error_reaches_that_of_the_true_support_in_the_design_of_table_
     assert reached >= 38
 
 
+@pytest.mark.slow
 def test_path_has_the_model_of_every_pair():
     problem = problem_of(8)
     grid = {"grid_columns": [2, 5, 9], "grid_groups": range(1, 5)}

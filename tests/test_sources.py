@@ -89,6 +89,7 @@ def test_rows_without_weight_are_skipped_only(as_source):
     assert (found.rows, found.skipped, found.weight) == (0, 3, 0.0)
 
 
+@pytest.mark.slow
 def test_many_files_row_groups_and_batches_add_up(tmp_path):
     rng = np.random.default_rng(8)
     X = rng.normal([1e4, 0.0, -7.0], 1.0, (300_000, 3))
@@ -260,6 +261,7 @@ def _late_infinity(rows: int = 200_000) -> pl.DataFrame:
     return pl.DataFrame({"fine": np.ones(rows), "dirty": x, "k": np.arange(rows) % 3})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read_it", [ds.gram, lambda source: ds.gram_by(source, ["k"])])
 def test_an_infinite_value_late_in_the_table_is_named_and_nothing_breaks(as_source, read_it):
     with pytest.raises(ds.DataError, match=r"'dirty' has an infinite value.*must be finite"):

@@ -184,6 +184,7 @@ def searches(draw: st.DrawFn) -> tuple[Problem, dict[str, Any]]:
     return problem, options
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dbselect.ConditionWarning")
 @settings(max_examples=25, deadline=None)
 @given(searches())

@@ -531,6 +531,7 @@ def test_an_empty_table_has_no_levels():
     assert (found.columns, found.rows) == (["y"], 0)
 
 
+@pytest.mark.slow
 def test_a_row_of_a_thousand_levels_is_never_built(tmp_path):
     rng = np.random.default_rng(18)
     process = psutil.Process()

@@ -6,6 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 NOT_SOURCE = (".*", "target", "data", "build", "dist", "*.egg-info", "*.so", "__pycache__")
 
@@ -26,6 +28,8 @@ def run(*command: str | Path, folder: Path) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # it builds the library
 def test_wheel_works_in_an_empty_environment(tmp_path):
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(*NOT_SOURCE))

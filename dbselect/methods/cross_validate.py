@@ -30,7 +30,8 @@ from dbselect.judging.held_out import (
 )
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
-from dbselect.methods.dash import dash, greedy, random_k, top_k
+from dbselect.methods.baselines import greedy, random_k, top_k
+from dbselect.methods.dash import dash
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba

@@ -3,18 +3,16 @@
 import math
 import numbers
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast, overload
+from typing import ClassVar, Literal, overload
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.glm.families import FAMILY_NAMES
 from dbselect.methods.glm_objective import (
     GlmObjective,
-    ObjectiveSetup,
-    glm_objective,
-    objective_setup,
 )
+from dbselect.methods.open_search import open_search
 from dbselect.methods.options import Options
-from dbselect.methods.setup import LinearSetup, check_first, check_target, prepare
+from dbselect.methods.setup import check_first
 from dbselect.methods.types import (
     BackwardName,
     Costs,
@@ -227,7 +225,10 @@ def foba(
         epsilon=epsilon, nu=nu, rule=rule, backward=backward, max_steps=max_steps, ridge=ridge,
         budget=budget, always=always, family=family, null_policy=null_policy,
     )  # fmt: skip
-    search = _set_up(source, target, groups, costs, options)
+    search = open_search(
+        source, target, groups, costs, family=options.family, ridge=options.ridge,
+        always=options.always, null_policy=options.null_policy,
+    )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
 
     def run(record: Record) -> Stop:
@@ -362,7 +363,10 @@ def backward(
         backward=backward, max_steps=max_steps, ridge=ridge, budget=budget, always=always,
         family=family, null_policy=null_policy,
     )  # fmt: skip
-    search = _set_up(source, target, groups, costs, options)
+    search = open_search(
+        source, target, groups, costs, family=options.family, ridge=options.ridge,
+        always=options.always, null_policy=options.null_policy,
+    )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
@@ -390,28 +394,3 @@ def backward(
         )
 
     return search.recorded("backward", run)
-
-
-def _set_up(
-    source: Source | GlmObjective,
-    target: str | None,
-    groups: GroupColumns | None,
-    costs: Costs | None,
-    options: BackwardOptions,
-) -> LinearSetup | ObjectiveSetup:
-    """Return what the search changes: a linear problem, or an objective."""
-    ridge, family, null_policy = options.ridge, options.family, options.null_policy
-    if isinstance(source, GlmObjective):
-        own = {name: options.given().get(name) for name in ("ridge", "family", "null_policy")}
-        return objective_setup(source, costs, options.always, target=target, groups=groups, **own)
-    check_target(target)
-    named = cast(str, target)
-    if family == BackwardOptions.family:
-        return prepare(
-            source, named, groups, costs, ridge=ridge, always=options.always,
-            null_policy=null_policy,
-        )  # fmt: skip
-    made = glm_objective(
-        cast(TableSource, source), named, groups, costs, family=family, ridge=ridge
-    )
-    return objective_setup(made, None, options.always)

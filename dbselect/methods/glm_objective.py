@@ -347,9 +347,11 @@ def objective_setup(
     """
     about = data_of_objective(objective, **given)
     groups = about.groups
+    own = objective.copy()
     if costs is not None:
         groups = replace(groups, costs=costs_of(groups.names, costs))
-    return ObjectiveSetup(objective.copy(), groups, about.ridge, numbers_of(always, groups))
+        own.about = replace(about, groups=groups)
+    return ObjectiveSetup(own, groups, about.ridge, numbers_of(always, groups))
 
 
 def data_of_objective(objective: Any, **given: Any) -> ObjectiveData:

@@ -1,72 +1,69 @@
 """What a search that takes a table, a Gram, a record or an objective is given to work on."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
-import pyarrow as pa
-
 from dbselect.errors import ArgumentError
-from dbselect.glm.families import FAMILY_NAMES
-from dbselect.methods.glm_objective import GlmObjective, data_of_objective, glm_objective
+from dbselect.methods.glm_objective import (
+    GlmObjective,
+    ObjectiveSetup,
+    glm_objective,
+    objective_setup,
+)
 from dbselect.methods.setup import LinearSetup, prepare, refuse_several
-from dbselect.methods.types import Costs, FamilyName, GroupColumns, NullPolicy
-from dbselect.record.checks import check_choice
-from dbselect.record.gram import Gram
-from dbselect.record.groups import costs_of
-
-
-def check_family(family: Any) -> None:
-    """Refuse what is no family."""
-    check_choice("family", family, FAMILY_NAMES)
+from dbselect.methods.types import (
+    Costs,
+    FamilyName,
+    GroupColumns,
+    GroupNames,
+    NullPolicy,
+    Source,
+    TableSource,
+    Targets,
+)
 
 
 def open_search(
-    source: Any,
-    target: str | Sequence[str] | None,
+    source: Source | GlmObjective,
+    target: str | Targets | None,
     groups: GroupColumns | None,
     costs: Costs | None,
     *,
     family: FamilyName,
+    ridge: float = 0.0,
+    always: GroupNames = (),
     null_policy: NullPolicy = "skip",
     several: bool = False,
-) -> LinearSetup | GlmObjective:
+) -> LinearSetup | ObjectiveSetup:
     """Return the linear problem, or the deviance of a family that a Gram cannot tell.
 
     Parameters
     ----------
-    source : Gram, record or table; without a target a `glm_objective`
+    source : Gram, record or table; or a `glm_objective`, which has what tables need
+    always : groups to take first
     several : whether `target` may be a list of columns, of family ``"gaussian"``
 
     Returns
     -------
-    LinearSetup, or GlmObjective without selected groups, which the caller may change
+    LinearSetup, or ObjectiveSetup; both may be changed
 
     Raises
     ------
     ColumnError, GroupError, ArgumentError, DataError, SourceError : as `anytime_sequence` and
         `glm_objective`
     """
-    if target is None:
+    if isinstance(source, GlmObjective):
         own = None if family == "gaussian" else family
-        data_of_objective(source, groups=groups, family=own, null_policy=null_policy)
-        return _priced(source, costs)
+        given: dict[str, Any] = {"target": target, "groups": groups, "family": own}
+        return objective_setup(source, costs, always, **given, ridge=ridge, null_policy=null_policy)
     if family == "gaussian":
-        return prepare(source, target, groups, costs, null_policy=null_policy, several=several)
+        return prepare(
+            source, cast(str, target), groups, costs, ridge=ridge, always=always,
+            null_policy=null_policy, several=several,
+        )  # fmt: skip
     refuse_several(target)
-    if isinstance(source, Gram | Mapping | pa.Scalar):
-        raise ArgumentError(f"family is {family!r}; a Gram has no rows for it, give the table")
     if null_policy != "skip":
         raise ArgumentError(f"null_policy is {null_policy!r}; with family {family!r} it is 'skip'")
-    objective = glm_objective(source=source, target=cast(str, target), groups=groups, family=family)
-    return _priced(objective, costs)
-
-
-def _priced(objective: GlmObjective, costs: Costs | None) -> GlmObjective:
-    """Return an objective that changes alone, whose groups cost what is given."""
-    own = objective.copy()
-    if costs is not None:
-        groups = own.about.groups
-        groups = replace(groups, costs=costs_of(groups.names, costs))
-        own.about = replace(own.about, groups=groups)
-    return own
+    made = glm_objective(
+        cast(TableSource, source), cast(str, target), groups, costs, family=family, ridge=ridge
+    )
+    return objective_setup(made, None, always)

@@ -46,7 +46,7 @@ class Options:
         for field in fields(cls):
             needed = field.default is MISSING and field.default_factory is MISSING
             if needed and field.name not in given:
-                raise ArgumentError(f"{cls.method} lacks option '{field.name}'")
+                raise ArgumentError(f"{cls.method} lacks option '{field.name}'; it has no default")
         return cls(**given)
 
     @classmethod

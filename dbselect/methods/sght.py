@@ -16,14 +16,15 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.deviance import Deviance
+from dbselect.glm.families import FAMILY_NAMES
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
 from dbselect.linear.condition import warn_of
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import State
-from dbselect.methods.glm_objective import GlmObjective
-from dbselect.methods.open_search import check_family, open_search
+from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup
+from dbselect.methods.open_search import open_search
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup
 from dbselect.methods.types import Costs, FamilyName, GlmFamilyName, GroupColumns, NullPolicy
@@ -67,7 +68,7 @@ class _DescentOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_policies(self.null_policy)
-        check_family(self.family)
+        check_choice("family", self.family, FAMILY_NAMES)
         check_choice("variant", self.variant, VARIANTS)
         check_choice("start", self.start, STARTS)
         if not isinstance(self.refit, bool | np.bool_):
@@ -355,7 +356,7 @@ def sght_path(
     search = open_search(
         source, target, groups, costs, family=options.family, null_policy=options.null_policy
     )
-    if isinstance(search, GlmObjective) and search.about.data.roles.family.classes:
+    if isinstance(search, ObjectiveSetup) and search.state.about.data.roles.family.classes:
         raise ArgumentError("family is 'multinomial'; a row of sght_path has no place for classes")
     task = _task(search, options.refit)
     most_columns = _grid("grid_columns", grid_columns, len(task.groups.members))
@@ -437,11 +438,12 @@ class _Task:
     model: Callable[[Descent], AnyModel]
 
 
-def _task(search: LinearSetup | GlmObjective, refit: bool) -> _Task:
+def _task(search: LinearSetup | ObjectiveSetup, refit: bool) -> _Task:
     # Partial functions have no frame, which a warning would point to.
-    if isinstance(search, GlmObjective):
-        deviance = Deviance(search.refits, search.fit)
-        return _Task(deviance, search.about.groups, partial(_glm_model, search, deviance, refit))
+    if isinstance(search, ObjectiveSetup):
+        objective = search.state
+        deviance = Deviance(objective.refits, objective.fit)
+        return _Task(deviance, search.groups, partial(_glm_model, objective, deviance, refit))
     make = _joint_model if search.is_joint else _model
     return _Task(LeastSquares(search.problem), search.groups, partial(make, search, refit))
 
