@@ -1,7 +1,7 @@
 """Connections that are closed again, and a table in every form that a source can take."""
 
+import atexit
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,33 +13,15 @@ import pytest
 
 import dbselect as ds
 
-#: Where the session's end finds its exit status.
-SESSION = pytest.StashKey[pytest.Session]()
 
-
-@pytest.hookimpl(trylast=True)
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the process once the summary is printed.
+@atexit.register
+def end_in_silence() -> None:
+    """Have the summary be the last that is printed.
 
     DuckDB's module outlives the teardown of an interpreter that runs hypothesis and Polars
     beside it, and then lists a page of its own objects after the line that counts.
     """
-    if hasattr(config, "workerinput"):  # it still has to take leave of who started it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        return
-    session = config.stash.get(SESSION, None)
-    # What else can end a session is said after this.
-    if session is not None and session.exitstatus in (
-        pytest.ExitCode.OK,
-        pytest.ExitCode.TESTS_FAILED,
-    ):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(int(session.exitstatus))
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    session.config.stash[SESSION] = session
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 @pytest.fixture(scope="session")

@@ -166,6 +166,7 @@ def exact_gains(X, chosen):
     return np.array(gains)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e5, 1e9])
 def test_an_unscaled_column_costs_half_the_digits_and_no_more(size):
     # A column of time stamps: s |x|^2 / beta2 is 1e18, beyond what P itself could hold.
@@ -215,6 +216,7 @@ def mixtures(rng):
     yield np.repeat(rng.standard_normal((50, 10)), 40, axis=0)
 
 
+@pytest.mark.slow
 def test_leaving_rows_out_changes_nothing():
     for X in mixtures(np.random.default_rng(6)):
         assert design(X, 60).rows.tolist() == greedy(X, 60)

@@ -217,6 +217,7 @@ def test_means_far_from_zero_cost_no_digits():
     np.testing.assert_allclose(found.scores["mse"], near.scores["mse"], rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_segments_are_scored_as_if_they_were_alone():
     frame = rows_of(5).with_columns(region=pl.when(pl.col("id") % 4 == 1).then(pl.col("region")))
     grid = [{"rule": "fr"}, {"rule": "omp", "ridge": 0.1}]
@@ -321,6 +322,7 @@ def test_ties_go_to_the_simpler_and_then_to_the_first():
     assert best["step"] < 4
 
 
+@pytest.mark.slow
 def test_the_arguments_make_the_model_of_the_choice():
     frame = rows_of(15)
     total = ds.gram(frame, [*FEATURES, "y"])

@@ -78,6 +78,7 @@ def truth(family: str, train: pl.DataFrame, test: pl.DataFrame, columns: list[st
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["binomial", "poisson", "multinomial"])
 def test_prefixes_of_a_family_are_scored_as_scikit_learn_does(family):
     frame = rows()
@@ -105,6 +106,7 @@ def test_prefixes_of_a_family_are_scored_as_scikit_learn_does(family):
     assert found.best["deviance"].item() == found.table["deviance"].min()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["binomial", "poisson"])
 def test_fits_of_a_family_are_scored_as_scikit_learn_does(family):
     frame = rows(1)
@@ -121,6 +123,7 @@ def test_fits_of_a_family_are_scored_as_scikit_learn_does(family):
     assert found.model().coefficients == pytest.approx(model.coefficients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, "id"])
 @pytest.mark.parametrize("groups", [None, GROUPS])
 def test_a_linear_method_reads_a_table_by_gram_by(groups, key, connection, tmp_path):
@@ -140,6 +143,7 @@ def test_a_linear_method_reads_a_table_by_gram_by(groups, key, connection, tmp_p
         assert_frame_equal(found.table, expected.table, rel_tol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_key_of_a_table_is_no_feature(connection):
     frame = rows(3).select(*COLUMNS, "id", "binomial")
     expected = None
@@ -153,6 +157,7 @@ def test_the_key_of_a_table_is_no_feature(connection):
         assert_frame_equal(found.scores, expected, rel_tol=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_and_an_offset_belong_to_the_family():
     frame = rows(4)
     found = ds.cross_validate(
@@ -170,6 +175,7 @@ def test_weights_and_an_offset_belong_to_the_family():
         assert scores["rows"][0] == (test["w"] > 0).sum()
 
 
+@pytest.mark.slow
 def test_the_model_of_a_choice_is_that_of_all_rows():
     frame = rows(5)
     options: dict[str, Any] = {"groups": GROUPS, "costs": COSTS, "family": "binomial"}
@@ -185,6 +191,7 @@ def test_the_model_of_a_choice_is_that_of_all_rows():
         assert model.rows == frame.height
 
 
+@pytest.mark.slow
 def test_a_fold_that_cannot_be_judged_has_a_reason():
     frame = rows(6, 60).with_columns(
         multinomial=pl.when(pl.int_range(60) == 0).then(pl.lit("rare")).otherwise("multinomial"),

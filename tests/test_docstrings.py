@@ -86,6 +86,7 @@ def test_sections_are_found():
     assert len(THINGS) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples_print_what_they_show(module):
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)

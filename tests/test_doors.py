@@ -86,6 +86,7 @@ def through_every_door(frame, folder):
         yield "Polars to SQL", con.execute(query).fetchall()[0][0]
 
 
+@pytest.mark.slow
 def test_all_doors_give_the_same_steps_and_models(tmp_path):
     doors = through_every_door(flights(np.random.default_rng(1)), tmp_path)
     _, expected = next(doors)

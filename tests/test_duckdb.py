@@ -33,6 +33,7 @@ def one(con, query):
     return con.execute(query).fetchall()[0][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 31, 33, 2048, 5001, 130_000])
 @pytest.mark.parametrize("threads", [1, 4])
 def test_gram_of_a_stored_table_is_the_definition(rows, threads):
@@ -52,6 +53,7 @@ def test_a_table_alias_is_a_row(connection):
     assert_gram(one(connection, some), NAMES, X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "groups"), [(60_000, 3), (60_000, 7000), (200, 400)])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_group_by_gives_each_group_its_own_rows(connection, rows, groups, weighted):
@@ -467,6 +469,7 @@ def test_a_prefix_needs_its_columns_to_be_present(connection, row, step):
     assert {found[3] for found in found} == {["a", "c", "b", None][step]}
 
 
+@pytest.mark.slow
 def test_each_row_has_its_own_budget_sequence_and_gaps(connection):
     linear_table(connection, np.random.default_rng(19), rows=9000)
     query = f"""WITH s AS (SELECT segment AS k, anytime_sequence(gram({ROW}), 'y') AS s

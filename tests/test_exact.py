@@ -91,6 +91,7 @@ def test_sums_over_many_blocks_are_those_of_whole_numbers():
 doubles = st.floats(-1e60, 1e60).filter(lambda x: x == 0 or abs(x) > 1e-200)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.lists(doubles, min_size=3, max_size=3), min_size=1, max_size=3))
 def test_slices_are_whole_small_and_add_up(blocks):

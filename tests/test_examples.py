@@ -46,6 +46,7 @@ def test_the_papers_order_shows_on_correlated_documents(quick):
         assert found[claim] == ["2/2", "2/2"], claim
 
 
+@pytest.mark.slow
 def test_timeliness_is_a_share_and_oracles_are_ahead_of_their_orders(quick):
     printed, _ = quick
     (row, *_) = re.findall(r"^groups of 10 (.*)$", printed, re.MULTILINE)

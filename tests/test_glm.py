@@ -101,6 +101,7 @@ def test_a_fit_of_classes_is_that_of_statsmodels(weighted):
     np.testing.assert_allclose(model.predict(frame), truth.predict(A), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [1e-3, 0.1, 3.0])
 def test_a_ridge_is_that_of_scikit_learn_on_unit_variance_columns(ridge):
     frame = table()
@@ -227,6 +228,7 @@ def test_sure_rows_keep_their_gradient():
     np.testing.assert_allclose(parameters(model), found.params, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["complete", "quasi", "rare", "counts", "classes"])
 def test_separated_rows_end_the_fit_with_a_name_and_finite_coefficients(kind):
     frame = table()

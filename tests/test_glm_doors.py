@@ -155,6 +155,7 @@ def test_a_call_in_a_running_query_neither_blocks_nor_mixes_rows(con, threads):
     assert found == {("binomial", 400), ("binomial", part), ("poisson", 400), ("y", None)}
 
 
+@pytest.mark.slow
 def test_many_connections_may_call_at_once(con):
     found: list[int] = []
 
@@ -208,6 +209,7 @@ def test_variables_of_python_are_no_tables(con):
             con.execute(f"SELECT anytime_sequence_glm('{name}', {SMALL}")
 
 
+@pytest.mark.slow
 def test_names_are_found_where_the_caller_finds_them(con):
     load_into = 'CREATE SCHEMA "an other"; USE "an other"'
     con.execute(load_into)
@@ -248,6 +250,7 @@ def test_a_failed_call_leaves_the_connection_usable(con, call):
     assert value(con, f"SELECT anytime_sequence_glm('t', {SMALL}.rows") == 400
 
 
+@pytest.mark.slow
 def test_calls_leave_no_connection_open(tmp_path):
     path = str(tmp_path / "some.db")
     with ds.connect(path) as con:
@@ -302,6 +305,7 @@ def through_duckdb(found: ds.GlmSequence, folder: Path) -> ds.GlmSequence:
         return ds.GlmSequence.from_struct(value(con, "SELECT m FROM m"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trip", [through_parquet, through_json, through_duckdb])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_sequence_survives_being_stored(

@@ -108,6 +108,7 @@ def test_row_weights_repeat_rows(family, rows):
     assert_answers_are(state, value, [2, 3])
 
 
+@pytest.mark.slow
 @kinds
 @pytest.mark.parametrize("family", ["binomial", "poisson"])
 def test_a_ridge_is_that_of_scikit_learn(family, rows):
@@ -366,6 +367,7 @@ def test_an_interrupted_search_keeps_its_steps():
     assert len(seq.at().groups) == seq.steps.height - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["binomial", "multinomial"])
 def test_backward_elimination_is_that_of_brute_force(family):
     frame = table(rows=300)
@@ -486,6 +488,7 @@ def test_what_an_objective_has_is_not_given_twice(search):
 # The greedy search
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [300, None])
 @pytest.mark.parametrize("rule", ["fr", "score", "omp"])
 def test_an_objective_is_searched_as_its_rows_are(rule, rows):

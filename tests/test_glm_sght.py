@@ -24,6 +24,7 @@ def fit(frame, family, columns, **options):
     return ds.fit_glm(frame, family, columns, family, offset=offset, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "variant"),
     [

@@ -515,6 +515,7 @@ def test_constant_target_is_refused():
         group_lasso_path(gram, "y")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_budget_and_groups_to_take_first(seed):
     problem = random_problem(np.random.default_rng(seed))

@@ -29,6 +29,7 @@ def defined(path: Path) -> Iterator[str]:
     yield from dict.fromkeys(names)
 
 
+@pytest.mark.slow
 def test_one_name_is_one_thing():
     owners = defaultdict(list)
     for path in MODULES:
@@ -50,6 +51,7 @@ def test_a_prefix_that_three_modules_share_is_a_folder():
     assert shared == {}
 
 
+@pytest.mark.slow
 def test_no_signature_swallows_what_it_does_not_know():
     swallowing = [
         f"{path.relative_to(ROOT)}:{node.lineno}"

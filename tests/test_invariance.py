@@ -108,6 +108,7 @@ def test_weight_two_is_a_row_twice(seed):
     assert_same_gram(repeated, replace(weighted, rows=int(times.sum()), skipped=0))
 
 
+@pytest.mark.slow
 @given(seed=seeds, parts=st.integers(2, 9))
 @few
 def test_order_of_rows_and_cuts_into_parts_change_nothing(seed, parts):
@@ -203,6 +204,7 @@ def test_gram_addition_is_a_commutative_monoid_that_subtraction_undoes(seed):
     assert ((g + h) - (g + h)).to_struct() == none.to_struct()
 
 
+@pytest.mark.slow
 @given(seed=seeds)
 @few
 def test_order_of_the_columns_of_a_table_changes_nothing(seed):
@@ -217,6 +219,7 @@ def test_order_of_the_columns_of_a_table_changes_nothing(seed):
     assert first.at() == second.at()
 
 
+@pytest.mark.slow
 @given(seed=seeds)
 @few
 def test_naming_groups_in_another_order_changes_nothing_without_ties(seed):

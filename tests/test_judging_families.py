@@ -80,6 +80,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(TARGETS))
 @pytest.mark.parametrize("call", list(CALLS))
 def test_every_function_works_or_says_why_not(call, name):
@@ -133,6 +134,7 @@ def test_a_prefix_is_judged_as_its_model_alone(name):
                 assert one[column][0] == pytest.approx(found[column][step], rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(TARGETS))
 def test_the_choice_has_the_lowest_error(name):
     found = cross_validated(name)
@@ -164,6 +166,7 @@ def test_gaussian_prefixes_are_judged_as_linear_ones():
     np.testing.assert_allclose(scores[1]["r2"], scores[0]["r2"], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_groups_that_are_given_back_are_judged_too():
     def back(source: Any, target: str, *, family: str) -> ds.GlmSequence:
         return ds.backward(ds.glm_objective(source, target, GROUPS, family=family, rows=None))

@@ -202,6 +202,7 @@ def test_a_mean_far_from_zero_costs_no_digits(as_source, pattern):
     assert_comoment(ds.gram(as_source(frame), null_policy="mean"), X)
 
 
+@pytest.mark.slow
 def test_many_threads_and_chunks_agree_on_a_fill_far_from_zero():
     rng = np.random.default_rng(10)
     n = 300_000
@@ -438,6 +439,7 @@ def test_an_indicator_named_by_a_group_goes_to_that_group(sparse):
     assert sequence.unused == ("d",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [*METHODS, "fit", "fit through the origin"])
 def test_a_target_of_zeros_is_refused_and_its_indicator_explains_nothing(sparse, method):
     every = METHODS | {

@@ -266,6 +266,7 @@ def plain(series: pl.Series) -> np.ndarray:
     return wide.to_numpy()
 
 
+@pytest.mark.slow
 @families
 def test_every_form_predicts_the_same_of_nested_columns(family):
     seq, frame = found(family), table()
@@ -336,6 +337,7 @@ def test_a_frame_without_a_column_or_with_text_is_refused(family):
         seq.predict(table().with_columns(x=pl.lit("1")))
 
 
+@pytest.mark.slow
 @families
 def test_other_dialects_keep_the_columns(family):
     for dialect in ("postgres", "spark"):
@@ -495,6 +497,7 @@ def test_wald_tests_of_classes_are_those_of_statsmodels_without_a_class_of_refer
     np.testing.assert_allclose(summary["std_error"], errors, rtol=LAST_STEP)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", GLM)
 def test_a_prefix_of_a_sequence_has_the_tests_of_a_fit_of_its_columns(family):
     seq = found(family)

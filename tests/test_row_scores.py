@@ -62,6 +62,7 @@ def truth(model: ds.GlmModel, frame: pl.DataFrame, weights: np.ndarray | None) -
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_prefix_is_scored_as_scikit_learn_does(family, weighted):
@@ -116,6 +117,7 @@ def test_an_offset_is_part_of_the_model_without_columns():
         np.testing.assert_allclose(found["r2"][step], d2, **CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_engines_agree(family, connection, tmp_path):
     frame = rows(3)
@@ -160,6 +162,7 @@ def test_a_model_without_columns_is_judged():
     assert ds.evaluate(none, frame[200:])["deviance"][0] == pytest.approx(expected["deviance"][0])
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged_is_refused():
     frame = rows(6)
     seq = search(frame, "binomial")

@@ -330,6 +330,7 @@ def test_three_thousand_columns_are_no_deeper_than_an_engine_allows():
 # Other dialects
 
 
+@pytest.mark.slow
 def test_a_thousand_columns_are_no_deeper_than_sqlglot_allows():
     truth = model({f"c{j}": j + 0.5 for j in range(1000)})
     assert truth.sql("postgres").count(" AS DOUBLE PRECISION)") == 1000

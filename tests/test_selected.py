@@ -57,6 +57,7 @@ def test_spent_is_the_summed_cost_of_the_groups_and_costs_choose_nothing(method,
     assert found.groups == [list(problem.names)[a] for a in found.chosen]
 
 
+@pytest.mark.slow
 @choosers
 @pytest.mark.parametrize("family", ["binomial", "poisson", "multinomial"])
 def test_spent_is_in_costs_for_a_family_and_an_objective(method, asked, family):
@@ -150,6 +151,7 @@ def test_a_budget_met_to_the_last_digit_is_met():
     assert len(found.groups) == 3
 
 
+@pytest.mark.slow
 def test_random_choice_takes_any_order_of_what_fits_equally_often():
     frame = pl.DataFrame(np.random.default_rng(1).normal(size=(30, 4)), schema=[*"abcy"])
     gram = ds.gram(frame)

@@ -153,6 +153,7 @@ def singular() -> ds.Sequence:
 KINDS = [nested, aliased, repriced, awkward, useless, empty, singular]
 
 
+@pytest.mark.slow
 @trips
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_sequence_is_the_same_after_reading(kind, trip, tmp_path):
@@ -196,6 +197,7 @@ def test_any_sequence_is_the_same_after_reading(search):
             assert_same(trip(seq, Path(folder)), seq)
 
 
+@pytest.mark.slow
 @trips
 def test_gram_is_the_same_after_reading(trip, tmp_path):
     table = typed(np.random.default_rng(6))

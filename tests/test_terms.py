@@ -258,6 +258,7 @@ def filled(frame: pl.DataFrame, policy: str, weight: np.ndarray) -> tuple[list[s
     return made, np.column_stack(columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "w"])
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
 def test_every_source_fills_categories_as_it_fills_numbers(as_source, policy, weight):
