@@ -11,7 +11,15 @@ from dbselect.errors import ArgumentError
 from dbselect.methods.choose import ChoiceOptions, choice_of
 from dbselect.methods.glm_objective import GlmObjective
 from dbselect.methods.setup import check_first, numbers_of
-from dbselect.methods.types import Costs, FamilyName, GlmFamilyName, GroupColumns, NullPolicy
+from dbselect.methods.types import (
+    Costs,
+    FamilyName,
+    GlmFamilyName,
+    GroupColumns,
+    NullPolicy,
+    Source,
+    TableSource,
+)
 from dbselect.objectives.contract import Objective
 from dbselect.record.checks import check_budget, check_whole
 from dbselect.record.groups import Groups
@@ -87,7 +95,7 @@ def greedy(
 
 @overload
 def greedy(
-    source: Any,
+    source: Source,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -103,7 +111,7 @@ def greedy(
 
 @overload
 def greedy(
-    source: Any,
+    source: TableSource,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -134,7 +142,7 @@ def greedy(
 
 
 def greedy(
-    source: Any,
+    source: Source | GlmObjective | Objective,
     target: str | None = None,
     groups: GroupColumns | None = None,
     costs: Costs | None = None,
@@ -193,7 +201,7 @@ def top_k(
 
 @overload
 def top_k(
-    source: Any,
+    source: Source,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -209,7 +217,7 @@ def top_k(
 
 @overload
 def top_k(
-    source: Any,
+    source: TableSource,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -240,7 +248,7 @@ def top_k(
 
 
 def top_k(
-    source: Any,
+    source: Source | GlmObjective | Objective,
     target: str | None = None,
     groups: GroupColumns | None = None,
     costs: Costs | None = None,
@@ -298,7 +306,7 @@ def random_k(
 
 @overload
 def random_k(
-    source: Any,
+    source: Source,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -315,7 +323,7 @@ def random_k(
 
 @overload
 def random_k(
-    source: Any,
+    source: TableSource,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -348,7 +356,7 @@ def random_k(
 
 
 def random_k(
-    source: Any,
+    source: Source | GlmObjective | Objective,
     target: str | None = None,
     groups: GroupColumns | None = None,
     costs: Costs | None = None,

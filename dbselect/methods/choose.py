@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.families import FAMILY_NAMES
@@ -20,6 +20,7 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.results.selected import Diagnostics, Selected
 from dbselect.selection.dash import Limits, Run
+from dbselect.sources.types import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class ChoiceOptions(Options):
 def choice_of(
     run: Callable[[Any, Limits], Run[Any]],
     options: ChoiceOptions,
-    source: Any,
+    source: Source | GlmObjective | Objective,
     target: str | None,
     groups: GroupColumns | None,
     costs: Costs | None,
@@ -69,8 +70,13 @@ def choice_of(
         _check_nameless(source, options, groups=groups, costs=costs)
     else:
         search = open_search(
-            source, target, groups, costs, family=options.family, null_policy=options.null_policy
-        )
+            cast(Source, source),
+            target,
+            groups,
+            costs,
+            family=options.family,
+            null_policy=options.null_policy,
+        )  # fmt: skip
     start: Any = source if search is None else search.state
     k = options.k
     if k > start.size:
@@ -102,7 +108,7 @@ def _diagnostics(result: Run[Any]) -> Diagnostics:
     )
 
 
-def _is_objective(thing: Any) -> bool:
+def _is_objective(thing: object) -> TypeGuard[Objective]:
     return hasattr(thing, "add_all")
 
 

@@ -3,7 +3,7 @@
 import math
 import numbers
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dbselect.errors import ArgumentError
 from dbselect.methods.options import Options
@@ -11,6 +11,7 @@ from dbselect.methods.setup import prepare
 from dbselect.methods.types import GroupColumns, NullPolicy
 from dbselect.objectives.diversity import Coverage, coverage_of
 from dbselect.record.missing import check_policies
+from dbselect.sources.types import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class CoverageOptions(Options):
 
 
 def coverage(
-    source: Any,
+    source: Source,
     target: str,
     groups: GroupColumns | None = None,
     *,

@@ -8,7 +8,15 @@ from typing import Any, ClassVar, Literal, overload
 from dbselect.errors import ArgumentError
 from dbselect.methods.choose import ChoiceOptions, choice_of
 from dbselect.methods.glm_objective import GlmObjective
-from dbselect.methods.types import Costs, FamilyName, GlmFamilyName, GroupColumns, NullPolicy
+from dbselect.methods.types import (
+    Costs,
+    FamilyName,
+    GlmFamilyName,
+    GroupColumns,
+    NullPolicy,
+    Source,
+    TableSource,
+)
 from dbselect.objectives.contract import Objective
 from dbselect.record.checks import check_whole
 from dbselect.results.glm.model import GlmModel
@@ -72,7 +80,7 @@ def dash(
 
 @overload
 def dash(
-    source: Any,
+    source: Source,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -92,7 +100,7 @@ def dash(
 
 @overload
 def dash(
-    source: Any,
+    source: TableSource,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -131,7 +139,7 @@ def dash(
 
 
 def dash(
-    source: Any,
+    source: Source | GlmObjective | Objective,
     target: str | None = None,
     groups: GroupColumns | None = None,
     costs: Costs | None = None,

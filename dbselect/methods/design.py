@@ -20,6 +20,7 @@ from dbselect.selection.candidates import Block, Pick
 from dbselect.selection.dash import best_guess, default_rounds
 from dbselect.selection.lazy_greedy import lazy_greedy
 from dbselect.sources.rows import TableRows, usable
+from dbselect.sources.types import TableSource
 
 #: How rows are chosen, by the name that users give.
 MethodName = Literal["greedy", "dash"]
@@ -113,7 +114,7 @@ class Design:
 
 
 def a_optimal(
-    source: Any,
+    source: TableSource,
     columns: Sequence[str] | None,
     k: int,
     *,

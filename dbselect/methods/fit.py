@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from dbselect.results.model import Model
 from dbselect.sources.exact import ExactSums, exact_sums
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
+from dbselect.sources.types import TableSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ def fit(
             raise ArgumentError("exact is True; a Gram is rounded, so source must be a table")
         return _exact(exact_sums(source, target, columns, weight), intercept)
     if known is None:
-        known = read_gram(source, _wanted(source, target, columns), weight)
+        known = read_gram(cast(TableSource, source), _wanted(source, target, columns), weight)
     known.position(target, "target")
     features = [name for name in features_of(known.columns, target) if name != weight]
     if columns is not None:

@@ -27,7 +27,15 @@ from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup
 from dbselect.methods.open_search import open_search
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup
-from dbselect.methods.types import Costs, FamilyName, GlmFamilyName, GroupColumns, NullPolicy
+from dbselect.methods.types import (
+    Costs,
+    FamilyName,
+    GlmFamilyName,
+    GroupColumns,
+    NullPolicy,
+    Source,
+    TableSource,
+)
 from dbselect.objectives.smooth import LeastSquares, Smooth
 from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Vector
@@ -131,7 +139,7 @@ def sght(
 
 @overload
 def sght(
-    source: Any,
+    source: Source,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -150,7 +158,7 @@ def sght(
 
 @overload
 def sght(
-    source: Any,
+    source: Source,
     target: list[str] | tuple[str, ...],
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -169,7 +177,7 @@ def sght(
 
 @overload
 def sght(
-    source: Any,
+    source: TableSource,
     target: str,
     groups: GroupColumns | None = ...,
     costs: Costs | None = ...,
@@ -187,7 +195,7 @@ def sght(
 
 
 def sght(
-    source: Any,
+    source: Source | GlmObjective,
     target: str | list[str] | tuple[str, ...] | None = None,
     groups: GroupColumns | None = None,
     costs: Costs | None = None,
@@ -293,7 +301,7 @@ def sght(
 
 
 def sght_path(
-    source: Any,
+    source: Source | GlmObjective,
     target: str | None = None,
     groups: GroupColumns | None = None,
     costs: Costs | None = None,

@@ -1,18 +1,10 @@
 """What the public calls take, by name: sources, groups, costs and the names of options."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union
+from typing import Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-import polars as pl
-
-from dbselect.record.gram import Gram
 from dbselect.sources.request import NullPolicy
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
+from dbselect.sources.types import ArrowScalar, Dataset, Source, Stream, TableSource
 
 __all__ = [
     "ArrowScalar", "BackwardName", "Costs", "Dataset", "FamilyName", "ForwardName",
@@ -20,35 +12,6 @@ __all__ = [
     "Source", "Stream", "TableSource", "Targets",
 ]  # fmt: skip
 
-
-class Stream(Protocol):
-    """A table of pyarrow, pandas, ibis or another library that speaks Arrow."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return a capsule of the rows."""
-
-
-class Dataset(Protocol):
-    """A dataset of pyarrow."""
-
-    def scanner(self, *args: Any, **options: Any) -> Any:
-        """Return a scanner of the rows."""
-
-
-class ArrowScalar(Protocol):
-    """One value in Arrow, here a Gram record."""
-
-    def as_py(self) -> Any:
-        """Return the value in Python."""
-
-
-#: A table: rows that an engine reads.
-TableSource: TypeAlias = Union[
-    str, Path, pl.DataFrame, pl.LazyFrame, Stream, Dataset, "DuckDBPyRelation",
-    npt.NDArray[np.generic],
-]  # fmt: skip
-#: A table, or what was made of one: a Gram, or its record as a mapping or an Arrow scalar.
-Source: TypeAlias = TableSource | Gram | Mapping[str, Any] | ArrowScalar
 
 #: Several responses, which share the groups and their costs.
 Targets: TypeAlias = list[str] | tuple[str, ...]

@@ -18,10 +18,11 @@ from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.open import open_table, progress
 from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, request_of
 from dbselect.sources.terms import Terms
+from dbselect.sources.types import TableSource
 
 
 def gram(
-    source: Any,
+    source: TableSource,
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     *,
@@ -89,7 +90,7 @@ def gram(
 
 
 def read_columns(
-    source: Any,
+    source: TableSource,
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     null_policy: NullPolicy = "skip",
@@ -145,7 +146,7 @@ def reader_of(request: Request, group: str | None = None) -> Reader:
 
 
 def gram_by(
-    source: Any,
+    source: TableSource,
     by: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     weight: str | None = None,

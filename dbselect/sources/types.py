@@ -1,0 +1,44 @@
+"""What a table may be, and what may stand in its place."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dbselect.record.gram import Gram
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+
+class Stream(Protocol):
+    """A table of pyarrow, pandas, ibis or another library that speaks Arrow."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a capsule of the rows."""
+
+
+class Dataset(Protocol):
+    """A dataset of pyarrow."""
+
+    def scanner(self, *args: Any, **options: Any) -> Any:
+        """Return a scanner of the rows."""
+
+
+class ArrowScalar(Protocol):
+    """One value in Arrow, here a Gram record."""
+
+    def as_py(self) -> Any:
+        """Return the value in Python."""
+
+
+#: A table: rows that an engine reads.
+TableSource: TypeAlias = Union[
+    str, Path, pl.DataFrame, pl.LazyFrame, Stream, Dataset, "DuckDBPyRelation",
+    npt.NDArray[np.generic],
+]  # fmt: skip
+#: A table, or what was made of one: a Gram, or its record as a mapping or an Arrow scalar.
+Source: TypeAlias = TableSource | Gram | Mapping[str, Any] | ArrowScalar
