@@ -64,7 +64,7 @@ def assert_same(found: ds.GlmSequence, expected: ds.GlmSequence) -> None:
     assert found.steps.select(shared).equals(expected.steps.select(shared))
     for name in ("score", "gain", "explained", "r2", "deviance"):
         np.testing.assert_allclose(
-            found.steps[name].drop_nulls(), expected.steps[name].drop_nulls(), rtol=1e-9
+            found.steps[name].drop_nulls(), expected.steps[name].drop_nulls(), rtol=1e-9, atol=1e-13
         )
     np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(found.intercept, expected.intercept, rtol=1e-8)
