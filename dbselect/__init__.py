@@ -36,7 +36,8 @@ from dbselect.methods.foba import backward, foba
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
-from dbselect.methods.sght import sght, sght_path
+from dbselect.methods.sght import sght
+from dbselect.methods.sght_path import sght_path
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.results.glm.model import GlmModel

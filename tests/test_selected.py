@@ -15,7 +15,8 @@ from dbselect.methods.baselines import GreedyOptions, RandomOptions, TopKOptions
 from dbselect.methods.coverage import CoverageOptions
 from dbselect.methods.dash import DashOptions
 from dbselect.methods.design import DesignOptions
-from dbselect.methods.sght import SghtOptions, SghtPathOptions
+from dbselect.methods.sght import SghtOptions
+from dbselect.methods.sght_path import SghtPathOptions
 from dbselect.results.selected import model_in
 
 GROUPS = {"ab": ["a", "b"], "cd": ["c", "d"], "e": ["e"]}

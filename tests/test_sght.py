@@ -20,7 +20,8 @@ from dbselect.errors import (
     RecordError,
     SourceError,
 )
-from dbselect.methods.sght import sght, sght_path
+from dbselect.methods.sght import sght
+from dbselect.methods.sght_path import sght_path
 from dbselect.selection.descent import VARIANTS
 from dbselect.selection.projection import sght_project
 

@@ -1,0 +1,145 @@
+"""Bi-level selection over a grid of limits."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import polars as pl
+
+from dbselect.errors import ArgumentError
+from dbselect.methods.descents import DescentOptions, StartName, VariantName, descents_of, task_of
+from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup
+from dbselect.methods.open_search import open_search
+from dbselect.methods.types import (
+    Costs,
+    FamilyName,
+    GroupColumns,
+    NullPolicy,
+    Source,
+)
+from dbselect.results.model import Model
+from dbselect.selection.descent import (
+    Descent,
+)
+from dbselect.selection.projection import check_limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class SghtPathOptions(DescentOptions):
+    """Options of `sght_path`."""
+
+    method: ClassVar[str] = "sght_path"
+
+    grid_columns: Iterable[int]
+    grid_groups: Iterable[int]
+
+
+def sght_path(
+    source: Source | GlmObjective,
+    target: str | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    *,
+    grid_columns: Iterable[int],
+    grid_groups: Iterable[int],
+    family: FamilyName = SghtPathOptions.family,
+    variant: VariantName = SghtPathOptions.variant,
+    start: StartName = SghtPathOptions.start,
+    refit: bool = SghtPathOptions.refit,
+    tol: float = SghtPathOptions.tol,
+    max_iter: int = SghtPathOptions.max_iter,
+    null_policy: NullPolicy = SghtPathOptions.null_policy,
+) -> pl.DataFrame:
+    """Return the model of `sght` for every pair of limits.
+
+    Parameters
+    ----------
+    source, target, groups, costs : as of `sght`, of one response
+    grid_columns : values of max_columns
+    grid_groups : values of max_groups
+    family : as of `sght`, but not ``"multinomial"``
+    variant, start, refit, tol, max_iter, null_policy : as of `sght`
+
+    Returns
+    -------
+    DataFrame, one row a pair, the values of `grid_groups` within those of
+    `grid_columns`: max_columns, max_groups, columns (list of names), groups (list of
+    names), spent, intercept, coefficients (list of key and value), explained, r2 (NULL with
+    a family), iterations, converged
+
+    Raises
+    ------
+    ColumnError, GroupError, ArgumentError, DataError : as `sght`
+
+    Notes
+    -----
+    The correlations, the ridge solutions and one table of the projections of each are
+    computed once for all pairs.
+
+    References
+    ----------
+    Xiang, Yang, Ye (2014), section 2, remark 1.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> a, b, c = [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]
+    >>> y = [3 * i + 2 * j + k for i, j, k in zip(a, b, c)]
+    >>> g = ds.gram(pl.DataFrame({"a": a, "b": b, "c": c, "y": y}))
+    >>> u_v = {"u": ["a", "c"], "v": ["b"]}
+    >>> ds.sght_path(g, "y", groups=u_v, grid_columns=[2], grid_groups=[1, 2])["columns"].to_list()
+    [['a', 'c'], ['a', 'b']]
+    """
+    options = SghtPathOptions(
+        grid_columns=grid_columns, grid_groups=grid_groups, family=family, variant=variant,
+        start=start, refit=refit, tol=tol, max_iter=max_iter, null_policy=null_policy,
+    )  # fmt: skip
+    search = open_search(
+        source, target, groups, costs, family=options.family, null_policy=options.null_policy
+    )
+    if isinstance(search, ObjectiveSetup) and search.state.about.data.roles.family.classes:
+        raise ArgumentError("family is 'multinomial'; a row of sght_path has no place for classes")
+    task = task_of(search, options.refit)
+    most_columns = _grid("grid_columns", grid_columns, len(task.groups.members))
+    most_groups = _grid("grid_groups", grid_groups, len(task.groups.names))
+    limits = [(s1, s2) for s1 in most_columns for s2 in most_groups]
+    descents = descents_of(task.problem, task.groups, limits, options.settings)
+    # No comprehension, whose frame a warning would point to.
+    models = list(map(task.model, descents))
+    rows = [_row(*each) for each in zip(limits, models, descents, strict=True)]
+    return pl.DataFrame(rows, schema=PATH_DTYPES, orient="row")
+
+
+#: Columns of `sght_path`.
+PATH_DTYPES: dict[str, pl.DataType] = {
+    "max_columns": pl.Int64(),
+    "max_groups": pl.Int64(),
+    "columns": pl.List(pl.String),
+    "groups": pl.List(pl.String),
+    "spent": pl.Float64(),
+    "intercept": pl.Float64(),
+    "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
+    "explained": pl.Float64(),
+    "r2": pl.Float64(),
+    "iterations": pl.Int64(),
+    "converged": pl.Boolean(),
+}
+
+
+def _row(limits: tuple[int, int], model: Any, descent: Descent) -> tuple[Any, ...]:
+    pairs = [{"key": key, "value": value} for key, value in model.coefficients.items()]
+    r2 = model.r2 if isinstance(model, Model) else None
+    return (
+        *limits, model.columns, model.groups, model.spent, model.intercept, pairs,
+        model.explained, r2, len(descent.history) - 1, descent.converged,
+    )  # fmt: skip
+
+
+def _grid(name: str, values: Any, most: int) -> list[int]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ArgumentError(f"{name} is {values!r}; it must list whole numbers from 1 to {most}")
+    limits = [check_limit(name, value, most) for value in values]
+    if not limits:
+        raise ArgumentError(f"{name} is empty; it must list whole numbers from 1 to {most}")
+    return limits
