@@ -40,6 +40,7 @@ from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import sght_path
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
+from dbselect.record.terms import Terms
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.guarantee import Guarantee
@@ -50,7 +51,6 @@ from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sources.learn import terms
 from dbselect.sources.read import gram, gram_by
-from dbselect.sources.terms import Terms
 
 __all__ = [
     "ArgumentError",

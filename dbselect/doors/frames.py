@@ -16,14 +16,14 @@ from dbselect.methods.segments import by_blocks, statuses
 from dbselect.methods.setup import check_target
 from dbselect.methods.types import Costs, FamilyName, GroupColumns
 from dbselect.record.gram import RECORD_DTYPE, Gram
-from dbselect.record.missing import policies_of
+from dbselect.record.policies import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
+from dbselect.record.terms import Terms
 from dbselect.results.glm.store import GLM_DTYPE, GLM_TYPE, to_scalar
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.polars import LazyTable, plain_dtype
 from dbselect.sources.read import gram, reader_of
 from dbselect.sources.request import NullPolicy, check_folds, check_seed, request_of
-from dbselect.sources.terms import Terms
 
 _COEFFICIENTS: dict[str, Any] = {
     "intercept": pl.Float64,

@@ -21,8 +21,7 @@ from dbselect.errors import ArgumentError, DataError
 from dbselect.judging.row_scores import RowScores, row_scores
 from dbselect.linear.problem import constant_target, unusable
 from dbselect.record.columns import SUFFIX
-from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.missing import padded
+from dbselect.record.gram import Gram, Matrix, Vector, as_fitted
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence, by_response
@@ -194,8 +193,7 @@ def squared_errors(sequence: Sequence | Model, gram: Gram) -> tuple[Vector, floa
     gram : Gram of the other data, of at least one row
     """
     coef, intercept = coefficients_of(sequence)
-    marked = padded(gram, sequence.columns)
-    there = marked.select([sequence.target, *sequence.columns])
+    there = as_fitted(gram, [sequence.target, *sequence.columns], sequence.terms)
     C = there.covariance()
     bias = there.mean[0] - intercept - coef @ there.mean[1:]
     variance = C[0, 0] - 2.0 * coef @ C[1:, 0] + np.einsum("si,si->s", coef @ C[1:, 1:], coef)

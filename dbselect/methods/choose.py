@@ -15,7 +15,7 @@ from dbselect.objectives.contract import Objective
 from dbselect.objectives.diversity import Sum
 from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.groups import Groups
-from dbselect.record.missing import check_policies
+from dbselect.record.policies import check_policies
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.results.selected import Diagnostics, Selected

@@ -10,7 +10,7 @@ from dbselect.methods.options import Options
 from dbselect.methods.setup import prepare
 from dbselect.methods.types import GroupColumns, NullPolicy
 from dbselect.objectives.diversity import Coverage, coverage_of
-from dbselect.record.missing import check_policies
+from dbselect.record.policies import check_policies
 from dbselect.sources.types import Source
 
 

@@ -33,7 +33,7 @@ from dbselect.objectives.smooth import LeastSquares, Smooth
 from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
-from dbselect.record.missing import check_policies
+from dbselect.record.policies import check_policies
 from dbselect.results.glm.build import model_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model

@@ -33,7 +33,7 @@ from dbselect.record.checks import (
     check_ridge,
     check_share,
 )
-from dbselect.record.missing import check_policies
+from dbselect.record.policies import check_policies
 from dbselect.record.steps import Choice, Record, Step, Stop
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence

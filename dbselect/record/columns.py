@@ -42,13 +42,21 @@ class Leaf:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the column can enter a Gram."""
+        """Whether the column enters a Gram as a number."""
         return bool(
             types.is_boolean(self.type)
             or types.is_integer(self.type)
             or types.is_floating(self.type)
             or (types.is_decimal(self.type) and self.type.bit_width <= 128)
+            or self.unit
         )
+
+    @property
+    def unit(self) -> str | None:
+        """What a date or a timestamp counts since 1970: ``"days"`` or ``"seconds"``."""
+        if types.is_date(self.type):
+            return "days"
+        return "seconds" if types.is_timestamp(self.type) else None
 
 
 def leaves(schema: pa.Schema) -> list[Leaf]:

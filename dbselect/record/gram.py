@@ -3,7 +3,7 @@
 import numbers
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from dbselect.errors import RecordError
 from dbselect.record import files
-from dbselect.record.columns import match, position
+from dbselect.record.columns import SUFFIX, match, position
+from dbselect.record.terms import Terms
+from dbselect.record.union import union, zeros
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -23,6 +25,7 @@ Matrix = npt.NDArray[np.float64]
 #: removed: stored means are rounded, which costs digits far from zero.
 REMOVED_SHARE = 1e-6
 
+#: Fields without which a record is none; the others are 0 and NULL where they are not there.
 FIELDS = ("columns", "rows", "skipped", "weight", "mean", "comoment")
 
 #: The record in Arrow; frozen, as stored data depend on it.
@@ -31,9 +34,12 @@ RECORD_TYPE = pa.struct(
         ("columns", pa.large_list(pa.large_string())),
         ("rows", pa.int64()),
         ("skipped", pa.int64()),
+        ("missing", pa.large_list(pa.int64())),
         ("weight", pa.float64()),
         ("mean", pa.large_list(pa.float64())),
+        ("mean_low", pa.large_list(pa.float64())),
         ("comoment", pa.large_list(pa.float64())),
+        ("terms", pa.large_string()),
     ]
 )
 
@@ -43,9 +49,12 @@ RECORD_DTYPE = pl.Struct(
         "columns": pl.List(pl.String),
         "rows": pl.Int64,
         "skipped": pl.Int64,
+        "missing": pl.List(pl.Int64),
         "weight": pl.Float64,
         "mean": pl.List(pl.Float64),
+        "mean_low": pl.List(pl.Float64),
         "comoment": pl.List(pl.Float64),
+        "terms": pl.String,
     }
 )
 
@@ -62,13 +71,21 @@ class Gram(files.Stored):
     weight : sum of the row weights; equals `rows` when no weight is given
     mean : shape (d,), weighted means
     comoment : shape (d, d), symmetric: sum of w (x - mean)(x - mean)'
-    missing : column -> rows in which it is NULL or NaN, of all rows read; columns
-        without any are not in it. No field of the record: it is lost where the Gram
-        is written to a file or handed to an engine
+    missing : column of the table -> rows in which it is NULL or NaN, of all rows read;
+        columns without any are not in it
+    mean_low : shape (d,), what rounding took from `mean`, so that Grams merged a thousand
+        times keep the digits of one pass; default: nothing
+    terms : how the columns of the table became these; default: they are taken as they are
 
     Raises
     ------
     RecordError : lengths disagree, a value is not finite or a variance negative
+
+    Notes
+    -----
+    Grams merge that have equal `terms`, where the levels of categories may differ: a level
+    or an indicator that one of them lacks was 0 in all its rows. A sum has the columns of
+    both.
 
     Examples
     --------
@@ -88,12 +105,16 @@ class Gram(files.Stored):
     mean: Vector
     comoment: Matrix
     missing: Mapping[str, int] = field(default_factory=dict)
+    mean_low: Vector = field(default_factory=lambda: np.zeros(0))
+    terms: Terms = field(default_factory=Terms)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", list(self.columns))
         # Counters add and subtract; a count that is not above zero is none.
         object.__setattr__(self, "missing", dict(+Counter(self.missing)))
-        for name in ("mean", "comoment"):
+        if not len(self.mean_low):
+            object.__setattr__(self, "mean_low", np.zeros(len(self.columns)))
+        for name in ("mean", "mean_low", "comoment"):
             values = np.array(getattr(self, name), dtype=np.float64)
             values.setflags(write=False)
             object.__setattr__(self, name, values)
@@ -101,7 +122,8 @@ class Gram(files.Stored):
 
     def _check(self) -> None:
         width = len(self.columns)
-        for name, shape in (("mean", (width,)), ("comoment", (width, width))):
+        shapes = {"mean": (width,), "mean_low": (width,), "comoment": (width, width)}
+        for name, shape in shapes.items():
             values = getattr(self, name)
             if values.shape != shape:
                 raise RecordError(
@@ -136,19 +158,21 @@ class Gram(files.Stored):
         """Merge the statistics of other rows (Chan, Golub, LeVeque 1983, eq. 2.1)."""
         if not isinstance(other, Gram):
             return NotImplemented
-        self.check_columns(other)
-        weight = self.weight + other.weight
-        share = other.weight / weight if weight else 0.0
-        distance = other.mean - self.mean
-        between = self.weight * share * np.outer(distance, distance)
-        return Gram(
-            self.columns,
-            self.rows + other.rows,
-            self.skipped + other.skipped,
-            weight,
-            self.mean + share * distance,
-            self.comoment + other.comoment + between,
-            Counter(self.missing) + Counter(other.missing),
+        one, two = aligned([self, other])
+        weight = one.weight + two.weight
+        share = two.weight / weight if weight else 0.0
+        distance = one._distance_to(two)
+        between = one.weight * share * np.outer(distance, distance)
+        mean, mean_low = one._moved(share * distance)
+        return replace(
+            one,
+            rows=one.rows + two.rows,
+            skipped=one.skipped + two.skipped,
+            weight=weight,
+            mean=mean,
+            mean_low=mean_low,
+            comoment=one.comoment + two.comoment + between,
+            missing=Counter(one.missing) + Counter(two.missing),
         )
 
     def __radd__(self, other: object) -> "Gram":
@@ -159,59 +183,67 @@ class Gram(files.Stored):
         """Remove rows that are a part of these: the inverse of ``+``."""
         if not isinstance(other, Gram):
             return NotImplemented
-        self.check_columns(other)
-        rows, skipped = self.rows - other.rows, self.skipped - other.skipped
-        weight = self.weight - other.weight
+        one, two = aligned([self, other])
+        rows, skipped = one.rows - two.rows, one.skipped - two.skipped
+        weight = one.weight - two.weight
         if rows < 0 or skipped < 0 or (rows > 0 and weight <= 0):
             raise RecordError(
-                f"cannot remove {other.rows} rows of weight {other.weight} from {self.rows} "
-                f"of weight {self.weight}; the second record must be a part of the first"
+                f"cannot remove {two.rows} rows of weight {two.weight} from {one.rows} "
+                f"of weight {one.weight}; the second record must be a part of the first"
             )
-        width = len(self.columns)
-        missing = Counter(self.missing) - Counter(other.missing)
+        missing = Counter(one.missing) - Counter(two.missing)
+        rest = replace(one, rows=rows, skipped=skipped, missing=missing)
         if rows == 0:
-            nothing = np.zeros(width), np.zeros((width, width))
-            return Gram(self.columns, 0, skipped, 0.0, *nothing, missing)
-        share = other.weight / weight
-        distance = other.mean - self.mean
-        comoment = (
-            self.comoment - other.comoment - self.weight * share * np.outer(distance, distance)
-        )
-        if (np.diagonal(comoment) < -REMOVED_SHARE * np.diagonal(self.comoment)).any():
+            nothing = np.zeros_like(one.mean)
+            return replace(
+                rest, weight=0.0, mean=nothing, mean_low=nothing, comoment=0 * one.comoment
+            )
+        share = two.weight / weight
+        distance = one._distance_to(two)
+        comoment = one.comoment - two.comoment - one.weight * share * np.outer(distance, distance)
+        if (np.diagonal(comoment) < -REMOVED_SHARE * np.diagonal(one.comoment)).any():
             raise RecordError(
                 "cannot remove rows that vary more than all rows together; "
                 "the second record must be a part of the first"
             )
         # Rounding may leave a variance of nothing just below zero.
         np.fill_diagonal(comoment, np.maximum(np.diagonal(comoment), 0.0))
-        mean = self.mean - share * distance
-        return Gram(self.columns, rows, skipped, weight, mean, comoment, missing)
+        mean, mean_low = one._moved(-share * distance)
+        return replace(rest, weight=weight, mean=mean, mean_low=mean_low, comoment=comoment)
 
-    def check_columns(self, other: "Gram") -> None:
-        """Refuse a Gram of other columns."""
-        if self.columns == other.columns:
-            return
-        first = [name for name in self.columns if name not in other.columns]
-        second = [name for name in other.columns if name not in self.columns]
-        if not first and not second:
-            raise RecordError(
-                "gram records have the same columns in another order: "
-                f"{self.columns} and {other.columns}"
-            )
-        raise RecordError(
-            f"gram records have unequal columns; only in the first: {first}; "
-            f"only in the second: {second}"
-        )
+    def _distance_to(self, other: "Gram") -> Vector:
+        """Return the mean of the other Gram less the mean of this one."""
+        return np.asarray((other.mean - self.mean) + (other.mean_low - self.mean_low))
+
+    def _moved(self, step: Vector) -> tuple[Vector, Vector]:
+        """Return the mean after a step, and what its rounding takes (Knuth 1969, 4.2.2)."""
+        low = self.mean_low + step
+        mean = self.mean + low
+        back = mean - self.mean
+        return mean, (self.mean - (mean - back)) + (low - back)
 
     def select(self, columns: Sequence[str]) -> "Gram":
         """Return the Gram of some columns, by name or glob, in that order."""
         names = match(columns, self.columns, "columns")
-        at = np.array([self.columns.index(name) for name in names], dtype=np.intp)
-        return Gram(
-            names, self.rows, self.skipped, self.weight, self.mean[at],
-            self.comoment[np.ix_(at, at)],
-            {name: rows for name, rows in self.missing.items() if name in names},
-        )  # fmt: skip
+        terms = self.terms.of(names)
+        sources = terms.sources()
+        kept = {sources.get(name, name) for name in names}
+        found = self.spread(names, terms)
+        missing = {name: rows for name, rows in self.missing.items() if name in kept}
+        return replace(found, missing=missing)
+
+    def spread(self, columns: Sequence[str], terms: Terms) -> "Gram":
+        """Return the Gram of some columns, 0 in every row where it has none, and their terms."""
+        places = {name: at for at, name in enumerate(self.columns)}
+        at = [places.get(name, -1) for name in columns]
+        return replace(
+            self,
+            columns=list(columns),
+            mean=np.append(self.mean, 0.0)[at],
+            mean_low=np.append(self.mean_low, 0.0)[at],
+            comoment=np.pad(self.comoment, (0, 1))[np.ix_(at, at)],
+            terms=terms,
+        )
 
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
@@ -233,13 +265,21 @@ class Gram(files.Stored):
     def to_struct(self) -> dict[str, Any]:
         """Return the record as plain Python data, comoment as a packed lower triangle."""
         lower = self.comoment[np.tril_indices(len(self.columns))]
+        sources = self.terms.sources()
+        marks = {name + SUFFIX for name in self.terms.indicators}
         return {
             "columns": list(self.columns),
             "rows": int(self.rows),
             "skipped": int(self.skipped),
+            "missing": [
+                0 if name in marks else self.missing.get(sources.get(name, name), 0)
+                for name in self.columns
+            ],
             "weight": float(self.weight),
             "mean": self.mean.tolist(),
+            "mean_low": self.mean_low.tolist(),
             "comoment": lower.tolist(),
+            "terms": self.terms.to_json(),
         }
 
     @classmethod
@@ -271,8 +311,19 @@ class Gram(files.Stored):
             mean = np.asarray(record["mean"], dtype=np.float64)
             lower = np.asarray(record["comoment"], dtype=np.float64)
             weight = float(record["weight"])
+            low = record.get("mean_low")
+            mean_low = np.asarray([] if low is None else low, dtype=np.float64)
+            counts = [int(count) for count in record.get("missing") or [0] * len(columns)]
         except (TypeError, ValueError) as error:
             raise RecordError(f"gram record holds something else than numbers: {error}") from None
+        if len(counts) != len(columns) or min(counts, default=0) < 0:
+            raise RecordError(
+                f"gram record has {counts} in 'missing'; {len(columns)} columns need a count each"
+            )
+        terms = Terms.from_json(record.get("terms"))
+        sources = terms.sources()
+        named = zip(columns, counts, strict=True)
+        absent = {sources.get(name, name): count for name, count in named if count}
         rows, skipped = int(record["rows"]), int(record["skipped"])
         width = len(columns)
         if lower.shape != (width * (width + 1) // 2,):
@@ -283,7 +334,7 @@ class Gram(files.Stored):
         comoment = np.zeros((width, width))
         comoment[np.tril_indices(width)] = lower
         comoment += np.tril(comoment, -1).T
-        return cls(list(columns), rows, skipped, weight, mean, comoment)
+        return cls(list(columns), rows, skipped, weight, mean, comoment, absent, mean_low, terms)
 
     def to_arrow(self) -> pa.StructArray:
         """Return the record as an Arrow array of length 1."""
@@ -304,13 +355,48 @@ class Gram(files.Stored):
         return cls.from_struct(files.read_row(path, ["gram"], "a gram")["gram"])
 
 
+def aligned(grams: Sequence[Gram]) -> list[Gram]:
+    """Return Grams with the columns of all, 0 where one lacks a level or an indicator.
+
+    Raises
+    ------
+    RecordError : their columns or terms differ in more than levels and indicators
+    """
+    first = grams[0]
+    if all(gram.columns == first.columns and gram.terms == first.terms for gram in grams[1:]):
+        return list(grams)
+    columns, terms = first.columns, first.terms
+    for gram in grams[1:]:
+        columns, terms = union(columns, terms, gram.columns, gram.terms)
+    return [gram.spread(columns, terms) for gram in grams]
+
+
+def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
+    """Return the Gram of other rows for the columns of a fit, as these rows have them.
+
+    A level or an indicator of the fit that the rows lack is 0 in all of them. Rows of a
+    level that the fit has not seen are 0 in all its levels.
+
+    Parameters
+    ----------
+    columns, terms : of the fit
+
+    Raises
+    ------
+    ColumnError : the rows lack another column
+    """
+    lacking = zeros(gram.terms, terms) - set(gram.columns)
+    match([name for name in columns if name not in lacking], gram.columns, "columns")
+    return gram.spread(columns, terms)
+
+
 def _from_arrow(record: pa.Scalar) -> Any:
     """Take an Arrow struct apart without making a Python object of every number."""
     if not pa.types.is_struct(record.type) or not record.is_valid:
         return record.as_py()
     return {
         name: value.values.to_numpy(zero_copy_only=False)
-        if name in ("mean", "comoment") and value.is_valid
+        if name in ("mean", "mean_low", "comoment") and value.is_valid
         else value.as_py()
         for name, value in record.items()
     }

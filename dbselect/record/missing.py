@@ -1,4 +1,4 @@
-"""Missing values: which policy holds for which column, and the mean in their place."""
+"""Missing values in records: their indicators, and the mean in their place."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.errors import ArgumentError
 from dbselect.record.columns import SUFFIX, match
-from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.gram import Gram, Matrix, Vector, aligned
 
 Index = npt.NDArray[np.intp]
 
-#: What becomes of a missing value: its row is left out, or that is an error; or it is filled.
-POLICIES = ("skip", "error", "mean", "indicator")
-#: Those that keep the row.
-FILLS = ("mean", "indicator")
 #: Share of the weight that is taken for nothing beside rounding.
 NO_SHARE = 1e-14
 #: Share of a column's variation below which what is left of it, once its mean stands in the
@@ -24,61 +20,11 @@ NO_SHARE = 1e-14
 ROUNDING_SHARE = 1e-12
 
 
-def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
-    """Return the policy of each column.
-
-    Parameters
-    ----------
-    null_policy : a policy, or a mapping of names and globs to policies, of which the last
-        that means a column holds; ``"skip"`` for a column that none means
-    columns : the columns of the Gram
-
-    Raises
-    ------
-    ArgumentError : there is no such policy
-    ColumnError : a pattern means no column, or an indicator would have a column's name
-    """
-    given = null_policy if isinstance(null_policy, Mapping) else {"*": null_policy}
-    policies = dict.fromkeys(columns, "skip")
-    for pattern, policy in given.items():
-        if not isinstance(policy, str) or policy not in POLICIES:
-            raise ArgumentError(f"null_policy is {policy!r}; it must be one of {list(POLICIES)}")
-        means = columns if pattern == "*" else match([pattern], columns, "null_policy")
-        policies.update(dict.fromkeys(means, policy))
-    for name, policy in policies.items():
-        if policy == "indicator" and name + SUFFIX in policies:
-            raise ColumnError(
-                f"column '{name}{SUFFIX}' has the name of the indicator of '{name}'; rename it"
-            )
-    return list(policies.values())
-
-
-def check_policies(null_policy: Any) -> None:
-    """Refuse a policy that there is not, whatever the columns are."""
-    given = null_policy.values() if isinstance(null_policy, Mapping) else [null_policy]
-    for policy in given:
-        policies_of(policy, [])
-
-
 def features_of(columns: Sequence[str], target: str | Sequence[str]) -> list[str]:
     """Return the columns that may explain one or several targets: none, and no indicator of one."""
     targets = [target] if isinstance(target, str) else target
     apart = {name + end for name in targets for end in ("", SUFFIX)}
     return [name for name in columns if name not in apart]
-
-
-def check_missing(columns: Sequence[str], policies: Sequence[str], counts: Sequence[int]) -> None:
-    """Refuse missing values in columns of policy ``"error"``.
-
-    Parameters
-    ----------
-    counts : rows in which each column is missing
-    """
-    for name, policy, count in zip(columns, policies, counts, strict=True):
-        if policy == "error" and count:
-            raise DataError(
-                f"column '{name}' is missing in {count} rows; null_policy 'error' allows none"
-            )
 
 
 def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> list[Gram]:
@@ -123,11 +69,8 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     grams = [gram if isinstance(gram, Gram) else Gram.from_struct(gram) for gram in grams]
     if not grams:
         raise ArgumentError("grams is empty; at least one record is needed")
-    every = dict.fromkeys(name for gram in grams for name in gram.columns)
-    marked = [name for name in every if name + SUFFIX in every]
-    grams = [_marked(gram, marked) for gram in grams]
-    for gram in grams[1:]:
-        grams[0].check_columns(gram)
+    grams = aligned(grams)
+    marked = list(grams[0].terms.indicators)
     names = grams[0].columns
     filled = marked if columns is None else match(columns, marked, "columns")
     at = np.array([names.index(name) for name in filled], dtype=np.intp)
@@ -147,25 +90,32 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     first = own[np.argmax(present > 0, axis=0), np.arange(len(at))]
     joint = first + _ratio((present * (own - first)).sum(axis=0), present.sum(axis=0))
     steps = np.where(absent > 0, to_own + (joint - own), 0.0)
-    return [_shifted(gram, at, marks, step, kept) for gram, step in zip(grams, steps, strict=True)]
+    terms = grams[0].terms
+    means = dict(zip(filled, joint.tolist(), strict=True))
+    left = tuple(name for name in terms.indicators if name not in means)
+    terms = replace(terms, means={**terms.means, **means}, indicators=left)
+    moved = (_shifted(gram, at, marks, step, kept) for gram, step in zip(grams, steps, strict=True))
+    return [replace(gram, terms=terms) for gram in moved]
 
 
-def padded(gram: Gram, columns: Sequence[str]) -> Gram:
-    """Return the Gram with the indicators among some columns, 0 where nothing was missing."""
-    lacking = [name for name in columns if name.endswith(SUFFIX) and name not in gram.columns]
-    parents = {name.removesuffix(SUFFIX) for name in lacking} & set(gram.columns)
-    return _marked(gram, sorted(parents)) if parents else gram
+def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gram:
+    """Put given numbers in the place of missing values, and leave their indicators out.
 
-
-def _marked(gram: Gram, columns: Sequence[str]) -> Gram:
-    """Return the Gram with an indicator for each of some columns, 0 where it had none."""
-    own = gram.columns
-    marks = {name: name + SUFFIX for name in columns}
-    plain = [name for name in own if name not in marks.values()]
-    names = [each for name in plain for each in (name, marks.get(name)) if each is not None]
-    at = [own.index(name) if name in own else -1 for name in names]
-    padded = np.pad(gram.comoment, (0, 1)), np.append(gram.mean, 0.0)
-    return replace(gram, columns=names, mean=padded[1][at], comoment=padded[0][np.ix_(at, at)])
+    Parameters
+    ----------
+    gram : with some constant where a value is missing, and a column that is 1 there
+    means : column -> the number to put there
+    marks : column -> its indicator
+    """
+    at, on = (
+        np.array([gram.columns.index(name) for name in names], dtype=np.intp)
+        for names in (means, [marks[name] for name in means])
+    )
+    share, between = gram.mean[on], gram.comoment[at, on]
+    there = gram.mean[at] + _ratio(between, gram.comoment[on, on]) * (1.0 - share)
+    step = np.where(share > 0, np.array(list(means.values())) - there, 0.0)
+    kept = np.setdiff1d(np.arange(len(gram.columns)), on)
+    return _shifted(gram, at, on, step, kept)
 
 
 def _ratio(a: Matrix, b: Matrix) -> Matrix:
@@ -177,6 +127,7 @@ def _shifted(gram: Gram, at: Index, marks: Index, step: Vector, kept: Index) -> 
     """Add `step` times its indicator to each column, and leave the indicators out."""
     mean, comoment = gram.mean.copy(), gram.comoment.copy()
     mean[at] += step * mean[marks]
+    low = gram.mean_low[kept]
     comoment[at, :] += step[:, None] * comoment[marks, :]
     comoment[:, at] += step * comoment[:, marks]
     comoment = (comoment + comoment.T) / 2
@@ -184,4 +135,5 @@ def _shifted(gram: Gram, at: Index, marks: Index, step: Vector, kept: Index) -> 
     constant = at[left < ROUNDING_SHARE * before]
     comoment[constant, :] = comoment[:, constant] = 0.0
     names = [gram.columns[j] for j in kept]
-    return replace(gram, columns=names, mean=mean[kept], comoment=comoment[np.ix_(kept, kept)])
+    comoment = comoment[np.ix_(kept, kept)]
+    return replace(gram, columns=names, mean=mean[kept], mean_low=low, comoment=comoment)

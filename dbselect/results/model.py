@@ -8,6 +8,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, SelectionWarning
 from dbselect.linear.inference import INTERCEPT, FittedRows, tests
 from dbselect.record.gram import Vector
+from dbselect.record.terms import Terms
 from dbselect.results.predict import Predicting, Predictor
 
 
@@ -26,6 +27,7 @@ class Model(Predicting):
     r2 : 1 - RSS/TSS on the rows of the Gram; equals `explained` at ridge 0
     aliased : columns that depend linearly on columns before them
     fit : the rows it was fitted to, for `summary`; None if nothing is known of them
+    terms : how the columns of the table became those of the model
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Model(Predicting):
     r2: float
     aliased: tuple[str, ...]
     fit: FittedRows | None = field(default=None, kw_only=True, repr=False, compare=False)
+    terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
 
     @property
     def columns(self) -> list[str]:

@@ -16,6 +16,7 @@ from dbselect.linear.problem import Linear, linear
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Step, Stop, spent_after
+from dbselect.record.terms import Terms
 from dbselect.results import store
 from dbselect.results.model import Model
 from dbselect.results.prefixes import Prefixes
@@ -87,6 +88,11 @@ class Sequence(Prefixes[Model]):
         """The problem on unit-variance columns."""
         return linear(self.gram, self.target, self.columns, self.ridge, self.scale)
 
+    @property
+    def terms(self) -> Terms:
+        """How the columns of the table became those of the sequence."""
+        return self.gram.terms
+
     def model(self, step: int) -> Model:
         """Return the model after a step.
 
@@ -110,6 +116,7 @@ class Sequence(Prefixes[Model]):
             r2=float(self.r2[step]),
             aliased=tuple(name for name in self.aliased if name in coefficients),
             fit=FittedRows(self.gram, self.ridge, self._was_chosen(step)),
+            terms=self.terms.of(coefficients),
         )
 
     def _fits(self) -> information.Fits:

@@ -15,12 +15,12 @@ import polars as pl
 
 from dbselect._native import distinct
 from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.record.bases import CUBIC, Basis, Poly, Spline, infinite
+from dbselect.record.categories import Category, Level, kind_of_levels, text_of
 from dbselect.record.gram import Vector
-from dbselect.sources.bases import CUBIC, Basis, Poly, Spline, infinite
-from dbselect.sources.categories import Category, Level, kind_of_levels, text_of
+from dbselect.record.terms import Terms, check_category, check_number
 from dbselect.sources.open import open_table
 from dbselect.sources.request import Table
-from dbselect.sources.terms import Terms, check_category, check_number
 
 #: Counts of values that wait to be merged: few beside what is merged already.
 WAITING = 2**16

@@ -12,12 +12,12 @@ from dbselect._native import Reader
 from dbselect.errors import ArgumentError
 from dbselect.record.columns import SUFFIX, leaves
 from dbselect.record.gram import RECORD_DTYPE, Gram
-from dbselect.record.missing import FILLS, check_missing
+from dbselect.record.policies import FILLS, check_missing
+from dbselect.record.terms import Terms
 from dbselect.sources.grouping import GROUP, Grouping, folds_of
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.open import open_table, progress
 from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, request_of
-from dbselect.sources.terms import Terms
 from dbselect.sources.types import TableSource
 
 
@@ -117,7 +117,7 @@ def _read(table: Table, request: Request) -> Gram:
 
 
 def _counted(gram: Gram, request: Request, absent: list[int]) -> Gram:
-    """Return the Gram with its counts, without indicators that are 0 in every row."""
+    """Return the Gram with its counts and terms, without indicators that are 0 in every row."""
     check_missing(request.counted, request.policies, absent)
     indicators = {name + SUFFIX for name in request.names} - set(request.names)
     kept = [
@@ -126,7 +126,11 @@ def _counted(gram: Gram, request: Request, absent: list[int]) -> Gram:
         if mean > 0 or name not in indicators
     ]
     found = gram if len(kept) == len(gram.columns) else gram.select(kept)
-    return replace(found, missing=dict(zip(request.counted, absent, strict=True)))
+    terms = request.terms_of(found.columns, found.mean)
+    sources = terms.sources()
+    counts = zip(request.counted, absent, strict=True)
+    missing = {sources.get(name, name): rows for name, rows in counts}
+    return replace(found, missing=missing, terms=terms)
 
 
 def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:

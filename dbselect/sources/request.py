@@ -2,15 +2,16 @@
 
 import numbers
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError
-from dbselect.record.columns import Leaf, leaves, match, unknown
-from dbselect.record.missing import policies_of
-from dbselect.sources.terms import Terms
+from dbselect.record.columns import SUFFIX, Leaf, leaves, match, unknown
+from dbselect.record.gram import Vector
+from dbselect.record.policies import policies_of
+from dbselect.record.terms import Terms
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
 LIMIT = 2**63
@@ -101,6 +102,33 @@ class Request:
     def counted(self) -> list[str]:
         """Names of the columns whose missing values are counted, as `policies` has them."""
         return [*self.names, *(category.column for category in self.terms.categories)]
+
+    def terms_of(self, columns: Sequence[str], mean: Vector) -> Terms:
+        """Return how the fields become the columns of a record.
+
+        Parameters
+        ----------
+        columns : d names of the record
+        mean : shape (d,)
+        """
+        numbers = dict(zip(self.names, self.policies, strict=False))
+        policies = self.policies[len(self.names) :]
+        both = zip(self.terms.categories, policies, strict=True)
+        categories = tuple(replace(one, null_policy=policy) for one, policy in both)
+        filled = {name for name, policy in numbers.items() if policy == "mean"}
+        filled |= {n for one in categories if one.null_policy == "mean" for n in one.names}
+        there = set(columns)
+        return replace(
+            self.terms,
+            categories=categories,
+            dates={leaf.name: unit for leaf in self.columns if (unit := leaf.unit)},
+            means={n: float(m) for n, m in zip(columns, mean, strict=True) if n in filled},
+            indicators=tuple(
+                name
+                for name, policy in numbers.items()
+                if policy == "indicator" and name + SUFFIX in there
+            ),
+        )
 
     @property
     def keys(self) -> list[str]:

@@ -20,11 +20,13 @@ class Category:
     levels : values that have a column each, in the order of these
     rest : whether one more column, the last, is 1 for all other values; without it
         they are 0 in every column
+    null_policy : what becomes of a NULL: ``"skip"``, ``"mean"`` or ``"indicator"``
     """
 
     column: str
     levels: tuple[Level, ...]
     rest: bool
+    null_policy: str = "skip"
 
     @property
     def kind(self) -> str | None:

@@ -20,7 +20,9 @@ from numpy.polynomial.legendre import legvander
 from scipy.interpolate import BSpline
 
 from dbselect.record.columns import SUFFIX
-from dbselect.record.gram import Matrix, Vector
+
+Vector = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
 
 #: Degree of the splines' pieces.
 CUBIC = 3

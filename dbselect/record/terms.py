@@ -1,18 +1,21 @@
-"""What was learnt of a table to turn categories and curves into columns."""
+"""How the columns of a table become the columns of a record, and what was learnt for that."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
-from dbselect.record.columns import leaves, unknown
-from dbselect.record.missing import policies_of
-from dbselect.sources.bases import Basis, Poly, Spline, expressions, infinite, numbers
-from dbselect.sources.categories import Category, kind_of
+from dbselect.record import files
+from dbselect.record.bases import Basis, Poly, Spline, expressions, infinite, numbers
+from dbselect.record.categories import Category, kind_of
+from dbselect.record.columns import SUFFIX, leaves, unknown
+from dbselect.record.policies import policies_of
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
@@ -29,6 +32,12 @@ class Terms:
     ----------
     categories : columns whose levels become columns of 0 and 1
     bases : columns that become polynomials or splines of themselves
+    dates : columns of dates, which count as days since 1970, and of timestamps, which
+        count as seconds: column -> ``"days"`` or ``"seconds"``
+    means : columns of the record that have a number where a value was missing, a level's
+        share among them: column of the record -> that number
+    indicators : columns of the record that are 0 where a value was missing, beside a column
+        ``<name>.missing`` that is 1 there
 
     Examples
     --------
@@ -46,6 +55,9 @@ class Terms:
 
     categories: tuple[Category, ...] = ()
     bases: tuple[Basis, ...] = ()
+    dates: Mapping[str, str] = field(default_factory=dict)
+    means: Mapping[str, float] = field(default_factory=dict)
+    indicators: tuple[str, ...] = ()
 
     @property
     def columns(self) -> dict[str, list[str]]:
@@ -93,7 +105,7 @@ class Terms:
                 raise ArgumentError(
                     f"null_policy is {policy!r}; new columns take 'skip' or 'indicator'"
                 )
-        marked = {field for field in fields if policies[field] == "indicator"}
+        marked = {column for column in fields if policies[column] == "indicator"}
         return [
             *(each for one in self.categories for each in one.indicators(one.column in marked)),
             *(each for one in self.bases for each in expressions(one, one.column in marked)),
@@ -140,14 +152,14 @@ class Terms:
         for basis in self.bases:
             check_number(basis.column, schema)
         made = {leaf.name: leaf.field for leaf in leaves(schema)}
-        for field, names in self.columns.items():
+        for column, names in self.columns.items():
             for name in names:
                 if name in made:
                     raise ColumnError(
-                        f"column '{field}' becomes columns of which one is '{name}'; "
+                        f"column '{column}' becomes columns of which one is '{name}'; "
                         f"there is a column of that name, of field '{made[name]}'"
                     )
-                made[name] = field
+                made[name] = column
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as plain data, which JSON can hold."""
@@ -162,10 +174,13 @@ class Terms:
                 else asdict(basis)
                 for basis in self.bases
             ],
+            "dates": dict(self.dates),
+            "means": dict(self.means),
+            "indicators": list(self.indicators),
         }
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "Terms":
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """Read what `to_dict` gave.
 
         Raises
@@ -183,9 +198,72 @@ class Terms:
                 else Poly(**basis)
                 for basis in record["bases"]
             )
-        except (KeyError, TypeError) as error:
+            dates = {str(name): str(unit) for name, unit in record.get("dates", {}).items()}
+            means = {str(name): float(mean) for name, mean in record.get("means", {}).items()}
+            indicators = tuple(str(name) for name in record.get("indicators", ()))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RecordError(f"this is no record of terms: {error}") from None
-        return cls(categories, bases)
+        return cls(categories, bases, dates, means, indicators)
+
+    def to_json(self) -> str | None:
+        """Return the terms as the field ``terms`` of a Gram record has them; None if empty."""
+        return json.dumps(self.to_dict(), allow_nan=False) if self else None
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Self:
+        """Read what `to_json` gave.
+
+        Raises
+        ------
+        RecordError : it is something else
+        """
+        if text is None:
+            return cls()
+        try:
+            record = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise RecordError(f"gram record has terms that are no JSON: {error}") from None
+        return cls.from_dict(record)
+
+    def write_json(self, path: str | Path) -> None:
+        """Write the terms as a JSON file; every double survives unchanged."""
+        files.write_json(self.to_dict(), path)
+
+    @classmethod
+    def read_json(cls, path: str | Path) -> Self:
+        """Read what `write_json` wrote.
+
+        Raises
+        ------
+        SourceError : there is no such file, or it is not JSON
+        RecordError : it holds something else
+        """
+        return cls.from_dict(files.read_json(path))
+
+    def __bool__(self) -> bool:
+        """Whether any column is not taken as it is."""
+        return any((self.categories, self.bases, self.dates, self.means, self.indicators))
+
+    def sources(self) -> dict[str, str]:
+        """Return the column of the table that each column made of another comes from."""
+        made = {name: term.column for term in self.bases for name in term.names}
+        for category in self.categories:
+            made |= dict.fromkeys([*category.names, category.missing], category.column)
+        marks = {name + SUFFIX: made.get(name, name) for name in self.indicators}
+        return made | marks
+
+    def of(self, columns: Collection[str]) -> Self:
+        """Return the terms of some columns of a record."""
+        return replace(
+            self,
+            categories=tuple(
+                one for one in self.categories if not {*one.names, one.missing}.isdisjoint(columns)
+            ),
+            bases=tuple(one for one in self.bases if not set(one.names).isdisjoint(columns)),
+            dates={name: unit for name, unit in self.dates.items() if name in columns},
+            means={name: mean for name, mean in self.means.items() if name in columns},
+            indicators=tuple(name for name in self.indicators if name + SUFFIX in columns),
+        )
 
 
 def check_category(column: str, schema: pa.Schema) -> str:

@@ -1,0 +1,62 @@
+"""What becomes of a missing value: which policy holds for which column."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.record.columns import SUFFIX, match
+
+#: What becomes of a missing value: its row is left out, or that is an error; or it is filled.
+POLICIES = ("skip", "error", "mean", "indicator")
+#: Those that keep the row.
+FILLS = ("mean", "indicator")
+
+
+def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
+    """Return the policy of each column.
+
+    Parameters
+    ----------
+    null_policy : a policy, or a mapping of names and globs to policies, of which the last
+        that means a column holds; ``"skip"`` for a column that none means
+    columns : the columns of the Gram
+
+    Raises
+    ------
+    ArgumentError : there is no such policy
+    ColumnError : a pattern means no column, or an indicator would have a column's name
+    """
+    given = null_policy if isinstance(null_policy, Mapping) else {"*": null_policy}
+    policies = dict.fromkeys(columns, "skip")
+    for pattern, policy in given.items():
+        if not isinstance(policy, str) or policy not in POLICIES:
+            raise ArgumentError(f"null_policy is {policy!r}; it must be one of {list(POLICIES)}")
+        means = columns if pattern == "*" else match([pattern], columns, "null_policy")
+        policies.update(dict.fromkeys(means, policy))
+    for name, policy in policies.items():
+        if policy == "indicator" and name + SUFFIX in policies:
+            raise ColumnError(
+                f"column '{name}{SUFFIX}' has the name of the indicator of '{name}'; rename it"
+            )
+    return list(policies.values())
+
+
+def check_policies(null_policy: Any) -> None:
+    """Refuse a policy that there is not, whatever the columns are."""
+    given = null_policy.values() if isinstance(null_policy, Mapping) else [null_policy]
+    for policy in given:
+        policies_of(policy, [])
+
+
+def check_missing(columns: Sequence[str], policies: Sequence[str], counts: Sequence[int]) -> None:
+    """Refuse missing values in columns of policy ``"error"``.
+
+    Parameters
+    ----------
+    counts : rows in which each column is missing
+    """
+    for name, policy, count in zip(columns, policies, counts, strict=True):
+        if policy == "error" and count:
+            raise DataError(
+                f"column '{name}' is missing in {count} rows; null_policy 'error' allows none"
+            )
