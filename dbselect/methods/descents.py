@@ -221,4 +221,5 @@ def _parts(
         "r2": explained,
         "aliased": found.aliased,
         "fit": FittedRows(search.gram, chosen=chosen) if refit else None,
+        "terms": search.gram.terms.of(columns),
     }

@@ -277,6 +277,7 @@ def fitted(search: LinearSetup, state: State) -> dict[str, Any]:
         "r2": float(state.explained + scaled**2 @ problem.ridge),
         "aliased": tuple(members[j] for j in state.aliased),
         "fit": FittedRows(search.gram, search.ridge, 0 < len(state.held) < len(groups.names)),
+        "terms": search.gram.terms.of({members[j] for j in at.tolist()}),
     }
 
 

@@ -38,6 +38,7 @@ class Terms:
         share among them: column of the record -> that number
     indicators : columns of the record that are 0 where a value was missing, beside a column
         ``<name>.missing`` that is 1 there
+    flat : plain fields whose names look like those of nested ones, as ``Sepal.Length``
 
     Examples
     --------
@@ -58,6 +59,7 @@ class Terms:
     dates: Mapping[str, str] = field(default_factory=dict)
     means: Mapping[str, float] = field(default_factory=dict)
     indicators: tuple[str, ...] = ()
+    flat: tuple[str, ...] = ()
 
     @property
     def columns(self) -> dict[str, list[str]]:
@@ -67,9 +69,9 @@ class Terms:
     def transform(self, frame: Frame, *, null_policy: str | Mapping[str, str] = "skip") -> Frame:
         """Add the columns that a record of these terms has to a DataFrame or LazyFrame.
 
-        A prediction reads them by their plain names: ``model.expr(nested=False)``. A
-        value that is no level is 1 in the column ``other``, or 0 in every column where
-        there is no such column.
+        A prediction takes the table as it is; it reads these columns by their plain names
+        with ``model.expr(nested=False)``. A value that is no level is 1 in the column
+        ``other``, or 0 in every column where there is no such column.
 
         Parameters
         ----------
@@ -177,6 +179,7 @@ class Terms:
             "dates": dict(self.dates),
             "means": dict(self.means),
             "indicators": list(self.indicators),
+            "flat": list(self.flat),
         }
 
     @classmethod
@@ -200,10 +203,12 @@ class Terms:
             )
             dates = {str(name): str(unit) for name, unit in record.get("dates", {}).items()}
             means = {str(name): float(mean) for name, mean in record.get("means", {}).items()}
-            indicators = tuple(str(name) for name in record.get("indicators", ()))
+            indicators, flat = (
+                tuple(str(name) for name in record.get(key, ())) for key in ("indicators", "flat")
+            )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RecordError(f"this is no record of terms: {error}") from None
-        return cls(categories, bases, dates, means, indicators)
+        return cls(categories, bases, dates, means, indicators, flat)
 
     def to_json(self) -> str | None:
         """Return the terms as the field ``terms`` of a Gram record has them; None if empty."""
@@ -242,7 +247,7 @@ class Terms:
 
     def __bool__(self) -> bool:
         """Whether any column is not taken as it is."""
-        return any((self.categories, self.bases, self.dates, self.means, self.indicators))
+        return any(vars(self).values())
 
     def sources(self) -> dict[str, str]:
         """Return the column of the table that each column made of another comes from."""
@@ -263,6 +268,7 @@ class Terms:
             dates={name: unit for name, unit in self.dates.items() if name in columns},
             means={name: mean for name, mean in self.means.items() if name in columns},
             indicators=tuple(name for name in self.indicators if name + SUFFIX in columns),
+            flat=tuple(name for name in self.flat if name in columns),
         )
 
 
