@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import DataError, SourceError
-from dbselect.formulas import Formula, choose, column, kept, largest, number, total
+from dbselect.formulas import Formula, choose, kept, largest, number, total
 from dbselect.glm.families import Family, count
 from dbselect.glm.passes import Roles, places, responses
 from dbselect.linear.problem import is_constant, no_rows
@@ -108,7 +108,7 @@ def _of_target(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:
     if family.summed is not None:
         added[SUMMED] = family.summed(y[0])
     if roles.offset is not None:
-        offset = column(passes.leaf(roles.offset, "offset").path)
+        offset = passes.column(roles.offset, "offset")
         added |= {EXPOSURE: count(offset), SHIFTED: y[0] * offset}
     return Weighted(added, None, roles.members)
 
@@ -118,7 +118,7 @@ def _missing(passes: Passes, roles: Roles) -> Formula | None:
     names = [*roles.members, *([] if roles.offset is None else [roles.offset])]
     if not names:
         return None
-    columns = [column(passes.leaf(name, "columns").path) for name in names]
+    columns = [passes.column(name) for name in names]
     return kept(total(columns) * 0.0 + 1.0)
 
 
@@ -126,10 +126,10 @@ def _scores(
     passes: Passes, roles: Roles, y: Sequence[Formula], found: GlmSequence | GlmModel
 ) -> Iterator[tuple[str, Formula]]:
     """Yield the columns by formula, in the order of the prefixes."""
-    columns = [column(passes.leaf(name, "columns").path) for name in roles.members]
+    columns = [passes.column(name) for name in roles.members]
     fixed = []
     if roles.offset is not None:
-        fixed = [column(passes.leaf(roles.offset, "offset").path)]
+        fixed = [passes.column(roles.offset, "offset")]
     for step, (intercepts, coef) in enumerate(zip(*predictors_of(found), strict=True)):
         eta = [
             kept(

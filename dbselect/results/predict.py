@@ -5,7 +5,7 @@ A model has one linear predictor or several, and a link that makes the means of 
     eta_k = intercept_k + sum_j coef_jk x_j        mean = link(eta)
 
 Engines get both as formulas of a row (`dbselect.formulas`), which read the table as it was
-read for the fit: `results.inputs` says how a field becomes the columns x_j. For rows in
+read for the fit: `record.inputs` says how a field becomes the columns x_j. For rows in
 memory all numbers are one matrix product, and the formulas of the link are computed of that.
 """
 
@@ -22,8 +22,7 @@ from dbselect import formulas
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.formulas import Formula, arrays, column, number, quote, total, translate
 from dbselect.record.gram import Matrix
-from dbselect.record.terms import Terms
-from dbselect.results.inputs import (
+from dbselect.record.inputs import (
     HandleUnknown,
     Input,
     Levels,
@@ -31,6 +30,7 @@ from dbselect.results.inputs import (
     check_unknown,
     inputs_of,
 )
+from dbselect.record.terms import Terms
 
 
 @dataclass(frozen=True)

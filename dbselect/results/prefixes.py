@@ -28,6 +28,7 @@ from dbselect.record import files
 from dbselect.record.checks import check_budget
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, costs_of
+from dbselect.record.inputs import HandleUnknown
 from dbselect.record.steps import (
     STEP_DTYPES,
     Choice,
@@ -40,7 +41,6 @@ from dbselect.record.steps import (
     spent_after,
 )
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
-from dbselect.results.inputs import HandleUnknown
 from dbselect.results.predict import Predicting, is_frame
 from dbselect.results.store import to_table
 

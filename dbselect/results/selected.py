@@ -10,8 +10,8 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector
+from dbselect.record.inputs import HandleUnknown
 from dbselect.results.glm.model import GlmModel
-from dbselect.results.inputs import HandleUnknown
 from dbselect.results.model import JointModel, Model
 
 AnyModel = Model | JointModel | GlmModel

@@ -10,21 +10,36 @@ out each time. Nothing is kept of the table from one pass to the next.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan
 from threading import Lock
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
 from dbselect._native import Reader
 from dbselect.errors import ColumnError, SourceError
-from dbselect.formulas import Algebra, Formula, Path, Plan, arrays, column, plan, translate
+from dbselect.formulas import (
+    Algebra,
+    Formula,
+    Path,
+    Plan,
+    arrays,
+    column,
+    date,
+    lookup,
+    plan,
+    polars,
+    translate,
+)
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.gram import Gram
+from dbselect.record.inputs import flat_of, inputs_of
+from dbselect.record.terms import Terms
 from dbselect.sources.open import PROGRESS_DELAY, open_table, progress
 from dbselect.sources.request import Consumer, Request, Table, request_of
 from dbselect.sources.rows import part_of, values
@@ -56,10 +71,12 @@ class Passes:
     ----------
     source, columns, weight : as in `dbselect.gram`
     apart : columns that are not in the Gram, unless formulas use them
+    terms : how fields become columns; these are computed by formulas in every pass
 
     Attributes
     ----------
     names : D columns of every Gram, `apart` left out
+    terms : how the table becomes these columns, dates among them
     unread : numeric columns that are in no Gram, nor `apart` or the weight
     count : passes made so far
     rows_read : rows of all passes
@@ -77,6 +94,7 @@ class Passes:
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         apart: Sequence[str] = (),
+        terms: Terms | None = None,
     ) -> None:
         self._table = open_table(source, columns)
         if not self._table.again:
@@ -88,12 +106,25 @@ class Passes:
         ours = next((name for name in self._leaves if name.startswith(PREFIX)), None)
         if ours is not None:
             raise ColumnError(f"column '{ours}' has a name that dbselect uses itself; rename it")
-        request = request_of(self._table.schema, columns, weight)
+        request = request_of(self._table.schema, columns, weight, terms=terms)
         left_out = {*apart, weight}
-        self._columns = [leaf for leaf in request.columns if leaf.name not in left_out]
+        made = [name for category in request.terms.categories for name in category.names]
+        names = [name for name in request.names if name not in left_out]
+        self._columns = [self._leaves[name] for name in names if name in self._leaves]
         self._weight = weight
-        self.names = [leaf.name for leaf in self._columns]
-        others = left_out.union(self.names)
+        self.names = [*names, *made]
+        self.terms = replace(
+            request.terms,
+            dates={leaf.name: leaf.unit for leaf in self._columns if leaf.unit is not None},
+            flat=flat_of(self._columns),
+        )
+        inputs = {n: one for one in inputs_of(self.names, self.terms) for n in one.names}
+        self._made = {
+            name: inputs[name].formula({name: 1.0}, "zero")
+            for name in self.names
+            if name not in self._leaves
+        }
+        others = left_out.union(self.names, self.terms.columns)
         self.unread = [
             name for name, leaf in self._leaves.items() if leaf.is_numeric and name not in others
         ]
@@ -115,10 +146,18 @@ class Passes:
         """Return a column of the table that an argument names."""
         return leaf_of(name, self._leaves, what)
 
+    def column(self, name: Any, what: str = "columns") -> Formula:
+        """Return a column that an argument names, made or of the table, as a formula."""
+        if name in self._made:
+            return self._made[name]
+        leaf = self.leaf(name, what)
+        return column(leaf.path) if leaf.unit is None else date(leaf.path, leaf.unit)
+
     def fields(self, names: Iterable[str]) -> list[str]:
         """Return the top-level fields of the columns and of others by name."""
         others = [self._leaves[name] for name in names]
-        return list(dict.fromkeys(leaf.field for leaf in [*self._columns, *others]))
+        plain = [leaf.field for leaf in [*self._columns, *others]]
+        return list(dict.fromkeys([*plain, *self.terms.columns]))
 
     def values_of(self, leaf: Leaf, most: int) -> list[Any]:
         """Read the different values of a column, in their order; NULL and NaN are none.
@@ -156,9 +195,9 @@ class Passes:
                 formulas[weight] = _product([*row_weight, one.factor])
             added = {f"{PREFIX}{number}_{name}": formula for name, formula in one.added.items()}
             formulas |= added
-            more = [Leaf(name, (name,), pa.float64()) for name in added]
             names = self.names if one.columns is None else one.columns
-            wanted_of = [*(self._leaves[n] for n in names), *more]
+            wanted_of = [self._wanted(name, formulas) for name in names]
+            wanted_of += [Leaf(name, (name,), pa.float64()) for name in added]
             requests.append(Request(wanted_of, weight, [], ["skip"] * len(wanted_of)))
         steps = plan(formulas, f"{PREFIX}kept")
         read = [leaf.field for request in requests for leaf in request.columns]
@@ -178,6 +217,14 @@ class Passes:
             )
             for one, g in zip(wanted, grams, strict=True)
         ]
+
+    def _wanted(self, name: str, formulas: dict[str, Formula]) -> Leaf:
+        """Return a column to read; one that is made is a formula more."""
+        if name in self._leaves:
+            return self._leaves[name]
+        made = f"{PREFIX}made{self.names.index(name)}"
+        formulas[made] = self._made[name]
+        return Leaf(made, (made,), pa.float64())
 
     def _row_weight(self) -> Formula:
         return column((str(self._weight),))
@@ -271,7 +318,18 @@ def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = No
         same = pc.equal(found, pa.scalar(value))
         return pc.cast(same, pa.float64()).to_numpy(zero_copy_only=False)
 
-    return arrays(column_of, equals, kept)
+    def by_polars(path: Path, formula: Callable[[Path], Formula]) -> Any:
+        frame = pl.DataFrame({"x": part_of(rows, path)})
+        found = translate(formula(("x",)), polars())
+        return frame.select(found.fill_null(np.nan)).to_series().to_numpy()
+
+    return arrays(
+        column_of,
+        equals,
+        kept,
+        date=lambda path, unit: by_polars(path, lambda x: date(x, unit)),
+        lookup=lambda one: by_polars(one.path, lambda x: lookup(replace(one, path=x))),
+    )
 
 
 def _extended(table: Any, fields: list[str], steps: Plan) -> Any:
