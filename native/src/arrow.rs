@@ -7,7 +7,9 @@ use std::sync::Arc;
 use arrow_array::builder::{Float64Builder, Int64Builder, LargeListBuilder, LargeStringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, NullArray, PrimitiveArray, StructArray};
+use arrow_array::{
+    AnyDictionaryArray, Array, ArrayRef, ArrowPrimitiveType, NullArray, PrimitiveArray, StructArray,
+};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
@@ -15,7 +17,9 @@ use crate::accumulator::CHUNK_ROWS;
 use crate::chunk::{Chunk, Missing, mark_nan};
 use crate::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::gaps::Policy;
-use crate::record::{FIELDS, Names, RawRecord, Record};
+use crate::record::{FIELDS, RawRecord, Record};
+use crate::terms::Written;
+use crate::texts::{Texts, Values};
 
 /// One column of a flattened table: a number field, a child of a STRUCT field
 /// (`demo.age`) or an element of a fixed-size ARRAY field (`emb[3]`).
@@ -25,6 +29,7 @@ pub struct Leaf {
     values: ArrayRef,
     place: Place,
     masks: Vec<(NullBuffer, Place)>,
+    is_field: bool,
 }
 
 /// How unsigned 128-bit integers, which Arrow does not know, are carried: only
@@ -62,7 +67,10 @@ pub fn leaves(table: &StructArray, place: Place) -> Vec<Leaf> {
     let mut leaves = Vec::new();
     let masks: Vec<_> = table.nulls().map(|nulls| (nulls.clone(), place)).into_iter().collect();
     for (field, array) in table.fields().iter().zip(table.columns()) {
+        let first = leaves.len();
         flatten(field.name().clone(), array, place, &masks, &mut leaves);
+        let is_field = |leaf: &mut Leaf| leaf.is_field = leaf.name == *field.name();
+        leaves[first..].iter_mut().for_each(is_field);
     }
     leaves
 }
@@ -93,14 +101,82 @@ fn flatten(
                 flatten(format!("{name}[{}]", element + 1), values, place, &masks, out);
             }
         }
-        _ => out.push(Leaf { name, values: array.clone(), place, masks }),
+        _ => out.push(Leaf { name, values: array.clone(), place, masks, is_field: false }),
     }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// The texts of some rows of a dictionary.
+fn coded(dictionary: &dyn AnyDictionaryArray, place: Place, rows: Range<usize>) -> Values<'_> {
+    if dictionary.values().is_empty() {
+        return Values::Coded(vec![Cow::Borrowed(&[])], vec![0; rows.len()]);
+    }
+    let texts = leaf("", dictionary.values(), Place::ROW);
+    let values = match texts.texts(0..dictionary.values().len()).values {
+        Values::Each(values) => values.into_iter().map(|text| Cow::Owned(text.to_vec())).collect(),
+        Values::Coded(values, _) => {
+            values.into_iter().map(|text| Cow::Owned(text.into_owned())).collect()
+        }
+    };
+    let codes = dictionary.normalized_keys();
+    Values::Coded(values, rows.map(|row| codes[place.of(row)] as u32).collect())
 }
 
 impl Leaf {
     /// The values, one a row where the column is a field of the table.
     pub fn values(&self) -> &ArrayRef {
         &self.values
+    }
+
+    /// Whether the column is a field of the table, not part of one.
+    pub fn is_field(&self) -> bool {
+        self.is_field
+    }
+
+    /// Whether the column holds text.
+    pub fn is_text(&self) -> bool {
+        match self.values.data_type() {
+            DataType::Dictionary(_, texts) => is_text(texts),
+            other => is_text(other),
+        }
+    }
+
+    /// What the column counts since 1970, if it holds dates or timestamps.
+    pub fn unit(&self) -> Option<&'static str> {
+        match self.values.data_type() {
+            DataType::Date32 | DataType::Date64 => Some("days"),
+            DataType::Timestamp(..) => Some("seconds"),
+            _ => None,
+        }
+    }
+
+    /// The texts of `rows`.
+    pub fn texts(&self, rows: Range<usize>) -> Texts<'_> {
+        let missing = self.missing(rows.clone());
+        let place = self.place;
+        let values = match self.values.data_type() {
+            DataType::Utf8 => {
+                let texts = self.values.as_string::<i32>();
+                Values::Each(rows.map(|row| texts.value(place.of(row)).as_bytes()).collect())
+            }
+            DataType::LargeUtf8 => {
+                let texts = self.values.as_string::<i64>();
+                Values::Each(rows.map(|row| texts.value(place.of(row)).as_bytes()).collect())
+            }
+            DataType::Utf8View => {
+                let texts = self.values.as_string_view();
+                let text = |row: usize| match texts.is_null(place.of(row)) {
+                    true => &[][..], // A NULL may have a view of nothing.
+                    false => texts.value(place.of(row)).as_bytes(),
+                };
+                Values::Each(rows.map(text).collect())
+            }
+            _ => coded(self.values.as_any_dictionary(), place, rows),
+        };
+        Texts { values, missing }
     }
 
     /// Whether the column is numeric or boolean.
@@ -155,9 +231,23 @@ impl Leaf {
                 let unit = 10f64.powi(i32::from(*scale));
                 self.convert::<Decimal128Type>(rows, |x| x as f64 / unit)
             }
+            DataType::Date32 => self.convert::<Date32Type>(rows, f64::from),
+            DataType::Date64 => self.convert::<Date64Type>(rows, |x| x as f64 / 86_400e3),
+            DataType::Timestamp(unit, _) => match unit {
+                TimeUnit::Second => self.convert::<TimestampSecondType>(rows, |x| x as f64),
+                TimeUnit::Millisecond => {
+                    self.convert::<TimestampMillisecondType>(rows, |x| x as f64 / 1e3)
+                }
+                TimeUnit::Microsecond => {
+                    self.convert::<TimestampMicrosecondType>(rows, |x| x as f64 / 1e6)
+                }
+                TimeUnit::Nanosecond => {
+                    self.convert::<TimestampNanosecondType>(rows, |x| x as f64 / 1e9)
+                }
+            },
             other => {
                 return Err(format!(
-                    "column '{}' has type {other}; columns must be numeric or boolean",
+                    "column '{}' has type {other}; columns must be numeric, boolean, dates or text",
                     self.name
                 ));
             }
@@ -370,9 +460,12 @@ fn record_fields() -> Fields {
         list(DataType::LargeUtf8),
         DataType::Int64,
         DataType::Int64,
+        list(DataType::Int64),
         DataType::Float64,
         list(DataType::Float64),
         list(DataType::Float64),
+        list(DataType::Float64),
+        DataType::LargeUtf8,
     ];
     FIELDS.iter().zip(types).map(|(name, data_type)| Field::new(*name, data_type, true)).collect()
 }
@@ -381,30 +474,43 @@ fn record_fields() -> Fields {
 pub fn write_records(records: &[Option<Record>]) -> StructArray {
     let mut columns = LargeListBuilder::new(LargeStringBuilder::new());
     let (mut rows, mut skipped) = (Int64Builder::new(), Int64Builder::new());
+    let mut missing = LargeListBuilder::new(Int64Builder::new());
     let mut weight = Float64Builder::new();
-    let mut mean = LargeListBuilder::new(Float64Builder::new());
-    let mut comoment = LargeListBuilder::new(Float64Builder::new());
+    let [mut mean, mut mean_low, mut comoment] =
+        [(); 3].map(|()| LargeListBuilder::new(Float64Builder::new()));
+    let mut terms = LargeStringBuilder::new();
+    let mut written = Written::default();
     for record in records {
-        if let Some(Record { columns: names, moments }) = record {
-            names.iter().for_each(|name| columns.values().append_value(name));
-            mean.values().append_slice(&moments.mean());
+        if let Some(record) = record {
+            let moments = &record.moments;
+            let exact = moments.exact_mean();
+            record.columns.iter().for_each(|name| columns.values().append_value(name));
+            record.missing.iter().for_each(|&rows| missing.values().append_value(rows as i64));
+            mean.values().append_slice(&exact.high);
+            mean_low.values().append_slice(&exact.low);
             comoment.values().append_slice(&moments.comoment);
         }
         let moments = record.as_ref().map(|record| &record.moments);
         columns.append(record.is_some());
         rows.append_option(moments.map(|moments| moments.rows as i64));
         skipped.append_option(moments.map(|moments| moments.skipped as i64));
+        missing.append(record.is_some());
         weight.append_option(moments.map(|moments| moments.weight));
         mean.append(record.is_some());
+        mean_low.append(record.is_some());
         comoment.append(record.is_some());
+        terms.append_option(record.as_ref().and_then(|record| written.json(&record.terms)));
     }
     let arrays: Vec<ArrayRef> = vec![
         Arc::new(columns.finish()),
         Arc::new(rows.finish()),
         Arc::new(skipped.finish()),
+        Arc::new(missing.finish()),
         Arc::new(weight.finish()),
         Arc::new(mean.finish()),
+        Arc::new(mean_low.finish()),
         Arc::new(comoment.finish()),
+        Arc::new(terms.finish()),
     ];
     let valid = NullBuffer::from_iter(records.iter().map(Option::is_some));
     StructArray::new(record_fields(), arrays, Some(valid))
@@ -416,16 +522,22 @@ pub fn read_record(array: &StructArray, row: usize) -> Result<Option<Record>, St
         return Ok(None);
     }
     let field = |name: &str| field(array, name, "gram record");
+    let optional = |name: &str| array.column_by_name(name).filter(|field| field.is_valid(row));
     let count =
         |name: &str| -> Result<i64, String> { Ok(number(&field(name)?, name, row)? as i64) };
-    let names: Names = strings(&field("columns")?, "columns", row)?.into();
+    let missing = optional("missing").map(|field| counts(field, "missing", row)).transpose()?;
+    let mean_low = optional("mean_low").map(|field| numbers(field, "mean_low", row)).transpose()?;
+    let terms = optional("terms").map(|field| string(field, "terms", row)).transpose()?;
     let raw = RawRecord {
-        columns: names,
+        columns: strings(&field("columns")?, "columns", row)?,
         rows: count("rows")?,
         skipped: count("skipped")?,
+        missing,
         weight: number(&field("weight")?, "weight", row)?,
         mean: numbers(&field("mean")?, "mean", row)?,
+        mean_low,
         comoment: numbers(&field("comoment")?, "comoment", row)?,
+        terms,
     };
     raw.check().map(Some)
 }
@@ -478,6 +590,11 @@ fn numbers(array: &ArrayRef, name: &str, row: usize) -> Result<Vec<f64>, String>
         return Err(format!("'{name}' has a NULL element; numbers are needed"));
     }
     Ok(values.values()[range].to_vec())
+}
+
+fn counts(array: &ArrayRef, name: &str, row: usize) -> Result<Vec<i64>, String> {
+    let (range, values) = list_at(array, name, row)?;
+    range.map(|i| Ok(number(&values, name, i)? as i64)).collect()
 }
 
 fn strings(array: &ArrayRef, name: &str, row: usize) -> Result<Vec<String>, String> {
@@ -556,12 +673,15 @@ mod tests {
     #[test]
     fn records_survive_the_round_trip() {
         let raw = RawRecord {
-            columns: vec!["x".to_string(), "y".to_string()].into(),
+            columns: vec!["x".to_string(), "k.a".to_string()],
             rows: 3,
             skipped: 1,
+            missing: Some(vec![4, 5]),
             weight: 3.0,
-            mean: vec![1.0, 2.0],
+            mean: vec![1e8, 2.0],
+            mean_low: Some(vec![1e-9, 0.0]),
             comoment: vec![2.0, 1.0, 4.0],
+            terms: Some(r#"{"categories":[{"column":"k","levels":["a"],"rest":false}]}"#.into()),
         };
         let record = raw.check().unwrap();
         let array = write_records(&[None, Some(record.clone())]);
@@ -570,7 +690,9 @@ mod tests {
         let back = read_record(&array, 1).unwrap().unwrap();
         assert_eq!(back.columns, record.columns);
         assert_eq!(back.moments.comoment, record.moments.comoment);
-        assert_eq!(back.moments.mean(), record.moments.mean());
+        let (mean, expected) = (back.moments.exact_mean(), record.moments.exact_mean());
+        assert_eq!((mean.high, mean.low), (expected.high, expected.low));
+        assert_eq!((&back.missing, &back.terms), (&record.missing, &record.terms));
         assert_eq!((back.moments.rows, back.moments.skipped), (3, 1));
     }
 }

@@ -60,6 +60,7 @@ impl Category {
 }
 
 /// Where the sums of some categories lie, in doubles from the first of a group.
+#[derive(Clone, Debug)]
 pub struct Layout {
     /// What becomes of each number that is missing.
     policies: Vec<Policy>,
@@ -82,9 +83,15 @@ pub struct Layout {
 impl Layout {
     /// The layout of categories beside numbers of some policies.
     pub fn new(policies: &[Policy], categories: &[Category]) -> Layout {
+        let columns: Vec<usize> = categories.iter().map(|c| c.names.len()).collect();
+        Layout::of(policies, &columns)
+    }
+
+    /// The layout of categories of some numbers of columns beside numbers of some policies.
+    pub fn of(policies: &[Policy], columns: &[usize]) -> Layout {
         let policies = policies.to_vec();
         let gaps: Vec<usize> = (0..policies.len()).filter(|&j| policies[j].fills()).collect();
-        let slots: Vec<usize> = categories.iter().map(|c| c.names.len() + 1).collect();
+        let slots: Vec<usize> = columns.iter().map(|columns| columns + 1).collect();
         let (mut starts, mut n_slots) = (Vec::new(), 0);
         let (mut tables, mut n_cells) = (Vec::new(), 0);
         for slots in &slots {
@@ -95,6 +102,16 @@ impl Layout {
         }
         let stride = stride(policies.len() + gaps.len() + 1);
         Layout { policies, gaps, stride, starts, slots, tables, n_slots, n_cells }
+    }
+
+    /// Doubles that one group takes.
+    pub fn doubles(&self) -> usize {
+        self.n_slots * self.stride + self.n_cells
+    }
+
+    /// How many columns a category has.
+    pub fn columns_of(&self, category: usize) -> usize {
+        self.slots[category] - 1
     }
 
     /// Each number that is filled, and where a row says that it is missing.
@@ -295,6 +312,47 @@ impl LevelSums {
         add_to(&mut self.cross, &other.cross);
     }
 
+    /// Weight of the rows of the first group that have each code of a category.
+    pub fn weights(&self, layout: &Layout, category: usize) -> Vec<f64> {
+        let slots = layout.starts[category]..layout.starts[category] + layout.columns_of(category);
+        let weight = |slot: usize| self.sums.get(slot * layout.stride + layout.weight());
+        slots.map(|slot| weight(slot).copied().unwrap_or_default()).collect()
+    }
+
+    /// The sums of the first group in another layout of the same numbers and categories.
+    ///
+    /// `codes` maps the codes of each category to those of the other layout, where codes
+    /// without a column are added to those of no level.
+    pub fn settled(&self, layout: &Layout, onto: &Layout, codes: &[Vec<usize>]) -> LevelSums {
+        let mut found = LevelSums::default();
+        if self.groups.is_empty() {
+            return found;
+        }
+        found.grow(onto, 1);
+        found.groups.clone_from(&self.groups);
+        found.centers.clone_from(&self.centers);
+        let slot_of = |c: usize, code: usize| {
+            let last = onto.columns_of(c);
+            codes[c].get(code).map_or(last, |&code| last.min(code))
+        };
+        let all = |c: usize| 0..layout.slots[c];
+        for a in 0..layout.slots.len() {
+            for code in all(a) {
+                let (from, to) = (layout.starts[a] + code, onto.starts[a] + slot_of(a, code));
+                let sums = &self.sums[from * layout.stride..][..layout.stride];
+                add_to(&mut found.sums[to * onto.stride..][..onto.stride], sums);
+                let (from, to) = (layout.cells(a, code), onto.cells(a, slot_of(a, code)));
+                for b in 0..a {
+                    for other in all(b) {
+                        found.cross[to + onto.starts[b] + slot_of(b, other)] +=
+                            self.cross[from + layout.starts[b] + other];
+                    }
+                }
+            }
+        }
+        found
+    }
+
     /// Sum of w (x - center) over a group: each row has one slot in the first category.
     fn total(&self, layout: &Layout, group: usize) -> Vec<f64> {
         let mut total = vec![0.0; layout.stride];
@@ -349,7 +407,7 @@ impl LevelSums {
         let cross = &self.cross[group * layout.n_cells..];
         let columns = layout.columns();
         let numbers = filled.finish(&layout.policies, places);
-        let mut mean = numbers.mean();
+        let mut mean = numbers.exact_mean();
         let mut comoment = numbers.comoment.clone();
         let fills = self.fills(layout, group, filled);
         let as_placed = |sums: &[f64]| -> Vec<f64> {
@@ -368,7 +426,8 @@ impl LevelSums {
         for (at, &(a, of_a)) in columns.iter().enumerate() {
             let slot = layout.starts[a] + of_a;
             let share = count(slot) / weight;
-            mean.push(share);
+            mean.high.push(share);
+            mean.low.push(0.0);
             let sums = as_placed(sums_of(slot));
             comoment.extend(sums.iter().zip(&total).map(|(sum, total)| sum - share * total));
             comoment.extend(columns[..at].iter().map(|&(b, of_b)| {
@@ -427,6 +486,18 @@ impl<'c> Listed<'c> {
             category.names[..n_names].iter().cloned()
         };
         self.categories.iter().zip(&self.is_listed).flat_map(own)
+    }
+
+    /// How many columns each category has.
+    pub fn counts(&self) -> impl Iterator<Item = usize> {
+        let count = |(category, &all): (&Category, &bool)| category.names.len() - usize::from(!all);
+        self.categories.iter().zip(&self.is_listed).map(count)
+    }
+
+    /// What becomes of what is missing, column by column.
+    pub fn policies(&self) -> impl Iterator<Item = Policy> {
+        let policies = self.categories.iter().map(|category| category.policy);
+        self.counts().zip(policies).flat_map(|(n, policy)| std::iter::repeat_n(policy, n))
     }
 
     /// Moments of some numbers and all columns of the categories, as a record has them.

@@ -9,10 +9,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::chunk::{Screened, zeros};
 use crate::moments::Moments;
-use crate::record::{Names, Record, check_overflow};
+use crate::record::{Names, Record};
+use crate::terms::Terms;
 
 /// What the name of an indicator adds to that of its column.
 pub const SUFFIX: &str = ".missing";
@@ -249,38 +251,29 @@ pub fn names(columns: &Names, layout: &[Place]) -> Names {
     layout.iter().map(name).collect()
 }
 
-/// The record of some columns, as the policies ask for it.
-pub fn record(
-    columns: &Names,
-    filled: &Filled,
-    policies: &[Policy],
-    layout: &[Place],
-) -> Result<Record, String> {
-    let moments = filled.finish(policies, layout).into_owned();
-    let columns = names(columns, layout);
-    check_overflow(&columns, &moments)?;
-    Ok(Record { columns, moments })
-}
-
-/// A record's columns without indicators; where one is 1, its column has its mean. An
-/// indicator is known by its name.
+/// A record's columns without indicators; where one is 1, its column has its mean.
 pub fn impute(record: &Record) -> Record {
-    let Record { columns, moments } = record;
+    let Record { columns, moments, missing, terms } = record;
     let places: HashMap<&str, usize> =
         columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
-    let column_of = |j: usize| columns[j].strip_suffix(SUFFIX).and_then(|name| places.get(name));
-    let mut moments = moments.clone();
-    for indicator in 0..columns.len() {
-        if let Some(&column) = column_of(indicator)
-            && 1.0 - moments.mean_of(indicator) > NO_SHARE
-        {
-            moments.impute_mean(column, indicator);
+    let (mut moments, mut terms) = (moments.clone(), Terms::clone(terms));
+    let mut marks = Vec::new();
+    for name in std::mem::take(&mut terms.indicators) {
+        let (column, mark) = (places.get(&name[..]), places.get(&format!("{name}{SUFFIX}")[..]));
+        let (Some(&column), Some(&mark)) = (column, mark) else { continue };
+        if 1.0 - moments.mean_of(mark) > NO_SHARE {
+            moments.impute_mean(column, mark);
         }
+        terms.means.insert(name, moments.mean_of(column).into());
+        marks.push(mark);
     }
-    let kept: Vec<usize> = (0..columns.len()).filter(|&j| column_of(j).is_none()).collect();
-    let columns = kept.iter().map(|&j| columns[j].clone()).collect();
-    let moments = moments.arranged(&kept.into_iter().map(Some).collect::<Vec<_>>());
-    Record { columns, moments }
+    let kept: Vec<usize> = (0..columns.len()).filter(|j| !marks.contains(j)).collect();
+    Record {
+        columns: kept.iter().map(|&j| columns[j].clone()).collect(),
+        missing: kept.iter().map(|&j| missing[j]).collect(),
+        moments: moments.arranged(&kept.into_iter().map(Some).collect::<Vec<_>>()),
+        terms: Arc::new(terms),
+    }
 }
 
 /// Mean of the values that are no NaN.

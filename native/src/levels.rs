@@ -15,13 +15,37 @@ const SHORT: usize = 12;
 
 pub(crate) type Map<K, V = u32> = HashMap<K, V, BuildHasherDefault<Multiply>>;
 
+/// Texts, each with its number.
+#[derive(Clone, Debug, Default)]
+pub struct Dictionary {
+    short: Map<u128>,
+    long: Map<Box<[u8]>>,
+}
+
+impl Dictionary {
+    /// The number of a text, if it has one.
+    pub fn get(&self, text: &[u8]) -> Option<u32> {
+        match short(text) {
+            Some(text) => self.short.get(&text).copied(),
+            None => self.long.get(text).copied(),
+        }
+    }
+
+    /// Give a text a number.
+    pub fn insert(&mut self, text: &[u8], number: u32) {
+        match short(text) {
+            Some(text) => self.short.insert(text, number),
+            None => self.long.insert(text.into(), number),
+        };
+    }
+}
+
 /// The levels of a category, each with its number.
 #[derive(Default)]
 pub struct Levels {
     /// What all other values have.
     others: u32,
-    short: Map<u128>,
-    long: Map<Box<[u8]>>,
+    texts: Dictionary,
     integers: Map<i128>,
     /// The integers from the first on, where they lie close enough to each other.
     dense: Vec<u32>,
@@ -35,10 +59,7 @@ impl Levels {
     pub fn new(texts: &[String], others: u32) -> Levels {
         let mut levels = Levels { others, booleans: [others; 2], ..Levels::default() };
         for (code, text) in (0..).zip(texts) {
-            match short(text.as_bytes()) {
-                Some(text) => levels.short.insert(text, code),
-                None => levels.long.insert(text.as_bytes().into(), code),
-            };
+            levels.texts.insert(text.as_bytes(), code);
             if let Ok(integer) = text.parse() {
                 levels.integers.insert(integer, code);
             }
@@ -119,14 +140,11 @@ impl Levels {
     }
 
     fn of_text(&self, text: &[u8]) -> u32 {
-        match short(text) {
-            Some(text) => self.of_short(text),
-            None => self.long.get(text).copied().unwrap_or(self.others),
-        }
+        self.texts.get(text).unwrap_or(self.others)
     }
 
     fn of_short(&self, text: u128) -> u32 {
-        self.short.get(&text).copied().unwrap_or(self.others)
+        self.texts.short.get(&text).copied().unwrap_or(self.others)
     }
 }
 

@@ -13,6 +13,9 @@
 //! | `levels` | which level of a category a value is |
 //! | `distinct` | how often each value of a column occurs |
 //! | `categories` | sums by level, for columns of zeros and ones |
+//! | `texts` | categories whose levels are found while the rows arrive |
+//! | `rows` | rows of numbers and texts in, one record a group out |
+//! | `terms` | how the columns of a table became those of a record |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `fold` | which fold a key lies in |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
@@ -36,8 +39,11 @@ pub mod polars;
 pub mod prefix;
 pub mod python;
 pub mod record;
+pub mod rows;
 pub mod sequences;
 mod simd;
 pub mod sums;
+pub mod terms;
 #[cfg(test)]
 mod testing;
+pub mod texts;

@@ -22,6 +22,15 @@ const ROUNDING_SHARE: f64 = 1e-12;
 /// is off by t deviations costs about 2 log10(t) digits of the block it serves.
 pub const SETTLED_ROWS: u64 = 32;
 
+/// Means as the sums of two doubles each.
+#[derive(Clone, Debug, Default)]
+pub struct Mean {
+    /// The means as one double each.
+    pub high: Vec<f64>,
+    /// What rounding took from them.
+    pub low: Vec<f64>,
+}
+
 /// Count, weight, mean and comoment of some rows.
 #[derive(Clone, Debug, Default)]
 pub struct Moments {
@@ -53,12 +62,11 @@ impl Moments {
         rows: u64,
         skipped: u64,
         weight: f64,
-        mean: Vec<f64>,
+        mean: Mean,
         comoment: Vec<f64>,
     ) -> Moments {
-        debug_assert_eq!(comoment.len(), triangle(mean.len()));
-        let offset = vec![0.0; mean.len()];
-        Moments { rows, skipped, weight, comoment, origin: mean, offset }
+        debug_assert_eq!(comoment.len(), triangle(mean.high.len()));
+        Moments { rows, skipped, weight, comoment, origin: mean.high, offset: mean.low }
     }
 
     /// Number of columns.
@@ -70,6 +78,18 @@ impl Moments {
     /// block: a single outlier does not decide it.
     pub fn is_settled(&self) -> bool {
         self.rows >= SETTLED_ROWS
+    }
+
+    /// Weighted mean of each column, as the sum of two doubles.
+    pub fn exact_mean(&self) -> Mean {
+        let high = self.mean();
+        // What the sum of two doubles lost by rounding is a double (Knuth 1969, 4.2.2).
+        let lost = |((&origin, &offset), &sum): ((&f64, &f64), &f64)| {
+            let back = sum - origin;
+            (origin - (sum - back)) + (offset - back)
+        };
+        let low = self.origin.iter().zip(&self.offset).zip(&high).map(lost).collect();
+        Mean { high, low }
     }
 
     /// Weighted mean of each column.

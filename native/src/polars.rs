@@ -20,17 +20,19 @@ use arrow_array::{Array, ArrayRef, Int64Array, StructArray, make_array};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::accumulator::{Accumulator, CHUNK_ROWS};
+use crate::accumulator::CHUNK_ROWS;
 use crate::arrow::{
     Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
     write_records,
 };
 use crate::chunk::{Labels, Missing};
 use crate::fold;
-use crate::gaps::{Policy, impute, layout, record};
+use crate::gaps::{Policy, impute};
 use crate::prefix::{Plan, Prediction};
-use crate::record::{Names, Record};
+use crate::record::Record;
+use crate::rows::{Column, Group, Rows, Shape, terms_of};
 use crate::sequences::{Sequence, Sequences};
+use crate::texts::Limit;
 
 /// A Series on its way across the boundary.
 #[repr(C)]
@@ -104,12 +106,6 @@ macro_rules! expression {
 }
 
 expression!(_polars_plugin_gram, _polars_plugin_field_gram, record_type(), gram);
-expression!(
-    _polars_plugin_gram_filled,
-    _polars_plugin_field_gram_filled,
-    record_type(),
-    gram_filled
-);
 expression!(_polars_plugin_impute, _polars_plugin_field_impute, record_type(), impute_mean);
 expression!(_polars_plugin_merge, _polars_plugin_field_merge, record_type(), merge);
 expression!(
@@ -120,55 +116,70 @@ expression!(
 );
 expression!(_polars_plugin_fold, _polars_plugin_field_fold, DataType::Int64, fold_of);
 
-/// `gram(row [, weight])`: one record, NULL for no rows.
+/// `gram(row, options [, weight])`: one record, NULL for no rows.
+///
+/// The options are a letter for the policy, and the most levels of a text, if any.
 fn gram(inputs: &[Input]) -> Result<StructArray, String> {
-    gram_of(inputs, Policy::Skip).map(|(record, _)| write_records(&[record]))
-}
-
-/// `gram_filled(row, policy [, weight])`: one record, NULL for no rows.
-fn gram_filled(inputs: &[Input]) -> Result<StructArray, String> {
-    let [row, policy, weight @ ..] = inputs else { return Err("two inputs are needed".into()) };
-    let letters = policy.chunks[0].as_string_view_opt().map(|texts| texts.value(0).to_string());
-    let mut rest = vec![row.clone()];
-    rest.extend_from_slice(weight);
-    let letter = letters.and_then(|letters| letters.bytes().next()).unwrap_or_default();
-    if letter == b'e' {
-        let (record, absent) = gram_of(&rest, Policy::Skip)?;
-        let columns = record.iter().flat_map(|record| record.columns.iter());
-        return match columns.zip(absent).find(|(_, rows)| *rows > 0) {
-            Some((name, rows)) => Err(format!(
+    let [row, options, weight @ ..] = inputs else { return Err("two inputs are needed".into()) };
+    let options = options.chunks[0].as_string_view_opt().map(|texts| texts.value(0).to_string());
+    let options = options.unwrap_or_default();
+    let (letter, levels) = options.split_at(options.len().min(1));
+    let limit = match levels {
+        "" => Limit::default(),
+        levels => Limit::of(levels.parse().map_err(|_| format!("max_levels is {levels}"))?)?,
+    };
+    let refuses = letter == "e";
+    let policy =
+        if refuses { Some(Policy::Skip) } else { letter.bytes().next().and_then(Policy::of) };
+    let mut inputs = vec![row.clone()];
+    inputs.extend_from_slice(weight);
+    let record = gram_of(&inputs, policy.ok_or("the policy is none")?, limit)?;
+    if let Some(record) = record.iter().find(|_| refuses) {
+        let mut counts = record.columns.iter().zip(&record.missing);
+        if let Some((name, rows)) = counts.find(|(_, rows)| **rows > 0) {
+            return Err(format!(
                 "column '{name}' is missing in {rows} rows; null_policy 'error' allows none"
-            )),
-            None => Ok(write_records(&[record])),
-        };
-    }
-    let policy = Policy::of(letter).ok_or("the policy is none")?;
-    gram_of(&rest, policy).map(|(record, _)| write_records(&[record]))
-}
-
-/// The record, and in how many rows each column is missing.
-fn gram_of(inputs: &[Input], policy: Policy) -> Result<(Option<Record>, Vec<u64>), String> {
-    let mut state: Option<(Names, Vec<Policy>, Accumulator)> = None;
-    for piece in pieces(inputs)? {
-        let table = piece.table(0)?;
-        let leaves = leaves(table, piece.place(0));
-        let columns: Vec<&Leaf> = leaves.iter().collect();
-        let weight = (inputs.len() > 1).then(|| piece.leaf(1, "weight")).transpose()?;
-        let (names, policies, accumulator) = state.get_or_insert_with(|| {
-            let names: Names = leaves.iter().map(|leaf| leaf.name.clone()).collect();
-            let accumulator = Accumulator::new(names.len());
-            (names, vec![policy; leaves.len()], accumulator)
-        });
-        for start in (0..piece.rows).step_by(CHUNK_ROWS) {
-            let rows = start..(start + CHUNK_ROWS).min(piece.rows);
-            let labels = Labels { columns: names, weight: "weight" };
-            accumulator.add(&chunk(&columns, weight.as_ref(), rows, policies)?, labels)?;
+            ));
         }
     }
-    let Some((columns, policies, mut accumulator)) = state else { return Ok((None, Vec::new())) };
-    let layout = layout(&policies, |_| true);
-    let record = record(&columns, accumulator.finish(), &policies, &layout)?;
-    Ok((Some(record), accumulator.absent().to_vec()))
+    Ok(write_records(&[record]))
+}
+
+fn gram_of(inputs: &[Input], policy: Policy, limit: Limit) -> Result<Option<Record>, String> {
+    let mut state: Option<(Arc<Shape>, Group)> = None;
+    for piece in pieces(inputs)? {
+        let leaves = leaves(piece.table(0)?, piece.place(0));
+        let (texts, columns): (Vec<&Leaf>, Vec<&Leaf>) =
+            leaves.iter().partition(|leaf| leaf.is_text());
+        let weight = (inputs.len() > 1).then(|| piece.leaf(1, "weight")).transpose()?;
+        let (shape, group) = state.get_or_insert_with(|| {
+            let fields: Vec<Column> = leaves.iter().map(column).collect();
+            let policies = vec![policy; columns.len()];
+            let shape = Arc::new(Shape::of(&fields, policies, limit, terms_of(&fields)));
+            let group = Group::new(&shape);
+            (shape, group)
+        });
+        let labels = Labels { columns: &shape.numbers, weight: "weight" };
+        for start in (0..piece.rows).step_by(CHUNK_ROWS) {
+            let rows = start..(start + CHUNK_ROWS).min(piece.rows);
+            let mut rows = Rows {
+                numbers: chunk(&columns, weight.as_ref(), rows.clone(), &shape.policies)?,
+                texts: texts.iter().map(|leaf| leaf.texts(rows.clone())).collect(),
+            };
+            rows.leave_out();
+            group.add(&rows, labels)?;
+        }
+    }
+    state.map(|(_, mut group)| group.finish()).transpose()
+}
+
+fn column(leaf: &Leaf) -> Column<'_> {
+    Column {
+        name: &leaf.name,
+        is_field: leaf.is_field(),
+        is_text: leaf.is_text(),
+        unit: leaf.unit(),
+    }
 }
 
 /// `merge(record)`: one record, NULL if there is none.

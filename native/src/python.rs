@@ -17,11 +17,12 @@ use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchReader, S
 use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
 use crate::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::categories::{Category, Layout, LevelSums, Listed};
-use crate::chunk::Labels;
+use crate::chunk::{Labels, Missing};
 use crate::distinct::distinct;
 use crate::fold;
-use crate::gaps::{self, Policy};
+use crate::gaps::{self, Place as Slot, Policy};
 use crate::record::{Names, Record, check_overflow};
+use crate::terms::{self, Terms};
 
 /// A pass over a table that is still under way.
 pub struct Reader {
@@ -31,6 +32,8 @@ pub struct Reader {
     group: Option<String>,
     policies: Vec<Policy>,
     categories: Vec<Category>,
+    /// The terms of the records, but for what the rows tell: means, and which indicators.
+    terms: Terms,
     idle: Mutex<Vec<Sums>>,
 }
 
@@ -40,13 +43,9 @@ struct Sums {
     numbers: Vec<Accumulator>,
     /// Empty where there are no categories.
     levels: LevelSums,
-    /// Rows in which each category was missing.
+    /// Rows in which each category was missing, group by group.
     absent: Vec<u64>,
 }
-
-/// What a pass has found: a record for each group, and in how many rows each column
-/// was missing.
-type Found = (Vec<Option<Record>>, Vec<u64>);
 
 impl Reader {
     fn add(&self, batch: &StructArray, sums: &mut Sums) -> Result<(), String> {
@@ -61,23 +60,23 @@ impl Reader {
         let both = || fields.iter().zip(&self.categories);
         let codes: Vec<Vec<u32>> =
             both().map(|(leaf, category)| category.codes(leaf)).collect::<Result<_, _>>()?;
-        sums.absent.resize(fields.len(), 0);
         let label = self.weight.as_ref().map(|name| format!("weight '{name}'")).unwrap_or_default();
         let labels = Labels { columns: &self.columns, weight: &label };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(batch.len());
             let mut chunk = chunk(&columns, weight, rows.clone(), &self.policies)?;
-            for ((leaf, category), absent) in both().zip(&mut sums.absent) {
-                let missing = leaf.missing(rows.clone());
-                *absent += missing.count();
+            let missing: Vec<Missing> =
+                fields.iter().map(|leaf| leaf.missing(rows.clone())).collect();
+            for (missing, category) in missing.iter().zip(&self.categories) {
                 if !category.policy.fills() {
-                    chunk.missing.set_those_of(&missing, rows.len());
+                    chunk.missing.set_those_of(missing, rows.len());
                 }
             }
             let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[rows.clone()]).collect();
             let Some(group) = group else {
                 self.grow(sums, 1, &layout);
-                let Sums { numbers, levels, .. } = sums;
+                let Sums { numbers, levels, absent } = sums;
+                absent.iter_mut().zip(&missing).for_each(|(rows, more)| *rows += more.count());
                 numbers[0].add_and(&chunk, labels, |start, rows| {
                     levels.add(&layout, start, rows, &codes, |_| 0);
                 })?;
@@ -86,7 +85,11 @@ impl Reader {
             let groups = group.doubles(rows.clone())?;
             let last = groups.iter().fold(0.0, |last: f64, &group| last.max(group));
             self.grow(sums, last as usize + 1, &layout);
-            let Sums { numbers, levels, .. } = sums;
+            let Sums { numbers, levels, absent } = sums;
+            for (c, missing) in missing.iter().enumerate() {
+                let places = missing.rows().map(|row| groups[row] as usize * fields.len() + c);
+                places.for_each(|at| absent[at] += 1);
+            }
             let numbers = numbers.as_mut_ptr();
             // SAFETY: a cast to usize gives 0 for NaN and negative groups and at most
             // `last` for the others, and `numbers` has more elements than that;
@@ -105,15 +108,17 @@ impl Reader {
         }
         if !self.categories.is_empty() {
             sums.levels.grow(layout, length);
+            let length = sums.absent.len().max(length * self.categories.len());
+            sums.absent.resize(length, 0);
         }
     }
 
-    fn finish(&self) -> Result<Found, String> {
+    /// A record for each group.
+    fn finish(&self) -> Result<Vec<Option<Record>>, String> {
         let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
         let layout = Layout::new(&self.policies, &self.categories);
         let mut sets = sets.into_iter();
         let mut total = sets.next().unwrap_or_default();
-        total.absent.resize(self.categories.len(), 0);
         for set in sets {
             self.grow(&mut total, set.numbers.len(), &layout);
             // Each group is freed as soon as it is merged, and below as soon as it is
@@ -127,17 +132,32 @@ impl Reader {
         if self.group.is_none() {
             self.grow(&mut total, 1, &layout);
         }
-        let (mut has_gaps, mut absent) =
-            (vec![false; self.columns.len()], vec![0; self.columns.len()]);
+        let mut has_gaps = vec![false; self.columns.len()];
         for group in &mut total.numbers {
             group.finish().gaps().for_each(|column| has_gaps[column] = true);
-            absent.iter_mut().zip(group.absent()).for_each(|(sum, rows)| *sum += rows);
         }
-        absent.extend(total.absent);
         let places = gaps::layout(&self.policies, |column| has_gaps[column]);
         let listed = Listed::new(&layout, &self.categories, &total.levels);
         let names = gaps::names(&self.columns, &places);
         let columns: Names = names.iter().cloned().chain(listed.names()).collect();
+        let is_filled = |policy: Policy| policy == Policy::Mean;
+        let marks = |(place, name): (&Slot, &String)| {
+            match *place {
+                Slot::Column(j) => self.policies[j] == Policy::Indicator && has_gaps[j],
+                Slot::Indicator(_) => false,
+            }
+            .then(|| name.clone())
+        };
+        let indicators = places.iter().zip(names.iter()).filter_map(marks).collect();
+        let terms = Terms { indicators, ..self.terms.clone() };
+        // Which columns of a record have a mean where a value was missing.
+        let filled: Vec<bool> = places
+            .iter()
+            .map(|place| matches!(*place, Slot::Column(j) if is_filled(self.policies[j])))
+            .chain(listed.policies().map(is_filled))
+            .collect();
+        let has_means = filled.contains(&true);
+        let terms = Arc::new(terms);
         let record = |(at, mut group): (usize, Accumulator)| {
             let numbers = group.finish();
             let moments = if self.categories.is_empty() {
@@ -146,10 +166,23 @@ impl Reader {
                 listed.of(total.levels.finish(&layout, at, numbers, &places))
             };
             check_overflow(&columns, &moments)?;
-            Ok(Some(Record { columns: columns.clone(), moments }))
+            let of_number = |place: &Slot| match *place {
+                Slot::Column(j) => group.absent().get(j).copied().unwrap_or_default(),
+                Slot::Indicator(_) => 0,
+            };
+            let absent = total.absent.get(at * self.categories.len()..).unwrap_or_default();
+            let of_levels = listed.counts().zip(absent);
+            let of_levels = of_levels.flat_map(|(n, &rows)| std::iter::repeat_n(rows, n));
+            let missing = places.iter().map(of_number).chain(of_levels).collect();
+            let mut terms = terms.clone();
+            if has_means {
+                let means = (0..columns.len()).filter(|&j| filled[j]);
+                let means = means.map(|j| (columns[j].clone(), moments.mean_of(j).into()));
+                terms = Arc::new(Terms { means: means.collect(), ..Terms::clone(&terms) });
+            }
+            Ok(Some(Record { columns: columns.clone(), moments, missing, terms }))
         };
-        let records = total.numbers.into_iter().enumerate().map(record);
-        Ok((records.collect::<Result<_, String>>()?, absent))
+        total.numbers.into_iter().enumerate().map(record).collect()
     }
 }
 
@@ -167,8 +200,9 @@ fn named<'l>(leaves: &'l [Leaf], names: &[impl AsRef<str>]) -> Result<Vec<&'l Le
 const POISONED: &str = "an earlier batch failed; the pass cannot go on";
 
 /// Start a pass. `columns` holds `n_columns` names and `policies` a letter for each;
-/// `weight` and `group` may be null. Null comes back if a name is not UTF-8, or a
-/// letter no policy.
+/// `terms` is the JSON that the records have, without means and indicators; `weight`,
+/// `group` and `terms` may be null. Null comes back if a name is not UTF-8, a letter no
+/// policy, or the terms are none.
 ///
 /// # Safety
 /// Every non-null pointer is a NUL-terminated string; `columns` holds
@@ -180,6 +214,7 @@ pub unsafe extern "C" fn dbselect_reader_new(
     weight: *const c_char,
     group: *const c_char,
     policies: *const c_char,
+    terms: *const c_char,
 ) -> *mut Reader {
     // SAFETY: see the caller's promise.
     let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_str().ok().map(str::to_string);
@@ -190,8 +225,9 @@ pub unsafe extern "C" fn dbselect_reader_new(
     // SAFETY: see the caller's promise.
     let letters = unsafe { CStr::from_ptr(policies) }.to_bytes();
     let policies: Option<Vec<Policy>> = letters.iter().map(|&letter| Policy::of(letter)).collect();
-    let (Some(columns), Some(weight), Some(group), Some(policies)) =
-        (columns, optional(weight), optional(group), policies)
+    let terms = optional(terms).and_then(|terms| terms::read(terms.as_deref()).ok());
+    let (Some(columns), Some(weight), Some(group), Some(policies), Some(terms)) =
+        (columns, optional(weight), optional(group), policies, terms)
     else {
         return std::ptr::null_mut();
     };
@@ -199,8 +235,8 @@ pub unsafe extern "C" fn dbselect_reader_new(
         return std::ptr::null_mut();
     }
     let columns = columns.into();
-    let (categories, idle) = (Vec::new(), Mutex::default());
-    Box::into_raw(Box::new(Reader { columns, weight, group, policies, categories, idle }))
+    let (categories, idle, terms) = (Vec::new(), Mutex::default(), Terms::clone(&terms));
+    Box::into_raw(Box::new(Reader { columns, weight, group, policies, categories, terms, idle }))
 }
 
 /// Add a category before any rows: a field, its `n_levels` levels as texts and the names
@@ -266,28 +302,20 @@ pub unsafe extern "C" fn dbselect_reader_add(
     })
 }
 
-/// Write the records, one a group, to `array` and `schema`, and in how many rows
-/// each column, then each category, was missing to `absent`. Null comes back, or an error text for
-/// `dbselect_text_free`.
+/// Write the records, one a group, to `array` and `schema`. Null comes back, or an error
+/// text for `dbselect_text_free`.
 ///
 /// # Safety
-/// `reader` as above; `array` and `schema` are writable and hold nothing; `absent`
-/// has room for a number a column and a category.
+/// `reader` as above; `array` and `schema` are writable and hold nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_reader_finish(
     reader: *const Reader,
     array: *mut FFI_ArrowArray,
     schema: *mut FFI_ArrowSchema,
-    absent: *mut u64,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        let (records, counts) = unsafe { &*reader }.finish()?;
-        // SAFETY: see the caller's promise.
-        unsafe {
-            absent.copy_from_nonoverlapping(counts.as_ptr(), counts.len());
-            export(&write_records(&records), array, schema)
-        }
+        unsafe { export(&write_records(&(*reader).finish()?), array, schema) }
     })
 }
 

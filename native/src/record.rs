@@ -1,13 +1,20 @@
 //! The Gram record: column names and their moments, checked on the way in.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::gaps::SUFFIX;
 use crate::kernel::triangle;
-use crate::moments::Moments;
+use crate::moments::{Mean, Moments};
+use crate::terms::{self, Terms};
 
 /// Fields of the record, in order, as every host names them.
-pub const FIELDS: [&str; 6] = ["columns", "rows", "skipped", "weight", "mean", "comoment"];
+pub const FIELDS: [&str; 9] =
+    ["columns", "rows", "skipped", "missing", "weight", "mean", "mean_low", "comoment", "terms"];
+/// Those that a record may have NULL in: nothing is known to be missing, to have been lost by
+/// rounding, or to have been made of something else.
+pub const OPTIONAL: [&str; 3] = ["missing", "mean_low", "terms"];
 
 /// Column names, shared by all groups of one query.
 pub type Names = Arc<[String]>;
@@ -19,30 +26,47 @@ pub struct Record {
     pub columns: Names,
     /// Count, mean and comoment.
     pub moments: Moments,
+    /// Rows in which each column is missing, also those left out.
+    pub missing: Vec<u64>,
+    /// How the columns of the table became these.
+    pub terms: Arc<Terms>,
 }
 
 /// A record as a host hands it over, not yet trusted.
+#[derive(Default)]
 pub struct RawRecord {
     /// Column names.
-    pub columns: Names,
+    pub columns: Vec<String>,
     /// Rows used.
     pub rows: i64,
     /// Rows left out.
     pub skipped: i64,
+    /// Rows in which each column is missing; none where the host does not know.
+    pub missing: Option<Vec<i64>>,
     /// Sum of the row weights.
     pub weight: f64,
     /// Weighted means.
     pub mean: Vec<f64>,
+    /// What rounding took from them; none where the host does not know.
+    pub mean_low: Option<Vec<f64>>,
     /// Lower triangle, row by row.
     pub comoment: Vec<f64>,
+    /// JSON, or nothing.
+    pub terms: Option<String>,
 }
 
 impl RawRecord {
     /// Check lengths and values; the error names the field that is wrong.
     pub fn check(self) -> Result<Record, String> {
         let width = self.columns.len();
-        let lengths =
-            [("mean", self.mean.len(), width), ("comoment", self.comoment.len(), triangle(width))];
+        let missing = self.missing.unwrap_or_else(|| vec![0; width]);
+        let mean_low = self.mean_low.unwrap_or_else(|| vec![0.0; width]);
+        let lengths = [
+            ("missing", missing.len(), width),
+            ("mean", self.mean.len(), width),
+            ("mean_low", mean_low.len(), width),
+            ("comoment", self.comoment.len(), triangle(width)),
+        ];
         for (field, found, expected) in lengths {
             if found != expected {
                 return Err(format!(
@@ -50,7 +74,8 @@ impl RawRecord {
                 ));
             }
         }
-        for (field, count) in [("rows", self.rows), ("skipped", self.skipped)] {
+        let counts = [("rows", self.rows), ("skipped", self.skipped)].into_iter();
+        for (field, count) in counts.chain(missing.iter().map(|&count| ("missing", count))) {
             if count < 0 {
                 return Err(format!("gram record has {count} in '{field}'; it must be >= 0"));
             }
@@ -71,7 +96,8 @@ impl RawRecord {
         if let Some(name) = self.columns.iter().find(|name| !names.insert(*name)) {
             return Err(format!("gram record has column '{name}' twice"));
         }
-        for (field, values) in [("mean", &self.mean), ("comoment", &self.comoment)] {
+        let lists = [("mean", &self.mean), ("mean_low", &mean_low), ("comoment", &self.comoment)];
+        for (field, values) in lists {
             if let Some(value) = values.iter().find(|value| !value.is_finite()) {
                 return Err(format!("gram record has {value} in '{field}'; values must be finite"));
             }
@@ -86,23 +112,77 @@ impl RawRecord {
             }
         }
         let (rows, skipped) = (self.rows as u64, self.skipped as u64);
-        let moments = Moments::from_parts(rows, skipped, self.weight, self.mean, self.comoment);
-        Ok(Record { columns: self.columns, moments })
+        let mean = Mean { high: self.mean, low: mean_low };
+        Ok(Record {
+            columns: self.columns.into(),
+            moments: Moments::from_parts(rows, skipped, self.weight, mean, self.comoment),
+            missing: missing.into_iter().map(|count| count as u64).collect(),
+            terms: terms::read(self.terms.as_deref())?,
+        })
     }
 }
 
 impl Record {
-    /// Add the rows of another record of the same columns.
+    /// Add the rows of another record, with the columns of both.
     pub fn merge(&mut self, other: &Record) -> Result<(), String> {
-        same_columns(&self.columns, &other.columns)?;
+        let other = self.align(other)?;
         self.moments.merge(&other.moments);
+        self.missing.iter_mut().zip(&other.missing).for_each(|(count, more)| *count += more);
         Ok(())
     }
 
     /// Take away the rows of a record that is a part of this one.
     pub fn remove(&mut self, other: &Record) -> Result<(), String> {
-        same_columns(&self.columns, &other.columns)?;
-        self.moments.remove(&other.moments)
+        let other = self.align(other)?;
+        self.moments.remove(&other.moments)?;
+        let counts = self.missing.iter_mut().zip(&other.missing);
+        counts.for_each(|(count, less)| *count = count.saturating_sub(*less));
+        Ok(())
+    }
+
+    /// Give both the columns of both.
+    fn align<'r>(&mut self, other: &'r Record) -> Result<Cow<'r, Record>, String> {
+        let same_terms = Arc::ptr_eq(&self.terms, &other.terms) || self.terms == other.terms;
+        let same = Arc::ptr_eq(&self.columns, &other.columns) || self.columns == other.columns;
+        if same && same_terms {
+            return Ok(Cow::Borrowed(other));
+        }
+        let (columns, terms) =
+            terms::union(&self.columns, &self.terms, &other.columns, &other.terms)?;
+        let (columns, terms) = (Names::from(columns), Arc::new(terms));
+        *self = self.spread(&columns, &terms);
+        Ok(Cow::Owned(other.spread(&columns, &terms)))
+    }
+
+    /// The record with some columns, 0 in every row where it has none.
+    fn spread(&self, columns: &Names, terms: &Arc<Terms>) -> Record {
+        let places: HashMap<&String, usize> =
+            self.columns.iter().enumerate().map(|(at, name)| (name, at)).collect();
+        let sources = terms::sources(terms);
+        let source = |name: &String| sources.get(name).cloned().unwrap_or_else(|| name.clone());
+        let missing_in: HashMap<String, u64> = self
+            .columns
+            .iter()
+            .zip(&self.missing)
+            .rev()
+            .map(|(name, &count)| (source(name), count))
+            .collect();
+        let is_mark = |name: &String| {
+            let marks = |column: &String| format!("{column}{SUFFIX}") == *name;
+            terms.indicators.iter().any(marks)
+        };
+        let count = |name: &String| match places.get(name) {
+            Some(&at) => self.missing[at],
+            None if is_mark(name) => 0,
+            None => missing_in.get(&source(name)).copied().unwrap_or_default(),
+        };
+        let at: Vec<Option<usize>> = columns.iter().map(|name| places.get(name).copied()).collect();
+        Record {
+            columns: columns.clone(),
+            moments: self.moments.arranged(&at),
+            missing: columns.iter().map(count).collect(),
+            terms: terms.clone(),
+        }
     }
 }
 
@@ -116,37 +196,11 @@ pub fn check_overflow(columns: &[String], moments: &Moments) -> Result<(), Strin
     Err(format!("column '{name}' is too large: its sum of squares overflows a double"))
 }
 
-/// Equal lists, or a sentence that shows where they differ.
-pub fn same_columns(a: &Names, b: &Names) -> Result<(), String> {
-    if Arc::ptr_eq(a, b) || a == b {
-        return Ok(());
-    }
-    let only = |these: &Names, those: &Names| {
-        let names: Vec<String> = these
-            .iter()
-            .filter(|name| !those.contains(name))
-            .map(|name| format!("'{name}'"))
-            .collect();
-        if names.is_empty() { "none".to_string() } else { names.join(", ") }
-    };
-    let (first, second) = (only(a, b), only(b, a));
-    if first == "none" && second == "none" {
-        return Err(format!(
-            "gram records have the same columns in another order: [{}] and [{}]",
-            a.join(", "),
-            b.join(", ")
-        ));
-    }
-    Err(format!(
-        "gram records have unequal columns; only in the first: {first}; only in the second: {second}"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(names: &[&str]) -> Names {
+    fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| name.to_string()).collect()
     }
 
@@ -158,6 +212,7 @@ mod tests {
             weight: 3.0,
             mean: vec![1.0, 2.0],
             comoment: vec![2.0, 1.0, 4.0],
+            ..RawRecord::default()
         }
     }
 
@@ -191,9 +246,9 @@ mod tests {
 
     #[test]
     fn unequal_columns_show_the_difference() {
-        let error = same_columns(&names(&["x", "y"]), &names(&["x", "z"])).unwrap_err();
+        let error = terms::difference(&names(&["x", "y"]), &names(&["x", "z"]));
         assert!(error.contains("first: 'y'") && error.contains("second: 'z'"), "{error}");
-        let error = same_columns(&names(&["x", "y"]), &names(&["y", "x"])).unwrap_err();
+        let error = terms::difference(&names(&["x", "y"]), &names(&["y", "x"]));
         assert!(error.contains("another order"), "{error}");
     }
 

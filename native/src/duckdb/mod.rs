@@ -2,9 +2,9 @@
 //!
 //! | SQL | kind |
 //! |---|---|
-//! | `gram(row [, weight])` | aggregate; `row` is any STRUCT |
-//! | `gram_missing(row [, weight])` | aggregate; missing values are 0, with an indicator a column |
-//! | `gram_mean(row [, weight])` | aggregate; missing values are the mean of those present |
+//! | `gram(row [, weight] [, options])` | aggregate; `row` is any STRUCT |
+//! | `gram_missing(row [, weight] [, options])` | aggregate; missing numbers are 0, with indicators |
+//! | `gram_mean(row [, weight] [, options])` | aggregate; missing numbers are the mean of the others |
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
 //! | `gram_merge(record)` | aggregate |
 //! | `gram_remove(a, b)` | scalar |
@@ -12,6 +12,7 @@
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
 //! | `dbselect_predict(sequence, row, budget)` | scalar behind `anytime_predict` |
 
+mod aggregates;
 mod api;
 mod records;
 mod sequences;
@@ -19,46 +20,21 @@ mod table;
 mod types;
 mod vectors;
 
-use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use api::{Access, Finalize, Handle, State, Update, type_id};
-use records::{read_record, write_counts, write_records};
-use table::{Leaf, leaf, leaves, mix_key};
+use api::{Access, Handle, Update, type_id};
+use records::{read_record, write_records};
+use table::{leaf, leaves, mix_key};
 use types::{LogicalType, plain};
-use vectors::{Vector, text};
+use vectors::Vector;
 
-use crate::accumulator::{Accumulator, scatter};
-use crate::chunk::{Chunk, Labels, Missing};
+use crate::chunk::Missing;
 use crate::fold;
-use crate::gaps::{Policy, impute, layout, names};
-use crate::moments::Moments;
+use crate::gaps::impute;
 use crate::prefix::Plan;
-use crate::record::{Names, Record, check_overflow, same_columns};
-
-/// What an aggregate state points to, from its first row on.
-#[derive(Clone)]
-struct Group {
-    names: Names,
-    policies: Policies,
-    accumulator: Accumulator,
-}
-
-/// One policy a column, shared by the groups of a chunk; none if all are skipped.
-type Policies = Arc<[Policy]>;
-
-/// The pointer inside an aggregate state: null before the first row.
-type Slot = *mut *mut Group;
-
-thread_local! {
-    /// The names of the last chunk, so that groups share one list.
-    static NAMES: RefCell<Names> = RefCell::new(Names::from([]));
-}
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///
@@ -98,17 +74,16 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let any = || plain(type_id::ANY);
         let double = || plain(type_id::DOUBLE);
         let record = types::record;
-        let rows: [&[LogicalType]; 2] = [&[any()], &[any(), double()]];
+        // A weight, options or both: a STRUCT tells which.
+        let rows: [&[LogicalType]; 3] = [&[any()], &[any(), any()], &[any(), any(), any()]];
         let text = || plain(type_id::VARCHAR);
         let told: [&[LogicalType]; 2] = [&[any(), text()], &[any(), text(), double()]];
-        let plain_record = Finish { returns: record(), finalize };
-        register_aggregate(connection, c"gram", &rows, update, &plain_record)?;
-        register_aggregate(connection, c"gram_missing", &rows, update_missing, &plain_record)?;
-        register_aggregate(connection, c"gram_mean", &rows, update_mean, &plain_record)?;
-        let counted = Finish { returns: types::counted(), finalize: finalize_counted };
-        register_aggregate(connection, c"dbselect_gram", &told, update_told, &counted)?;
+        register_aggregate(connection, c"gram", &rows, aggregates::gram)?;
+        register_aggregate(connection, c"gram_missing", &rows, aggregates::gram_missing)?;
+        register_aggregate(connection, c"gram_mean", &rows, aggregates::gram_mean)?;
+        register_aggregate(connection, c"dbselect_gram", &told, aggregates::gram_told)?;
         let records: [&[LogicalType]; 1] = [&[record()]];
-        register_aggregate(connection, c"gram_merge", &records, update_merge, &plain_record)?;
+        register_aggregate(connection, c"gram_merge", &records, aggregates::gram_merge)?;
         register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
@@ -121,20 +96,13 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
     }
 }
 
-/// What an aggregate ends with.
-struct Finish {
-    returns: LogicalType,
-    finalize: Finalize,
-}
-
 /// # Safety
-/// `connection` is live, `update` fits the parameters and `finish` the states.
+/// `connection` is live, and `update` fits the parameters.
 unsafe fn register_aggregate(
     connection: Handle,
     name: &CStr,
     overloads: &[&[LogicalType]],
     update: Update,
-    finish: &Finish,
 ) -> Result<(), String> {
     // SAFETY: all handles are made here and destroyed here; DuckDB copies them.
     let state = unsafe {
@@ -145,17 +113,17 @@ unsafe fn register_aggregate(
             for parameter in *parameters {
                 api::duckdb_aggregate_function_add_parameter(function, parameter.handle());
             }
-            api::duckdb_aggregate_function_set_return_type(function, finish.returns.handle());
+            api::duckdb_aggregate_function_set_return_type(function, types::record().handle());
             api::duckdb_aggregate_function_set_special_handling(function);
             api::duckdb_aggregate_function_set_functions(
                 function,
-                state_size,
-                state_init,
+                aggregates::state_size,
+                aggregates::state_init,
                 update,
-                combine,
-                finish.finalize,
+                aggregates::combine,
+                aggregates::finalize,
             );
-            api::duckdb_aggregate_function_set_destructor(function, state_destroy);
+            api::duckdb_aggregate_function_set_destructor(function, aggregates::state_destroy);
             api::duckdb_add_aggregate_function_to_set(set, function);
             api::duckdb_destroy_aggregate_function(&mut function);
         }
@@ -205,258 +173,6 @@ fn check_registered(name: &CStr, state: u32) -> Result<(), String> {
     Err(format!("cannot register the function {}", name.to_string_lossy()))
 }
 
-unsafe extern "C" fn state_size(_info: Handle) -> u64 {
-    size_of::<*mut Group>() as u64
-}
-
-unsafe extern "C" fn state_init(_info: Handle, state: State) {
-    // SAFETY: DuckDB hands over memory of `state_size` bytes.
-    unsafe { state.cast::<*mut Group>().write(std::ptr::null_mut()) }
-}
-
-unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
-    for i in 0..n as usize {
-        // SAFETY: `n` states, each initialised; a group is freed once because
-        // its pointer is cleared.
-        unsafe {
-            let slot: Slot = (*states.add(i)).cast();
-            let group = slot.replace(std::ptr::null_mut());
-            if !group.is_null() {
-                drop(Box::from_raw(group));
-            }
-        }
-    }
-}
-
-/// `gram`: add a chunk of rows, each to its own state.
-unsafe extern "C" fn update(info: Handle, chunk: Handle, states: *mut State) {
-    // SAFETY: DuckDB's own pointers, of the registered types.
-    aggregate_guard(info, "gram", || unsafe {
-        add_rows(chunk, states, 1, |_| Ok(Policies::from([])))
-    });
-}
-
-/// `gram_missing`: the same, with zeros and indicators where values are missing.
-unsafe extern "C" fn update_missing(info: Handle, chunk: Handle, states: *mut State) {
-    // SAFETY: as above.
-    aggregate_guard(info, "gram_missing", || unsafe {
-        add_rows(chunk, states, 1, |width| Ok(vec![Policy::Indicator; width].into()))
-    });
-}
-
-/// `gram_mean`: the same, with the mean where values are missing.
-unsafe extern "C" fn update_mean(info: Handle, chunk: Handle, states: *mut State) {
-    // SAFETY: as above.
-    aggregate_guard(info, "gram_mean", || unsafe {
-        add_rows(chunk, states, 1, |width| Ok(vec![Policy::Mean; width].into()))
-    });
-}
-
-/// `dbselect_gram`: the same, with a letter for the policy of each column.
-unsafe extern "C" fn update_told(info: Handle, chunk: Handle, states: *mut State) {
-    // SAFETY: as above; a chunk has at least one row, and the policies are a constant.
-    aggregate_guard(info, "gram", || unsafe {
-        add_rows(chunk, states, 2, |width| {
-            let letters = text(Vector::of_chunk(chunk, 1), 0);
-            let policies: Option<Policies> = letters.bytes().map(Policy::of).collect();
-            policies
-                .filter(|policies| policies.len() == width)
-                .ok_or_else(|| format!("policies are '{letters}'; a letter a column is needed"))
-        })
-    });
-}
-
-/// Add a chunk of rows, each to its own state; the weight may be column `weight_at`.
-///
-/// # Safety
-/// A live chunk, a STRUCT in column 0, with one initialised state a row.
-unsafe fn add_rows(
-    chunk: Handle,
-    states: *mut State,
-    weight_at: u64,
-    policies: impl FnOnce(usize) -> Result<Policies, String>,
-) -> Result<(), String> {
-    // SAFETY: see the caller's promise.
-    let (rows, columns, weight) = unsafe {
-        let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-        let Some(columns) = leaves(Vector::of_chunk(chunk, 0))? else {
-            return Ok(());
-        };
-        columns.iter().try_for_each(Leaf::check)?;
-        let weighted = api::duckdb_data_chunk_get_column_count(chunk) > weight_at;
-        let weight = || leaf("weight", Vector::of_chunk(chunk, weight_at));
-        (rows, columns, weighted.then(weight).transpose()?)
-    };
-    if rows == 0 {
-        return Ok(());
-    }
-    let policies = policies(columns.len())?;
-    let nulls = |leaf: &Leaf| {
-        let mut nulls = Missing::none();
-        // SAFETY: as above.
-        unsafe { leaf.mark_missing(rows, &mut nulls) };
-        nulls
-    };
-    // SAFETY: as above; the values are used during this call only.
-    let doubles = |leaf: &Leaf| unsafe { leaf.doubles(rows) };
-    let names = shared_names(&columns);
-    let chunk = Chunk {
-        rows,
-        columns: columns.iter().map(doubles).collect(),
-        weight: weight.as_ref().map(doubles),
-        missing: weight.as_ref().map(nulls).unwrap_or_default(),
-        nulls: columns.iter().map(nulls).collect(),
-        policies: &policies,
-    };
-    let labels = Labels { columns: &names, weight: "weight" };
-    // SAFETY: one state a row, none of them null; a group is reached
-    // through one reference at a time.
-    let group_of = |row: usize| unsafe {
-        let slot: Slot = (*states.add(row)).cast();
-        if (*slot).is_null() {
-            let (names, policies) = (names.clone(), policies.clone());
-            let accumulator = Accumulator::new(names.len());
-            *slot = Box::into_raw(Box::new(Group { names, policies, accumulator }));
-        }
-        &mut (**slot).accumulator
-    };
-    // SAFETY: one state a row.
-    let one_group = (1..rows).all(|row| unsafe { *states.add(row) == *states });
-    if one_group { group_of(0).add(&chunk, labels) } else { scatter(&chunk, labels, group_of) }
-}
-
-fn shared_names(columns: &[Leaf]) -> Names {
-    NAMES.with_borrow_mut(|names| {
-        if !names.iter().eq(columns.iter().map(|leaf| &leaf.name)) {
-            *names = columns.iter().map(|leaf| leaf.name.clone()).collect();
-        }
-        names.clone()
-    })
-}
-
-/// `gram_merge`: add a chunk of records, each to its own state.
-unsafe extern "C" fn update_merge(info: Handle, chunk: Handle, states: *mut State) {
-    aggregate_guard(info, "gram_merge", || {
-        // SAFETY: a live chunk of records and one state a row.
-        unsafe {
-            let records = Vector::of_chunk(chunk, 0);
-            for row in 0..api::duckdb_data_chunk_get_size(chunk) as usize {
-                if let Some(Record { columns, moments }) = read_record(records, row)? {
-                    let accumulator = Accumulator::from_moments(moments);
-                    let group = Group { names: columns, policies: Policies::from([]), accumulator };
-                    merge_into((*states.add(row)).cast(), &group)?;
-                }
-            }
-        }
-        Ok(())
-    });
-}
-
-/// Merge states; the sources stay as they are, for window frames use them again.
-unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mut State, n: u64) {
-    aggregate_guard(info, "gram", || {
-        for i in 0..n as usize {
-            // SAFETY: `n` states on either side, each initialised.
-            unsafe {
-                let source: Slot = (*sources.add(i)).cast();
-                if let Some(source) = (*source).as_ref() {
-                    merge_into((*targets.add(i)).cast(), source)?;
-                }
-            }
-        }
-        Ok(())
-    });
-}
-
-/// # Safety
-/// `slot` is an initialised state that no other thread uses.
-unsafe fn merge_into(slot: Slot, source: &Group) -> Result<(), String> {
-    // SAFETY: see the caller's promise.
-    unsafe {
-        match (*slot).as_mut() {
-            None => *slot = Box::into_raw(Box::new(source.clone())),
-            Some(target) => {
-                same_columns(&target.names, &source.names)?;
-                target.accumulator.merge(&source.accumulator);
-            }
-        }
-    }
-    Ok(())
-}
-
-unsafe extern "C" fn finalize(info: Handle, states: *mut State, out: Handle, n: u64, offset: u64) {
-    aggregate_guard(info, "gram", || {
-        // SAFETY: `n` initialised states and an output of records.
-        unsafe {
-            let found = finished(states, n as usize)?;
-            let records: Vec<_> =
-                found.iter().map(|found| found.as_ref().map(Finished::parts)).collect();
-            write_records(Vector::output(out), offset as usize, &records);
-        }
-        Ok(())
-    });
-}
-
-/// The same for STRUCT(gram, missing), never NULL.
-unsafe extern "C" fn finalize_counted(
-    info: Handle,
-    states: *mut State,
-    out: Handle,
-    n: u64,
-    offset: u64,
-) {
-    aggregate_guard(info, "gram", || {
-        // SAFETY: `n` initialised states and an output of the registered type.
-        unsafe {
-            let found = finished(states, n as usize)?;
-            let (mut records, mut counts) = (Vec::new(), Vec::new());
-            for found in &found {
-                records.push(found.as_ref().map(Finished::parts));
-                counts.push(found.as_ref().map_or(&[][..], |found| found.absent));
-            }
-            let out = Vector::output(out);
-            write_records(out.child(0), offset as usize, &records);
-            write_counts(out.child(1), offset as usize, &counts);
-        }
-        Ok(())
-    });
-}
-
-/// What a state comes to.
-struct Finished<'g> {
-    names: Names,
-    moments: Cow<'g, Moments>,
-    absent: &'g [u64],
-}
-
-impl Finished<'_> {
-    fn parts(&self) -> (&[String], &Moments) {
-        (&self.names, &self.moments)
-    }
-}
-
-/// # Safety
-/// `n` initialised states, which live as long as the result.
-unsafe fn finished<'g>(states: *mut State, n: usize) -> Result<Vec<Option<Finished<'g>>>, String> {
-    let finish = |i: usize| {
-        // SAFETY: see the caller's promise.
-        let group = unsafe { (*(*states.add(i)).cast::<*mut Group>()).as_mut() };
-        let Some(group) = group else { return Ok(None) };
-        group.accumulator.finish();
-        let Group { names: columns, policies, accumulator } = group;
-        let filled = accumulator.filled();
-        let (names, moments) = if policies.is_empty() {
-            (columns.clone(), Cow::Borrowed(&filled.moments))
-        } else {
-            let layout = layout(policies, |_| true);
-            (names(columns, &layout), filled.finish(policies, &layout))
-        };
-        check_overflow(&names, &moments)?;
-        Ok(Some(Finished { names, moments, absent: accumulator.absent() }))
-    };
-    (0..n).map(finish).collect()
-}
-
 /// `gram_impute(record)`; NULL if it is.
 unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, "gram_impute", || {
@@ -469,10 +185,7 @@ unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
             };
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
-            let parts = found
-                .iter()
-                .map(|found| found.as_ref().map(|record| (&record.columns[..], &record.moments)));
-            write_records(Vector::output(out), 0, &parts.collect::<Vec<_>>());
+            write_records(Vector::output(out), 0, &found);
         }
         Ok(())
     });
@@ -493,11 +206,7 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
             };
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let records: Vec<_> = (0..rows).map(difference).collect::<Result<_, String>>()?;
-            let parts: Vec<_> = records
-                .iter()
-                .map(|record| record.as_ref().map(|record| (&record.columns[..], &record.moments)))
-                .collect();
-            write_records(Vector::output(out), 0, &parts);
+            write_records(Vector::output(out), 0, &records);
         }
         Ok(())
     });

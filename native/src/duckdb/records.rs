@@ -1,10 +1,8 @@
 //! Gram records in DuckDB vectors.
 
-use std::slice;
-
 use super::vectors::{ListEntry, Vector, text, write_text};
-use crate::moments::Moments;
-use crate::record::{FIELDS, RawRecord, Record};
+use crate::record::{FIELDS, OPTIONAL, RawRecord, Record};
+use crate::terms::Written;
 
 /// Row `row` of a vector of Gram records; NULL gives nothing.
 ///
@@ -14,43 +12,43 @@ pub unsafe fn read_record(vector: Vector, row: usize) -> Result<Option<Record>, 
     if vector.is_null(row) {
         return Ok(None);
     }
-    let field = |index: usize| {
-        let field = vector.child(index as u64);
-        let name = FIELDS[index];
-        if field.is_null(row) {
-            return Err(format!("gram record has NULL in '{name}'"));
-        }
-        Ok(field)
-    };
-    // SAFETY: the fields have the types of a record, and are not NULL here.
+    // SAFETY: the fields have the types of a record, and are read where they are not NULL.
     unsafe {
-        let list = |index: usize| {
-            let field = field(index)?;
+        let field = |name: &str| {
+            let index = FIELDS.iter().position(|field| *field == name);
+            let field = vector.child(index.expect("a field of a record") as u64);
+            match field.is_null(row) {
+                true if OPTIONAL.contains(&name) => Ok(None),
+                true => Err(format!("gram record has NULL in '{name}'")),
+                false => Ok(Some(field)),
+            }
+        };
+        let needed =
+            |name: &str| field(name)?.ok_or_else(|| format!("gram record has NULL in '{name}'"));
+        let list = |name: &str| {
+            let Some(field) = field(name)? else { return Ok(None) };
             let (range, elements) = (field.get::<ListEntry>(row).range(), field.elements());
             if range.clone().any(|i| elements.is_null(i)) {
-                let name = FIELDS[index];
                 return Err(format!("gram record has a NULL element in '{name}'"));
             }
-            Ok((range, elements))
+            Ok(Some((range, elements)))
         };
-        let doubles = |index| {
-            let (range, elements) = list(index)?;
-            let start = elements.data::<f64>().add(range.start);
-            // An empty list may come without data.
-            Ok::<_, String>(if range.is_empty() {
-                Vec::new()
-            } else {
-                slice::from_raw_parts(start, range.len()).to_vec()
-            })
+        let doubles = |name| {
+            let list = list(name)?;
+            Ok::<_, String>(list.map(|(range, elements)| elements.copied::<f64>(range)))
         };
-        let (names, elements) = list(0)?;
+        let columns = list("columns")?.unwrap_or((0..0, vector));
+        let terms = field("terms")?.map(|terms| text(terms, row));
         let raw = RawRecord {
-            columns: names.map(|i| text(elements, i)).collect(),
-            rows: field(1)?.get(row),
-            skipped: field(2)?.get(row),
-            weight: field(3)?.get(row),
-            mean: doubles(4)?,
-            comoment: doubles(5)?,
+            columns: columns.0.map(|i| text(columns.1, i)).collect(),
+            rows: needed("rows")?.get(row),
+            skipped: needed("skipped")?.get(row),
+            missing: list("missing")?.map(|(range, counts)| counts.copied::<i64>(range)),
+            weight: needed("weight")?.get(row),
+            mean: doubles("mean")?.unwrap_or_default(),
+            mean_low: doubles("mean_low")?,
+            comoment: doubles("comoment")?.unwrap_or_default(),
+            terms,
         };
         raw.check().map(Some)
     }
@@ -60,75 +58,51 @@ pub unsafe fn read_record(vector: Vector, row: usize) -> Result<Option<Record>, 
 ///
 /// # Safety
 /// The vector is an output of the type of `types::record` with enough rows.
-pub unsafe fn write_records(out: Vector, offset: usize, records: &[Option<(&[String], &Moments)>]) {
-    let child = |index| out.child(index);
+pub unsafe fn write_records(out: Vector, offset: usize, records: &[Option<Record>]) {
+    let [columns, rows, skipped, missing, weight, mean, mean_low, comoment, terms] =
+        std::array::from_fn(|index| out.child(index as u64));
     // SAFETY: the fields have these types; lists are grown before they are written.
     unsafe {
         let present = || records.iter().flatten();
-        let lists = [
-            (child(0), present().map(|(names, _)| names.len()).sum::<usize>()),
-            (child(4), present().map(|(names, _)| names.len()).sum()),
-            (child(5), present().map(|(_, moments)| moments.comoment.len()).sum()),
-        ];
-        let mut ends = lists.map(|(list, more)| list.grow(more));
+        let width = present().map(|record| record.columns.len()).sum::<usize>();
+        let entries = present().map(|record| record.moments.comoment.len()).sum();
+        let lists = [columns, missing, mean, mean_low, comoment];
+        let more = [width, width, width, width, entries];
+        let mut ends: Vec<usize> = lists.iter().zip(more).map(|(list, n)| list.grow(n)).collect();
         // Asked for after the lists have grown, which moves them.
-        let [names_out, means_out, comoments_out] = lists.map(|(list, _)| list.elements());
+        let [names_out, counts_out, means_out, lows_out, comoments_out] =
+            lists.map(|list| list.elements());
+        let mut written = Written::default();
         for (row, record) in (offset..).zip(records) {
-            let Some((names, moments)) = record else {
+            let mut lengths = [0; 5];
+            if let Some(record) = record {
+                let exact = record.moments.exact_mean();
+                rows.data::<i64>().add(row).write(record.moments.rows as i64);
+                skipped.data::<i64>().add(row).write(record.moments.skipped as i64);
+                weight.data::<f64>().add(row).write(record.moments.weight);
+                for (i, name) in (ends[0]..).zip(record.columns.iter()) {
+                    write_text(names_out, i, name);
+                }
+                let counts: Vec<i64> = record.missing.iter().map(|&rows| rows as i64).collect();
+                counts_out.write(ends[1], &counts);
+                means_out.write(ends[2], &exact.high);
+                lows_out.write(ends[3], &exact.low);
+                comoments_out.write(ends[4], &record.moments.comoment);
+                match written.json(&record.terms) {
+                    Some(json) => write_text(terms, row, json),
+                    None => terms.set_null(row),
+                }
+                let width = record.columns.len();
+                lengths = [width, width, width, width, record.moments.comoment.len()];
+            } else {
                 out.set_null(row);
-                for index in 0..6 {
-                    child(index).set_null(row);
-                }
-                for ((list, _), end) in lists.iter().zip(ends) {
-                    let entry = ListEntry { offset: end as u64, length: 0 };
-                    list.data::<ListEntry>().add(row).write(entry);
-                }
-                continue;
-            };
-            child(1).data::<i64>().add(row).write(moments.rows as i64);
-            child(2).data::<i64>().add(row).write(moments.skipped as i64);
-            child(3).data::<f64>().add(row).write(moments.weight);
-            for (i, name) in (ends[0]..).zip(names.iter()) {
-                write_text(names_out, i, name);
+                (0..FIELDS.len()).for_each(|index| out.child(index as u64).set_null(row));
             }
-            let mean = moments.mean();
-            copy(&mean, means_out, ends[1]);
-            copy(&moments.comoment, comoments_out, ends[2]);
-            let lengths = [names.len(), mean.len(), moments.comoment.len()];
-            for (((list, _), end), length) in lists.iter().zip(&mut ends).zip(lengths) {
+            for ((list, end), length) in lists.iter().zip(&mut ends).zip(lengths) {
                 let entry = ListEntry { offset: *end as u64, length: length as u64 };
                 list.data::<ListEntry>().add(row).write(entry);
                 *end += length;
             }
         }
-    }
-}
-
-/// Write lists of counts to rows `offset ..` of a vector.
-///
-/// # Safety
-/// The vector is an output of the type BIGINT[] with enough rows.
-pub unsafe fn write_counts(out: Vector, offset: usize, counts: &[&[u64]]) {
-    // SAFETY: see the caller's promise; the list is grown before it is written.
-    unsafe {
-        let mut end = out.grow(counts.iter().map(|counts| counts.len()).sum());
-        let elements = out.elements().data::<i64>();
-        for (row, counts) in (offset..).zip(counts) {
-            let entry = ListEntry { offset: end as u64, length: counts.len() as u64 };
-            out.data::<ListEntry>().add(row).write(entry);
-            for &count in *counts {
-                elements.add(end).write(count as i64);
-                end += 1;
-            }
-        }
-    }
-}
-
-/// # Safety
-/// A DOUBLE vector with room for the values.
-unsafe fn copy(values: &[f64], out: Vector, start: usize) {
-    // SAFETY: see the caller's promise; the memory is DuckDB's, so no overlap.
-    unsafe {
-        std::ptr::copy_nonoverlapping(values.as_ptr(), out.data::<f64>().add(start), values.len());
     }
 }

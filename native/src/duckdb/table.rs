@@ -9,6 +9,8 @@ use super::types::LogicalType;
 use super::vectors::{Vector, bytes};
 use crate::chunk::{Missing, mark_nan};
 use crate::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
+use crate::rows::Column;
+use crate::texts::{Texts, Values};
 
 /// One column of a flattened row: see `crate::arrow::Leaf`, its twin there.
 pub struct Leaf {
@@ -18,6 +20,7 @@ pub struct Leaf {
     number: Number,
     place: Place,
     masks: Vec<(*const u64, Place)>,
+    is_field: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -60,7 +63,10 @@ pub fn leaves(row: Vector) -> Result<Option<Vec<Leaf>>, String> {
         if name.is_empty() {
             return Err("row has a field without a name; name every field".to_string());
         }
-        flatten(name, row.child(index as u64), &field_type, Place::ROW, &masks, &mut leaves)?;
+        let first = leaves.len();
+        let field = row.child(index as u64);
+        flatten(name.clone(), field, &field_type, Place::ROW, &masks, &mut leaves)?;
+        leaves[first..].iter_mut().for_each(|leaf| leaf.is_field = leaf.name == name);
     }
     Ok(Some(leaves))
 }
@@ -134,20 +140,75 @@ fn flatten(
         type_id::DECIMAL => (number.stored_as, number.scale) = logical_type.decimal(),
         _ => {}
     }
-    out.push(Leaf { name, vector, number, place, masks });
+    out.push(Leaf { name, vector, number, place, masks, is_field: false });
     Ok(())
 }
 
 impl Leaf {
+    /// What the column is, before its values are read.
+    pub fn column(&self) -> Column<'_> {
+        let unit = match self.number.stored_as {
+            type_id::DATE => Some("days"),
+            other if units_of_second(other).is_some() => Some("seconds"),
+            _ => None,
+        };
+        Column { name: &self.name, is_field: self.is_field, is_text: self.is_text(), unit }
+    }
+
+    /// Whether the column holds text.
+    pub fn is_text(&self) -> bool {
+        matches!(self.number.stored_as, type_id::VARCHAR | type_id::ENUM)
+    }
+
+    /// The first `rows` texts.
+    ///
+    /// # Safety
+    /// `is_text`, and the chunk has that many rows and lives as long as the result.
+    pub unsafe fn texts<'c>(&self, rows: usize) -> Texts<'c> {
+        // SAFETY: see the caller's promise; the bytes of a NULL are never read.
+        unsafe {
+            let missing = self.missing(rows);
+            if self.number.stored_as == type_id::VARCHAR {
+                let text = |row| match missing.contains(row) {
+                    true => &[][..],
+                    false => bytes(self.vector, self.place.of(row)),
+                };
+                return Texts { values: Values::Each((0..rows).map(text).collect()), missing };
+            }
+            let (mut numbers, mut levels) = (HashMap::new(), Vec::new());
+            let logical_type = self.vector.logical_type();
+            let stored = self.codes(rows);
+            let code = |row: usize| {
+                if missing.contains(row) {
+                    return 0;
+                }
+                let code = stored[row] as u64;
+                *numbers.entry(code).or_insert_with(|| {
+                    levels.push(Cow::Owned(logical_type.level(code).into_bytes()));
+                    levels.len() as u32 - 1
+                })
+            };
+            let codes = (0..rows).map(code).collect();
+            Texts { values: Values::Coded(levels, codes), missing }
+        }
+    }
+
+    /// Refuse a column that is neither a number nor text.
+    pub fn check_column(&self) -> Result<(), String> {
+        if self.is_text() { Ok(()) } else { self.check() }
+    }
+
     /// Refuse a column that is no number.
     pub fn check(&self) -> Result<(), String> {
         match self.number.stored_as {
+            type_id::DATE => Ok(()),
+            other if units_of_second(other).is_some() => Ok(()),
             type_id::BOOLEAN..=type_id::DOUBLE
             | type_id::HUGEINT
             | type_id::UHUGEINT
             | type_id::SQLNULL => Ok(()),
             other => Err(format!(
-                "column '{}' has type {}; columns must be numeric or boolean, \
+                "column '{}' has type {}; columns must be numeric, boolean, dates or text, \
                  leave it out with struct_pack(*COLUMNS(* EXCLUDE (...)))",
                 self.name,
                 type_id::name(other)
@@ -183,6 +244,19 @@ impl Leaf {
                 type_id::UINTEGER => self.convert(rows, |x: u32| x.into()),
                 type_id::UBIGINT => self.convert(rows, |x: u64| x as f64),
                 type_id::UHUGEINT => self.convert(rows, |x: Wide<u128>| { x.0 } as f64),
+                // The infinities of DuckDB are the ends of the range.
+                type_id::DATE => self.convert(rows, |x: i32| match x {
+                    i32::MAX => f64::INFINITY,
+                    x if x == -i32::MAX => f64::NEG_INFINITY,
+                    x => x.into(),
+                }),
+                other if let Some(unit) = units_of_second(other) => {
+                    self.convert(rows, |x: i64| match x {
+                        i64::MAX => f64::INFINITY,
+                        x if x == -i64::MAX => f64::NEG_INFINITY,
+                        x => x as f64 / unit,
+                    })
+                }
                 // NULL has no values; its mask leaves every row out.
                 _ => Cow::Owned(vec![0.0; rows]),
             }
@@ -257,20 +331,29 @@ impl Leaf {
     unsafe fn mix_levels(&self, missing: &Missing, hashes: &mut [u64]) {
         let logical_type = self.vector.logical_type();
         let rows = hashes.len();
-        // SAFETY: the codes are stored as the type says.
-        let codes = unsafe {
-            match logical_type.codes() {
-                type_id::UTINYINT => self.convert(rows, |x: u8| x.into()),
-                type_id::USMALLINT => self.convert(rows, |x: u16| x.into()),
-                _ => self.convert(rows, |x: u32| x.into()),
-            }
-        };
+        // SAFETY: see the caller's promise.
+        let codes = unsafe { self.codes(rows) };
         let mut levels = HashMap::new();
         for row in (0..rows).filter(|&row| !missing.contains(row)) {
             let code = codes[row] as u64;
             levels.entry(code).or_insert_with(|| logical_type.level(code));
         }
         mix(hashes, missing, |row| Value::Bytes(levels[&(codes[row] as u64)].as_bytes()));
+    }
+
+    /// The codes of an ENUM.
+    ///
+    /// # Safety
+    /// As `doubles`, for an ENUM.
+    unsafe fn codes<'c>(&self, rows: usize) -> Cow<'c, [f64]> {
+        // SAFETY: the codes are stored as the type says.
+        unsafe {
+            match self.vector.logical_type().codes() {
+                type_id::UTINYINT => self.convert(rows, |x: u8| x.into()),
+                type_id::USMALLINT => self.convert(rows, |x: u16| x.into()),
+                _ => self.convert(rows, |x: u32| x.into()),
+            }
+        }
     }
 
     /// # Safety
@@ -330,6 +413,17 @@ impl Leaf {
                 }
             }
         }
+    }
+}
+
+/// How many units of a timestamp make a second.
+fn units_of_second(type_of: u32) -> Option<f64> {
+    match type_of {
+        type_id::TIMESTAMP_S => Some(1.0),
+        type_id::TIMESTAMP_MS => Some(1e3),
+        type_id::TIMESTAMP | type_id::TIMESTAMP_TZ => Some(1e6),
+        type_id::TIMESTAMP_NS | type_id::TIMESTAMP_TZ_NS => Some(1e9),
+        _ => None,
     }
 }
 

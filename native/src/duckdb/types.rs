@@ -122,17 +122,15 @@ pub fn record() -> LogicalType {
         Field::List(type_id::VARCHAR),
         Field::Plain(type_id::BIGINT),
         Field::Plain(type_id::BIGINT),
+        Field::List(type_id::BIGINT),
         Field::Plain(type_id::DOUBLE),
         Field::List(type_id::DOUBLE),
         Field::List(type_id::DOUBLE),
+        Field::List(type_id::DOUBLE),
+        Field::Plain(type_id::VARCHAR),
     ];
     let fields: Vec<_> = FIELDS.into_iter().zip(types).collect();
     structure(&fields)
-}
-
-/// A Gram record, and in how many rows each column was missing.
-pub fn counted() -> LogicalType {
-    struct_of(&["gram", "missing"], &[record(), list(&plain(type_id::BIGINT))])
 }
 
 /// A list of steps.

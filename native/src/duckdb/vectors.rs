@@ -80,6 +80,30 @@ impl Vector {
         unsafe { *self.data::<T>().add(row) }
     }
 
+    /// Some values, copied.
+    ///
+    /// # Safety
+    /// The vector holds values of type `T`, as many as the range ends at.
+    pub unsafe fn copied<T: Copy>(self, range: std::ops::Range<usize>) -> Vec<T> {
+        if range.is_empty() {
+            return Vec::new(); // An empty list may come without data.
+        }
+        // SAFETY: see the caller's promise.
+        unsafe { slice::from_raw_parts(self.data::<T>().add(range.start), range.len()).to_vec() }
+    }
+
+    /// Write values from an index on.
+    ///
+    /// # Safety
+    /// An output vector of type `T` with room for the values.
+    pub unsafe fn write<T: Copy>(self, start: usize, values: &[T]) {
+        // SAFETY: see the caller's promise; the memory is DuckDB's, so no overlap.
+        unsafe {
+            let out = self.data::<T>().add(start);
+            std::ptr::copy_nonoverlapping(values.as_ptr(), out, values.len());
+        }
+    }
+
     /// Make room for more elements in an output LIST vector, which moves them, and
     /// tell where the new ones begin.
     pub fn grow(self, more: usize) -> usize {

@@ -1,0 +1,313 @@
+//! How the columns of a table became those of a record, as the field `terms` tells in JSON.
+//!
+//! A level that one of two tables has not seen, and the indicator of a value that is never
+//! missing there, are columns of zeros: a record that lacks them merges exactly with one
+//! that has them. `dbselect/record/union.py` is the same rule.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::gaps::SUFFIX;
+
+/// What a NULL of a category becomes unless something else is said.
+pub const SKIP: &str = "skip";
+
+/// The terms of a record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terms {
+    /// Columns whose levels became columns of 0 and 1.
+    pub categories: Vec<Category>,
+    /// Columns that became polynomials or splines.
+    pub bases: Vec<Value>,
+    /// Columns that count days or seconds, each with its unit.
+    pub dates: Map<String, Value>,
+    /// Columns of the record with a number where a value was missing, and that number.
+    pub means: Map<String, Value>,
+    /// Columns of the record that are 0 where a value was missing, beside an indicator.
+    pub indicators: Vec<String>,
+    /// Fields whose plain names look like those of nested columns.
+    pub flat: Vec<String>,
+}
+
+/// A column whose levels became columns of 0 and 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Category {
+    /// The column of the table.
+    pub column: String,
+    /// Texts, whole numbers or booleans, each with a column of its own.
+    pub levels: Vec<Value>,
+    /// Whether one more column is 1 for all other values.
+    pub rest: bool,
+    /// What becomes of a NULL.
+    #[serde(default = "skip")]
+    pub null_policy: String,
+}
+
+fn skip() -> String {
+    SKIP.to_string()
+}
+
+impl Category {
+    /// The names of the columns: one a level, then that of all other values.
+    pub fn names(&self) -> Vec<String> {
+        let mut texts: Vec<String> = self.levels.iter().map(text_of).collect();
+        if self.rest {
+            texts.push(apart("other", &texts));
+        }
+        texts.into_iter().map(|text| format!("{}.{text}", self.column)).collect()
+    }
+
+    /// The name of the column of what is missing, where that is one more level.
+    pub fn missing(&self) -> String {
+        let texts: Vec<String> = self.levels.iter().map(text_of).collect();
+        format!("{}.{}", self.column, apart("missing", &texts))
+    }
+
+    fn union(&self, other: &Category) -> Result<Category, String> {
+        let what = || format!("levels of '{}'", self.column);
+        if self == other {
+            return Ok(self.clone());
+        }
+        if self.null_policy != other.null_policy {
+            let what = format!("null_policy of '{}'", self.column);
+            return Err(unequal(&what, &self.null_policy, &other.null_policy));
+        }
+        if self.rest || other.rest || self.levels == other.levels {
+            return Err(unequal(&what(), &self.names(), &other.names())
+                + "; where one column stands for all other levels, both need the same: read \
+                   the tables with the same terms");
+        }
+        let mut levels = self.levels.clone();
+        levels.extend(other.levels.iter().filter(|level| !self.levels.contains(level)).cloned());
+        let kinds: HashSet<u8> = levels.iter().map(kind).collect();
+        if kinds.len() > 1 {
+            return Err(unequal(&what(), &self.levels, &other.levels));
+        }
+        levels.sort_by(|a, b| match (a, b) {
+            (Value::String(a), Value::String(b)) => a.cmp(b),
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (a, b) => integer(a).cmp(&integer(b)),
+        });
+        Ok(Category { levels, ..self.clone() })
+    }
+}
+
+/// The text of a level.
+pub fn text_of(level: &Value) -> String {
+    match level {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn kind(level: &Value) -> u8 {
+    match level {
+        Value::String(_) => 0,
+        Value::Bool(_) => 1,
+        _ => 2,
+    }
+}
+
+fn integer(level: &Value) -> i128 {
+    let signed = level.as_i64().map(i128::from);
+    signed.or(level.as_u64().map(i128::from)).unwrap_or_default()
+}
+
+/// A name that is no level's.
+fn apart(name: &str, texts: &[String]) -> String {
+    let mut name = name.to_string();
+    while texts.contains(&name) {
+        name.push('_');
+    }
+    name
+}
+
+impl Terms {
+    /// Whether all columns are taken as they are.
+    pub fn is_empty(&self) -> bool {
+        *self == Terms::default()
+    }
+
+    /// The terms as JSON; nothing if there are none.
+    pub fn to_json(&self) -> Option<String> {
+        // Plain data: no map has keys that are no text.
+        (!self.is_empty()).then(|| serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// The columns that come of a column, where it is no plain number.
+    fn blocks(&self) -> HashMap<&str, Vec<String>> {
+        let category = |one: &Category| [one.names(), vec![one.missing()]].concat();
+        let categories = self.categories.iter().map(|one| (&one.column[..], category(one)));
+        let marked = |name: &String| vec![name.clone(), format!("{name}{SUFFIX}")];
+        categories.chain(self.indicators.iter().map(|name| (&name[..], marked(name)))).collect()
+    }
+
+    /// Columns that are 0 in every row of a record of these terms if it lacks them.
+    fn zeros(&self, joint: &Terms) -> HashSet<String> {
+        let seen: HashSet<String> = self.categories.iter().flat_map(Category::names).collect();
+        let made = joint.categories.iter().flat_map(|one| [one.names(), vec![one.missing()]]);
+        let marks = joint.indicators.iter().map(|name| format!("{name}{SUFFIX}"));
+        made.flatten().filter(|name| !seen.contains(name)).chain(marks).collect()
+    }
+
+    /// Terms with the levels and indicators of both.
+    fn union(&self, other: &Terms) -> Result<Terms, String> {
+        let columns = |terms: &Terms| -> Vec<String> {
+            terms.categories.iter().map(|one| one.column.clone()).collect()
+        };
+        let (own, others) = (columns(self), columns(other));
+        let place = |column: &String| others.iter().position(|other| other == column);
+        if own.len() != others.len() || own.iter().any(|column| place(column).is_none()) {
+            return Err(unequal("categories", &own, &others));
+        }
+        if self.bases != other.bases {
+            return Err(unequal("bases", &self.bases, &other.bases));
+        }
+        if self.dates != other.dates {
+            return Err(unequal("dates", &self.dates, &other.dates));
+        }
+        if self.means != other.means {
+            return Err(unequal("means", &self.means, &other.means));
+        }
+        if self.flat != other.flat {
+            return Err(unequal("flat", &self.flat, &other.flat));
+        }
+        let both = self.categories.iter().zip(own.iter().filter_map(place));
+        let categories = both.map(|(one, at)| one.union(&other.categories[at]));
+        let more = other.indicators.iter().filter(|name| !self.indicators.contains(name));
+        Ok(Terms {
+            categories: categories.collect::<Result<_, _>>()?,
+            indicators: self.indicators.iter().chain(more).cloned().collect(),
+            ..self.clone()
+        })
+    }
+}
+
+thread_local! {
+    /// No terms.
+    static NONE: Arc<Terms> = Arc::default();
+    /// The terms that were read last: those of a column of records are mostly equal.
+    static LAST: RefCell<(String, Arc<Terms>)> = RefCell::default();
+}
+
+/// The terms of columns that are taken as they are.
+pub fn none() -> Arc<Terms> {
+    NONE.with(Arc::clone)
+}
+
+/// Read the field `terms` of a record; NULL is none.
+pub fn read(json: Option<&str>) -> Result<Arc<Terms>, String> {
+    let Some(json) = json else { return Ok(none()) };
+    LAST.with_borrow_mut(|last| {
+        if last.0 != json {
+            let terms: Terms = serde_json::from_str(json)
+                .map_err(|error| format!("gram record has terms that are none: {error}"))?;
+            *last = (json.to_string(), Arc::new(terms));
+        }
+        Ok(last.1.clone())
+    })
+}
+
+/// Terms as JSON, written once for a run of records that share them.
+#[derive(Default)]
+pub struct Written(Option<(Arc<Terms>, Option<String>)>);
+
+impl Written {
+    /// The JSON of some terms; nothing if there are none.
+    pub fn json(&mut self, terms: &Arc<Terms>) -> Option<&str> {
+        let known = self.0.take().filter(|(known, _)| Arc::ptr_eq(known, terms));
+        let (_, json) = self.0.insert(known.unwrap_or_else(|| (terms.clone(), terms.to_json())));
+        json.as_deref()
+    }
+}
+
+/// The columns of two records together, in the order of the first, and their terms.
+pub fn union(
+    columns: &[String],
+    terms: &Terms,
+    others: &[String],
+    other_terms: &Terms,
+) -> Result<(Vec<String>, Terms), String> {
+    let joint = terms.union(other_terms)?;
+    let (one, two) = (heads(&joint, columns), heads(&joint, others));
+    let mut order = one.clone();
+    for (at, head) in two.iter().enumerate() {
+        if !order.contains(head) {
+            let before = |k: usize| order.iter().position(|other| *other == two[k]);
+            let place = at.checked_sub(1).and_then(before).map_or(0, |place| place + 1);
+            order.insert(place, head.clone());
+        }
+    }
+    let every: HashSet<&String> = columns.iter().chain(others).collect();
+    let blocks = joint.blocks();
+    let own = |head: &String| blocks.get(&head[..]).cloned().unwrap_or_else(|| vec![head.clone()]);
+    let found: Vec<String> =
+        order.iter().flat_map(own).filter(|name| every.contains(name)).collect();
+    let follows =
+        |these: &[String]| order.iter().filter(|head| these.contains(head)).eq(these.iter());
+    let only_zeros = |names: &[String], terms: &Terms| {
+        let zeros = terms.zeros(&joint);
+        every.iter().all(|name| names.contains(name) || zeros.contains(*name))
+    };
+    if follows(&one)
+        && follows(&two)
+        && only_zeros(columns, terms)
+        && only_zeros(others, other_terms)
+    {
+        return Ok((found, joint));
+    }
+    Err(difference(columns, others))
+}
+
+/// The columns of the table that the columns of a record come from, each once.
+fn heads(terms: &Terms, columns: &[String]) -> Vec<String> {
+    let of = sources(terms);
+    let mut found: Vec<String> = Vec::new();
+    for name in columns {
+        let head = of.get(name).unwrap_or(name);
+        if !found.contains(head) {
+            found.push(head.clone());
+        }
+    }
+    found
+}
+
+/// The column that each column of a record comes from, where it is another.
+pub fn sources(terms: &Terms) -> HashMap<String, String> {
+    let blocks = terms.blocks().into_iter();
+    blocks
+        .flat_map(|(head, names)| names.into_iter().map(move |name| (name, head.to_string())))
+        .collect()
+}
+
+fn unequal<T: std::fmt::Debug + ?Sized>(what: &str, one: &T, two: &T) -> String {
+    format!("gram records have unequal {what}: {one:?} in the first, {two:?} in the second")
+}
+
+/// Show where two lists of columns differ.
+pub fn difference(a: &[String], b: &[String]) -> String {
+    let only = |these: &[String], those: &[String]| {
+        let names: Vec<String> = these
+            .iter()
+            .filter(|name| !those.contains(name))
+            .map(|name| format!("'{name}'"))
+            .collect();
+        if names.is_empty() { "none".to_string() } else { names.join(", ") }
+    };
+    let (first, second) = (only(a, b), only(b, a));
+    if first == "none" && second == "none" {
+        return format!(
+            "gram records have the same columns in another order: [{}] and [{}]",
+            a.join(", "),
+            b.join(", ")
+        );
+    }
+    format!(
+        "gram records have unequal columns; only in the first: {first}; only in the second: {second}"
+    )
+}
