@@ -306,7 +306,8 @@ _ARITHMETIC = {
 }
 
 
-def _polars_column(path: Path) -> pl.Expr:
+def polars_column(path: Path) -> pl.Expr:
+    """Return a column as it is."""
     field, *steps = path
     found = pl.col(str(field))
     for step in steps:
@@ -316,7 +317,7 @@ def _polars_column(path: Path) -> pl.Expr:
 
 def _polars_lookup(found: Lookup) -> pl.Expr:
     values = value_column(found)
-    column = _polars_column(found.path)
+    column = polars_column(found.path)
     same = column.cast(values.dtype, strict=False)
     if found.refuses:
         same = same.map_batches(
@@ -355,10 +356,10 @@ def refuse_others(found: Lookup, values: pl.Series) -> pl.Series:
 def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]:
     """Return the algebra of Polars expressions."""
     return Algebra(
-        column=lambda path: _polars_column(path).cast(pl.Float64),
+        column=lambda path: polars_column(path).cast(pl.Float64),
         number=pl.lit,
-        equals=lambda path, value: (_polars_column(path) == value).cast(pl.Float64),
-        date=lambda path, unit: _polars_column(path).dt.timestamp("us") / UNITS[unit],
+        equals=lambda path, value: (polars_column(path) == value).cast(pl.Float64),
+        date=lambda path, unit: polars_column(path).dt.timestamp("us") / UNITS[unit],
         lookup=_polars_lookup,
         nothing=lambda: pl.lit(None, pl.Float64),
         at_least=lambda x, floor: x.clip(lower_bound=floor),

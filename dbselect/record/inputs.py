@@ -99,22 +99,18 @@ class Levels:
     ----------
     category : its levels
     names : those of its columns that the model has
-    missing : as in `Number`
+    path, missing : as in `Number`
     """
 
     category: Category
     names: tuple[str, ...]
+    path: tuple[Any, ...]
     missing: Mapping[str, float] | None = None
 
     @property
     def source(self) -> str:
-        """The field."""
+        """The column of the table."""
         return self.category.column
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """Where it lies in the table."""
-        return (self.source,)
 
     def lookup(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Lookup:
         """Return the number that each level adds to a predictor."""
@@ -205,11 +201,13 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
     if nested is False:
         return [Number(name, (name,)) for name in columns]
     there = set(columns)
+    flat = terms.flat if nested is None else ()
     found: dict[str, Input] = {}
     for category in terms.categories:
         own = [*category.names, category.missing]
         missing = _where_missing(category.missing, category.names, there, terms)
-        levels = Levels(category, tuple(name for name in own if name in there), missing)
+        names = tuple(name for name in own if name in there)
+        levels = Levels(category, names, _path(category.column, flat), missing)
         found |= dict.fromkeys(own, levels)
     for basis in terms.bases:
         mark = basis.names[0] + SUFFIX
@@ -217,7 +215,6 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
         missing = _where_missing(mark, basis.names, there, terms)
         curve = Curve(basis, tuple(name for name in own if name in there), missing)
         found |= dict.fromkeys(own, curve)
-    flat = terms.flat if nested is None else ()
     for name in columns:
         if name in found:
             continue
@@ -225,7 +222,7 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
         follows = base in there or base in terms.indicators
         own_name = base if base != name and follows and name not in flat else name
         mark = own_name + SUFFIX
-        path = (own_name,) if own_name in flat else tuple(path_of(own_name))
+        path = _path(own_name, flat)
         missing = None if mark in flat else _where_missing(mark, [own_name], there, terms)
         one = Number(own_name, path, terms.dates.get(own_name), missing)
         found |= dict.fromkeys([own_name, *(missing or ())], one)
@@ -249,6 +246,11 @@ def path_of(name: str) -> list[Any]:
     if start.start() == 0 or "".join(part[0] for part in found) != tail:
         return [name]  # no field's flattened name
     return [name[: start.start()], *(int(p[2]) if p[2] else p[1] for p in found)]
+
+
+def _path(name: str, flat: Collection[str]) -> tuple[Any, ...]:
+    """Return where a column lies in the table, unless its name only looks nested."""
+    return (name,) if name in flat else tuple(path_of(name))
 
 
 def _where_missing(

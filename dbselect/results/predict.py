@@ -311,9 +311,8 @@ def _check_levels(one: Levels, frame: pl.DataFrame, unknown: HandleUnknown) -> N
     """
     found = one.lookup({}, unknown)
     if found.refuses:
-        values = frame[one.category.column]
-        kept = formulas.value_column(found)
-        formulas.refuse_others(found, values.cast(kept.dtype, strict=False))
+        values = formulas.polars_column(one.path).cast(formulas.value_column(found).dtype)
+        formulas.refuse_others(found, frame.select(values).to_series())
 
 
 def _type_at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Any:

@@ -1,8 +1,11 @@
 //! Sequences and predictions in DuckDB vectors.
 
+use std::sync::Arc;
+
 use super::types::STEP_FIELDS;
 use super::vectors::{ListEntry, Vector, text, write_text};
 use crate::prefix::{Prediction, Step};
+use crate::terms::{self, Terms};
 
 /// Which steps row `row` of a vector of sequences holds; NULL gives nothing.
 ///
@@ -13,11 +16,14 @@ pub unsafe fn sequence_entry(vector: Vector, row: usize) -> Option<ListEntry> {
     (!vector.is_null(row)).then(|| unsafe { vector.get(row) })
 }
 
-/// The steps of one sequence.
+/// The steps of one sequence, and its terms, which the first has.
 ///
 /// # Safety
 /// As above, and `entry` comes from `sequence_entry` of that vector.
-pub unsafe fn read_steps(vector: Vector, entry: ListEntry) -> Result<Vec<Step>, String> {
+pub unsafe fn read_steps(
+    vector: Vector,
+    entry: ListEntry,
+) -> Result<(Vec<Step>, Arc<Terms>), String> {
     let steps = vector.elements();
     let field = |name: &str| {
         let index = STEP_FIELDS.iter().position(|field| field.0 == name);
@@ -53,7 +59,12 @@ pub unsafe fn read_steps(vector: Vector, entry: ListEntry) -> Result<Vec<Step>, 
             })
         }
     };
-    entry.range().map(read).collect()
+    let own = field("terms");
+    let first = entry.range().find(|&row| !steps.is_null(row) && !own.is_null(row));
+    // SAFETY: a VARCHAR that is not NULL.
+    let json = first.map(|row| unsafe { text(own, row) });
+    let found: Vec<Step> = entry.range().map(read).collect::<Result<_, _>>()?;
+    Ok((found, terms::read(json.as_deref())?))
 }
 
 /// Write one prediction; an absent one is NULL.
