@@ -39,3 +39,7 @@ class ConditionWarning(UserWarning):
 
 class SelectionWarning(UserWarning):
     """The data that chose a model's columns also judge them, so its p-values are too small."""
+
+
+class UnknownLevelWarning(UserWarning):
+    """Rows have levels of a category that a fit has not seen."""
