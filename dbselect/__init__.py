@@ -13,6 +13,7 @@ from dbselect.errors import (
     RecordError,
     SelectionWarning,
     SourceError,
+    UnknownLevelWarning,
 )
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
@@ -78,6 +79,7 @@ __all__ = [
     "SourceError",
     "SupportTable",
     "Terms",
+    "UnknownLevelWarning",
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",

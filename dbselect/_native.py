@@ -31,7 +31,7 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
     text, pointer = ctypes.c_char_p, ctypes.c_void_p
     library.dbselect_reader_new.argtypes = [
-        ctypes.POINTER(text), ctypes.c_size_t, text, text, text
+        ctypes.POINTER(text), ctypes.c_size_t, text, text, text, text
     ]  # fmt: skip
     library.dbselect_reader_new.restype = pointer
     library.dbselect_reader_category.argtypes = [
@@ -42,7 +42,11 @@ def _library() -> ctypes.CDLL:
     library.dbselect_reader_category.restype = ctypes.c_bool
     library.dbselect_reader_add.argtypes = [pointer, pointer]
     library.dbselect_reader_add.restype = pointer
-    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer, pointer]
+    library.dbselect_reader_order.argtypes = [
+        pointer, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t
+    ]  # fmt: skip
+    library.dbselect_reader_order.restype = ctypes.c_bool
+    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
     library.dbselect_reader_finish.restype = pointer
     library.dbselect_reader_free.argtypes = [pointer]
     library.dbselect_reader_free.restype = None
@@ -67,11 +71,7 @@ class Reader:
     weight : column of row weights
     group : column that numbers each row's group, from 0; one record a group comes back
     policies : what becomes of missing values, one policy a column; default: skip all
-
-    Attributes
-    ----------
-    absent : rows in which each column, then each category, is missing, once the reading is
-        finished
+    terms : JSON of the records' terms, without means and indicators
     """
 
     def __init__(
@@ -80,13 +80,14 @@ class Reader:
         weight: str | None = None,
         group: str | None = None,
         policies: Sequence[str] | None = None,
+        terms: str | None = None,
     ) -> None:
-        self.absent = [0] * len(columns)
         self._handle = _library().dbselect_reader_new(
             *_texts(columns),
             None if weight is None else weight.encode(),
             None if group is None else group.encode(),
             letters(policies or ["skip"] * len(columns)).encode(),
+            None if terms is None else terms.encode(),
         )
         if not self._handle:
             raise DataError(f"columns are {list(columns)!r}; their names must be valid text")
@@ -110,7 +111,17 @@ class Reader:
         )  # fmt: skip
         if not added:
             raise DataError(f"levels are {list(levels)!r}; they must be valid text")
-        self.absent.append(0)
+
+    def order(self, order: Sequence[int]) -> None:
+        """Say in which order the records have the columns.
+
+        Parameters
+        ----------
+        order : numbers of all columns, then of the categories, each once
+        """
+        numbers = (ctypes.c_size_t * len(order))(*order)
+        if not _library().dbselect_reader_order(self._handle, numbers, len(order)):
+            raise DataError(f"order is {list(order)!r}; it must have every column once")
 
     def __enter__(self) -> Self:
         return self
@@ -131,17 +142,12 @@ class Reader:
 
     def finish(self) -> pa.StructArray:
         """Return the records: one, or one a group."""
-        absent = (ctypes.c_uint64 * len(self.absent))()
 
         def call(array: int, schema: int) -> int | None:
-            error: int | None = _library().dbselect_reader_finish(
-                self._handle, array, schema, absent
-            )
+            error: int | None = _library().dbselect_reader_finish(self._handle, array, schema)
             return error
 
-        records = _array(call)
-        self.absent = list(absent)
-        return records
+        return _array(call)
 
 
 def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:

@@ -308,7 +308,7 @@ def test_counts_follow_the_arithmetic_of_grams():
     assert (a + b).missing == {"x": 3, "y": 1}
     assert ((a + b) - a).missing == {"x": 2}
     assert a.select(["y"]).missing == {"y": 1}
-    assert ds.Gram.from_struct(a.to_struct()).missing == {}
+    assert ds.Gram.from_struct(a.to_struct()).missing == a.missing == {"x": 1, "y": 1}
 
 
 @pytest.mark.parametrize("weight", [None, "weight"])

@@ -21,9 +21,9 @@ from dbselect.record.policies import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
 from dbselect.results.glm.store import GLM_DTYPE, GLM_TYPE, to_scalar
-from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
+from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, check_max_levels, terms_for
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.read import gram, reader_of
+from dbselect.sources.read import check_left_out, gram, reader_of, texts_of
 from dbselect.sources.request import NullPolicy, check_folds, check_seed, request_of
 
 _COEFFICIENTS: dict[str, Any] = {
@@ -83,14 +83,14 @@ class LazyFrameNamespace:
         [4.0, 2.0]
         """
         table = LazyTable(self._frame)
-        learnt = terms_for(table, categories, basis, max_levels, terms)
-        request = request_of(
-            table.schema, columns or None, weight, null_policy=null_policy, terms=learnt
-        )
+        wanted = list(columns) or None
+        texts = texts_of(table, wanted, {weight})
+        learnt = terms_for(table, texts, categories, basis, max_levels, terms)
+        request = request_of(table.schema, wanted, weight, null_policy=null_policy, terms=learnt)
+        check_left_out(table, request, wanted, max_levels)
         if not request.is_plain:
             # Fills differ from batch to batch, and which indicators there are is known
             # at the end: one reader takes them all.
-            wanted = list(columns) or None
             return pl.defer(
                 lambda: _record(
                     gram(self._frame, wanted, weight, null_policy=null_policy, terms=learnt)
@@ -159,16 +159,25 @@ class ExprNamespace:
         self._expr = expr
 
     def gram(
-        self, weight: str | pl.Expr | float | None = None, null_policy: str = "skip"
+        self,
+        weight: str | pl.Expr | float | None = None,
+        null_policy: str = "skip",
+        max_levels: int | None = None,
     ) -> pl.Expr:
-        """Return the Gram record of a struct of numbers; NULL if there are no rows.
+        """Return the Gram record of a struct; NULL if there are no rows.
+
+        Numbers, booleans, dates (as days) and timestamps (as seconds since 1970) are
+        columns; text, Categorical and Enum become a column of 0 and 1 for each level.
 
         Parameters
         ----------
         weight : column, expression or number; row weights >= 0
         null_policy : of all columns: ``"skip"``, ``"error"``, ``"mean"`` or
             ``"indicator"``, as in `dbselect.gram`, but with an indicator for every column,
-            so that the columns of a record do not depend on the data
+            so that the columns of a record do not depend on the data; a row without a
+            text is always left out
+        max_levels : most levels of a text that have a column each; the others become one,
+            ``<name>.other``; default: more than 1,000 are an error
 
         Notes
         -----
@@ -185,11 +194,11 @@ class ExprNamespace:
         [2, 1]
         """
         policies_of(null_policy, [])
+        if max_levels is not None:
+            check_max_levels(max_levels)
         weights = [] if weight is None else [_number(weight)]
-        if null_policy == "skip":
-            return _plugin("gram", [self._expr, *weights], returns_scalar=True)
-        policy = pl.lit(null_policy)
-        return _plugin("gram_filled", [self._expr, policy, *weights], returns_scalar=True)
+        told = pl.lit(f"{null_policy[0]}{max_levels or ''}")
+        return _plugin("gram", [self._expr, told, *weights], returns_scalar=True)
 
     def impute_mean(self) -> pl.Expr:
         """Return each record with the mean where values were missing, without indicators.

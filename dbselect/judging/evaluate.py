@@ -17,13 +17,13 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, DataError, UnknownLevelWarning, warn
+from dbselect.errors import ArgumentError, DataError
 from dbselect.judging.row_scores import RowScores, row_scores
+from dbselect.judging.unknown import warn_of_unknown
 from dbselect.linear.problem import constant_target, unusable
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector, as_fitted
 from dbselect.record.inputs import inputs_of
-from dbselect.record.terms import Terms
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence, by_response
@@ -33,8 +33,6 @@ from dbselect.results.sequence import Sequence
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 
-#: Share of the weight that is taken for nothing beside the rounding of a sum of shares.
-ROUNDING_SHARE = 1e-9
 #: The models of every prefix of a search, of any family.
 EveryPrefix = Sequence | JointSequence | GlmSequence
 
@@ -112,7 +110,7 @@ def evaluate(
     if isinstance(found, GlmSequence | GlmModel):
         return _by_rows(found, data, weight)
     gram = _gram_there(found, data, weight)
-    _warn_of_unknown(gram, found.terms.of(found.columns))
+    warn_of_unknown(gram, found.terms.of(found.columns))
     return (
         _in_all(found, gram) if isinstance(found, JointSequence | JointModel) else _on(found, gram)
     )
@@ -198,21 +196,6 @@ def _gram_there(
         null_policy=dict.fromkeys(marked, "indicator"),
         terms=found.terms.of({*targets, *found.columns}),
     )
-
-
-def _warn_of_unknown(gram: Gram, terms: Terms) -> None:
-    """Warn of rows with levels that the fit has not seen."""
-    for category in terms.categories:
-        names = {*category.names, category.missing}
-        share = sum(
-            mean for name, mean in zip(gram.columns, gram.mean, strict=True) if name in names
-        )
-        if not category.rest and 1.0 - share > ROUNDING_SHARE:
-            warn(
-                f"{1.0 - share:.2%} of the rows have a level of '{category.column}' that the fit "
-                "has not seen; they are judged with all its levels 0",
-                UnknownLevelWarning,
-            )
 
 
 def squared_errors(sequence: Sequence | Model, gram: Gram) -> tuple[Vector, float]:

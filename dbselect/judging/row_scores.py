@@ -15,8 +15,10 @@ from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Formula, choose, kept, largest, number, total
 from dbselect.glm.families import Family, count
 from dbselect.glm.passes import Roles, places, responses
+from dbselect.judging.unknown import warn_of_unknown
 from dbselect.linear.problem import is_constant, no_rows
 from dbselect.record.gram import Gram, Vector
+from dbselect.record.inputs import inputs_of
 from dbselect.results.glm.model import GlmModel, family_of
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.sources.passes import PREFIX, Passes, Weighted
@@ -71,10 +73,16 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     ------
     SourceError, ColumnError : as `fit_glm`
     DataError : no usable rows, or a value of the target that the model does not allow
+
+    Warns
+    -----
+    UnknownLevelWarning : as `evaluate`
     """
     family = family_of(found.family, found.classes)
     apart = [name for name in (found.target, found.offset) if name is not None]
-    passes = Passes(source, list(found.columns) or None, weight, apart)
+    inputs = inputs_of(found.columns, found.terms)
+    columns = [one.source for one in inputs] or None
+    passes = Passes(source, columns, weight, apart, found.terms.of(found.columns))
     roles = Roles(family, found.target, list(found.columns), found.offset)
     y = responses(passes, roles)
     first = _of_target(passes, roles, y)
@@ -85,6 +93,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     wanted = [Weighted({name: named[name] for name in part}, missing, []) for part in parts]
     grams = passes.read([first, *wanted])
     _refuse_rows(grams, roles)
+    warn_of_unknown(grams[0], found.terms.of(found.columns))
     mean = {
         name: value
         for gram in grams[1:]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, GroupError
 from dbselect.linear.condition import warn_of
@@ -24,7 +23,7 @@ from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.sequence import build
 from dbselect.selection.criteria import RULES, Criterion
 from dbselect.sources.open import stored_gram
-from dbselect.sources.read import read_columns
+from dbselect.sources.read import check_no_rows, read_columns
 
 #: Condition numbers between which the coefficients of all prefixes are refined: below,
 #: they keep ten of sixteen digits without that; above, a correction has no digit right.
@@ -299,16 +298,9 @@ def _gram_of(
 
     Also returns the numeric columns of the table that were not read.
     """
-    if isinstance(source, Mapping | pa.Scalar):
-        source = Gram.from_struct(source)
-    stored = source if isinstance(source, Gram) else stored_gram(source)
+    stored = stored_gram(source)
     if stored is not None:
-        if weight is not None:
-            raise ArgumentError(f"weight is {weight!r}; a Gram was made with its weights")
-        if null_policy != "skip":
-            raise ArgumentError(
-                f"null_policy is {null_policy!r}; it is for tables, a Gram has no missing values"
-            )
+        check_no_rows(weight, null_policy)
         return stored, []
     named = named_in(groups, source)
     patterns = None if named is None else list(dict.fromkeys([*targets, *named]))

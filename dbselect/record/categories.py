@@ -41,10 +41,12 @@ class Category:
     @property
     def names(self) -> list[str]:
         """The columns: ``carrier.AA``, ``carrier.UA``, ..., ``carrier.other``."""
-        texts = self.texts
-        if self.rest:
-            texts.append(self._apart("other"))
-        return [f"{self.column}.{text}" for text in texts]
+        rest = [f"{self.column}.{self._apart('other')}"] if self.rest else []
+        return [*(self.name_of(level) for level in self.levels), *rest]
+
+    def name_of(self, level: Level) -> str:
+        """Return the column of a level."""
+        return f"{self.column}.{text_of(level)}"
 
     @property
     def missing(self) -> str:

@@ -52,6 +52,19 @@ class Leaf:
         )
 
     @property
+    def is_text(self) -> bool:
+        """Whether the column is text, whose levels become columns of 0 and 1."""
+        type_ = self.type.value_type if types.is_dictionary(self.type) else self.type
+        return bool(
+            types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
+        )
+
+    @property
+    def looks_nested(self) -> bool:
+        """Whether a plain field has the name of a child or an element of another."""
+        return len(self.path) == 1 and field_of(self.name) != self.name
+
+    @property
     def unit(self) -> str | None:
         """What a date or a timestamp counts since 1970: ``"days"`` or ``"seconds"``."""
         if types.is_date(self.type):

@@ -7,7 +7,7 @@ its columns had there in the fit, or nothing is predicted.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal, get_args
@@ -20,7 +20,7 @@ from dbselect.errors import ArgumentError
 from dbselect.formulas import Formula, Lookup, choose, column, date, given, lookup, nothing, number
 from dbselect.record.bases import CUBIC, Basis, Poly, Spline
 from dbselect.record.categories import Category
-from dbselect.record.columns import SUFFIX, Leaf
+from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Vector
 from dbselect.record.terms import Terms
 
@@ -227,13 +227,6 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
         one = Number(own_name, path, terms.dates.get(own_name), missing)
         found |= dict.fromkeys([own_name, *(missing or ())], one)
     return list(dict.fromkeys(found[name] for name in columns))
-
-
-def flat_of(columns: Iterable[Leaf]) -> tuple[str, ...]:
-    """Return the fields of a table whose plain names look like those of nested columns."""
-    return tuple(
-        leaf.name for leaf in columns if len(leaf.path) == 1 and len(path_of(leaf.name)) > 1
-    )
 
 
 def path_of(name: str) -> list[Any]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from dbselect.errors import ArgumentError
 from dbselect.record.columns import SUFFIX, match
 from dbselect.record.gram import Gram, Matrix, Vector, aligned
+from dbselect.record.terms import Terms
 
 Index = npt.NDArray[np.intp]
 
@@ -71,16 +72,27 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
         raise ArgumentError("grams is empty; at least one record is needed")
     grams = aligned(grams)
     marked = list(grams[0].terms.indicators)
-    names = grams[0].columns
     filled = marked if columns is None else match(columns, marked, "columns")
-    at = np.array([names.index(name) for name in filled], dtype=np.intp)
-    marks = np.array([names.index(name + SUFFIX) for name in filled], dtype=np.intp)
-    kept = np.setdiff1d(np.arange(len(names)), marks)
+    return fill_jointly(grams, {name: name + SUFFIX for name in filled})
+
+
+def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:
+    """Put the mean that all records have together in the place of missing values.
+
+    Parameters
+    ----------
+    grams : of the same columns
+    marks : column -> its indicator, which the results do not have
+    """
+    names = grams[0].columns
+    at = np.array([names.index(name) for name in marks], dtype=np.intp)
+    on = np.array([names.index(mark) for mark in marks.values()], dtype=np.intp)
+    kept = np.setdiff1d(np.arange(len(names)), on)
 
     weight = np.array([[gram.weight] for gram in grams])
-    share = np.array([gram.mean[marks] for gram in grams])
+    share = np.array([gram.mean[on] for gram in grams])
     mean = np.array([gram.mean[at] for gram in grams])
-    between = np.array([gram.comoment[at, marks] for gram in grams])
+    between = np.array([gram.comoment[at, on] for gram in grams])
     present, absent = weight * (1 - share), weight * share
     present[1 - share < NO_SHARE] = 0.0
     # From the mean of what is present to that of what stands for the others, and from
@@ -90,12 +102,22 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     first = own[np.argmax(present > 0, axis=0), np.arange(len(at))]
     joint = first + _ratio((present * (own - first)).sum(axis=0), present.sum(axis=0))
     steps = np.where(absent > 0, to_own + (joint - own), 0.0)
-    terms = grams[0].terms
-    means = dict(zip(filled, joint.tolist(), strict=True))
-    left = tuple(name for name in terms.indicators if name not in means)
-    terms = replace(terms, means={**terms.means, **means}, indicators=left)
-    moved = (_shifted(gram, at, marks, step, kept) for gram, step in zip(grams, steps, strict=True))
+    terms = _filled(grams[0].terms, dict(zip(marks, joint.tolist(), strict=True)))
+    moved = (_shifted(gram, at, on, step, kept) for gram, step in zip(grams, steps, strict=True))
     return [replace(gram, terms=terms) for gram in moved]
+
+
+def _filled(terms: Terms, means: Mapping[str, float]) -> Terms:
+    """Return terms by which some columns have a number where a value is missing."""
+    return replace(
+        terms,
+        categories=tuple(
+            replace(each, null_policy="mean") if not means.keys().isdisjoint(each.names) else each
+            for each in terms.categories
+        ),
+        means={**terms.means, **means},
+        indicators=tuple(name for name in terms.indicators if name not in means),
+    )
 
 
 def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gram:
@@ -115,7 +137,7 @@ def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gr
     there = gram.mean[at] + _ratio(between, gram.comoment[on, on]) * (1.0 - share)
     step = np.where(share > 0, np.array(list(means.values())) - there, 0.0)
     kept = np.setdiff1d(np.arange(len(gram.columns)), on)
-    return _shifted(gram, at, on, step, kept)
+    return replace(_shifted(gram, at, on, step, kept), terms=_filled(gram.terms, means))
 
 
 def _ratio(a: Matrix, b: Matrix) -> Matrix:

@@ -48,15 +48,16 @@ def check_policies(null_policy: Any) -> None:
         policies_of(policy, [])
 
 
-def check_missing(columns: Sequence[str], policies: Sequence[str], counts: Sequence[int]) -> None:
+def check_missing(columns: Sequence[str], missing: Mapping[str, int]) -> None:
     """Refuse missing values in columns of policy ``"error"``.
 
     Parameters
     ----------
-    counts : rows in which each column is missing
+    columns : those of that policy
+    missing : column -> rows in which it is missing, if there are any
     """
-    for name, policy, count in zip(columns, policies, counts, strict=True):
-        if policy == "error" and count:
+    for name in columns:
+        if count := missing.get(name, 0):
             raise DataError(
                 f"column '{name}' is missing in {count} rows; null_policy 'error' allows none"
             )

@@ -79,6 +79,11 @@ def triangle(width: Any) -> Any:
     return width * (width + 1) // 2
 
 
+def is_record(type_: pa.DataType) -> bool:
+    """Whether a type is that of Gram records."""
+    return bool(types.is_struct(type_)) and set(FIELDS) <= {child.name for child in type_}
+
+
 def check_type(records: pa.Array) -> None:
     """Refuse a column that holds something else than records.
 

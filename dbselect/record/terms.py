@@ -38,7 +38,7 @@ class Terms:
         share among them: column of the record -> that number
     indicators : columns of the record that are 0 where a value was missing, beside a column
         ``<name>.missing`` that is 1 there
-    flat : plain fields whose names look like those of nested ones, as ``Sepal.Length``
+    flat : plain fields whose names look like those of nested columns: ``Sepal.Length``
 
     Examples
     --------
@@ -203,9 +203,8 @@ class Terms:
             )
             dates = {str(name): str(unit) for name, unit in record.get("dates", {}).items()}
             means = {str(name): float(mean) for name, mean in record.get("means", {}).items()}
-            indicators, flat = (
-                tuple(str(name) for name in record.get(key, ())) for key in ("indicators", "flat")
-            )
+            indicators = tuple(str(name) for name in record.get("indicators", ()))
+            flat = tuple(str(name) for name in record.get("flat", ()))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RecordError(f"this is no record of terms: {error}") from None
         return cls(categories, bases, dates, means, indicators, flat)
@@ -247,7 +246,7 @@ class Terms:
 
     def __bool__(self) -> bool:
         """Whether any column is not taken as it is."""
-        return any(vars(self).values())
+        return self != Terms()
 
     def sources(self) -> dict[str, str]:
         """Return the column of the table that each column made of another comes from."""
@@ -257,8 +256,18 @@ class Terms:
         marks = {name + SUFFIX: made.get(name, name) for name in self.indicators}
         return made | marks
 
+    def policies(self) -> dict[str, str]:
+        """Return what becomes of missing values, for the columns of the table that tell."""
+        sources = self.sources()
+        found = {each.column: each.null_policy for each in self.categories}
+        for names, policy in ((self.means, "mean"), (self.indicators, "indicator")):
+            found |= {sources.get(name, name): policy for name in names}
+        return found
+
     def of(self, columns: Collection[str]) -> Self:
         """Return the terms of some columns of a record."""
+        sources = self.sources()
+        kept = {sources.get(name, name) for name in columns}
         return replace(
             self,
             categories=tuple(
@@ -268,14 +277,13 @@ class Terms:
             dates={name: unit for name, unit in self.dates.items() if name in columns},
             means={name: mean for name, mean in self.means.items() if name in columns},
             indicators=tuple(name for name in self.indicators if name + SUFFIX in columns),
-            flat=tuple(name for name in self.flat if name in columns),
+            flat=tuple(name for name in self.flat if name in kept),
         )
 
 
 def check_category(column: str, schema: pa.Schema) -> str:
     """Return the kind of a column of categories; refuse other columns."""
-    _check_field("categories", column, schema)
-    type_ = schema.field(column).type
+    type_ = _type_of("categories", column, schema)
     kind = kind_of(type_)
     if kind is None:
         raise ColumnError(
@@ -287,16 +295,19 @@ def check_category(column: str, schema: pa.Schema) -> str:
 
 def check_number(column: str, schema: pa.Schema) -> None:
     """Refuse a column that no basis can be made of."""
-    _check_field("basis", column, schema)
-    type_ = schema.field(column).type
+    type_ = _type_of("basis", column, schema)
     if not (
         pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
     ):
         raise ColumnError(f"basis names column '{column}' of type {type_}; it must be numeric")
 
 
-def _check_field(what: str, column: Any, schema: pa.Schema) -> None:
+def _type_of(what: str, column: Any, schema: pa.Schema) -> pa.DataType:
     if not isinstance(column, str):
         raise ArgumentError(f"{what} names {column!r}; it must be the name of a column")
-    if column not in schema.names:
+    if column in schema.names:
+        return schema.field(column).type
+    nested = {leaf.name: leaf.type for leaf in leaves(schema)} if what == "categories" else {}
+    if column not in nested:
         raise ColumnError(f"{what} names {unknown('column', column, schema.names)}")
+    return nested[column]

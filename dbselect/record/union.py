@@ -59,7 +59,7 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
     own, others = ({each.column: each for each in terms.categories} for terms in (one, two))
     if own.keys() != others.keys():
         raise RecordError(_unequal("categories", list(own), list(others)))
-    for name in ("bases", "dates", "means"):
+    for name in ("bases", "dates", "means", "flat"):
         if getattr(one, name) != getattr(two, name):
             raise RecordError(_unequal(name, getattr(one, name), getattr(two, name)))
     return replace(

@@ -55,7 +55,7 @@ class RelationTable:
         return RelationTable(relation, pa.schema(known))
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
-        """Compute the records in DuckDB: the keys, ``gram`` and ``missing``, counts a column.
+        """Compute the records in DuckDB: the keys and ``gram``.
 
         None if the connection does not have the extension; it need not be told
         apart beforehand, as binding the query tells.
@@ -66,10 +66,12 @@ class RelationTable:
         if request.folding is not None:
             keys.append(_fold(request.folding, row))
             named.append(f"{keys[-1]} AS {quote(FOLD)}")
-        call = f"dbselect_gram({row}, '{letters(request.policies)}'{_weight(request)})"
+        told = " ".join([letters(request.policies), request.base.to_json() or ""]).replace(
+            "'", "''"
+        )
+        call = f"dbselect_gram({row}, '{told}'{_weight(request)})"
         columns = ", ".join([*named, f"{call} AS gram"])
-        found = self._aggregated(columns, ", ".join(keys), request.weight)
-        return None if found is None else found.unnest("gram")
+        return self._aggregated(columns, ", ".join(keys), request.weight)
 
     def aggregate_all(self, requests: Sequence[Request]) -> list[Any] | None:
         """Compute the records of several requests without keys; None as `aggregate`."""

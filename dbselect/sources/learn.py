@@ -17,6 +17,7 @@ from dbselect._native import distinct
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.record.bases import CUBIC, Basis, Poly, Spline, infinite
 from dbselect.record.categories import Category, Level, kind_of_levels, text_of
+from dbselect.record.columns import leaves
 from dbselect.record.gram import Vector
 from dbselect.record.terms import Terms, check_category, check_number
 from dbselect.sources.open import open_table
@@ -99,12 +100,20 @@ def terms(
 
 def terms_for(
     table: Table,
-    categories: Categories | None,
-    basis: Bases | None,
-    max_levels: int,
-    terms: Terms | None,
-) -> Terms | None:
-    """Return the terms that a caller gives, or learn those asked for."""
+    texts: Sequence[str],
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    max_levels: int = MAX_LEVELS,
+    terms: Terms | None = None,
+) -> Terms:
+    """Return the terms that a caller gives, or learn those asked for, and those of texts.
+
+    Parameters
+    ----------
+    texts : columns of text that are wanted, by their names or with all others; those of
+        more than `max_levels` levels, and those of a stream, have no terms
+    categories, basis, max_levels, terms : as in `dbselect.gram`
+    """
     if terms is not None:
         if not isinstance(terms, Terms):
             raise ArgumentError(f"terms is a {type(terms).__name__}; it must come from ds.terms")
@@ -112,18 +121,19 @@ def terms_for(
             raise ArgumentError("terms comes with categories or basis; it takes their place")
         terms.check(table.schema)
         return terms
-    if categories is None and basis is None:
-        return None
-    return learn(table, categories, basis, max_levels)
+    return learn(table, categories, basis, max_levels, texts if table.again else ())
 
 
-def learn(table: Table, categories: Any, basis: Any, max_levels: Any) -> Terms:
+def learn(
+    table: Table, categories: Any, basis: Any, max_levels: Any, texts: Sequence[str] = ()
+) -> Terms:
     """Find the levels of categories and the centers and knots of bases.
 
     Parameters
     ----------
-    table : read once, unless every category has its levels and there is no basis
+    table : read once, unless every category has its levels and there is nothing else
     categories, basis, max_levels : as in `dbselect.terms`
+    texts : columns that are categories if they have no more than `max_levels` levels
 
     Raises
     ------
@@ -134,14 +144,15 @@ def learn(table: Table, categories: Any, basis: Any, max_levels: Any) -> Terms:
     """
     given = _levels_given(categories)
     curves = _curves(basis)
-    if not isinstance(max_levels, abstract.Integral) or int(max_levels) < 1:
-        raise ArgumentError(f"max_levels is {max_levels!r}; it must be a whole number >= 1")
+    check_max_levels(max_levels)
     kinds = {column: check_category(column, table.schema) for column in given}
     for column in curves:
         check_number(column, table.schema)
         if column in given:
             raise ColumnError(f"categories and basis both name column '{column}'; it is one thing")
     values: dict[str, Values] = {c: Values() for c, levels in given.items() if levels is None}
+    texts = [column for column in texts if column not in given and column not in curves]
+    values |= {column: Values(most=int(max_levels)) for column in texts}
     values |= {c: Values(SAMPLED if kind == "spline" else 0) for c, (kind, _) in curves.items()}
     if values:
         _read(table, values)
@@ -151,11 +162,22 @@ def learn(table: Table, categories: Any, basis: Any, max_levels: Any) -> Terms:
             if levels is None
             else Category(column, levels, rest=True)
             for column, levels in given.items()
+        )
+        + tuple(
+            found_category(column, values[column], int(max_levels), "text")
+            for column in texts
+            if not values[column].are_more
         ),
         tuple(_basis(column, *curve, values[column]) for column, curve in curves.items()),
     )
     terms.check(table.schema)
     return terms
+
+
+def check_max_levels(value: Any) -> None:
+    """Refuse what is no number of levels."""
+    if not isinstance(value, abstract.Integral) or int(value) < 1:
+        raise ArgumentError(f"max_levels is {value!r}; it must be a whole number >= 1")
 
 
 class Values:
@@ -165,10 +187,13 @@ class Values:
     ----------
     limit : most values to keep, those with the smallest hashes; None keeps all, and
         0 keeps only the smallest and the largest
+    most : number of values above which none is wanted
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, most: int | None = None) -> None:
         self._limit = limit
+        self._most = most
+        self._are_more = False
         self._parts: list[pl.DataFrame] = []
         self._waiting = 0
         self._room = WAITING
@@ -177,6 +202,8 @@ class Values:
 
     def add(self, values: pl.Series) -> None:
         """Count some values; NULL and NaN are none."""
+        if self._are_more:
+            return
         values = values.drop_nulls()
         if self._limit is not None:
             # Adding 0 makes one zero of two.
@@ -195,6 +222,13 @@ class Values:
             if self._waiting > self._room:
                 self._merge()
 
+    @property
+    def are_more(self) -> bool:
+        """Whether there are more values than are wanted."""
+        if self._parts:
+            self._merge()
+        return self._are_more
+
     def counts(self) -> pl.DataFrame:
         """Return the columns ``value``, ascending, and ``rows``."""
         if not self._parts:
@@ -207,6 +241,7 @@ class Values:
         if self._limit is not None and merged.height > self._limit:
             hashes = hash_of(merged["value"].to_numpy())
             merged = merged[np.argpartition(hashes, self._limit)[: self._limit]]
+        self._are_more = self._most is not None and merged.height > self._most
         self._parts = [merged]
         self._waiting, self._room = 0, max(WAITING, merged.height)
 
@@ -255,12 +290,23 @@ def _read(table: Table, values: Mapping[str, Values]) -> None:
             "read only once; give categories as {column: levels}, or terms of another table"
         )
 
+    known = {leaf.name: leaf for leaf in leaves(table.schema) if leaf.name in values}
+
     def consume(batch: Any) -> None:
         frame = pl.DataFrame(batch)
         for column, counter in values.items():
-            counter.add(frame[column])
+            counter.add(series_at(frame, known[column].path))
 
-    table.scan(list(values), consume)
+    table.scan(list(dict.fromkeys(leaf.field for leaf in known.values())), consume)
+
+
+def series_at(frame: pl.DataFrame, path: Sequence[str | int]) -> pl.Series:
+    """Return a column of a frame, of a field, a child or an element."""
+    field, *steps = path
+    found = frame[str(field)]
+    for step in steps:
+        found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
+    return found
 
 
 def _levels_given(categories: Any) -> dict[str, tuple[Level, ...] | None]:

@@ -1,19 +1,22 @@
 """Which engine reads a source, whether it is a stored Gram, and how far a reading is."""
 
+import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from dbselect.errors import SourceError
+from dbselect.errors import ArgumentError, RecordError, SourceError
 from dbselect.record.gram import Gram
+from dbselect.record.stack import is_record
 from dbselect.sources.folded import FoldedTable
 from dbselect.sources.request import Table
 
@@ -105,19 +108,59 @@ def open_table(source: Any, columns: Sequence[str] | None) -> Table:
 
 
 def stored_gram(source: Any) -> Gram | None:
-    """Return the Gram that a Parquet file or a frame holds, None if it is another table."""
-    if isinstance(source, str | Path):
-        path = Path(source).expanduser()
-        try:
-            is_gram = path.is_file() and pq.read_schema(path).names == ["gram"]
-        except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"cannot read '{source}' as Parquet: {error}") from error
-        return Gram.read_parquet(path) if is_gram else None
-    if isinstance(source, pl.LazyFrame) and source.collect_schema().names() == ["gram"]:
-        source = source.collect()
-    if isinstance(source, pl.DataFrame) and source.columns == ["gram"] and source.height == 1:
-        return Gram.from_struct(source["gram"][0])
-    return None
+    """Return the Gram of a record, of several, or of a table that holds records.
+
+    None if the source is a table of something else.
+
+    Raises
+    ------
+    ArgumentError : an empty list, or one of something else than Grams, records and files
+    RecordError : the records do not fit each other, or a table has two columns of them
+    """
+    if isinstance(source, Gram):
+        return source
+    if isinstance(source, Mapping | pa.Scalar):
+        return Gram.from_struct(source)
+    if isinstance(source, list | tuple):
+        grams = [stored_gram(one) for one in source]
+        if not grams or None in grams:
+            odd = next((one for one, gram in zip(source, grams, strict=True) if gram is None), None)
+            raise ArgumentError(
+                f"source is a list with {odd!r}; a list must have Grams, records or files of them"
+                if grams
+                else "source is an empty list; it must have at least one Gram, record or file"
+            )
+        return merged(gram for gram in grams if gram is not None)
+    if isinstance(source, np.ndarray) or not _can_be_read_again(source):
+        return None
+    table = open_table(source, None)
+    fields = [field.name for field in table.schema if is_record(field.type)]
+    if not fields:
+        return None
+    if len(fields) > 1:
+        raise RecordError(f"the table has records in {fields}; give one of these columns")
+    records: list[Any] = []
+    lock = Lock()
+
+    def consume(batch: Any) -> None:
+        found = [record for record in pl.DataFrame(batch)[fields[0]] if record is not None]
+        with lock:
+            records.extend(found)
+
+    table.scan(fields, consume)
+    if not records:
+        raise RecordError(f"the table has no record in column '{fields[0]}'")
+    return merged(Gram.from_struct(record) for record in records)
+
+
+def merged(grams: Iterable[Gram]) -> Gram:
+    """Return the Gram of all rows of some."""
+    return reduce(operator.add, grams)
+
+
+def _can_be_read_again(source: Any) -> bool:
+    """Whether to look at a table does not use it up."""
+    return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 
 
 def progress(rows: int | None) -> Any:

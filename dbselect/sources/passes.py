@@ -38,10 +38,19 @@ from dbselect.formulas import (
 )
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.gram import Gram
-from dbselect.record.inputs import flat_of, inputs_of
+from dbselect.record.inputs import inputs_of
 from dbselect.record.terms import Terms
+from dbselect.sources.learn import MAX_LEVELS, terms_for
 from dbselect.sources.open import PROGRESS_DELAY, open_table, progress
-from dbselect.sources.request import Consumer, Request, Table, request_of
+from dbselect.sources.read import check_left_out
+from dbselect.sources.request import (
+    Consumer,
+    Request,
+    Table,
+    columns_of,
+    request_of,
+    wanted_of,
+)
 from dbselect.sources.rows import part_of, values
 
 #: How columns by formula are called, which no column of a table is.
@@ -71,7 +80,8 @@ class Passes:
     ----------
     source, columns, weight : as in `dbselect.gram`
     apart : columns that are not in the Gram, unless formulas use them
-    terms : how fields become columns; these are computed by formulas in every pass
+    terms : how fields become columns; default: text as categories, learnt by a pass of its
+        own. Made columns are computed by formulas in every pass
 
     Attributes
     ----------
@@ -106,27 +116,31 @@ class Passes:
         ours = next((name for name in self._leaves if name.startswith(PREFIX)), None)
         if ours is not None:
             raise ColumnError(f"column '{ours}' has a name that dbselect uses itself; rename it")
-        request = request_of(self._table.schema, columns, weight, terms=terms)
         left_out = {*apart, weight}
-        made = [name for category in request.terms.categories for name in category.names]
-        names = [name for name in request.names if name not in left_out]
-        self._columns = [self._leaves[name] for name in names if name in self._leaves]
+        every = wanted_of(columns_of(self._table.schema), columns)
+        wanted = [leaf for leaf in every if leaf.name not in left_out]
+        learnt = terms_for(self._table, [one.name for one in wanted if one.is_text], terms=terms)
+        names = [leaf.name for leaf in wanted] or columns
+        request = request_of(self._table.schema, names, weight, terms=learnt)
+        if wanted:
+            check_left_out(self._table, request, columns, MAX_LEVELS)
+        read = [name for name in request.taken if name not in left_out]
+        self._columns = [self._leaves[name] for name in read]
         self._weight = weight
-        self.names = [*names, *made]
-        self.terms = replace(
-            request.terms,
-            dates={leaf.name: leaf.unit for leaf in self._columns if leaf.unit is not None},
-            flat=flat_of(self._columns),
-        )
+        self.terms = request.terms
+        made = self.terms.columns
+        self.names = [each for name in read for each in made.get(name, [name])]
         inputs = {n: one for one in inputs_of(self.names, self.terms) for n in one.names}
         self._made = {
             name: inputs[name].formula({name: 1.0}, "zero")
             for name in self.names
             if name not in self._leaves
         }
-        others = left_out.union(self.names, self.terms.columns)
+        others = left_out.union(read)
         self.unread = [
-            name for name, leaf in self._leaves.items() if leaf.is_numeric and name not in others
+            name
+            for name, leaf in self._leaves.items()
+            if (leaf.is_numeric or leaf.is_text) and name not in others
         ]
         self.count = 0
         self.rows_read = 0
@@ -156,8 +170,7 @@ class Passes:
     def fields(self, names: Iterable[str]) -> list[str]:
         """Return the top-level fields of the columns and of others by name."""
         others = [self._leaves[name] for name in names]
-        plain = [leaf.field for leaf in [*self._columns, *others]]
-        return list(dict.fromkeys([*plain, *self.terms.columns]))
+        return list(dict.fromkeys(leaf.field for leaf in [*self._columns, *others]))
 
     def values_of(self, leaf: Leaf, most: int) -> list[Any]:
         """Read the different values of a column, in their order; NULL and NaN are none.

@@ -1,6 +1,6 @@
 """One pass over any table: `gram` and `gram_by`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -9,15 +9,25 @@ import numpy as np
 import polars as pl
 
 from dbselect._native import Reader
-from dbselect.errors import ArgumentError
-from dbselect.record.columns import SUFFIX, leaves
+from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn
+from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import RECORD_DTYPE, Gram
+from dbselect.record.missing import fill, fill_jointly
 from dbselect.record.policies import FILLS, check_missing
 from dbselect.record.terms import Terms
 from dbselect.sources.grouping import GROUP, Grouping, folds_of
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
-from dbselect.sources.open import open_table, progress
-from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, request_of
+from dbselect.sources.open import open_table, progress, stored_gram
+from dbselect.sources.request import (
+    Consumer,
+    NullPolicy,
+    Request,
+    Table,
+    columns_of,
+    folding_of,
+    request_of,
+    wanted_of,
+)
 from dbselect.sources.types import TableSource
 
 
@@ -82,11 +92,30 @@ def gram(
     >>> g.rows, g.skipped, g.mean.tolist()
     (2, 1, [3.0, 5.0])
     """
+    stored = stored_gram(source)
+    if stored is not None:
+        check_no_rows(weight, null_policy, categories=categories, basis=basis, terms=terms)
+        return stored if columns is None else stored.select(columns)
     table = open_table(source, columns)
-    learnt = terms_for(table, categories, basis, max_levels, terms)
-    return _read(
-        table, request_of(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
-    )
+    texts = texts_of(table, columns, {weight})
+    learnt = terms_for(table, texts, categories, basis, max_levels, terms)
+    request = request_of(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
+    check_left_out(table, request, columns, max_levels)
+    found = _read(table, request)
+    return found if terms is not None else _seen(found, texts)
+
+
+def check_no_rows(weight: Any, null_policy: Any, **preparation: Any) -> None:
+    """Refuse what a Gram that is there already can no longer do."""
+    if weight is not None:
+        raise ArgumentError(f"weight is {weight!r}; a Gram was made with its weights")
+    if null_policy != "skip":
+        raise ArgumentError(
+            f"null_policy is {null_policy!r}; it is for tables, a Gram has no missing values"
+        )
+    for name, value in preparation.items():
+        if value is not None:
+            raise ArgumentError(f"{name} is {value!r}; it is for tables, a Gram has its columns")
 
 
 def read_columns(
@@ -95,42 +124,108 @@ def read_columns(
     weight: str | None = None,
     null_policy: NullPolicy = "skip",
 ) -> tuple[Gram, list[str]]:
-    """Return what `gram` returns, and the numeric columns that were not read."""
+    """Return what `gram` returns, and the columns of numbers and text that were not read."""
     table = open_table(source, columns)
-    request = request_of(table.schema, columns, weight, null_policy=null_policy)
-    read = {*request.names, weight}
+    texts = texts_of(table, columns, {weight})
+    learnt = terms_for(table, texts)
+    request = request_of(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
+    check_left_out(table, request, columns, MAX_LEVELS)
+    read = {*request.taken, weight}
     unread = [
-        leaf.name for leaf in leaves(table.schema) if leaf.is_numeric and leaf.name not in read
+        name
+        for name, leaf in columns_of(table.schema).items()
+        if (leaf.is_numeric or leaf.is_text) and name not in read
     ]
-    return _read(table, request), unread
+    return _seen(_read(table, request), texts), unread
+
+
+def texts_of(
+    table: Table, columns: Sequence[str] | None, apart: Collection[str | None]
+) -> list[str]:
+    """Return the columns of text that a caller wants."""
+    wanted = wanted_of(columns_of(table.schema), columns, apart)
+    return [leaf.name for leaf in wanted if leaf.is_text]
+
+
+def check_left_out(
+    table: Table, request: Request, columns: Sequence[str] | None, max_levels: int
+) -> None:
+    """Warn of what a caller wants by a glob, or with all others, and does not get.
+
+    Raises
+    ------
+    ColumnError : a column of text is wanted by its name and has too many levels
+    """
+    why = (
+        f"more than {max_levels} levels"
+        if table.again
+        else "text, of which a stream that can be read only once tells no levels"
+    )
+    for name in request.left_out:
+        if columns is not None and name in columns:
+            raise ColumnError(
+                f"column '{name}' has {why}; name it in categories to keep the most frequent, "
+                "as {column: levels} for a stream, or leave it out"
+            )
+    found = dict.fromkeys(request.left_out, why)
+    if columns is None:
+        every = columns_of(table.schema)
+        found |= {
+            name: f"type {leaf.type}"
+            for name, leaf in every.items()
+            if not (leaf.is_numeric or leaf.is_text) and leaf.field not in request.fields
+        }
+    if found:
+        told = ", ".join(f"'{name}' ({reason})" for name, reason in found.items())
+        warn(f"columns left out: {told}; columns= says which are wanted", LeftOutWarning)
+
+
+def _seen(gram: Gram, texts: Collection[str]) -> Gram:
+    """Return the Gram without the levels of columns of text that no row used has."""
+    never = {
+        name
+        for name, mean in zip(gram.columns, gram.mean, strict=True)
+        if mean == 0 and gram.terms.sources().get(name) in texts
+    }
+    if not never:
+        return gram
+    categories = tuple(
+        replace(each, levels=tuple(x for x in each.levels if each.name_of(x) not in never))
+        if each.column in texts
+        else each
+        for each in gram.terms.categories
+    )
+    left = gram.select([name for name in gram.columns if name not in never])
+    return replace(left, terms=replace(gram.terms, categories=categories).of(left.columns))
 
 
 def _read(table: Table, request: Request) -> Gram:
-    records = _aggregated(table, request)
+    read = request.marked() if request.terms.means else request
+    records = _aggregated(table, read)
     if records is not None:
-        record, absent = records["gram"][0], records["missing"][0].to_list()
-        found = _empty(request) if record is None else Gram.from_struct(record)
-        return _counted(found, request, absent or [0] * len(request.names))
-    with reader_of(request) as reader:
-        _scan(table, request, lambda batch: reader.add(request.terms.expand(batch)))
-        return _counted(Gram.from_struct(reader.finish()[0]), request, reader.absent)
-
-
-def _counted(gram: Gram, request: Request, absent: list[int]) -> Gram:
-    """Return the Gram with its counts and terms, without indicators that are 0 in every row."""
-    check_missing(request.counted, request.policies, absent)
-    indicators = {name + SUFFIX for name in request.names} - set(request.names)
+        record = records["gram"][0]
+        found = _empty(read) if record is None else Gram.from_struct(record)
+    else:
+        with reader_of(read) as reader:
+            _scan(table, read, lambda batch: reader.add(read.terms.expand(batch)))
+            found = Gram.from_struct(reader.finish()[0])
+    check_missing(request.refusing, found.missing)
+    marks = {name + SUFFIX for name in found.terms.indicators}
     kept = [
         name
-        for name, mean in zip(gram.columns, gram.mean, strict=True)
-        if mean > 0 or name not in indicators
+        for name, mean in zip(found.columns, found.mean, strict=True)
+        if mean > 0 or name not in marks
     ]
-    found = gram if len(kept) == len(gram.columns) else gram.select(kept)
-    terms = request.terms_of(found.columns, found.mean)
-    sources = terms.sources()
-    counts = zip(request.counted, absent, strict=True)
-    missing = {sources.get(name, name): rows for name, rows in counts}
-    return replace(found, missing=missing, terms=terms)
+    found = found if len(kept) == len(found.columns) else found.select(kept)
+    return _with_given_means(found, request) if request.terms.means else found
+
+
+def _with_given_means(gram: Gram, request: Request) -> Gram:
+    """Return a Gram, read with an indicator for each gap, with the means that were given."""
+    given = request.terms.means
+    marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in given}
+    filled = fill(gram, {name: given[name] for name in marks}, marks)
+    return replace(filled, terms=replace(filled.terms, means=dict(given)))
 
 
 def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
@@ -142,10 +237,13 @@ def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
 def reader_of(request: Request, group: str | None = None) -> Reader:
     """Return a reader for rows as `Terms.expand` gives them."""
     width = len(request.names)
-    reader = Reader(request.names, request.weight, group, request.policies[:width])
+    base = request.base.to_json()
+    reader = Reader(request.names, request.weight, group, request.policies[:width], base)
     for category, policy in zip(request.terms.categories, request.policies[width:], strict=True):
         names = category.names + [category.missing] * (policy in FILLS)
         reader.category(category.column, category.texts, names, policy)
+    if request.order:
+        reader.order(request.order)
     return reader
 
 
@@ -224,11 +322,13 @@ def gram_by(
     """
     table = open_table(source, columns)
     folding = folding_of(fold, key, seed)
-    learnt = terms_for(table, categories, basis, max_levels, terms)
-    by = [] if by is None else by
+    by = [by] if isinstance(by, str) else list(by or ())
+    texts = texts_of(table, columns, {weight, key, *by})
+    learnt = terms_for(table, texts, categories, basis, max_levels, terms)
     request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)
     if not request.keys:
         raise ArgumentError("by is empty; name at least one column, or use gram")
+    check_left_out(table, request, columns, max_levels)
     if folding is not None:
         table = with_digits_of(folding.key, table)
         folds_of(table.schema.empty_table(), folding, request.taken)
@@ -237,22 +337,50 @@ def gram_by(
             raise ArgumentError(
                 f"by names a column '{name}'; rename it, as the result has that name"
             )
+    # A fold must not be filled by rows of its own alone.
+    is_filled = bool(request.terms.means) or (folding is not None and "mean" in request.policies)
+    read = request.marked() if is_filled else request
     # Which indicators there are is known when the last group is.
-    records = None if "indicator" in request.policies else _aggregated(table, request)
-    if records is not None:
-        absent = records["missing"].explode().drop_nulls().to_numpy()
-        counts = absent.reshape(-1, len(request.names)).sum(axis=0)
-        check_missing(request.names, request.policies, counts.tolist())
-        records = records.drop("missing")
-        cast = pl.DataFrame(records).with_columns(pl.col("gram").cast(RECORD_DTYPE))
-        return cast.sort(request.keys, nulls_last=True)
-    grouping = Grouping(request, table.schema)
-    with reader_of(request, GROUP) as reader:
-        expand = request.terms.expand
-        _scan(table, request, lambda batch: reader.add(expand(grouping.number(batch))))
-        records = reader.finish()
-        check_missing(request.counted, request.policies, reader.absent)
-        return grouping.table(records)
+    records = None if not read.is_settled else _aggregated(table, read)
+    if records is None:
+        grouping = Grouping(read, table.schema)
+        with reader_of(read, GROUP) as reader:
+            expand = read.terms.expand
+            _scan(table, read, lambda batch: reader.add(expand(grouping.number(batch))))
+            records = grouping.table(reader.finish())
+    records = records.with_columns(pl.col("gram").cast(RECORD_DTYPE))
+    _check_missing_of(records["gram"], request)
+    found = records.sort(request.keys, nulls_last=True)
+    return _filled(found, request) if is_filled else found
+
+
+def _check_missing_of(grams: pl.Series, request: Request) -> None:
+    """Refuse missing values where the request does."""
+    if request.refusing and len(grams):
+        first = Gram.from_struct(grams[0])
+        counts = np.sum(grams.struct.field("missing").to_list(), axis=0).tolist()
+        sources = first.terms.sources()
+        named = zip(first.columns, counts, strict=True)
+        check_missing(request.refusing, {sources.get(name, name): n for name, n in named})
+
+
+def _filled(records: pl.DataFrame, request: Request) -> pl.DataFrame:
+    """Return records that were read with indicators, with means in place of what is missing.
+
+    The folds of a group have the mean that they have together, or that was given.
+    """
+    parts = records.partition_by(request.by, maintain_order=True) if request.by else [records]
+    filled = []
+    for part in parts:
+        grams = [Gram.from_struct(record) for record in part["gram"]]
+        marks = request.marks_of(grams[0].columns)
+        if request.terms.means:
+            grams = [_with_given_means(gram, request) for gram in grams]
+        else:
+            grams = fill_jointly(grams, marks)
+        column = pl.Series("gram", [gram.to_struct() for gram in grams], RECORD_DTYPE)
+        filled.append(part.with_columns(column))
+    return pl.concat(filled)
 
 
 def with_digits_of(key: str | None, table: Table) -> Table:
@@ -276,4 +404,5 @@ def _scan(table: Table, request: Request, consume: Consumer) -> None:
 
 def _empty(request: Request) -> Gram:
     width = len(request.columns)
-    return Gram(request.names, 0, 0, 0.0, np.zeros(width), np.zeros((width, width)))
+    nothing = np.zeros(width)
+    return Gram(request.names, 0, 0, 0.0, nothing, np.zeros((width, width)), terms=request.base)

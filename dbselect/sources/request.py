@@ -1,7 +1,7 @@
 """What is wanted of a table: checked against its schema before any row is read."""
 
 import numbers
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match, unknown
-from dbselect.record.gram import Vector
 from dbselect.record.policies import policies_of
+from dbselect.record.stack import is_record
 from dbselect.record.terms import Terms
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
@@ -60,14 +60,20 @@ class Request:
 
     Parameters
     ----------
-    columns : the leaves of the Gram, in its order
+    columns : those of the Gram that are numbers in the rows, in its order
     weight : column of row weights
     by : fields whose values make groups
     policies : what becomes of the missing values of each column, then of each category
     folding : how the groups are cut into folds; None if they are not
-    terms : categories and bases, in place of the fields that they are made of
+    terms : how the columns of the table become those of the Gram, but for what the rows
+        tell: which indicators there are, and the means of policy ``"mean"``. The means
+        that it has are put where values are missing
     taken : the columns of the table that the Gram is made of; they decide the fold of a row
         where there is no key
+    order : the columns and categories in the order of the Gram: numbers of the columns, and,
+        after these, of the categories; empty if that is their order
+    made_of : fields that categories and bases are made of
+    left_out : columns of text that are wanted and have no category
     """
 
     columns: list[Leaf]
@@ -77,6 +83,9 @@ class Request:
     folding: Folding | None = None
     terms: Terms = field(default_factory=Terms)
     taken: list[str] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+    made_of: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -91,7 +100,42 @@ class Request:
             fields.append(self.weight)
         if self.folding is not None and self.folding.key is not None:
             fields.append(self.folding.key)
-        return list(dict.fromkeys([*fields, *self.terms.columns, *self.by]))
+        return list(dict.fromkeys([*fields, *self.made_of, *self.by]))
+
+    @property
+    def base(self) -> Terms:
+        """The terms but for means and indicators, which the rows tell."""
+        return replace(self.terms, means={}, indicators=())
+
+    def marked(self) -> "Request":
+        """Return the request with an indicator for each gap that is to have a mean."""
+        width = len(self.names)
+        first = {name for basis in self.terms.bases for name in basis.names[1:]}
+        numbers = [
+            ("zero" if name in first else "near") if policy == "mean" else policy
+            for name, policy in zip(self.names, self.policies, strict=False)
+        ]
+        others = ["indicator" if each == "mean" else each for each in self.policies[width:]]
+        return replace(self, policies=[*numbers, *others])
+
+    def marks_of(self, columns: Collection[str]) -> dict[str, str]:
+        """Return the indicator of each column that `marked` gives one, if it is there."""
+        policies = dict(zip(self.names, self.policies, strict=False))
+        marks = {name: name + SUFFIX for name in self.names if policies[name] == "mean"}
+        for basis in self.terms.bases:
+            mark = basis.names[0] + SUFFIX
+            marks |= {name: mark for name in basis.names if name in marks}
+        for each, policy in zip(
+            self.terms.categories, self.policies[len(self.names) :], strict=True
+        ):
+            if policy == "mean":
+                marks |= dict.fromkeys(each.names, each.missing)
+        return {name: mark for name, mark in marks.items() if {name, mark} <= set(columns)}
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the columns of the Gram are known before any row is read."""
+        return {"indicator", "near"}.isdisjoint(self.policies)
 
     @property
     def is_plain(self) -> bool:
@@ -99,36 +143,12 @@ class Request:
         return all(policy == "skip" for policy in self.policies)
 
     @property
-    def counted(self) -> list[str]:
-        """Names of the columns whose missing values are counted, as `policies` has them."""
-        return [*self.names, *(category.column for category in self.terms.categories)]
-
-    def terms_of(self, columns: Sequence[str], mean: Vector) -> Terms:
-        """Return how the fields become the columns of a record.
-
-        Parameters
-        ----------
-        columns : d names of the record
-        mean : shape (d,)
-        """
-        numbers = dict(zip(self.names, self.policies, strict=False))
-        policies = self.policies[len(self.names) :]
-        both = zip(self.terms.categories, policies, strict=True)
-        categories = tuple(replace(one, null_policy=policy) for one, policy in both)
-        filled = {name for name, policy in numbers.items() if policy == "mean"}
-        filled |= {n for one in categories if one.null_policy == "mean" for n in one.names}
-        there = set(columns)
-        return replace(
-            self.terms,
-            categories=categories,
-            dates={leaf.name: unit for leaf in self.columns if (unit := leaf.unit)},
-            means={n: float(m) for n, m in zip(columns, mean, strict=True) if n in filled},
-            indicators=tuple(
-                name
-                for name, policy in numbers.items()
-                if policy == "indicator" and name + SUFFIX in there
-            ),
-        )
+    def refusing(self) -> list[str]:
+        """Columns of the table that must have no missing value."""
+        columns = [*self.names, *(category.column for category in self.terms.categories)]
+        sources = self.terms.sources()
+        named = zip(columns, self.policies, strict=True)
+        return [sources.get(name, name) for name, policy in named if policy == "error"]
 
     @property
     def keys(self) -> list[str]:
@@ -147,17 +167,18 @@ def request_of(
 ) -> Request:
     """Match columns, weight, keys and policies to a schema.
 
-    Without `columns`, every numeric or boolean column is taken, nested ones
-    included, except the weight, the keys and what decides the fold. A column of `terms`
-    gives way to the columns that are made of it, whether or not it is one of `columns`.
+    Without `columns`, every column of numbers, booleans, dates and text is taken, nested
+    ones included, except the weight, the keys and what decides the fold. A column of
+    `terms` gives way to the columns that are made of it, whether or not it is one of
+    `columns`; where `terms` say what becomes of its missing values, that holds.
 
     Raises
     ------
-    ColumnError : a column is unknown, named twice or not numeric, or there is none
+    ColumnError : a column is unknown, named twice or of another type, or there is none
     ArgumentError : there is no such policy
     """
     terms = Terms() if terms is None else terms
-    every = _columns_of(schema)
+    every = columns_of(schema)
     by = [by] if isinstance(by, str) else list(by)
     key = None if folding is None else folding.key
     for name, what in [(weight, "weight"), (key, "key"), *((name, "by") for name in by)]:
@@ -166,56 +187,101 @@ def request_of(
     if len(set(by)) < len(by):
         doubled = next(name for name in by if by.count(name) > 1)
         raise ColumnError(f"by names column '{doubled}' twice")
-    if weight is not None and weight not in every:
+    if weight is not None and (weight not in every or not every[weight].is_numeric):
         raise ColumnError(
             f"weight names field '{weight}' of type {schema.field(weight).type}; "
             "it must be numeric or boolean"
         )
+    wanted = wanted_of(every, columns, {weight, key, *by})
+    known = [category.column for category in terms.categories]
+    used = [leaf for leaf in wanted if leaf.is_numeric or leaf.name in known]
+    if not used and not terms.columns:
+        raise ColumnError(f"the table has no column of numbers; it has {schema.names}")
+    taken = list(dict.fromkeys([*(leaf.name for leaf in used), *terms.columns]))
+    policy = dict(zip(taken, policies_of(null_policy, taken), strict=True)) | {
+        name: each for name, each in terms.policies().items() if name in taken and each != "skip"
+    }
+    made, order, policies = _made(taken, every, terms, policy)
+    categories = tuple(
+        replace(each, null_policy="skip" if policy[each.column] == "error" else policy[each.column])
+        for each in terms.categories
+    )
+    base = replace(
+        terms,
+        categories=categories,
+        dates={name: unit for name in taken if (unit := every[name].unit)},
+        flat=tuple(name for name in taken if every[name].looks_nested),
+    )
+    return Request(
+        made,
+        weight,
+        by,
+        [*policies, *(policy[column] for column in known)],
+        folding,
+        base,
+        taken,
+        [] if order == sorted(order) else order,
+        [every[name].field for name in terms.columns],
+        [leaf.name for leaf in wanted if leaf not in used],
+    )
+
+
+def wanted_of(
+    every: Mapping[str, Leaf], columns: Sequence[str] | None, apart: Collection[str | None] = ()
+) -> list[Leaf]:
+    """Return the columns that a caller wants, those of text among them.
+
+    Parameters
+    ----------
+    every : the columns that there are
+    columns : names and globs; None for all that a Gram can be made of
+    apart : fields that are not taken without being named
+
+    Raises
+    ------
+    ColumnError : a column is unknown, named twice or of another type, or there is none
+    """
+    usable = {name: leaf for name, leaf in every.items() if leaf.is_numeric or leaf.is_text}
     if columns is None:
-        apart = {weight, key, *by}
-        wanted = [leaf for leaf in every.values() if leaf.is_numeric and leaf.field not in apart]
-        if not wanted and not terms.columns:
-            raise ColumnError(f"the table has no numeric column; it has {schema.names}")
-    else:
-        numeric = [name for name, leaf in every.items() if leaf.is_numeric]
-        others = [name for name, leaf in every.items() if not leaf.is_numeric]
-        wanted = [every[name] for name in match(columns, numeric, "columns", others)]
-        if not wanted:
-            raise ColumnError("columns is empty; at least one column is needed")
-    weights = [leaf for leaf in every.values() if leaf.name == weight]
-    categories = [category.column for category in terms.categories]
-    for leaf in [*(leaf for leaf in wanted if leaf.name not in categories), *weights]:
-        if not leaf.is_numeric:
+        return [leaf for leaf in usable.values() if leaf.field not in apart]
+    others = [name for name in every if name not in usable]
+    found = [every[name] for name in match(columns, list(usable), "columns", others)]
+    if not found:
+        raise ColumnError("columns is empty; at least one column is needed")
+    for leaf in found:
+        if leaf.name not in usable:
             raise ColumnError(
-                f"column '{leaf.name}' has type {leaf.type}; columns must be numeric or boolean"
+                f"column '{leaf.name}' has type {leaf.type}; columns must be numeric, boolean, "
+                "dates or text"
             )
-    taken = list(dict.fromkeys([*(leaf.name for leaf in wanted), *terms.columns]))
-    policy = dict(zip(taken, policies_of(null_policy, taken), strict=True))
-    made, policies = _replaced(wanted, terms, policy)
-    policies += [policy[column] for column in categories]
-    return Request(made, weight, by, policies, folding, terms, taken)
+    return found
 
 
-def _replaced(
-    columns: list[Leaf], terms: Terms, policy: Mapping[str, str]
-) -> tuple[list[Leaf], list[str]]:
-    """Put the columns of bases in the place of their own, and leave categories out."""
+def _made(
+    taken: Sequence[str], every: Mapping[str, Leaf], terms: Terms, policy: Mapping[str, str]
+) -> tuple[list[Leaf], list[int], list[str]]:
+    """Return the columns that are numbers, the order of all, and the policies of the numbers."""
     bases = {basis.column: basis for basis in terms.bases}
-    categories = {category.column for category in terms.categories}
-    by_name = {leaf.name: leaf for leaf in columns}
+    categories = [category.column for category in terms.categories]
     made: list[Leaf] = []
     policies: list[str] = []
-    for name in dict.fromkeys([*by_name, *bases]):
+    order: list[int | str] = []
+    for name in taken:
+        if name in categories:
+            order.append(name)
+            continue
+        columns = [every[name]]
+        own = [policy[name]]
         if name in bases:
-            names = bases[name].names
-            made += [Leaf(new, (name,), pa.float64()) for new in names]
+            columns = [Leaf(new, (name,), pa.float64()) for new in bases[name].names]
             # One indicator is enough for all columns of a basis.
             others = "zero" if policy[name] == "indicator" else policy[name]
-            policies += [policy[name], *[others] * (len(names) - 1)]
-        elif name not in categories:
-            made.append(by_name[name])
-            policies.append(policy[name])
-    return made, policies
+            own += [others] * (len(columns) - 1)
+        order += range(len(made), len(made) + len(columns))
+        made += columns
+        policies += own
+    numbers = {name: len(made) + at for at, name in enumerate(categories)}
+    return made, [numbers[at] if isinstance(at, str) else at for at in order], policies
 
 
 def folding_of(fold: Any, key: Any, seed: Any) -> Folding | None:
@@ -246,13 +312,13 @@ def check_seed(seed: Any) -> None:
         raise ArgumentError(f"seed is {seed!r}; it must be a whole number from 0 to 2^63 - 1")
 
 
-def _columns_of(schema: pa.Schema) -> dict[str, Leaf]:
+def columns_of(schema: pa.Schema) -> dict[str, Leaf]:
     """Return the flattened columns by name; names must differ."""
     doubled = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if doubled is not None:
         raise ColumnError(f"the table has two columns named '{doubled}'; names must differ")
     every: dict[str, Leaf] = {}
-    for leaf in leaves(schema):
+    for leaf in leaves(pa.schema([each for each in schema if not is_record(each.type)])):
         if leaf.name in every:
             raise ColumnError(f"two fields of the table are both column '{leaf.name}'; rename one")
         every[leaf.name] = leaf

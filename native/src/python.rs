@@ -32,6 +32,8 @@ pub struct Reader {
     group: Option<String>,
     policies: Vec<Policy>,
     categories: Vec<Category>,
+    /// The order of the columns and, after these, of the categories; empty if it is theirs.
+    order: Vec<usize>,
     /// The terms of the records, but for what the rows tell: means, and which indicators.
     terms: Terms,
     idle: Mutex<Vec<Sums>>,
@@ -113,6 +115,22 @@ impl Reader {
         }
     }
 
+    /// Where the columns of a record stand among the numbers and their indicators, at
+    /// `places`, and the levels of categories of some counts; nothing if they stand there.
+    fn arrangement(&self, places: &[Slot], counts: &[usize]) -> Vec<usize> {
+        let mut blocks: Vec<Vec<usize>> = vec![Vec::new(); self.columns.len()];
+        for (at, place) in places.iter().enumerate() {
+            let (Slot::Column(column) | Slot::Indicator(column)) = place;
+            blocks[*column].push(at);
+        }
+        let mut first = places.len();
+        for count in counts {
+            blocks.push((first..first + count).collect());
+            first += count;
+        }
+        self.order.iter().flat_map(|&block| blocks[block].clone()).collect()
+    }
+
     /// A record for each group.
     fn finish(&self) -> Result<Vec<Option<Record>>, String> {
         let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
@@ -157,6 +175,7 @@ impl Reader {
             .chain(listed.policies().map(is_filled))
             .collect();
         let has_means = filled.contains(&true);
+        let order = self.arrangement(&places, &listed.counts().collect::<Vec<_>>());
         let terms = Arc::new(terms);
         let record = |(at, mut group): (usize, Accumulator)| {
             let numbers = group.finish();
@@ -180,7 +199,8 @@ impl Reader {
                 let means = means.map(|j| (columns[j].clone(), moments.mean_of(j).into()));
                 terms = Arc::new(Terms { means: means.collect(), ..Terms::clone(&terms) });
             }
-            Ok(Some(Record { columns: columns.clone(), moments, missing, terms }))
+            let record = Record { columns: columns.clone(), moments, missing, terms };
+            Ok(Some(if order.is_empty() { record } else { record.arranged(&order) }))
         };
         total.numbers.into_iter().enumerate().map(record).collect()
     }
@@ -235,8 +255,18 @@ pub unsafe extern "C" fn dbselect_reader_new(
         return std::ptr::null_mut();
     }
     let columns = columns.into();
-    let (categories, idle, terms) = (Vec::new(), Mutex::default(), Terms::clone(&terms));
-    Box::into_raw(Box::new(Reader { columns, weight, group, policies, categories, terms, idle }))
+    let (categories, order) = (Vec::new(), Vec::new());
+    let (idle, terms) = (Mutex::default(), Terms::clone(&terms));
+    Box::into_raw(Box::new(Reader {
+        columns,
+        weight,
+        group,
+        policies,
+        categories,
+        order,
+        terms,
+        idle,
+    }))
 }
 
 /// Add a category before any rows: a field, its `n_levels` levels as texts and the names
@@ -275,6 +305,26 @@ pub unsafe extern "C" fn dbselect_reader_category(
     // SAFETY: see the caller's promise.
     unsafe { &mut *reader }.categories.push(category);
     true
+}
+
+/// Say in which order the records have the columns: `n` numbers of columns and, after
+/// these, of categories. False comes back if they are not each once among them.
+///
+/// # Safety
+/// `reader` comes from `dbselect_reader_new` and no other call uses it meanwhile; `order`
+/// holds as many numbers as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_order(
+    reader: *mut Reader,
+    order: *const usize,
+    n: usize,
+) -> bool {
+    // SAFETY: see the caller's promise.
+    let (reader, order) = unsafe { (&mut *reader, std::slice::from_raw_parts(order, n)) };
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    reader.order = order.to_vec();
+    sorted.into_iter().eq(0..reader.columns.len() + reader.categories.len())
 }
 
 /// Add every batch of a stream; may be called from several threads at once.

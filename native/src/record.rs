@@ -140,6 +140,17 @@ impl Record {
         Ok(())
     }
 
+    /// The record with its columns in another order.
+    pub fn arranged(&self, order: &[usize]) -> Record {
+        let at: Vec<Option<usize>> = order.iter().copied().map(Some).collect();
+        Record {
+            columns: order.iter().map(|&j| self.columns[j].clone()).collect(),
+            moments: self.moments.arranged(&at),
+            missing: order.iter().map(|&j| self.missing[j]).collect(),
+            terms: self.terms.clone(),
+        }
+    }
+
     /// Give both the columns of both.
     fn align<'r>(&mut self, other: &'r Record) -> Result<Cow<'r, Record>, String> {
         let same_terms = Arc::ptr_eq(&self.terms, &other.terms) || self.terms == other.terms;
