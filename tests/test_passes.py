@@ -98,6 +98,6 @@ def test_what_a_pass_cannot_use_is_an_error():
     with pytest.raises(ds.DataError, match="weight 'w' is negative"):
         Passes(frame.head(2).with_columns(x=pl.lit(1.0)), ["x"], "w").read([Weighted()])
     with pytest.raises(ds.ColumnError, match="column 'k' has type"):
-        Passes(frame, ["k"])
+        Passes(frame.with_columns(k=pl.concat_list("x")), ["k"])
     with pytest.raises(ds.ColumnError, match="target names unknown column 'z'"):
         Passes(frame).leaf("z", "target")

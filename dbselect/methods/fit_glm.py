@@ -287,12 +287,13 @@ def opened(
         if not passes.leaf(offset, "offset").is_numeric:
             raise ColumnError(f"offset '{offset}' has type {type_}; it must be numeric or boolean")
     type_ = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
-    if family != "multinomial" and not leaf.is_numeric:
+    is_number = leaf.is_numeric and leaf.unit is None
+    if family != "multinomial" and not is_number:
         allowed = FAMILIES[family].allowed
         raise ColumnError(
             f"target '{target}' has type {leaf.type}; a {family} target must be {allowed}"
         )
-    if not (leaf.is_numeric or any(is_text(type_) for is_text in TEXTS)):
+    if not (is_number or any(is_text(type_) for is_text in TEXTS)):
         raise ColumnError(
             f"target '{target}' has type {leaf.type}; a multinomial target must be text, "
             "numeric or boolean"

@@ -187,7 +187,7 @@ def sequence_lists(
 
 def _terms_of(records: pa.Array) -> pa.StringArray:
     """Return the terms of each record as JSON; NULL where it has none."""
-    if "terms" not in records.type.names:
+    if not pa.types.is_struct(records.type) or "terms" not in records.type.names:
         return pa.nulls(len(records), pa.string())
     return records.field("terms").cast(pa.string())
 

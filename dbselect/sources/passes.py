@@ -122,7 +122,7 @@ class Passes:
         learnt = terms_for(self._table, [one.name for one in wanted if one.is_text], terms=terms)
         names = [leaf.name for leaf in wanted] or columns
         request = request_of(self._table.schema, names, weight, terms=learnt)
-        if wanted:
+        if wanted and terms is None:
             check_left_out(self._table, request, columns, MAX_LEVELS)
         read = [name for name in request.taken if name not in left_out]
         self._columns = [self._leaves[name] for name in read]
