@@ -52,7 +52,7 @@ def test_columns_outside_the_groups_are_named(files, capsys):
     arguments = ["sequence", f"{files}/t.parquet", "--target", "y"]
     (files / "groups.json").write_text(json.dumps({"a": ["a"]}))
     assert main([*arguments, "--groups", f"{files}/groups.json"]) == 0
-    assert "In no group: b, c." in capsys.readouterr().out
+    assert "In no group: b, c, s." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,14 @@ def test_leaves_are_named_by_their_path_and_keep_their_order():
         (pa.float64(), True),
         (pa.decimal128(38, 4), True),
         (pa.string(), False),
-        (pa.date32(), False),
-        (pa.timestamp("us"), False),
+        (pa.date32(), True),
+        (pa.timestamp("us"), True),
+        (pa.time64("us"), False),
         (pa.list_(pa.float64()), False),
     ],
     ids=str,
 )
-def test_numbers_and_booleans_only_are_numeric(type_, numeric):
+def test_numbers_booleans_and_dates_are_numeric(type_, numeric):
     (leaf,) = leaves(pa.schema([("x", type_)]))
     assert leaf.is_numeric is numeric
 

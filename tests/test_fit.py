@@ -122,6 +122,10 @@ def test_gram_a_record_and_an_array_are_sources():
 @pytest.mark.parametrize("exact", [False, True])
 def test_columns_are_all_but_target_and_weight_unless_named(exact):
     frame = table(np.random.default_rng(8)).with_columns(text=pl.lit("x"))
+    if exact:
+        with pytest.warns(ds.LeftOutWarning, match="'text'"):
+            assert ds.fit(frame, "y", weight="w", exact=True).columns == list("abcd")
+    frame = frame.drop("text")
     assert ds.fit(frame, "y", weight="w", exact=exact).columns == list("abcd")
     assert ds.fit(frame, "y", ["*"], weight="w", exact=exact).columns == list("abcd")
     assert ds.fit(frame, "y", ["d", "[a", "b"][::2], exact=exact).columns == ["d", "b"]

@@ -23,4 +23,6 @@ def chosen_of(rows: pa.StructArray, k: int, **options: Any) -> list[int]:
         raise ColumnError(f"row must be a STRUCT of numbers, not {rows.type}")
     schema = pa.schema(list(rows.type))
     request = request_of(schema, [leaf.name for leaf in leaves(schema)])
+    for name in request.left_out:
+        raise ColumnError(f"column '{name}' has type text; columns must be numeric or boolean")
     return chosen(matrix(rows, request.columns), request.names, k, **options)

@@ -23,7 +23,7 @@ from dbselect.record.terms import Terms
 from dbselect.results.glm.store import GLM_DTYPE, GLM_TYPE, to_scalar
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, check_max_levels, terms_for
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.read import check_left_out, gram, reader_of, texts_of
+from dbselect.sources.read import check_left_out, gram, reader_of, texts_of, why_left_out
 from dbselect.sources.request import NullPolicy, check_folds, check_seed, request_of
 
 _COEFFICIENTS: dict[str, Any] = {
@@ -87,7 +87,7 @@ class LazyFrameNamespace:
         texts = texts_of(table, wanted, {weight})
         learnt = terms_for(table, texts, categories, basis, max_levels, terms)
         request = request_of(table.schema, wanted, weight, null_policy=null_policy, terms=learnt)
-        check_left_out(table, request, wanted, max_levels)
+        check_left_out(table, request, wanted, why_left_out(table, max_levels, terms))
         if not request.is_plain:
             # Fills differ from batch to batch, and which indicators there are is known
             # at the end: one reader takes them all.

@@ -131,7 +131,7 @@ def fit(
     check_target(target)
     if isinstance(columns, str):
         raise ArgumentError(f"columns is {columns!r}; it must be a list of column names and globs")
-    known = _gram_in(source)
+    known = stored_gram(source)
     if known is not None and weight is not None:
         raise ArgumentError(f"weight is {weight!r}; a Gram was made with its weights")
     if exact:
@@ -152,15 +152,6 @@ def fit(
         raise DataError(filled_target(target))
     model = _least_squares(known, target, features, intercept, ridge, scale)
     return replace(model, fit=FittedRows(known, ridge, intercept=intercept))
-
-
-def _gram_in(source: Any) -> Gram | None:
-    """Return the Gram that a source is or holds; None if it is a table."""
-    if isinstance(source, Gram):
-        return source
-    if isinstance(source, Mapping | pa.Scalar):
-        return Gram.from_struct(source)
-    return stored_gram(source)
 
 
 def _wanted(source: Any, target: str, columns: Sequence[str] | None) -> Sequence[str] | None:

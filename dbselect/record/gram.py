@@ -164,6 +164,8 @@ class Gram(files.Stored):
         distance = one._distance_to(two)
         between = one.weight * share * np.outer(distance, distance)
         mean, mean_low = one._moved(share * distance)
+        if not one.weight:
+            mean, mean_low = two.mean, two.mean_low
         return replace(
             one,
             rows=one.rows + two.rows,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from dbselect.errors import ArgumentError, RecordError, SourceError
-from dbselect.record.gram import Gram
+from dbselect.record.gram import FIELDS, Gram
 from dbselect.record.stack import is_record
 from dbselect.sources.folded import FoldedTable
 from dbselect.sources.request import Table
@@ -108,30 +108,22 @@ def open_table(source: Any, columns: Sequence[str] | None) -> Table:
 
 
 def stored_gram(source: Any) -> Gram | None:
-    """Return the Gram of a record, of several, or of a table that holds records.
+    """Return the Gram of a record, of several in a list, or of a table that holds records.
 
-    None if the source is a table of something else.
+    None if the source is something else.
 
     Raises
     ------
-    ArgumentError : an empty list, or one of something else than Grams, records and files
+    ArgumentError : a list of Grams, records and files of them has something else, too
     RecordError : the records do not fit each other, or a table has two columns of them
     """
     if isinstance(source, Gram):
         return source
-    if isinstance(source, Mapping | pa.Scalar):
+    if isinstance(source, pa.Scalar) or (isinstance(source, Mapping) and {*FIELDS} & {*source}):
         return Gram.from_struct(source)
     if isinstance(source, list | tuple):
-        grams = [stored_gram(one) for one in source]
-        if not grams or None in grams:
-            odd = next((one for one, gram in zip(source, grams, strict=True) if gram is None), None)
-            raise ArgumentError(
-                f"source is a list with {odd!r}; a list must have Grams, records or files of them"
-                if grams
-                else "source is an empty list; it must have at least one Gram, record or file"
-            )
-        return merged(gram for gram in grams if gram is not None)
-    if isinstance(source, np.ndarray) or not _can_be_read_again(source):
+        return _gram_of_list(source)
+    if not _can_be_looked_at(source):
         return None
     table = open_table(source, None)
     fields = [field.name for field in table.schema if is_record(field.type)]
@@ -158,8 +150,23 @@ def merged(grams: Iterable[Gram]) -> Gram:
     return reduce(operator.add, grams)
 
 
-def _can_be_read_again(source: Any) -> bool:
-    """Whether to look at a table does not use it up."""
+def _gram_of_list(sources: Sequence[Any]) -> Gram | None:
+    grams = [stored_gram(one) for one in sources]
+    found = [gram for gram in grams if gram is not None]
+    if not found:
+        return None
+    if len(found) < len(grams):
+        odd = sources[grams.index(None)]
+        raise ArgumentError(
+            f"source is a list with {odd!r}; it must have Grams, records and files of them only"
+        )
+    return merged(found)
+
+
+def _can_be_looked_at(source: Any) -> bool:
+    """Whether a source is a table of which it takes little, and uses nothing up, to see more."""
+    if isinstance(source, np.ndarray) or not any(engine.reads(source) for engine in ENGINES):
+        return False
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 
 

@@ -100,7 +100,7 @@ def gram(
     texts = texts_of(table, columns, {weight})
     learnt = terms_for(table, texts, categories, basis, max_levels, terms)
     request = request_of(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
-    check_left_out(table, request, columns, max_levels)
+    check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
     found = _read(table, request)
     return found if terms is not None else _seen(found, texts)
 
@@ -129,8 +129,8 @@ def read_columns(
     texts = texts_of(table, columns, {weight})
     learnt = terms_for(table, texts)
     request = request_of(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
-    check_left_out(table, request, columns, MAX_LEVELS)
-    read = {*request.taken, weight}
+    check_left_out(table, request, columns, why_left_out(table, MAX_LEVELS))
+    read = {*request.taken, weight}.difference(request.left_out)
     unread = [
         name
         for name, leaf in columns_of(table.schema).items()
@@ -147,25 +147,31 @@ def texts_of(
     return [leaf.name for leaf in wanted if leaf.is_text]
 
 
-def check_left_out(
-    table: Table, request: Request, columns: Sequence[str] | None, max_levels: int
-) -> None:
+def why_left_out(table: Table, max_levels: int, terms: Terms | None = None) -> str:
+    """Say why a column of text has no levels, which a caller gave as `terms` or not."""
+    if terms is not None:
+        return "text, of which the terms tell no levels"
+    if not table.again:
+        return "text, of which a stream that can be read only once tells no levels"
+    return f"more than {max_levels} levels"
+
+
+def check_left_out(table: Table, request: Request, columns: Sequence[str] | None, why: str) -> None:
     """Warn of what a caller wants by a glob, or with all others, and does not get.
+
+    Parameters
+    ----------
+    why : no column of text that was left out could be taken
 
     Raises
     ------
-    ColumnError : a column of text is wanted by its name and has too many levels
+    ColumnError : a column of text is wanted by its name
     """
-    why = (
-        f"more than {max_levels} levels"
-        if table.again
-        else "text, of which a stream that can be read only once tells no levels"
-    )
     for name in request.left_out:
         if columns is not None and name in columns:
             raise ColumnError(
-                f"column '{name}' has {why}; name it in categories to keep the most frequent, "
-                "as {column: levels} for a stream, or leave it out"
+                f"column '{name}' cannot be taken: {why}; leave it out, or make it a category by "
+                "categories=['name'], which keeps the most frequent levels"
             )
     found = dict.fromkeys(request.left_out, why)
     if columns is None:
@@ -328,7 +334,7 @@ def gram_by(
     request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)
     if not request.keys:
         raise ArgumentError("by is empty; name at least one column, or use gram")
-    check_left_out(table, request, columns, max_levels)
+    check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
     if folding is not None:
         table = with_digits_of(folding.key, table)
         folds_of(table.schema.empty_table(), folding, request.taken)

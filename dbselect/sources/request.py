@@ -68,8 +68,8 @@ class Request:
     terms : how the columns of the table become those of the Gram, but for what the rows
         tell: which indicators there are, and the means of policy ``"mean"``. The means
         that it has are put where values are missing
-    taken : the columns of the table that the Gram is made of; they decide the fold of a row
-        where there is no key
+    taken : the columns of the table that are wanted; they decide the fold of a row where
+        there is no key
     order : the columns and categories in the order of the Gram: numbers of the columns, and,
         after these, of the categories; empty if that is their order
     made_of : fields that categories and bases are made of
@@ -196,12 +196,14 @@ def request_of(
     known = [category.column for category in terms.categories]
     used = [leaf for leaf in wanted if leaf.is_numeric or leaf.name in known]
     if not used and not terms.columns:
-        raise ColumnError(f"the table has no column of numbers; it has {schema.names}")
-    taken = list(dict.fromkeys([*(leaf.name for leaf in used), *terms.columns]))
-    policy = dict(zip(taken, policies_of(null_policy, taken), strict=True)) | {
-        name: each for name, each in terms.policies().items() if name in taken and each != "skip"
+        raise ColumnError(f"the table has no numeric column; it has {schema.names}")
+    read = list(dict.fromkeys([*(leaf.name for leaf in used), *terms.columns]))
+    # Whatever levels are found, a row lies in the same fold.
+    taken = list(dict.fromkeys([*(leaf.name for leaf in wanted), *terms.columns]))
+    policy = dict(zip(read, policies_of(null_policy, read), strict=True)) | {
+        name: each for name, each in terms.policies().items() if name in read and each != "skip"
     }
-    made, order, policies = _made(taken, every, terms, policy)
+    made, order, policies = _made(read, every, terms, policy)
     categories = tuple(
         replace(each, null_policy="skip" if policy[each.column] == "error" else policy[each.column])
         for each in terms.categories
@@ -209,8 +211,8 @@ def request_of(
     base = replace(
         terms,
         categories=categories,
-        dates={name: unit for name in taken if (unit := every[name].unit)},
-        flat=tuple(name for name in taken if every[name].looks_nested),
+        dates={name: unit for name in read if (unit := every[name].unit)},
+        flat=tuple(name for name in read if every[name].looks_nested),
     )
     return Request(
         made,

@@ -13,6 +13,7 @@ from dbselect.errors import DataError
 from dbselect.record.columns import Leaf
 from dbselect.record.gram import Matrix
 from dbselect.sources.open import open_table, progress
+from dbselect.sources.read import check_left_out
 from dbselect.sources.request import check_field, request_of
 
 #: Largest size of a value: fourth powers times the square of a variance stay finite.
@@ -44,6 +45,7 @@ class TableRows:
         if key is not None:
             check_field(key, "key", self._table.schema)
         self._request = request_of(self._table.schema, columns, by=[] if key is None else [key])
+        check_left_out(self._table, self._request, columns, "text, which has no length")
         self._key = key
         self._scale = scale
         self.names = self._request.names

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::aggregate_guard;
 use super::api::{self, Handle, State, type_id};
-use super::records::{read_record, write_records};
+use super::records::{Records, write_records};
 use super::table::{Leaf, leaf, leaves};
 use super::vectors::{Vector, text};
 use crate::chunk::{Chunk, Labels, Missing};
@@ -272,9 +272,9 @@ pub unsafe extern "C" fn gram_merge(info: Handle, chunk: Handle, states: *mut St
     aggregate_guard(info, "gram_merge", || {
         // SAFETY: a live chunk of records and one state a row.
         unsafe {
-            let records = Vector::of_chunk(chunk, 0);
+            let records = Records::of_chunk(chunk, 0);
             for row in 0..api::duckdb_data_chunk_get_size(chunk) as usize {
-                if let Some(record) = read_record(records, row)? {
+                if let Some(record) = records.at(row)? {
                     let slot: Slot = (*states.add(row)).cast();
                     match (*slot).as_mut() {
                         Some(Statistics::Merged(total)) => total.merge(&record)?,

@@ -26,7 +26,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use api::{Access, Handle, Update, type_id};
-use records::{read_record, write_records};
+use records::{Records, write_records};
 use table::{leaf, leaves, mix_key};
 use types::{LogicalType, plain};
 use vectors::{Vector, text};
@@ -83,12 +83,14 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_aggregate(connection, c"gram_missing", &rows, aggregates::gram_missing)?;
         register_aggregate(connection, c"gram_mean", &rows, aggregates::gram_mean)?;
         register_aggregate(connection, c"dbselect_gram", &told, aggregates::gram_told)?;
-        let records: [&[LogicalType]; 1] = [&[record()]];
+        let records: [&[LogicalType]; 2] = [&[record()], &[types::record_of_before()]];
         register_aggregate(connection, c"gram_merge", &records, aggregates::gram_merge)?;
         register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
-        register_scalar(connection, c"gram_remove", &[&two_records], &record(), remove)?;
+        let two_of_before = [types::record_of_before(), types::record_of_before()];
+        let pairs: [&[_]; 2] = [&two_records, &two_of_before];
+        register_scalar(connection, c"gram_remove", &pairs, &record(), remove)?;
         let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
         register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;
         let arguments = [types::sequence(), any(), double(), text()];
@@ -179,11 +181,8 @@ unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, "gram_impute", || {
         // SAFETY: a live chunk of records and an output of records.
         unsafe {
-            let records = Vector::of_chunk(chunk, 0);
-            let imputed = |row| {
-                let record = read_record(records, row)?;
-                Ok(record.map(|record| impute(&record)))
-            };
+            let records = Records::of_chunk(chunk, 0);
+            let imputed = |row| Ok(records.at(row)?.map(|record| impute(&record)));
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
             write_records(Vector::output(out), 0, &found);
@@ -197,10 +196,10 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, "gram_remove", || {
         // SAFETY: a live chunk of two records a row and an output of records.
         unsafe {
-            let (wholes, parts) = (Vector::of_chunk(chunk, 0), Vector::of_chunk(chunk, 1));
+            let (wholes, parts) = (Records::of_chunk(chunk, 0), Records::of_chunk(chunk, 1));
             let difference = |row| {
-                let whole = read_record(wholes, row)?;
-                let Some((mut whole, part)) = whole.zip(read_record(parts, row)?) else {
+                let whole = wholes.at(row)?;
+                let Some((mut whole, part)) = whole.zip(parts.at(row)?) else {
                     return Ok(None);
                 };
                 whole.remove(&part).map(|()| Some(whole))

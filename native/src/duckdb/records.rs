@@ -1,26 +1,58 @@
 //! Gram records in DuckDB vectors.
 
+use super::api::Handle;
 use super::vectors::{ListEntry, Vector, text, write_text};
 use crate::record::{FIELDS, OPTIONAL, RawRecord, Record};
 use crate::terms::Written;
 
-/// Row `row` of a vector of Gram records; NULL gives nothing.
-///
+/// A vector of Gram records, those of before among them, which have fewer fields.
+pub struct Records {
+    vector: Vector,
+    /// Where each field lies, if it is there.
+    places: [Option<u64>; FIELDS.len()],
+}
+
+impl Records {
+    /// Column `index` of a chunk.
+    ///
+    /// # Safety
+    /// As `Vector::of_chunk`; the column has the type of `types::record` or
+    /// `types::record_of_before`.
+    pub unsafe fn of_chunk(chunk: Handle, index: u64) -> Records {
+        // SAFETY: see the caller's promise.
+        let vector = unsafe { Vector::of_chunk(chunk, index) };
+        let fields = vector.logical_type().fields();
+        let place = |name: &str| fields.iter().position(|(field, _)| field == name);
+        Records { vector, places: FIELDS.map(|name| place(name).map(|at| at as u64)) }
+    }
+
+    /// The record of a row; NULL gives nothing.
+    ///
+    /// # Safety
+    /// The chunk is live and has that row.
+    pub unsafe fn at(&self, row: usize) -> Result<Option<Record>, String> {
+        // SAFETY: see the caller's promise.
+        unsafe { read_record(self, row) }
+    }
+}
+
 /// # Safety
-/// The vector is live, of the type of `types::record`, and has that row.
-pub unsafe fn read_record(vector: Vector, row: usize) -> Result<Option<Record>, String> {
+/// As `Records::at`.
+unsafe fn read_record(records: &Records, row: usize) -> Result<Option<Record>, String> {
+    let vector = records.vector;
     if vector.is_null(row) {
         return Ok(None);
     }
     // SAFETY: the fields have the types of a record, and are read where they are not NULL.
     unsafe {
         let field = |name: &str| {
-            let index = FIELDS.iter().position(|field| *field == name);
-            let field = vector.child(index.expect("a field of a record") as u64);
-            match field.is_null(row) {
-                true if OPTIONAL.contains(&name) => Ok(None),
-                true => Err(format!("gram record has NULL in '{name}'")),
-                false => Ok(Some(field)),
+            let at = FIELDS.iter().position(|field| *field == name);
+            let place = at.and_then(|at| records.places[at]);
+            match place.map(|place| vector.child(place)).filter(|field| !field.is_null(row)) {
+                None if !OPTIONAL.contains(&name) => {
+                    Err(format!("gram record has NULL in '{name}'"))
+                }
+                found => Ok(found),
             }
         };
         let needed =

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char};
 
 use super::api::{self, Handle, type_id};
-use crate::record::FIELDS;
+use crate::record::{FIELDS, OPTIONAL};
 
 /// A logical type that is destroyed when it goes out of scope.
 pub struct LogicalType(Handle);
@@ -134,6 +134,14 @@ pub fn record() -> LogicalType {
     structure(&fields)
 }
 
+/// The Gram record of before: without what is `OPTIONAL`.
+pub fn record_of_before() -> LogicalType {
+    let all = record().fields();
+    let kept: Vec<_> = all.iter().filter(|(name, _)| !OPTIONAL.contains(&&name[..])).collect();
+    let types: Vec<&LogicalType> = kept.iter().map(|(_, field)| field).collect();
+    struct_of(&kept.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>(), &types)
+}
+
 /// A list of steps.
 pub fn sequence() -> LogicalType {
     list(&structure(&STEP_FIELDS))
@@ -165,11 +173,12 @@ fn structure(fields: &[(&str, Field)]) -> LogicalType {
         }
     };
     let types: Vec<LogicalType> = fields.iter().map(field_type).collect();
+    let types: Vec<&LogicalType> = types.iter().collect();
     struct_of(&fields.iter().map(|field| field.0).collect::<Vec<_>>(), &types)
 }
 
-fn struct_of(names: &[&str], types: &[LogicalType]) -> LogicalType {
-    let mut handles: Vec<_> = types.iter().map(LogicalType::handle).collect();
+fn struct_of(names: &[&str], types: &[&LogicalType]) -> LogicalType {
+    let mut handles: Vec<_> = types.iter().map(|each| each.handle()).collect();
     let texts: Vec<CString> =
         names.iter().map(|name| CString::new(*name).expect("no NUL in a field name")).collect();
     let mut names: Vec<*const c_char> = texts.iter().map(|name| name.as_ptr()).collect();
