@@ -237,7 +237,7 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
                     Entry::Vacant(empty) => {
                         let (steps, terms) = (empty.key().steps(), empty.key().terms()?);
                         let case = Case::Sensitive;
-                        let plan = Plan::new(steps, terms, &columns, case, unknown)?;
+                        let plan = Plan::new(&steps, terms, &columns, case, unknown)?;
                         empty.insert(plan.check(&columns)?)
                     }
                 };

@@ -26,9 +26,17 @@ pub struct Step {
     pub coefficients: Vec<(String, f64)>,
 }
 
+/// What is told of a step with a prediction.
+struct Head {
+    step: i64,
+    group: Option<String>,
+    spent: f64,
+}
+
 /// A sequence matched to the columns of a table.
 pub struct Plan {
-    steps: Vec<Step>,
+    /// For each step its number, group and price.
+    steps: Vec<Head>,
     inputs: Inputs,
     /// The model of each step; absent if the table lacks a field.
     models: Vec<Option<Model>>,
@@ -62,7 +70,7 @@ pub struct Prediction<'p> {
 impl Plan {
     /// Match a sequence to the columns of a table.
     pub fn new(
-        steps: Vec<Step>,
+        steps: &[Step],
         terms: Arc<Terms>,
         columns: &[Column],
         case: Case,
@@ -81,7 +89,9 @@ impl Plan {
         let inputs = Inputs::new(names, terms, columns, place)?;
         let model = |step: &Step| inputs.model(step.intercept, &step.coefficients);
         let models = steps.iter().map(model).collect();
-        Ok(Plan { models, inputs, order: order(&steps), steps, unknown })
+        let head = |one: &Step| Head { step: one.step, group: one.group.clone(), spent: one.spent };
+        let order = order(steps);
+        Ok(Plan { models, inputs, order, steps: steps.iter().map(head).collect(), unknown })
     }
 
     /// Refuse rows that have nothing of what the sequence reads.
@@ -168,7 +178,7 @@ mod tests {
     }
 
     fn plan(steps: Vec<Step>, columns: &[Column]) -> Plan {
-        Plan::new(steps, terms::none(), columns, Case::Sensitive, Unknown::default()).unwrap()
+        Plan::new(&steps, terms::none(), columns, Case::Sensitive, Unknown::default()).unwrap()
     }
 
     fn step(step: i64, group: &str, spent: f64, intercept: f64, terms: &[(&str, f64)]) -> Step {

@@ -20,13 +20,16 @@ mod table;
 mod types;
 mod vectors;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use api::{Access, Handle, Update, type_id};
 use records::{Records, write_records};
+use sequences::Stored;
 use table::{leaf, leaves, mix_key};
 use types::{LogicalType, plain};
 use vectors::{Vector, text};
@@ -34,8 +37,9 @@ use vectors::{Vector, text};
 use crate::chunk::Missing;
 use crate::fold;
 use crate::gaps::impute;
-use crate::inputs::Unknown;
+use crate::inputs::{Kind, Unknown};
 use crate::prefix::{Case, Plan};
+use crate::terms;
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///
@@ -212,6 +216,23 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
     });
 }
 
+/// Names and kinds of columns.
+type Shape = Vec<(String, Kind)>;
+
+/// A plan, and what it was made of.
+struct Known {
+    sequence: Stored,
+    unknown: Unknown,
+    shape: Shape,
+    plan: Rc<Plan>,
+}
+
+thread_local! {
+    /// The last plan: the next chunk mostly has the same sequence, which costs far less to
+    /// compare than to plan.
+    static LAST: Cell<Option<Known>> = const { Cell::new(None) };
+}
+
 /// `dbselect_predict(sequence, row, budget, handle_unknown)`; NULL without a sequence.
 unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, "anytime_predict", || {
@@ -231,6 +252,8 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
                 true => Ok(Unknown::default()),
                 false => Unknown::of(&text(unknown, row)),
             };
+            let shape: Shape =
+                columns.iter().map(|one| (one.name.clone(), one.kind.clone())).collect();
             // Rows of one sequence share its list entry, constants all of them.
             let mut plans = HashMap::new();
             for row in 0..rows {
@@ -241,13 +264,31 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
                 let plan = match plans.entry((entry, unknown_of(row)?)) {
                     Entry::Occupied(plan) => plan.into_mut(),
                     Entry::Vacant(empty) => {
-                        let (steps, terms) = sequences::read_steps(sequences, entry)?;
-                        let unknown = empty.key().1;
-                        let case = Case::Insensitive;
-                        let plan = Plan::new(steps, terms, &columns, case, unknown)?;
-                        // A row without a type is NULL, as are all its fields.
-                        let is_row = leaves.is_some();
-                        empty.insert(if is_row { plan.check(&columns)? } else { plan })
+                        let (entry, unknown) = *empty.key();
+                        let is_known = |known: &Known| {
+                            known.unknown == unknown
+                                && known.shape == shape
+                                && known.sequence.is(sequences, entry)
+                        };
+                        let known = LAST.take().filter(|known| is_known(known));
+                        let known = known.map_or_else(
+                            || {
+                                let sequence = sequences::read_steps(sequences, entry)?;
+                                let terms = terms::read(sequence.json.as_deref())?;
+                                let steps = &sequence.steps;
+                                let case = Case::Insensitive;
+                                let plan = Plan::new(steps, terms, &columns, case, unknown)?;
+                                // A row without a type is NULL, as are all its fields.
+                                let is_row = leaves.is_some();
+                                let plan = if is_row { plan.check(&columns)? } else { plan };
+                                let (shape, plan) = (shape.clone(), Rc::new(plan));
+                                Ok::<_, String>(Known { sequence, unknown, shape, plan })
+                            },
+                            Ok,
+                        )?;
+                        let plan = known.plan.clone();
+                        LAST.set(Some(known));
+                        empty.insert(plan)
                     }
                 };
                 let budget = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
