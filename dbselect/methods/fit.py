@@ -1,12 +1,11 @@
 """Least squares on columns that the caller names: no search, and an exact mode."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.linear.condition import warn_of

@@ -297,6 +297,8 @@ def _gram_of(
 
     Also returns the numeric columns of the table that were not read.
     """
+    if isinstance(source, Mapping):
+        source = Gram.from_struct(source)
     stored = stored_gram(source)
     if stored is not None:
         check_no_rows(weight, null_policy)

@@ -102,8 +102,8 @@ def open_table(source: Any, columns: Sequence[str] | None) -> Table:
         if engine.reads(source):
             return engine.opened(source, columns)
     raise SourceError(
-        f"source is a {type(source).__name__}; it must be a Parquet path, a Polars frame, a DuckDB "
-        "relation, an object with __arrow_c_stream__ or a NumPy array"
+        f"source is a {type(source).__name__}; it must be a Gram or a gram record, a Parquet path, "
+        "a Polars frame, a DuckDB relation, an object with __arrow_c_stream__ or a NumPy array"
     )
 
 

@@ -195,6 +195,11 @@ def request_of(
     wanted = wanted_of(every, columns, {weight, key, *by})
     known = [category.column for category in terms.categories]
     used = [leaf for leaf in wanted if leaf.is_numeric or leaf.name in known]
+    if not used and not terms.columns and columns is not None:
+        raise ColumnError(
+            f"column '{wanted[0].name}' has type {wanted[0].type} and no levels are known; columns "
+            "must be numeric, boolean or dates"
+        )
     if not used and not terms.columns:
         raise ColumnError(f"the table has no numeric column; it has {schema.names}")
     read = list(dict.fromkeys([*(leaf.name for leaf in used), *terms.columns]))
