@@ -34,6 +34,7 @@ PARTS = (
     searches.lasso,
     searches.removals,
     searches.projections,
+    searches.limits,
     searches.sampling,
     searches.designs,
     fits.exact_sums,

@@ -98,7 +98,9 @@ def removals() -> Iterator[Row]:
         "",
     )
     for numbers, themes, levels in ((20, 6, 10), (30, 7, 14)):
-        gram = redundant(numbers, themes, levels)
+        table = redundant(numbers, themes, levels)
+        names = [name for name in table.columns if name.startswith("theme")]
+        gram = ds.gram(table, categories=names)
         forward, foba, backward = seconds(
             lambda gram=gram: ds.anytime_sequence(gram, "y"),
             lambda gram=gram: ds.foba(gram, "y"),
@@ -113,8 +115,8 @@ def removals() -> Iterator[Row]:
         )
 
 
-def redundant(numbers: int, themes: int, levels: int) -> ds.Gram:
-    """Return the Gram of numbers and all levels of categories, three of a theme.
+def redundant(numbers: int, themes: int, levels: int) -> pl.DataFrame:
+    """Return a table of numbers and of categories, three of a theme.
 
     The categories of a theme share the level "none", as those of a basement that a house
     does not have.
@@ -132,7 +134,7 @@ def redundant(numbers: int, themes: int, levels: int) -> ds.Gram:
             table[f"theme{theme}_{each}"] = level
     table["near"] = y + 0.5 * rng.standard_normal(n)
     table["y"] = y + 0.3 * rng.standard_normal(n)
-    return ds.gram(pl.DataFrame(table), categories=[k for k in table if k.startswith("theme")])
+    return pl.DataFrame(table)
 
 
 def projections() -> Iterator[Row]:
@@ -154,6 +156,20 @@ def projections() -> Iterator[Row]:
             f"table of choices {table.choices.nbytes / 1e6:.1f} MB",
             f"< {bar} s",
         )
+
+
+def limits() -> Iterator[Row]:
+    """Choose the limits of SGHT by cross-validation."""
+    grid = {"max_columns": [10, 20, 40, 80, 160], "max_groups": [4, 8, 12, 20, 30]}
+    for numbers, themes, levels in ((20, 6, 10), (30, 7, 14)):
+        table = redundant(numbers, themes, levels)
+        names = [name for name in table.columns if name.startswith("theme")]
+        folds = ds.gram_by(table, fold=5, categories=names)
+        (found,) = seconds(
+            lambda folds=folds: ds.cross_validate(folds, "y", "sght", grid), repeats=3
+        )
+        width = len(folds["gram"][0]["columns"]) - 1
+        yield f"SGHT at 25 pairs of limits in 5 folds, D = {width}", f"{found:.2f} s", ""
 
 
 def sampling() -> Iterator[Row]:
