@@ -16,8 +16,10 @@ import numpy as np
 import polars as pl
 import scans
 import searches
+import start
 
 PARTS = (
+    start.imports,
     scans.duckdb_gram,
     scans.polars_gram,
     scans.levels,
@@ -34,6 +36,7 @@ PARTS = (
     searches.lasso,
     searches.removals,
     searches.projections,
+    searches.limits,
     searches.sampling,
     searches.designs,
     fits.exact_sums,

@@ -1,4 +1,4 @@
-"""The door to Polars: ``lf.dbselect`` and ``pl.col(...).dbselect``."""
+"""The door to Polars: ``lf.dbselect`` and ``pl.col(...).dbselect`` (`doors.namespaces`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,7 +41,6 @@ MODEL_DTYPE = pl.Struct(
 )
 
 
-@pl.api.register_lazyframe_namespace("dbselect")
 class LazyFrameNamespace:
     """Methods of a LazyFrame."""
 
@@ -150,7 +149,6 @@ class LazyFrameNamespace:
         return pl.defer(sequence, schema={"sequence": GLM_DTYPE})
 
 
-@pl.api.register_expr_namespace("dbselect")
 class ExprNamespace:
     """Methods of an expression."""
 

@@ -19,6 +19,8 @@
 //! | `record` | the Gram record: names and moments, checked |
 //! | `fold` | which fold a key lies in |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
+//! | `convolution` | (max,+) convolution with a concave sequence |
+//! | `projection` | the nearest vector with few nonzeros in few groups |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
 //! | `duckdb`, `polars`, `python` | entry points, one host each |
@@ -28,6 +30,7 @@ pub mod arrow;
 pub mod block;
 pub mod categories;
 pub mod chunk;
+pub mod convolution;
 pub mod distinct;
 pub mod duckdb;
 pub mod fold;
@@ -37,6 +40,7 @@ pub mod levels;
 pub mod moments;
 pub mod polars;
 pub mod prefix;
+pub mod projection;
 pub mod python;
 pub mod record;
 pub mod rows;
