@@ -34,9 +34,9 @@ from dbselect.record.steps import (
     Step,
     Stop,
     best_of_size,
-    best_within,
     held_after,
     is_useful,
+    longest_within,
     spent_after,
 )
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
@@ -208,7 +208,7 @@ class Prefixes(files.Stored, Generic[M]):
         """
         check_budget(budget)
         if size is None:
-            return self.model(best_within(self.spent, budget))
+            return self.model(longest_within(self.spent, budget))
         return self.model(best_of_size(self.records, self.spent, self.explained, budget, size))
 
     def criteria(self, *, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
