@@ -193,6 +193,10 @@ class Prefixes(files.Stored, Generic[M]):
     def at(self, budget: float | None = None, *, size: int | None = None) -> M:
         """Return the model of the longest prefix within a budget.
 
+        What the order of the sequence leaves for a budget: below the cost of its first group
+        nothing, though others may fit. `dbselect.best_within` searches for the best groups
+        within a budget.
+
         Where all groups were given back in the end (`backward`), it is the first within
         the budget after all were held.
 
