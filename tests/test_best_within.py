@@ -2,6 +2,7 @@
 
 import math
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -178,6 +179,45 @@ def test_the_model_is_that_of_a_fit_on_its_columns():
     frame = problem.table.frame
     same = ds.best_within(frame, "y", 8.0, problem.names, problem.costs, weight="w")
     assert same.coefficients == pytest.approx(found.coefficients)
+
+
+# Published
+
+#: RSS of the best model with 1, 2, ..., 15 columns, and in which of them each column is, as
+#: lmSubsets 0.5-4 prints them for its data set AirPollution (Hofmann, Gatu, Kontoghiorghes,
+#: Colubi, Zeileis 2020, Journal of Statistical Software 93). The data, in
+#: ``data/air_pollution.csv``, are those of McDonald, Schwing (1973), Technometrics 15.
+PUBLISHED_RSS = [
+    133694.5, 99841.07, 82388.53, 69154.11, 64633.79, 60538.76, 58385.72, 57379.21, 55358.05,
+    54221.58, 53921.82, 53712.66, 53696.00, 53683.31, 53680.02,
+]  # fmt: skip
+PUBLISHED_SIZES = {
+    "precipitation": {*range(4, 16)},
+    "temperature1": {*range(3, 16)},
+    "temperature7": {*range(6, 16)},
+    "age": {*range(8, 16)},
+    "household": {*range(7, 16)},
+    "education": {2, 3, *range(5, 16)},
+    "housing": {*range(12, 16)},
+    "population": {*range(10, 16)},
+    "noncauc": {*range(1, 16)},
+    "whitecollar": {*range(13, 16)},
+    "income": {15},
+    "hydrocarbon": {*range(9, 16)},
+    "nox": {*range(9, 16)},
+    "so2": {*range(4, 9), *range(11, 16)},
+    "humidity": {14, 15},
+}
+
+
+@pytest.mark.parametrize("size", range(1, 16))
+def test_at_equal_costs_the_models_are_those_of_lmsubsets(size):
+    frame = pl.read_csv(Path(__file__).parent / "data" / "air_pollution.csv")
+    found = ds.best_within(frame, "mortality", size)
+    total = ((frame["mortality"] - frame["mortality"].mean()) ** 2).sum()
+    assert total * (1 - found.r2) == pytest.approx(PUBLISHED_RSS[size - 1], abs=0.05)
+    assert set(found.groups) == {name for name, sizes in PUBLISHED_SIZES.items() if size in sizes}
+    assert found.how.proven
 
 
 # Bounds
