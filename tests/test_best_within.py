@@ -269,7 +269,7 @@ def test_the_tangent_is_the_best_fractional_knapsack():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["independent", "factors", "neighbours"])
-def test_thirty_groups_are_proven_in_seconds(kind):
+def test_thirty_groups_are_proven_in_some_hundred_nodes(kind):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(300, 60))
     if kind == "factors":
@@ -283,9 +283,9 @@ def test_thirty_groups_are_proven_in_seconds(kind):
     costs = dict(zip(groups, rng.uniform(1, 9, 30), strict=True))
     gram = ds.gram(frame)
     for share in (0.15, 0.5):
-        found = ds.best_within(gram, "y", share * sum(costs.values()), groups, costs, time_limit=30)
+        found = ds.best_within(gram, "y", share * sum(costs.values()), groups, costs, time_limit=50)
         assert found.how.proven
-        assert found.how.seconds < 10
+        assert found.how.nodes < 1000  # one to three milliseconds each, whatever else runs
 
 
 # Time
