@@ -319,6 +319,15 @@ def test_a_search_that_is_stopped_says_so():
     assert found.how.seconds < 5
 
 
+@pytest.mark.slow
+def test_a_wide_problem_ends_in_time_with_a_bound():
+    problem = random_problem(np.random.default_rng(0), sizes=(1,) * 250, rows=500)
+    found = ds.best_within(problem.gram, "y", 100.0, time_limit=0.5)
+    assert found.how.seconds < 30  # the root, whatever else runs, and one step of the exchanges
+    whole = ds.fit(problem.gram, "y").r2
+    assert found.explained <= found.how.bound <= whole + TIE
+
+
 # Exchanges
 
 
@@ -328,7 +337,7 @@ def test_after_exchanges_no_group_and_no_pair_does_better(seed):
     names = list(problem.names)
     groups = ds.record.groups.groups_of(problem.table.names, problem.names, problem.costs)
     state = State(linear(problem.gram, "y", groups.members), groups.positions)
-    improve(state, groups.costs, 7.0, [])
+    improve(state, groups.costs, 7.0, [], lambda: False)
     every = subsets(problem.table, problem.groups, problem.costs)
     value = {frozenset(np.flatnonzero(row).tolist()): v
              for row, v in zip(every.held, every.explained, strict=True)}  # fmt: skip

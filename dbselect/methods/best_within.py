@@ -17,7 +17,7 @@ from dbselect.record.missing import check_policies
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
 from dbselect.selection.branch_and_bound import branch_and_bound
-from dbselect.selection.exchange import improve
+from dbselect.selection.exchange import TimeUp, improve
 from dbselect.selection.greedy import greedy_search
 
 
@@ -105,8 +105,8 @@ def best_within(
     Notes
     -----
     Sets that explain the same up to 1e-10 of the target's variance are ties: the cheapest
-    is taken (once that is proven, too), and exchanges of single groups prefer those named
-    first. The search starts from the greedy sequence within the budget and from the group
+    is taken, if time is left to prove that, too, and exchanges of single groups prefer those
+    named first. The search starts from the greedy sequence within the budget and from the group
     that is best alone, both improved by exchanges. It takes O(D^3) a node and 2^J nodes at
     worst; some tens of 30 groups, some thousands where columns are nearly dependent. Where
     they depend on each other, or there are more columns than rows, bounds are weak. What a
@@ -142,14 +142,17 @@ def best_within(
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     begin = perf_counter()
-    end = begin + options.time_limit
+
+    def time_up() -> bool:
+        return perf_counter() - begin >= options.time_limit
+
     found = branch_and_bound(
         search.state,
         Groupwise(search.problem, search.groups.positions, search.groups.costs),
         options.budget,
-        _start(search, options.budget),
+        _start(search, options.budget, time_up),
         search.first,
-        lambda: perf_counter() >= end,
+        time_up,
     )
     state = search.state
     if found.groups:
@@ -165,7 +168,7 @@ def best_within(
     return Selected(Model(**fitted(search, state)), tuple(found.groups), options.method, how)
 
 
-def _start(search: LinearSetup, budget: float) -> State:
+def _start(search: LinearSetup, budget: float, time_up: TimeUp) -> State:
     """Return the better of two sets: the greedy one, and that around the best single group."""
     costs = search.groups.costs
     greedy, single = search.state.copy(), search.state.copy()
@@ -173,5 +176,5 @@ def _start(search: LinearSetup, budget: float) -> State:
     if search.first:
         single.add_all(search.first)
     for state in (greedy, single):
-        improve(state, costs, budget, search.first)
+        improve(state, costs, budget, search.first, time_up)
     return max(greedy, single, key=lambda state: state.explained)

@@ -21,7 +21,7 @@ Van Parys (2020), that by relaxation. Departures: groups and costs; groups are d
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -31,7 +31,7 @@ from dbselect.linear.relaxation import Groupwise, Tangent, Undecided
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK
-from dbselect.selection.exchange import improve, prefer_cheaper
+from dbselect.selection.exchange import TimeUp, improve, prefer_cheaper
 from dbselect.selection.ties import Mask
 
 #: Sets nearer than this share of the target's variance are ties: what they explain is
@@ -99,14 +99,14 @@ class _Tree:
     Parameters
     ----------
     empty : the objective, without selected groups
-    stop : whether time is up
+    time_up : whether time is up
     """
 
     empty: Objective
     problem: Groupwise
     budget: float
     always: Sequence[int]
-    stop: Callable[[], bool]
+    time_up: TimeUp
     nodes: int = 0
 
     def run(self, best: _Best) -> float:
@@ -116,7 +116,7 @@ class _Tree:
         heap = [(-math.inf, 0, whole)]
         count = 1
         while heap and -heap[0][0] > best.value + TIE:
-            if count > 1 and self.stop():
+            if count > 1 and self.time_up():
                 return -heap[0][0]
             above, _, question = heapq.heappop(heap)
             self.nodes += 1
@@ -171,7 +171,7 @@ class _Tree:
         if groups:
             state.add_all(groups)
         if state.value > best.value:
-            improve(state, self.problem.costs, self.budget, self.always)
+            improve(state, self.problem.costs, self.budget, self.always, self.time_up)
             best.value, best.groups = state.value, state.held
 
 
@@ -181,7 +181,7 @@ def branch_and_bound(
     budget: float,
     start: Objective,
     always: Sequence[int],
-    stop: Callable[[], bool],
+    time_up: TimeUp,
 ) -> BestSet:
     """Return the set within a budget that explains most.
 
@@ -192,7 +192,7 @@ def branch_and_bound(
     budget : limit on the summed cost
     start : a set within the budget that holds `always`
     always : groups of every set, within the budget
-    stop : whether time is up; it is asked after the first question
+    time_up : whether time is up; it is asked after the first question
 
     Notes
     -----
@@ -200,35 +200,35 @@ def branch_and_bound(
     """
     costs = problem.costs
     best = _Best(start.value, start.held)
-    tree = _Tree(empty, problem, budget, always, stop)
+    tree = _Tree(empty, problem, budget, always, time_up)
     bound = tree.run(best)
     proven, nodes = not bound > best.value + TIE, tree.nodes
     groups = best.groups or []
-    state = _settled(empty, groups, costs, always)
-    while proven and state.held and not stop():
+    state = _settled(empty, groups, costs, always, time_up)
+    while proven and state.held and not time_up():
         cheaper = costs[state.held].sum() * CHEAPER
         if costs[list(always)].sum() > cheaper:
             break
         # Above this value a set ties with the best.
         other = _Best(best.value - 2 * TIE)
-        tree = _Tree(empty, problem, cheaper, always, stop)
+        tree = _Tree(empty, problem, cheaper, always, time_up)
         tree.run(other)
         nodes += tree.nodes
         if other.groups is None:
             break
-        state = _settled(empty, other.groups, costs, always)
+        state = _settled(empty, other.groups, costs, always, time_up)
     rest = sorted(group for group in state.held if group not in always)
     return BestSet([*always, *rest], max(bound, best.value), proven, nodes)
 
 
 def _settled(
-    empty: Objective, groups: list[int], costs: Vector, always: Sequence[int]
+    empty: Objective, groups: list[int], costs: Vector, always: Sequence[int], time_up: TimeUp
 ) -> Objective:
     """Return a set, or one that explains the same for less or with groups named earlier."""
     state = empty.copy()
     if groups:
         state.add_all(groups)
-    prefer_cheaper(state, costs, always, tie=TIE)
+    prefer_cheaper(state, costs, always, time_up, tie=TIE)
     return state
 
 

@@ -8,7 +8,7 @@ Ties go to the candidate named first. An exchange asks for the gains without eac
 candidate: k removals and k rounds of gains.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,11 +17,16 @@ from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.selection.ties import first_of_the_best
 
+#: Whether time is up.
+TimeUp = Callable[[], bool]
+
 #: Rises of the value below this are ties: rounding would exchange candidates for ever.
 LEAST_RISE = 1e-12
 
 
-def improve(state: Objective, costs: Vector, budget: float, always: Sequence[int]) -> None:
+def improve(
+    state: Objective, costs: Vector, budget: float, always: Sequence[int], time_up: TimeUp
+) -> None:
     """Add and exchange candidates until neither raises the value; `state` changes in place.
 
     Parameters
@@ -29,9 +34,10 @@ def improve(state: Objective, costs: Vector, budget: float, always: Sequence[int
     costs : shape (n,), > 0
     budget : limit on the summed cost
     always : candidates that stay
+    time_up : whether time is up; it is asked before every removal that is tried
     """
     limit = budget * (1.0 + BUDGET_SLACK)
-    while _add(state, costs, limit) or _exchange(state, costs, limit, always):
+    while _add(state, costs, limit) or _exchange(state, costs, limit, always, time_up):
         pass
 
 
@@ -44,12 +50,16 @@ def _add(state: Objective, costs: Vector, limit: float) -> bool:
     return True
 
 
-def _exchange(state: Objective, costs: Vector, limit: float, always: Sequence[int]) -> bool:
+def _exchange(
+    state: Objective, costs: Vector, limit: float, always: Sequence[int], time_up: TimeUp
+) -> bool:
     best, pair = LEAST_RISE, None
     spent = costs[state.held].sum()
     for out in state.held:
         if out in always:
             continue
+        if time_up():
+            return False
         without = state.copy()
         rises = -without.remove(out) + without.gains()
         fitting = spent - costs[out] + costs <= limit
@@ -64,32 +74,39 @@ def _exchange(state: Objective, costs: Vector, limit: float, always: Sequence[in
     return True
 
 
-def prefer_cheaper(state: Objective, costs: Vector, always: Sequence[int], *, tie: float) -> None:
+def prefer_cheaper(
+    state: Objective, costs: Vector, always: Sequence[int], time_up: TimeUp, *, tie: float
+) -> None:
     """Give up candidates, or exchange them for cheaper ones or those named first, at no loss.
 
     Parameters
     ----------
+    always, time_up : as in `improve`
     tie : what may be lost in all
     """
     least = state.value - tie
-    changed = True
-    while changed:
-        changed = False
-        # The dearest first, and of these the last named.
-        ranked = sorted(state.held, key=lambda one: (costs[one], one), reverse=True)
-        for out in ranked:
-            if out in always:
-                continue
-            without = state.copy()
-            without.remove(out)
-            into = _replacement(without, costs, out, least)
-            if into is None and without.value < least:
-                continue
+    while _cheapen(state, costs, always, time_up, least):
+        pass
+
+
+def _cheapen(
+    state: Objective, costs: Vector, always: Sequence[int], time_up: TimeUp, least: float
+) -> bool:
+    # The dearest first, and of these the last named.
+    for out in sorted(state.held, key=lambda one: (costs[one], one), reverse=True):
+        if out in always:
+            continue
+        if time_up():
+            return False
+        without = state.copy()
+        without.remove(out)
+        into = _replacement(without, costs, out, least)
+        if into is not None or without.value >= least:
             state.remove(out)
             if into is not None:
                 state.add(into)
-            changed = True
-            break
+            return True
+    return False
 
 
 def _replacement(without: Objective, costs: Vector, out: int, least: float) -> int | None:
