@@ -20,7 +20,7 @@ from dbselect.selection.ties import first_of_the_best
 #: Whether time is up.
 TimeUp = Callable[[], bool]
 
-#: Rises of the value below this are ties: rounding would exchange candidates for ever.
+#: Rises of the value below this are rounding, of columns that are not nearly dependent.
 LEAST_RISE = 1e-12
 
 
@@ -69,9 +69,11 @@ def _exchange(
             best, pair = float(rises[into]), (out, into)
     if pair is None:
         return False
+    before = state.value
     state.remove(pair[0])
     state.add(pair[1])
-    return True
+    # Of nearly dependent columns rounding alone may promise a rise, again and again.
+    return state.value > before
 
 
 def prefer_cheaper(
