@@ -255,6 +255,16 @@ def test_every_tangent_bounds_every_subset(seed, make):
                         assert left >= every.explained[other].max() - TIE - every.error
 
 
+def test_the_certificate_of_a_sequence_is_never_below_the_best():
+    for seed in range(5):
+        problem = random_problem(np.random.default_rng(seed), sizes=(1,) * 10)
+        limits = budgets(problem)
+        bounds = problem.sequence().certificate(limits)["bound"]
+        for budget, bound in zip(limits, bounds, strict=True):
+            found = ds.best_within(problem.gram, "y", budget, problem.names, problem.costs)
+            assert found.explained <= bound + TIE
+
+
 def test_the_tangent_is_the_best_fractional_knapsack():
     problem = random_problem(np.random.default_rng(4), sizes=(1,) * 8)
     costs = np.array(list(problem.costs.values()))
