@@ -9,6 +9,7 @@ import os
 import platform
 from pathlib import Path
 
+import best_within
 import duckdb
 import fits
 import glm
@@ -33,6 +34,10 @@ PARTS = (
     searches.sequences,
     searches.responses,
     searches.certificates,
+    best_within.proofs,
+    best_within.against_all,
+    best_within.against_prefixes,
+    best_within.published,
     searches.lasso,
     searches.removals,
     searches.projections,

@@ -26,6 +26,7 @@ from dbselect.judging.timeliness import (
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.baselines import greedy, random_k, top_k
+from dbselect.methods.best_within import best_within
 from dbselect.methods.coverage import coverage
 from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import dash
@@ -83,6 +84,7 @@ __all__ = [
     "anytime_sequence",
     "anytime_sequences",
     "backward",
+    "best_within",
     "compare",
     "connect",
     "coverage",

@@ -104,6 +104,7 @@ METHODS: list[tuple[Any, dict[str, Any]]] = [
     (ds.foba, {"epsilon": 0.02}),
     (ds.backward, {"costs": COSTS}),
     (ds.group_lasso, {"smallest": 0.05}),
+    (ds.best_within, {"budget": 3.5, "costs": COSTS}),
     (ds.greedy, {"k": 2}),
     (ds.top_k, {"k": 3}),
     (ds.random_k, {"k": 2, "seed": 5}),

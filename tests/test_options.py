@@ -14,7 +14,7 @@ import pytest
 
 import dbselect as ds
 from dbselect.doors.cli import _parser, main
-from dbselect.doors.results import MODELS, SEQUENCES, Method
+from dbselect.doors.results import MODELS, PROVEN, SEQUENCES, Method
 from dbselect.glm.families import FAMILY_NAMES
 from dbselect.methods import types
 from dbselect.methods.anytime import AnytimeOptions
@@ -22,7 +22,7 @@ from dbselect.methods.options import Options
 from dbselect.selection.criteria import RULES, rules_of_foba, rules_of_glm
 from dbselect.selection.removal import USEFULNESS
 
-METHODS = {**SEQUENCES, **MODELS}
+METHODS = {**SEQUENCES, **MODELS, **PROVEN}
 MACROS = {
     file.name.removesuffix(".sql"): file.read_text()
     for file in resources.files("dbselect.sql").iterdir()

@@ -139,7 +139,7 @@ def is_useful(gain: float) -> bool:
     return bool(np.abs(gain) > ROUNDING_GAIN)
 
 
-def best_within(spent: Vector, budget: float | None) -> int:
+def longest_within(spent: Vector, budget: float | None) -> int:
     """Return the step whose model serves a budget: the longest prefix within it.
 
     Where everything was given back in the end, the longest prefix would always be the

@@ -14,7 +14,7 @@ from dbselect.linear.problem import Linear
 from dbselect.record.checks import check_budget
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
-from dbselect.record.steps import Choice, Step, Stop, best_within
+from dbselect.record.steps import Choice, Step, Stop, longest_within
 from dbselect.selection.criteria import RULES
 
 
@@ -106,7 +106,7 @@ def certified(
     bounds = upper_bounds(
         problem, groups.positions, groups.costs, order, np.array(limits, dtype=float)
     )
-    step = [best_within(spent, budget) for budget in limits]
+    step = [longest_within(spent, budget) for budget in limits]
     # Rounding may take the bound below what is reached.
     bounds = np.maximum(bounds, explained[step])
     ratio = np.divide(explained[step], bounds, out=np.ones_like(bounds), where=bounds > 0)

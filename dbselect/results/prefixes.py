@@ -34,9 +34,9 @@ from dbselect.record.steps import (
     Step,
     Stop,
     best_of_size,
-    best_within,
     held_after,
     is_useful,
+    longest_within,
     spent_after,
 )
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
@@ -193,6 +193,10 @@ class Prefixes(files.Stored, Generic[M]):
     def at(self, budget: float | None = None, *, size: int | None = None) -> M:
         """Return the model of the longest prefix within a budget.
 
+        What the order of the sequence leaves for a budget: below the cost of its first group
+        nothing, though others may fit. `dbselect.best_within` searches for the best groups
+        within a budget.
+
         Where all groups were given back in the end (`backward`), it is the first within
         the budget after all were held.
 
@@ -208,7 +212,7 @@ class Prefixes(files.Stored, Generic[M]):
         """
         check_budget(budget)
         if size is None:
-            return self.model(best_within(self.spent, budget))
+            return self.model(longest_within(self.spent, budget))
         return self.model(best_of_size(self.records, self.spent, self.explained, budget, size))
 
     def criteria(self, *, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:

@@ -62,6 +62,31 @@ class Convergence:
         return len(self.history) - 1
 
 
+@dataclass(frozen=True)
+class Proof:
+    """How near to the best set of groups within a budget the chosen one is.
+
+    Parameters
+    ----------
+    explained : by the chosen groups, as a share of the target's variance
+    bound : no groups within the budget explain more, but for ties within 1e-10
+    proven : whether none explain more than the chosen ones; False if time was up before
+    nodes : of the search tree
+    seconds : that the search took
+    """
+
+    explained: float
+    bound: float
+    proven: bool
+    nodes: int
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """What the best groups may explain beyond the chosen ones; 0 if that is proven."""
+        return self.bound - self.explained
+
+
 @dataclass(frozen=True, repr=False)
 class Selected(Generic[M_co]):
     """The groups that a method chose, the model on them, and how they were found.
@@ -74,7 +99,8 @@ class Selected(Generic[M_co]):
         GlmModel; None of other objectives
     chosen : numbers of the groups or candidates held, in the order taken
     method : the call that chose them
-    how : Convergence of `sght`, Diagnostics of `dash`, `greedy`, `top_k` and `random_k`
+    how : Convergence of `sght`, Proof of `best_within`, Diagnostics of `dash`, `greedy`,
+        `top_k` and `random_k`
 
     Examples
     --------
@@ -93,7 +119,7 @@ class Selected(Generic[M_co]):
     model: M_co
     chosen: tuple[int, ...]
     method: str
-    how: Convergence | Diagnostics
+    how: Convergence | Diagnostics | Proof
 
     def __repr__(self) -> str:
         if self.model is None:
@@ -101,8 +127,14 @@ class Selected(Generic[M_co]):
             return f"Selected({self.method}: candidates {listed}; value {self._sampling.value:.4f})"
         return (
             f"Selected({self.method}: {', '.join(self.groups) or 'nothing'}; "
-            f"explained {self.explained:.4f}, spent {self.spent:g})"
+            f"explained {self.explained:.4f}, spent {self.spent:g}{self._certainty})"
         )
+
+    @property
+    def _certainty(self) -> str:
+        if not isinstance(self.how, Proof):
+            return ""
+        return "; proven" if self.how.proven else f"; gap {self.how.gap:.4f}, time was up"
 
     @property
     def _found(self) -> AnyModel:
@@ -118,12 +150,15 @@ class Selected(Generic[M_co]):
             raise ArgumentError(
                 f"{self.method} has no diagnostics; it has history, converged and iterations"
             )
+        if isinstance(self.how, Proof):
+            raise ArgumentError(f"{self.method} has no diagnostics; it has a proof")
         return self.how
 
     @property
     def _descent(self) -> Convergence:
-        if isinstance(self.how, Diagnostics):
-            raise ArgumentError(f"{self.method} is no descent; see its diagnostics")
+        if not isinstance(self.how, Convergence):
+            own = "proof" if isinstance(self.how, Proof) else "diagnostics"
+            raise ArgumentError(f"{self.method} is no descent; see its {own}")
         return self.how
 
     @property
@@ -196,6 +231,13 @@ class Selected(Generic[M_co]):
     def diagnostics(self) -> Diagnostics:
         """How the candidates were chosen, where that was no descent."""
         return self._sampling
+
+    @property
+    def proof(self) -> Proof:
+        """Whether the groups are the best within the budget, or how near they are."""
+        if not isinstance(self.how, Proof):
+            raise ArgumentError(f"{self.method} has no proof; best_within has one")
+        return self.how
 
     @property
     def summary(self) -> Callable[[], pl.DataFrame]:
