@@ -1,5 +1,8 @@
 """What can go wrong, by name; every message is one sentence."""
 
+import sys
+import warnings
+
 
 class DbselectError(ValueError):
     """A mistake in the arguments or in the data."""
@@ -39,3 +42,27 @@ class ConditionWarning(UserWarning):
 
 class SelectionWarning(UserWarning):
     """The data that chose a model's columns also judge them, so its p-values are too small."""
+
+
+class SkippedRowsWarning(UserWarning):
+    """More than half of the rows are left out, as values are missing in them."""
+
+
+class SeparationWarning(UserWarning):
+    """Some columns determine the target of some rows, so that there are no best coefficients."""
+
+
+class FoldsWarning(UserWarning):
+    """Fewer folds have rows than were asked for."""
+
+
+class DriverWarning(UserWarning):
+    """A distributed table is pulled through one process."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of the package that led here, however deep this is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dbselect."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -237,6 +237,7 @@ def test_segments_are_scored_as_if_they_were_alone():
     assert found.best.height == found.one_standard_error.height == 3
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.FoldsWarning")
 def test_a_bad_segment_has_a_reason_and_stops_no_other():
     rng = np.random.default_rng(6)
     n = 600

@@ -20,6 +20,7 @@ from dbselect.glm.families import LARGEST_LOG, Family, Null, count, multinomial
 from dbselect.glm.newton import Ask
 from dbselect.linear.problem import CONSTANT_SHARE, Index
 from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.sources.passes import PREFIX, Passes, Weighted
 
 #: Columns by formula in a Gram, which no column of a table is called.
@@ -193,6 +194,10 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     ------
     DataError : no usable rows, a value of the target that is not allowed, or a target
         that is the same in all rows
+
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows are left out; one more pass tells why
     """
     family = roles.family
     y = responses(passes, roles)
@@ -209,6 +214,10 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         added[EXPOSURE] = count(offset)
         added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
     (gram,) = passes.read([Weighted(added, columns=columns)])
+    if too_few(gram.rows, gram.skipped):
+        more = [] if roles.offset is None else [roles.offset]
+        missing = passes.missing([*passes.names, roles.target, *more])
+        warn_of_skipped(gram.rows, gram.skipped, missing)
     if gram.rows == 0:
         raise DataError(
             f"no usable rows: {gram.skipped} rows were skipped, as a value is NULL or NaN or "

@@ -234,6 +234,9 @@ def anytime_sequence(
     -----
     ConditionWarning : the selected columns are so nearly dependent that their
         coefficients keep fewer than six digits
+    SeparationWarning : of a family in passes, from some step on the columns determine the
+        target of some rows
+    SkippedRowsWarning : more than half of the rows of the table are left out
 
     Notes
     -----
@@ -264,7 +267,7 @@ def anytime_sequence(
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
     >>> ds.anytime_sequence(table, "y", costs={"a": 50.0, "b": 1.0})
-    Sequence(y ~ b, a; r2 1.0000, spent 51; every group is in the sequence)
+    Sequence(y ~ b, a; r2 1.0000, spent 51; 4 rows; every group is in the sequence)
     """
     in_passes = {"offset": offset, "max_iter": max_iter, "tol": tol}
     in_passes = {name: value for name, value in in_passes.items() if value is not None}

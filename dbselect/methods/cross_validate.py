@@ -47,6 +47,7 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel, model_in
 from dbselect.sources.folded import FoldedTable, RowFolds
+from dbselect.sources.grouping import warn_of_folds
 from dbselect.sources.open import open_table
 from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, Table, folding_of, request_of
@@ -295,7 +296,9 @@ class OnTable:
 
     def folds(self) -> tuple[list[Any], int]:
         """Return the folds that have rows, and how many are asked for."""
-        return list(self.rows.present()), self.rows.folding.k
+        present = self.rows.present()
+        warn_of_folds([len(present)], self.rows.folding)
+        return list(present), self.rows.folding.k
 
     def training(self, folds: Sequence[Any]) -> dict[Any, FoldedTable]:
         """Return for each fold what the method runs on: the rows of the others."""

@@ -202,6 +202,8 @@ def _exact(sums: ExactSums, intercept: bool) -> Model:
         explained=share,
         r2=share,
         aliased=aliased,
+        rows=sums.rows,
+        skipped=sums.skipped,
         fit=FittedRows(None, intercept=intercept, known=_deviations(found, terms, sums.rows)),
     )
 

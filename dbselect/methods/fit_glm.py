@@ -159,6 +159,9 @@ def fit_glm(
     -----
     ConditionWarning : the columns are so nearly dependent that their coefficients keep
         fewer than six digits
+    SeparationWarning : some columns determine the target of some rows: there are no best
+        coefficients
+    SkippedRowsWarning : more than half of the rows are left out
 
     Notes
     -----

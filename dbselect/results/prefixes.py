@@ -108,13 +108,18 @@ class Prefixes(files.Stored, Generic[M]):
         told, height = self._told
         return (
             f"{type(self).__name__}({told} ~ {order or 'nothing'}; {height}, "
-            f"spent {self.spent[-1]:g}; {self.stop.value})"
+            f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
         )
 
     @property
     @abstractmethod
     def _told(self) -> tuple[str, str]:
         """What is explained, and how well, in words."""
+
+    @property
+    @abstractmethod
+    def _used(self) -> str:
+        """How many rows it rests on, in words."""
 
     @cached_property
     def columns(self) -> list[str]:
@@ -391,9 +396,7 @@ class Prefixes(files.Stored, Generic[M]):
         Hu, Grubb, Bagnell, Hebert (2016), Theorems 3.2 and 4.3.
         """
         problem = self._quadratic("guarantee")
-        return guaranteed(
-            problem, self.groups, self.rule, self.records, self.spent, self.stop, cost
-        )
+        return guaranteed(problem, self.groups, self.rule, self.records, self.spent, cost)
 
     def certificate(self, budgets: Iterable[float] | None = None) -> pl.DataFrame:
         """Return bounds on what the best groups within each budget can explain.

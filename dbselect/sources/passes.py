@@ -138,6 +138,20 @@ class Passes:
         self._note(rows, [leaf.field])
         return sorted(found)
 
+    def missing(self, names: Sequence[str]) -> dict[str, int]:
+        """Read columns once more and return, of each, the rows in which it is NULL or NaN."""
+        rows, counts = 0, dict.fromkeys(names, 0)
+        fields = list(dict.fromkeys(self._leaves[name].field for name in names))
+        with closing(self._table.batches(fields)) as batches:
+            for batch in batches:
+                rows += batch.num_rows
+                struct = batch.to_struct_array()
+                for name in names:
+                    nulls = pc.is_null(part_of(struct, self._leaves[name].path), nan_is_null=True)
+                    counts[name] += nulls.true_count
+        self._note(rows, fields)
+        return counts
+
     def read(self, wanted: Sequence[Weighted]) -> list[Gram]:
         """Make one pass and return a Gram for each one wanted.
 

@@ -13,7 +13,8 @@ from dbselect.errors import ArgumentError
 from dbselect.record.columns import SUFFIX, leaves
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.missing import FILLS, check_missing
-from dbselect.sources.grouping import GROUP, Grouping, folds_of
+from dbselect.record.rows import warn_of_skipped
+from dbselect.sources.grouping import GROUP, Grouping, folds_of, warn_of_folds
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.open import open_table, progress
 from dbselect.sources.request import Consumer, NullPolicy, Request, Table, folding_of, request_of
@@ -67,6 +68,10 @@ def gram(
     ArgumentError : there is no such policy, or as in `terms`
     DataError : an infinite value, a negative weight or a missing value of policy ``"error"``
 
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows are left out
+
     Notes
     -----
     O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles a thread, and the
@@ -119,6 +124,7 @@ def _read(table: Table, request: Request) -> Gram:
 def _counted(gram: Gram, request: Request, absent: list[int]) -> Gram:
     """Return the Gram with its counts, without indicators that are 0 in every row."""
     check_missing(request.counted, request.policies, absent)
+    warn_of_skipped(gram.rows, gram.skipped, _skipping(request, absent))
     indicators = {name + SUFFIX for name in request.names} - set(request.names)
     kept = [
         name
@@ -127,6 +133,12 @@ def _counted(gram: Gram, request: Request, absent: list[int]) -> Gram:
     ]
     found = gram if len(kept) == len(gram.columns) else gram.select(kept)
     return replace(found, missing=dict(zip(request.counted, absent, strict=True)))
+
+
+def _skipping(request: Request, absent: Sequence[int]) -> dict[str, int]:
+    """Return the counts of the columns whose missing values leave rows out."""
+    counts = zip(request.counted, request.policies, absent, strict=True)
+    return {name: count for name, policy, count in counts if policy == "skip"}
 
 
 def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
@@ -190,6 +202,11 @@ def gram_by(
         or ARRAY of these
     SourceError, ColumnError, DataError : as `gram`
 
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows of the table are left out
+    FoldsWarning : a fold has no row, as there are too few different keys
+
     Notes
     -----
     O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread; with L levels of
@@ -237,18 +254,29 @@ def gram_by(
     records = None if "indicator" in request.policies else _aggregated(table, request)
     if records is not None:
         absent = records["missing"].explode().drop_nulls().to_numpy()
-        counts = absent.reshape(-1, len(request.names)).sum(axis=0)
-        check_missing(request.names, request.policies, counts.tolist())
+        counts = absent.reshape(-1, len(request.names)).sum(axis=0).tolist()
+        check_missing(request.names, request.policies, counts)
         records = records.drop("missing")
         cast = pl.DataFrame(records).with_columns(pl.col("gram").cast(RECORD_DTYPE))
-        return cast.sort(request.keys, nulls_last=True)
+        return _told(cast.sort(request.keys, nulls_last=True), request, counts)
     grouping = Grouping(request, table.schema)
     with reader_of(request, GROUP) as reader:
         expand = request.terms.expand
         _scan(table, request, lambda batch: reader.add(expand(grouping.number(batch))))
         records = reader.finish()
         check_missing(request.counted, request.policies, reader.absent)
-        return grouping.table(records)
+        return _told(grouping.table(records), request, reader.absent)
+
+
+def _told(found: pl.DataFrame, request: Request, absent: Sequence[int]) -> pl.DataFrame:
+    """Warn of rows left out and of empty folds, and return the records as they are."""
+    used = found["gram"].struct.unnest().select("rows", "skipped").sum()
+    rows, skipped = used.row(0)
+    warn_of_skipped(rows, skipped, _skipping(request, absent))
+    if request.folding is not None:
+        groups = found.group_by(request.by) if request.by else [((), found)]
+        warn_of_folds([group.height for _, group in groups], request.folding)
+    return found
 
 
 def with_digits_of(key: str | None, table: Table) -> Table:
