@@ -423,7 +423,6 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore::dbselect.SkippedRowsWarning")
 @pytest.mark.parametrize(("options", "error", "words"), REFUSED)
 def test_what_cannot_be_fitted_is_refused(options, error, words):
     frame = table(rows=100).with_columns(

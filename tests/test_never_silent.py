@@ -88,7 +88,7 @@ def test_segments_with_as_many_coefficients_as_rows_have_a_status():
     grams = ds.gram_by(frame.drop("z"), by=["k"])
     found = dict(ds.anytime_sequences(grams, "y").select("k", "status").rows())
     assert found == {
-        "none": "target 'y' is constant",
+        "none": "target 'y' is constant (1 rows)",
         "few": "4 rows: it has as many coefficients as rows, which fit any target",
         "enough": None,
     }

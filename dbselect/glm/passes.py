@@ -214,15 +214,15 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         added[EXPOSURE] = count(offset)
         added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
     (gram,) = passes.read([Weighted(added, columns=columns)])
-    if too_few(gram.rows, gram.skipped):
-        more = [] if roles.offset is None else [roles.offset]
-        missing = passes.missing([*passes.names, roles.target, *more])
-        warn_of_skipped(gram.rows, gram.skipped, missing)
     if gram.rows == 0:
         raise DataError(
             f"no usable rows: {gram.skipped} rows were skipped, as a value is NULL or NaN or "
             "the weight is 0"
         )
+    if too_few(gram.rows, gram.skipped):
+        more = [] if roles.offset is None else [roles.offset]
+        missing = passes.missing([*passes.names, roles.target, *more])
+        warn_of_skipped(gram.rows, gram.skipped, missing)
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     if mean.get(REFUSED, 0.0) > 0:
         raise DataError(

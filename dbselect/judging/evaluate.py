@@ -148,7 +148,7 @@ def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl
         )
     scores = row_scores(found, data, weight)
     if scores.null_deviance == 0:
-        raise DataError(constant_target(found.target))
+        raise DataError(constant_target(found.target, scores.rows, scores.skipped))
     judged: dict[str, Any] = {"r2": scores.r2, "deviance": scores.deviance}
     judged["accuracy"] = _accuracy(scores)
     if isinstance(found, GlmModel):

@@ -40,13 +40,14 @@ class RowScores:
 
     Parameters
     ----------
-    rows : that are used
+    rows, skipped : that are used, and left out
     deviance : shape (M,)
     null_deviance : of the model without columns that is best on these rows; 0 if it is exact
     accuracy : shape (M,), share of the rows whose class is foreseen; None if there are no classes
     """
 
     rows: int
+    skipped: int
     deviance: Vector
     null_deviance: float
     accuracy: Vector | None
@@ -96,7 +97,8 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
 
     accuracy = of("correct")
     null = _null_deviance(grams[0], roles)
-    return RowScores(grams[0].rows, of("deviance"), null, accuracy if accuracy.size else None)
+    used, skipped = grams[0].rows, grams[0].skipped
+    return RowScores(used, skipped, of("deviance"), null, accuracy if accuracy.size else None)
 
 
 def _of_target(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:

@@ -12,7 +12,7 @@ from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.linear.condition import warn_of
 from dbselect.linear.exact import ExactFit, least_squares
 from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
-from dbselect.linear.problem import filled_target, is_filled
+from dbselect.linear.problem import constant_target, filled_target, is_filled
 from dbselect.methods.options import Options
 from dbselect.methods.setup import check_target, fitted, prepare
 from dbselect.methods.types import Source
@@ -187,7 +187,7 @@ def _exact(sums: ExactSums, intercept: bool) -> Model:
     )
     *features, target = sums.columns
     if found.total == 0:
-        raise DataError(f"target '{target}' is constant")
+        raise DataError(constant_target(target, sums.rows, sums.skipped))
     terms = [INTERCEPT, *features] if intercept else features
     coefficients = dict(zip(terms, found.coef, strict=True))
     aliased = tuple(terms[j] for j in found.aliased)

@@ -97,7 +97,7 @@ def anytime_sequences(
     >>> table = pl.DataFrame({"k": [1, 1, 1, 2], "x": [1, 2, 3, 4], "y": [2, 4, 6, 8]})
     >>> found = ds.anytime_sequences(ds.gram_by(table, by=["k"]), "y")
     >>> found.select("k", pl.col("sequence").list.len(), "status").rows()
-    [(1, 2, None), (2, 0, "target 'y' is constant")]
+    [(1, 2, None), (2, 0, "target 'y' is constant (1 rows)")]
     """
     check_target(target)
     if not isinstance(grams, pl.DataFrame) or "gram" not in grams.columns:
@@ -227,7 +227,8 @@ def statuses(records: pa.Array, target: str) -> pa.StringArray:
             if stack.rows[i] == 0:
                 reason = no_rows(stack.skipped[i])
             else:
-                reason = filled_target(target) if filled[i] else constant_target(target)
+                constant_reason = constant_target(target, stack.rows[i], stack.skipped[i])
+                reason = filled_target(target) if filled[i] else constant_reason
             reasons[stack.at[i]] = reason
     for i in np.flatnonzero(alone).tolist():
         reasons[i] = _status(records[i], target)
