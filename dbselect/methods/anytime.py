@@ -191,7 +191,9 @@ def anytime_sequence(
     target : column to predict; or a list of responses, which share the groups and their
         costs: each counts as one of unit variance, with ``scale=False`` as it is
     groups : name -> columns or globs; default: every top-level field but the target
-    costs : name -> cost > 0, in any one unit; default: 1 each, or those of the objective
+    costs : name -> cost > 0, in any one unit, as a mapping or a labelled Series; a Series
+        without labels has them in the order of the groups; default: 1 each, or those of the
+        objective
     rule : ``"fr"``, the exact gain (default); ``"omp"``, the group-whitened gradient;
         ``"omp-unwhitened"``, the gradient as it is; ``"omp-single"``, its largest entry;
         ``"doubling"``, the exact gain among groups that at most double the cost. With another

@@ -51,6 +51,7 @@ from dbselect.sources.grouping import warn_of_folds
 from dbselect.sources.open import open_table
 from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, Table, folding_of, request_of
+from dbselect.sources.target import check_numeric
 
 Method = Callable[..., Any]
 #: Scores of a point, and the reason why some are missing.
@@ -187,8 +188,10 @@ def cross_validate(
     else:
         columns = _named(source, target, tried)
         if family is None:
+            table = open_table(source, None)
+            check_numeric(table, [target] if isinstance(target, str) else target)
             source = gram_by(
-                source, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed
+                table, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed
             )
             keys, segments = _on_records(source, target)
         else:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,9 @@ from dbselect.record.groups import groups_of
 from dbselect.record.missing import features_of
 from dbselect.results.model import Model
 from dbselect.sources.exact import ExactSums, exact_sums
-from dbselect.sources.open import stored_gram
+from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import gram as read_gram
-from dbselect.sources.types import TableSource
+from dbselect.sources.target import check_numeric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,10 @@ def fit(
             raise ArgumentError("exact is True; a Gram is rounded, so source must be a table")
         return _exact(exact_sums(source, target, columns, weight), intercept)
     if known is None:
-        known = read_gram(cast(TableSource, source), _wanted(source, target, columns), weight)
+        wanted = _wanted(source, target, columns)
+        table = open_table(source, wanted)
+        check_numeric(table, [target])
+        known = read_gram(table, wanted, weight)
     known.position(target, "target")
     features = [name for name in features_of(known.columns, target) if name != weight]
     if columns is not None:

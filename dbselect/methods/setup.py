@@ -24,8 +24,9 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.sequence import build
 from dbselect.selection.criteria import RULES, Criterion
-from dbselect.sources.open import stored_gram
+from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import read_columns
+from dbselect.sources.target import check_numeric
 
 #: Condition numbers between which the coefficients of all prefixes are refined: below,
 #: they keep ten of sixteen digits without that; above, a correction has no digit right.
@@ -329,7 +330,9 @@ def _gram_of(
         policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
         others = {name: each for name, each in policies.items() if name not in targets}
         null_policy = {**others, **dict.fromkeys(targets, "skip")}  # the last one holds
-    return read_columns(source, patterns, weight, null_policy=null_policy)
+    table = open_table(source, patterns)
+    check_numeric(table, targets)
+    return read_columns(table, patterns, weight, null_policy)
 
 
 def named_in(groups: Any, source: Any) -> list[str] | None:

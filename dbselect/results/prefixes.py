@@ -10,7 +10,7 @@ it refuses in a sentence.
 import math
 import numbers
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,9 @@ from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Linear
 from dbselect.record import files
 from dbselect.record.checks import check_budget
+from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
-from dbselect.record.groups import Groups, costs_of
+from dbselect.record.groups import Costs, Groups, costs_of
 from dbselect.record.steps import (
     STEP_DTYPES,
     Choice,
@@ -40,7 +41,7 @@ from dbselect.record.steps import (
     spent_after,
 )
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
-from dbselect.results.predict import Predicting, is_frame
+from dbselect.results.predict import Predicting
 from dbselect.results.store import to_table
 
 M = TypeVar("M", bound=Predicting)
@@ -347,7 +348,7 @@ class Prefixes(files.Stored, Generic[M]):
         """The columns of an array without names."""
         return self.columns
 
-    def with_costs(self, costs: Mapping[str, float]) -> Self:
+    def with_costs(self, costs: Costs) -> Self:
         """Return the same steps at other costs: what an order costs, not how it was found.
 
         Parameters

@@ -37,9 +37,10 @@ def gram(
 
     Parameters
     ----------
-    source : a Parquet path or glob, a Polars LazyFrame or DataFrame, a DuckDB
-        relation, anything with ``__arrow_c_stream__`` (pyarrow, pandas, ibis), or
-        a NumPy array of shape (n, d), whose d names are then `columns`
+    source : a Parquet path, folder or glob, a Polars LazyFrame or DataFrame, a DuckDB
+        relation, a table of ibis, narwhals or Modin, anything else with
+        ``__arrow_c_stream__`` (pyarrow, pandas), or a NumPy array of shape (n, d), whose
+        d names are then `columns`
     columns : names and globs (``*``, ``?``), nested fields by the name of the field;
         default: every numeric or boolean column, nested ones included
     weight : column of row weights, >= 0; a row without one is left out
@@ -71,6 +72,7 @@ def gram(
     Warns
     -----
     SkippedRowsWarning : more than half of the rows are left out
+    DriverWarning : the table is of Spark, whose rows all pass through one process
 
     Notes
     -----
