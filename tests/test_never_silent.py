@@ -120,6 +120,9 @@ def gappy(rows: int, missing: dict[str, int]) -> pl.DataFrame:
 
 @every_engine
 def test_more_than_half_of_the_rows_left_out_is_said_with_the_columns(as_source):
+    whole = gappy(20, {})
+    linear = ds.anytime_sequence(whole, "y")
+    counts = ds.anytime_sequence(whole, "c", family="poisson")
     source = as_source(gappy(20, {"a": 3, "b": 11}))
     told = "11 of 20 rows are left out: 'b' is missing in 11, 'a' is missing in 3"
     calls = [
@@ -129,6 +132,9 @@ def test_more_than_half_of_the_rows_left_out_is_said_with_the_columns(as_source)
         lambda: ds.anytime_sequence(source, "c", family="poisson", max_groups=1),
         lambda: ds.cross_validate(source, "y", "anytime_sequence", fold=2),
         lambda: ds.fit(source, "y"),
+        lambda: ds.fit(source, "y", exact=True),
+        lambda: ds.evaluate(linear, source),
+        lambda: ds.evaluate(counts, source),
     ]
     for call in calls:
         with pytest.warns(ds.SkippedRowsWarning, match=re.escape(told)) as caught:

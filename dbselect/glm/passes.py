@@ -20,7 +20,6 @@ from dbselect.glm.families import LARGEST_LOG, Family, Null, count, multinomial
 from dbselect.glm.newton import Ask
 from dbselect.linear.problem import CONSTANT_SHARE, Index
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.sources.passes import PREFIX, Passes, Weighted
 
 #: Columns by formula in a Gram, which no column of a table is called.
@@ -219,10 +218,8 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
             f"no usable rows: {gram.skipped} rows were skipped, as a value is NULL or NaN or "
             "the weight is 0"
         )
-    if too_few(gram.rows, gram.skipped):
-        more = [] if roles.offset is None else [roles.offset]
-        missing = passes.missing([*passes.names, roles.target, *more])
-        warn_of_skipped(gram.rows, gram.skipped, missing)
+    more = [] if roles.offset is None else [roles.offset]
+    passes.check_skipped(gram, [*passes.names, roles.target, *more])
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     if mean.get(REFUSED, 0.0) > 0:
         raise DataError(

@@ -73,6 +73,10 @@ def evaluate(
     DataError : no usable rows, a constant target, or a value of it that the family or the
         classes of the model do not allow
 
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows of a table are left out
+
     Notes
     -----
     Linear: O(steps D^2) on a Gram; errors of prediction below 1e-8 of the target's

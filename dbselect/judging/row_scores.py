@@ -72,6 +72,10 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     ------
     SourceError, ColumnError : as `fit_glm`
     DataError : no usable rows, or a value of the target that the model does not allow
+
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows are left out
     """
     family = family_of(found.family, found.classes)
     apart = [name for name in (found.target, found.offset) if name is not None]
@@ -86,6 +90,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     wanted = [Weighted({name: named[name] for name in part}, missing, []) for part in parts]
     grams = passes.read([first, *wanted])
     _refuse_rows(grams, roles)
+    passes.check_skipped(grams[0], [*found.columns, *apart])
     mean = {
         name: value
         for gram in grams[1:]

@@ -123,6 +123,11 @@ def cross_validate(
     RecordError : a record is malformed, or those of a segment do not fit each other
     SourceError : there is no such table, or with a family it can be read only once
 
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows of the table are left out
+    FoldsWarning : a fold of the table has no row, as there are too few different keys
+
     Notes
     -----
     The method runs once a point and fold. A training Gram is the sum of the other folds,

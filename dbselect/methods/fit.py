@@ -99,6 +99,7 @@ def fit(
     -----
     ConditionWarning : the columns are so nearly dependent that their coefficients keep
         fewer than six digits; never with `exact`
+    SkippedRowsWarning : more than half of the rows of the table are left out
 
     Notes
     -----
