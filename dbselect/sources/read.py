@@ -272,12 +272,12 @@ def gram_by(
 
 def _told(found: pl.DataFrame, request: Request, absent: Sequence[int]) -> pl.DataFrame:
     """Warn of rows left out and of empty folds, and return the records as they are."""
-    used = found["gram"].struct.unnest().select("rows", "skipped").sum()
-    rows, skipped = used.row(0)
+    records = found["gram"].struct
+    rows, skipped = int(records.field("rows").sum()), int(records.field("skipped").sum())
     warn_of_skipped(rows, skipped, _skipping(request, absent))
     if request.folding is not None:
-        groups = found.group_by(request.by) if request.by else [((), found)]
-        warn_of_folds([group.height for _, group in groups], request.folding)
+        sizes = found.group_by(request.by).len()["len"] if request.by else [found.height]
+        warn_of_folds(list(sizes), request.folding)
     return found
 
 
