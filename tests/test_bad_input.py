@@ -274,6 +274,7 @@ def test_the_budget_of_a_model_is_checked(budget):
     refused(ds.ArgumentError, words, sequence.at, budget=budget)
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.SkippedRowsWarning")
 def test_rows_that_cannot_be_used_are_refused():
     none = ds.gram(TABLE.with_columns(b=None).cast({"b": pl.Float64}), columns=["y", "a", "b"])
     words = ["no usable rows", "5 rows were skipped"]

@@ -377,7 +377,7 @@ class ExprNamespace:
         >>> grams = df.group_by("k", maintain_order=True).agg(
         ...     gram=pl.struct("x", "y").dbselect.gram())
         >>> grams.select(pl.col("gram").dbselect.check("y"))["gram"].to_list()
-        [None, "target 'y' is constant"]
+        [None, "target 'y' is constant (1 rows)"]
         """
 
         def reasons(records: pl.Series) -> pl.Series:

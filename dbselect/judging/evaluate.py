@@ -72,6 +72,10 @@ def evaluate(
     DataError : no usable rows, a constant target, or a value of it that the family or the
         classes of the model do not allow
 
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows of a table are left out
+
     Notes
     -----
     Linear: O(steps D^2) on a Gram; errors of prediction below 1e-8 of the target's
@@ -147,7 +151,7 @@ def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl
         )
     scores = row_scores(found, data, weight)
     if scores.null_deviance == 0:
-        raise DataError(constant_target(found.target))
+        raise DataError(constant_target(found.target, scores.rows, scores.skipped))
     judged: dict[str, Any] = {"r2": scores.r2, "deviance": scores.deviance}
     judged["accuracy"] = _accuracy(scores)
     if isinstance(found, GlmModel):

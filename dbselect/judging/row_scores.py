@@ -40,13 +40,14 @@ class RowScores:
 
     Parameters
     ----------
-    rows : that are used
+    rows, skipped : that are used, and left out
     deviance : shape (M,)
     null_deviance : of the model without columns that is best on these rows; 0 if it is exact
     accuracy : shape (M,), share of the rows whose class is foreseen; None if there are no classes
     """
 
     rows: int
+    skipped: int
     deviance: Vector
     null_deviance: float
     accuracy: Vector | None
@@ -71,6 +72,10 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     ------
     SourceError, ColumnError : as `fit_glm`
     DataError : no usable rows, or a value of the target that the model does not allow
+
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows are left out
     """
     family = family_of(found.family, found.classes)
     apart = [name for name in (found.target, found.offset) if name is not None]
@@ -85,6 +90,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     wanted = [Weighted({name: named[name] for name in part}, missing, []) for part in parts]
     grams = passes.read([first, *wanted])
     _refuse_rows(grams, roles)
+    passes.check_skipped(grams[0], [*found.columns, *apart])
     mean = {
         name: value
         for gram in grams[1:]
@@ -96,7 +102,8 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
 
     accuracy = of("correct")
     null = _null_deviance(grams[0], roles)
-    return RowScores(grams[0].rows, of("deviance"), null, accuracy if accuracy.size else None)
+    used, skipped = grams[0].rows, grams[0].skipped
+    return RowScores(used, skipped, of("deviance"), null, accuracy if accuracy.size else None)
 
 
 def _of_target(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:

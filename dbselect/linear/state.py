@@ -137,7 +137,7 @@ class State:
     @property
     def explained(self) -> float:
         """F of the selected groups, as a share of the target's variance."""
-        return _squared(self._z)
+        return min(_squared(self._z), 1.0)  # the sum may round to more
 
     @property
     def value(self) -> float:

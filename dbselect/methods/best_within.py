@@ -13,7 +13,7 @@ from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup, check_first, fitted, prepare
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, NullPolicy, Source
 from dbselect.record.checks import check_budget, check_column, check_names, check_ridge, check_scale
-from dbselect.record.missing import check_policies
+from dbselect.record.policies import check_policies
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
 from dbselect.selection.branch_and_bound import branch_and_bound

@@ -48,9 +48,11 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel, model_in
 from dbselect.sources.folded import FoldedTable, RowFolds
+from dbselect.sources.grouping import warn_of_folds
 from dbselect.sources.open import open_table
 from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, Table, folding_of, request_of
+from dbselect.sources.target import check_numeric
 
 Method = Callable[..., Any]
 #: Scores of a point, and the reason why some are missing.
@@ -122,6 +124,11 @@ def cross_validate(
     RecordError : a record is malformed, or those of a segment do not fit each other
     SourceError : there is no such table, or with a family it can be read only once
 
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows of the table are left out
+    FoldsWarning : a fold of the table has no row, as there are too few different keys
+
     Notes
     -----
     The method runs once a point and fold. A training Gram is the sum of the other folds,
@@ -187,8 +194,10 @@ def cross_validate(
     else:
         columns = _named(source, target, tried)
         if family is None:
+            table = open_table(source, None)
+            check_numeric(table, [target] if isinstance(target, str) else target)
             source = gram_by(
-                source, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed
+                table, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed
             )
             keys, segments = _on_records(source, target)
         else:
@@ -296,7 +305,9 @@ class OnTable:
 
     def folds(self) -> tuple[list[Any], int]:
         """Return the folds that have rows, and how many are asked for."""
-        return list(self.rows.present()), self.rows.folding.k
+        present = self.rows.present()
+        warn_of_folds([len(present)], self.rows.folding)
+        return list(present), self.rows.folding.k
 
     def training(self, folds: Sequence[Any]) -> dict[Any, FoldedTable]:
         """Return for each fold what the method runs on: the rows of the others."""

@@ -22,6 +22,7 @@ from dbselect import formulas
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.formulas import Formula, arrays, column, given, number, quote, total, translate
 from dbselect.record.columns import SUFFIX
+from dbselect.record.foreign import in_memory, is_frame
 from dbselect.record.gram import Matrix
 
 #: A flattened column: a field, then children ``.name`` and elements ``[number]``.
@@ -150,7 +151,7 @@ class Predicting(ABC):
         """
         given_rows: Any = X
         if columns is None and is_frame(given_rows):
-            rows, names = _of_frame(pl.DataFrame(given_rows), self._inputs)
+            rows, names = _of_frame(in_memory(given_rows), self._inputs)
         else:
             names = self._inputs if columns is None else list(columns)
             rows = _of_array(given_rows, names)
@@ -245,11 +246,6 @@ def _marked(coefficients: Mapping[str, float]) -> list[str]:
     Nothing nested has that name: a number has no children.
     """
     return [name for name in coefficients if name + SUFFIX in coefficients]
-
-
-def is_frame(X: Any) -> bool:
-    """Whether X names its columns, whatever their order: a frame or an Arrow table."""
-    return hasattr(X, "__arrow_c_stream__")
 
 
 def path_of(column: str) -> list[Any]:

@@ -10,6 +10,8 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector
+from dbselect.record.rows import rows_told
+from dbselect.record.steps import Stop
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
 
@@ -109,7 +111,7 @@ class Selected(Generic[M_co]):
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
     >>> found = ds.greedy(table, "y", costs={"a": 5.0, "b": 2.0}, k=1)
     >>> found
-    Selected(greedy: a; explained 0.9524, spent 5)
+    Selected(greedy: a; explained 0.9524, spent 5; 4 rows)
     >>> found.chosen, found.columns, found.diagnostics.rounds
     ((0,), ['a'], 1)
     >>> ds.greedy(ds.coverage(table, "y"), k=2)  # an objective that has no model
@@ -125,9 +127,11 @@ class Selected(Generic[M_co]):
         if self.model is None:
             listed = ", ".join(map(str, self.chosen)) or "none"
             return f"Selected({self.method}: candidates {listed}; value {self._sampling.value:.4f})"
+        full = f"; {Stop.SATURATED.value}" if self.saturated else ""
         return (
             f"Selected({self.method}: {', '.join(self.groups) or 'nothing'}; "
-            f"explained {self.explained:.4f}, spent {self.spent:g}{self._certainty})"
+            f"explained {self.explained:.4f}, spent {self.spent:g}{self._certainty}; "
+            f"{rows_told(self.model.rows, self.model.skipped)}{full})"
         )
 
     @property
@@ -211,6 +215,11 @@ class Selected(Generic[M_co]):
     def aliased(self) -> tuple[str, ...]:
         """Columns that depend linearly on columns before them."""
         return self._found.aliased
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the model has as many coefficients as rows, so that it fits any target."""
+        return self._found.saturated
 
     @property
     def history(self) -> Vector:

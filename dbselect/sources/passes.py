@@ -25,6 +25,7 @@ from dbselect.errors import ColumnError, SourceError
 from dbselect.formulas import Algebra, Formula, Path, Plan, arrays, column, plan, translate
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.gram import Gram
+from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.sources.open import PROGRESS_DELAY, open_table, progress
 from dbselect.sources.request import Consumer, Request, Table, request_of
 from dbselect.sources.rows import part_of, values
@@ -137,6 +138,35 @@ class Passes:
                     break
         self._note(rows, [leaf.field])
         return sorted(found)
+
+    def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
+        """Warn where more than half of the rows are left out; one more pass tells why.
+
+        Parameters
+        ----------
+        gram : of a pass
+        names : the columns whose missing values leave rows out
+
+        Warns
+        -----
+        SkippedRowsWarning : more than half of the rows are left out
+        """
+        if too_few(gram.rows, gram.skipped):
+            warn_of_skipped(gram.rows, gram.skipped, self._missing(names))
+
+    def _missing(self, names: Sequence[str]) -> dict[str, int]:
+        """Read columns and return, of each, the rows in which it is NULL or NaN."""
+        rows, counts = 0, dict.fromkeys(names, 0)
+        fields = list(dict.fromkeys(self._leaves[name].field for name in names))
+        with closing(self._table.batches(fields)) as batches:
+            for batch in batches:
+                rows += batch.num_rows
+                struct = batch.to_struct_array()
+                for name in names:
+                    nulls = pc.is_null(part_of(struct, self._leaves[name].path), nan_is_null=True)
+                    counts[name] += nulls.true_count
+        self._note(rows, fields)
+        return counts
 
     def read(self, wanted: Sequence[Weighted]) -> list[Gram]:
         """Make one pass and return a Gram for each one wanted.

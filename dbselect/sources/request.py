@@ -143,12 +143,20 @@ class Request:
         return all(policy == "skip" for policy in self.policies)
 
     @property
-    def refusing(self) -> list[str]:
-        """Columns of the table that must have no missing value."""
+    def of_table(self) -> dict[str, str]:
+        """What becomes of the missing values of each column of the table."""
         columns = [*self.names, *(category.column for category in self.terms.categories)]
         sources = self.terms.sources()
-        named = zip(columns, self.policies, strict=True)
-        return [sources.get(name, name) for name, policy in named if policy == "error"]
+        named = [
+            (sources.get(name, name), each)
+            for name, each in zip(columns, self.policies, strict=True)
+        ]
+        return dict(reversed(named))
+
+    @property
+    def refusing(self) -> list[str]:
+        """Columns of the table that must have no missing value."""
+        return [name for name, policy in self.of_table.items() if policy == "error"]
 
     @property
     def keys(self) -> list[str]:

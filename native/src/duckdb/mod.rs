@@ -50,6 +50,7 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
                 return Err("this DuckDB does not offer the C API v1.2.0".to_string());
             }
             api::install(table);
+            api::check_version()?;
             let mut connection = std::ptr::null_mut();
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
