@@ -187,9 +187,9 @@ def _gram_of_list(sources: Sequence[Any]) -> Gram | None:
     if not found:
         return None
     if len(found) < len(grams):
-        odd = sources[grams.index(None)]
+        odd = type(sources[grams.index(None)]).__name__
         raise ArgumentError(
-            f"source is a list with {odd!r}; it must have Grams, records and files of them only"
+            f"source is a list with a {odd}; it must have Grams, records and files of them only"
         )
     return merged(found)
 
