@@ -9,6 +9,7 @@ import os
 import platform
 from pathlib import Path
 
+import best_within
 import duckdb
 import fits
 import glm
@@ -16,8 +17,10 @@ import numpy as np
 import polars as pl
 import scans
 import searches
+import start
 
 PARTS = (
+    start.imports,
     scans.duckdb_gram,
     scans.polars_gram,
     scans.levels,
@@ -31,9 +34,14 @@ PARTS = (
     searches.sequences,
     searches.responses,
     searches.certificates,
+    best_within.proofs,
+    best_within.against_all,
+    best_within.against_prefixes,
+    best_within.published,
     searches.lasso,
     searches.removals,
     searches.projections,
+    searches.limits,
     searches.sampling,
     searches.designs,
     fits.exact_sums,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 from measure import Row, seconds
 from tables import columns
 
@@ -96,6 +97,44 @@ def removals() -> Iterator[Row]:
         f"{foba:.2f} s and {backward:.2f} s",
         "",
     )
+    for numbers, themes, levels in ((20, 6, 10), (30, 7, 14)):
+        table = redundant(numbers, themes, levels)
+        names = [name for name in table.columns if name.startswith("theme")]
+        gram = ds.gram(table, categories=names)
+        forward, foba, backward = seconds(
+            lambda gram=gram: ds.anytime_sequence(gram, "y"),
+            lambda gram=gram: ds.foba(gram, "y"),
+            lambda gram=gram: ds.backward(gram, "y", ridge=0.01),
+        )
+        yield (
+            f"foba, {numbers} numbers and {3 * themes} categories whose levels depend on each "
+            f"other, D = {len(gram.columns) - 1}; backward with a ridge",
+            f"{foba:.3f} s and {backward:.3f} s; {foba / forward:.1f}x and "
+            f"{backward / forward:.1f}x of the forward search",
+            "<= 5x",
+        )
+
+
+def redundant(numbers: int, themes: int, levels: int) -> pl.DataFrame:
+    """Return a table of numbers and of categories, three of a theme.
+
+    The categories of a theme share the level "none", as those of a basement that a house
+    does not have.
+    """
+    rng = np.random.default_rng(0)
+    n = 3000
+    X = rng.standard_normal((n, numbers))
+    y = X @ (0.3 * rng.standard_normal(numbers))
+    table = {f"x{j}": X[:, j] for j in range(numbers)}
+    for theme in range(themes):
+        none = rng.random(n) < 0.1
+        for each in range(3):
+            level = np.where(none, 0, rng.integers(1, levels, n))
+            y = y + 0.4 * rng.standard_normal(levels)[level]
+            table[f"theme{theme}_{each}"] = level
+    table["near"] = y + 0.5 * rng.standard_normal(n)
+    table["y"] = y + 0.3 * rng.standard_normal(n)
+    return pl.DataFrame(table)
 
 
 def projections() -> Iterator[Row]:
@@ -117,6 +156,20 @@ def projections() -> Iterator[Row]:
             f"table of choices {table.choices.nbytes / 1e6:.1f} MB",
             f"< {bar} s",
         )
+
+
+def limits() -> Iterator[Row]:
+    """Choose the limits of SGHT by cross-validation."""
+    grid = {"max_columns": [10, 20, 40, 80, 160], "max_groups": [4, 8, 12, 20, 30]}
+    for numbers, themes, levels in ((20, 6, 10), (30, 7, 14)):
+        table = redundant(numbers, themes, levels)
+        names = [name for name in table.columns if name.startswith("theme")]
+        folds = ds.gram_by(table, fold=5, categories=names)
+        (found,) = seconds(
+            lambda folds=folds: ds.cross_validate(folds, "y", "sght", grid), repeats=3
+        )
+        width = len(folds["gram"][0]["columns"]) - 1
+        yield f"SGHT at 25 pairs of limits in 5 folds, D = {width}", f"{found:.2f} s", ""
 
 
 def sampling() -> Iterator[Row]:

@@ -1,118 +1,37 @@
-"""Which groups of features buy the most prediction for their cost, in which order."""
+"""Which groups of features buy the most prediction for their cost, in which order.
 
-from dbselect.doors import frames as _frames  # noqa: F401 - registers the Polars namespaces
-from dbselect.doors.sql import connect, register
-from dbselect.errors import (
-    ArgumentError,
-    ColumnError,
-    ConditionWarning,
-    DataError,
-    DbselectError,
-    EngineError,
-    GroupError,
-    LeftOutWarning,
-    RecordError,
-    SelectionWarning,
-    SourceError,
-    UnknownLevelWarning,
-)
-from dbselect.judging.evaluate import evaluate
-from dbselect.judging.timeliness import (
-    compare,
-    explained_at,
-    oracle,
-    plateau,
-    stopping_cost,
-    timeliness,
-)
-from dbselect.judging.validation import CrossValidation
-from dbselect.methods.anytime import anytime_sequence
-from dbselect.methods.baselines import greedy, random_k, top_k
-from dbselect.methods.coverage import coverage
-from dbselect.methods.cross_validate import cross_validate
-from dbselect.methods.dash import dash
-from dbselect.methods.design import Design, a_optimal
-from dbselect.methods.fit import fit
-from dbselect.methods.fit_glm import fit_glm
-from dbselect.methods.foba import backward, foba
-from dbselect.methods.glm_objective import GlmObjective, glm_objective
-from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
-from dbselect.methods.segments import anytime_sequences
-from dbselect.methods.sght import sght
-from dbselect.methods.sght_path import sght_path
-from dbselect.record.gram import Gram
-from dbselect.record.missing import impute_mean
-from dbselect.record.terms import Terms
-from dbselect.results.glm.model import GlmModel
-from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.guarantee import Guarantee
-from dbselect.results.joint import JointSequence
-from dbselect.results.model import JointModel, Model
-from dbselect.results.selected import Selected
-from dbselect.results.sequence import Sequence
-from dbselect.selection.projection import SupportTable, sght_project, sght_table
-from dbselect.sources.learn import terms
-from dbselect.sources.read import gram, gram_by
+Nothing but Polars is loaded until a name is asked for. Names, and the modules that they stand
+in, are those of the stub beside this file, which type checkers and editors read as well.
 
-__all__ = [
-    "ArgumentError",
-    "ColumnError",
-    "ConditionWarning",
-    "CrossValidation",
-    "DataError",
-    "DbselectError",
-    "Design",
-    "EngineError",
-    "GlmModel",
-    "GlmObjective",
-    "GlmSequence",
-    "Gram",
-    "GroupError",
-    "GroupLassoPath",
-    "Guarantee",
-    "JointModel",
-    "JointSequence",
-    "LeftOutWarning",
-    "Model",
-    "RecordError",
-    "Selected",
-    "SelectionWarning",
-    "Sequence",
-    "SourceError",
-    "SupportTable",
-    "Terms",
-    "UnknownLevelWarning",
-    "a_optimal",
-    "anytime_sequence",
-    "anytime_sequences",
-    "backward",
-    "compare",
-    "connect",
-    "coverage",
-    "cross_validate",
-    "dash",
-    "evaluate",
-    "explained_at",
-    "fit",
-    "fit_glm",
-    "foba",
-    "glm_objective",
-    "gram",
-    "gram_by",
-    "greedy",
-    "group_lasso",
-    "group_lasso_path",
-    "impute_mean",
-    "oracle",
-    "plateau",
-    "random_k",
-    "register",
-    "sght",
-    "sght_path",
-    "sght_project",
-    "sght_table",
-    "stopping_cost",
-    "terms",
-    "timeliness",
-    "top_k",
-]
+Source: Scientific Python, SPEC 1, lazy loading of submodules and functions.
+"""
+
+import ast
+import importlib
+from pathlib import Path
+from typing import Any
+
+from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
+
+
+def _homes() -> dict[str, str]:
+    """Return the module of each public name."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    lines = [line for line in stub.body if isinstance(line, ast.ImportFrom)]
+    return {alias.name: str(line.module) for line in lines for alias in line.names}
+
+
+_HOMES = _homes()
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub has the literal
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dbselect' has no attribute '{name}'")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -9,9 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dbselect.errors import DataError
+
+_Vector = npt.NDArray[np.float64]
+_Index = npt.NDArray[np.intp]
 
 #: The library's letters for policies; what is an error is known when all rows are read.
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
@@ -57,6 +62,11 @@ def _library() -> ctypes.CDLL:
     library.dbselect_folds.restype = pointer
     library.dbselect_distinct.argtypes = [pointer, pointer, pointer]
     library.dbselect_distinct.restype = pointer
+    vector: list[Any] = [pointer, ctypes.c_size_t, pointer, pointer, *3 * [ctypes.c_size_t]]
+    library.dbselect_project.argtypes = [*vector, pointer]
+    library.dbselect_project.restype = pointer
+    library.dbselect_support_table.argtypes = [*vector, pointer, pointer]
+    library.dbselect_support_table.restype = pointer
     library.dbselect_text_free.argtypes = [pointer]
     library.dbselect_text_free.restype = None
     return library
@@ -171,6 +181,49 @@ def distinct(table: Any) -> pa.StructArray:
     """
     with _stream(table) as stream:
         return _array(partial(_library().dbselect_distinct, stream))
+
+
+def projection(
+    v: _Vector, order: _Index | None, starts: _Index, max_columns: int, max_groups: int
+) -> _Vector:
+    """Return the nearest vector with few nonzeros in few groups.
+
+    Parameters
+    ----------
+    v : shape (p,), finite
+    order : shape (p,), the entries by group, then by index; None where they stand so
+    starts : shape (J + 1,), where each group starts in that order, and the last ends
+    max_columns, max_groups : at least 1
+    """
+    nearest = np.empty(len(v))
+    with _vector(v, order, starts) as given:
+        limits = max_columns, max_groups
+        _check(_library().dbselect_project(*given, *limits, nearest.ctypes.data))
+    return nearest
+
+
+def support_table(
+    v: _Vector, order: _Index | None, starts: _Index, max_columns: int, max_groups: int
+) -> pa.StructScalar:
+    """Return the best support for every pair of limits, for the arguments of `projection`.
+
+    Returns
+    -------
+    entries, starts of groups among them, totals as multiples of 2 to the power of power,
+    choices in bytes
+    """
+    with _vector(v, order, starts) as given:
+        limits = max_columns, max_groups
+        return _array(partial(_library().dbselect_support_table, *given, *limits))[0]
+
+
+@contextmanager
+def _vector(v: _Vector, order: _Index | None, starts: _Index) -> Iterator[tuple[Any, ...]]:
+    """Give a vector and its groups as the library takes them."""
+    v, starts = np.ascontiguousarray(v), np.ascontiguousarray(starts, dtype=np.intp)
+    order = None if order is None else np.ascontiguousarray(order, dtype=np.intp)
+    at = None if order is None else order.ctypes.data
+    yield v.ctypes.data, len(v), at, starts.ctypes.data, len(starts) - 1
 
 
 @contextmanager

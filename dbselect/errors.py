@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from pathlib import Path
 
 
 class DbselectError(ValueError):
@@ -53,10 +52,25 @@ class UnknownLevelWarning(UserWarning):
     """Rows have levels of a category that a fit has not seen."""
 
 
-def warn(message: str, category: type[Warning]) -> None:
-    """Warn on the line of the caller's own code, however deep in the package it happens."""
-    package = str(Path(__file__).parent)
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level - 1)
+class SkippedRowsWarning(UserWarning):
+    """More than half of the rows are left out, as values are missing in them."""
+
+
+class SeparationWarning(UserWarning):
+    """Some columns determine the target of some rows, so that there are no best coefficients."""
+
+
+class FoldsWarning(UserWarning):
+    """Fewer folds have rows than were asked for."""
+
+
+class DriverWarning(UserWarning):
+    """A distributed table is pulled through one process."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of the package that led here, however deep this is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dbselect."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

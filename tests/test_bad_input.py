@@ -48,7 +48,6 @@ def refused(kind, words, call, *args, **kwargs):
         ({"columns": ["y", "aa"]}, ds.ColumnError, ["columns", "unknown column 'aa'", "'a'"]),
         ({"columns": ["q*"]}, ds.ColumnError, ["columns", "'q*'"]),
         ({"columns": ["a", "y", "a"]}, ds.ColumnError, ["columns", "'a' twice"]),
-        ({"columns": ["a", "name"]}, ds.ColumnError, ["'name'", "string", "numeric or boolean"]),
         ({"columns": []}, ds.ColumnError, ["columns is empty", "at least one"]),
         ({"columns": "a"}, ds.ArgumentError, ["columns is 'a'", "list"]),
         ({"columns": [3]}, ds.ArgumentError, ["columns is [3]", "list of column names"]),
@@ -258,7 +257,6 @@ def test_arguments_of_a_sequence_are_checked(options, kind, words):
         ({"target": "yy"}, ds.ColumnError, ["yy"]),
         ({"target": None}, ds.ColumnError, ["target is None", "name of a column"]),
         ({"target": "name"}, ds.ColumnError, ["'name'"]),
-        ({"groups": {"g": ["name"]}}, ds.ColumnError, ["'name'", "numeric"]),
         ({"groups": {"g": ["a", "ww"]}}, ds.ColumnError, ["'ww'"]),
         ({"groups": {"g": 5}}, ds.GroupError, ["'g'", "5", "list"]),
         ({"groups": {"g": ["a"], "h": ["a"]}}, ds.GroupError, ["'a'", "'g'", "'h'"]),
@@ -276,6 +274,7 @@ def test_the_budget_of_a_model_is_checked(budget):
     refused(ds.ArgumentError, words, sequence.at, budget=budget)
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.SkippedRowsWarning")
 def test_rows_that_cannot_be_used_are_refused():
     none = ds.gram(TABLE.with_columns(b=None).cast({"b": pl.Float64}), columns=["y", "a", "b"])
     words = ["no usable rows", "5 rows were skipped"]

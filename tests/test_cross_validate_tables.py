@@ -207,8 +207,9 @@ def test_a_fold_that_cannot_be_judged_has_a_reason():
     assert found.table["r2"].null_count() == found.table.height
     assert found.table["deviance"].null_count() == 0
     one = frame.with_columns(id=pl.lit(1))
-    found = ds.cross_validate(one, "poisson", "fit_glm", columns=["a"], family="poisson", fold=4,
-                              key="id")  # fmt: skip
+    options = {"columns": ["a"], "family": "poisson", "fold": 4, "key": "id"}
+    with pytest.warns(ds.FoldsWarning, match="only 1 of 4 folds have rows: rows of equal 'id'"):
+        found = ds.cross_validate(one, "poisson", "fit_glm", **options)
     assert found.table["reason"].item() == ("1 of 4 folds have usable rows; at least 2 are needed")
 
 

@@ -19,6 +19,29 @@ import dbselect as ds
 from dbselect._native import library_path
 from dbselect.doors.extension import FILE_NAME, extension_path
 
+#: Loads the library as a DuckDB of some version would, whose table has its version alone.
+LOAD_AS = """
+import ctypes, sys
+version = ctypes.CFUNCTYPE(ctypes.c_char_p)(lambda: sys.argv[1].encode())
+table = (ctypes.c_void_p * 404)()
+table[7] = ctypes.cast(version, ctypes.c_void_p).value
+told = []
+class Access(ctypes.Structure):
+    _fields_ = [
+        ("set_error", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)),
+        ("get_database", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
+        ("get_api", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)),
+    ]
+access = Access(
+    Access._fields_[0][1](lambda info, message: told.append(message.decode())),
+    Access._fields_[1][1](lambda info: None),
+    Access._fields_[2][1](lambda info, version: ctypes.addressof(table)),
+)
+enter = ctypes.CDLL(sys.argv[2]).dbselect_init_c_api
+enter.restype = ctypes.c_bool
+print(enter(None, ctypes.byref(access)), *told)
+"""
+
 COUNT_ROWS = """
 import dbselect as ds
 with ds.connect() as con:
@@ -35,6 +58,12 @@ def start(script, cache):
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_a_duckdb_that_breaks_the_api_is_refused_when_it_loads():
+    command = [sys.executable, "-c", LOAD_AS, "v1.2.2", str(library_path())]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == "False this is DuckDB v1.2.2; dbselect needs DuckDB 1.3 or newer\n"
 
 
 @pytest.mark.slow

@@ -47,9 +47,9 @@ def test_folds_are_those_of_gram_by(engine, key, connection, tmp_path):
     folds = folds_of_source(source, key)
     assert folds.present() == expected["fold"].to_list()
     whole = ds.gram_by(FRAME, fold=4, key=key, seed=3)["gram"].to_list()
-    columns = whole[0]["columns"]
+    columns = [name for name in whole[0]["columns"] if not name.startswith("name.")]
     for fold, record in zip(expected["fold"], whole, strict=True):
-        wanted = ds.Gram.from_struct(record)
+        wanted = ds.Gram.from_struct(record).select(columns)
         held = ds.gram(FoldedTable(folds, fold, held_out=True), columns)
         assert held.rows == wanted.rows
         np.testing.assert_allclose(held.mean, wanted.mean, rtol=1e-12, atol=1e-14)

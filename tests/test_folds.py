@@ -141,6 +141,7 @@ def keys(rng: np.random.Generator, rows: int) -> pl.DataFrame:
 KEYS = keys(np.random.default_rng(0), 300)
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.FoldsWarning")
 @pytest.mark.parametrize("name", KEYS.columns)
 def test_duckdb_polars_and_gram_by_agree_on_keys_of_every_type(connection, name):
     table = KEYS.select(key=name).with_row_index("x")
@@ -159,6 +160,7 @@ def test_duckdb_polars_and_gram_by_agree_on_keys_of_every_type(connection, name)
         assert grams["gram"][0]["columns"] == ["x"]
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.FoldsWarning")
 def test_all_digits_of_a_128_bit_key_count():
     values = [2**100 + i for i in range(200)]
     frame = pl.DataFrame({"key": pl.Series(values, dtype=pl.Int128), "x": range(200)})
@@ -248,6 +250,7 @@ def test_another_seed_is_another_assignment():
     assert stats.chi2_contingency(table).statistic < stats.chi2.ppf(LEVEL, 81)
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.FoldsWarning")
 def test_a_literal_and_an_empty_column_have_folds():
     frame = pl.DataFrame({"x": [1, 2]})
     assert frame.select(pl.lit(7).dbselect.fold(MANY)).item() == 669719094
@@ -258,7 +261,11 @@ def test_a_literal_and_an_empty_column_have_folds():
 
 
 def test_folds_without_rows_have_no_row():
-    found = ds.gram_by(pl.DataFrame({"k": [1, 1], "x": [1.0, 2.0]}), fold=5, key="k")
+    with pytest.warns(
+        ds.FoldsWarning, match="only 1 of 5 folds have rows: rows of equal 'k'"
+    ) as seen:
+        found = ds.gram_by(pl.DataFrame({"k": [1, 1], "x": [1.0, 2.0]}), fold=5, key="k")
+    assert seen[0].filename == __file__
     assert found.height == 1
     assert found["gram"][0]["rows"] == 2
 

@@ -202,7 +202,12 @@ def test_a_scan_is_reduced_out_of_core(tmp_path, engine):
     assert (found.height, found.columns) == (1, ["gram"])
     names = ["emb[1]", "emb[2]", "emb[3]", "y", "demo.age"]
     assert_gram(found.item(), names, table.take(names), table.weight)
-    every = lf.filter(region="north").drop("region").dbselect.gram(weight="weight").collect(engine=engine)
+    every = (
+        lf.filter(region="north")
+        .drop("region")
+        .dbselect.gram(weight="weight")
+        .collect(engine=engine)
+    )
     north = table.frame["region"].to_numpy() == "north"
     assert_gram(every.item(), table.names, table.X[north], table.weight[north])
 

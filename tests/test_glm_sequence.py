@@ -84,6 +84,7 @@ def test_rule_fr_takes_the_group_whose_refit_gains_most_per_cost(family):
         held.append(best)
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.SeparationWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [None, 2.5])
 def test_refits_are_given_up_only_of_groups_that_cannot_win(budget):
@@ -332,9 +333,11 @@ def test_prefixes_are_expressions():
 def test_separated_rows_do_not_end_the_search():
     frame = table().with_columns(sign=pl.col("a") > 0).with_columns(y=pl.col("sign"))
     groups = {"sign": ["sign"], "b": ["b"], "c": ["c"]}
-    seq = ds.anytime_sequence(
-        frame, "y", groups, {"sign": 1.0, "b": 9.0, "c": 9.0}, family="binomial", rule="score"
-    )
+    with pytest.warns(ds.SeparationWarning, match="from step 1 on, with 'sign', some") as caught:
+        seq = ds.anytime_sequence(
+            frame, "y", groups, {"sign": 1.0, "b": 9.0, "c": 9.0}, family="binomial", rule="score"
+        )
+    assert [one.filename for one in caught] == [__file__]
     assert seq.steps["group"].to_list()[:2] == [None, "sign"]
     assert seq.steps.height == 4
     assert seq.steps["status"][1] == "separated"

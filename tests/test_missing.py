@@ -302,6 +302,7 @@ def test_imputation_refuses_what_does_not_fit():
         ds.impute_mean([a], ["z"])
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.SkippedRowsWarning")
 def test_counts_follow_the_arithmetic_of_grams():
     a = ds.gram(pl.DataFrame({"x": [1.0, None, 3.0], "y": [None, 2.0, 3.0]}))
     b = ds.gram(pl.DataFrame({"x": [1.0, None, None], "y": [1.0, 2.0, 3.0]}))

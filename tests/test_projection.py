@@ -8,7 +8,6 @@ import pytest
 from problems import EPS
 
 from dbselect.errors import ArgumentError, GroupError
-from dbselect.selection import convolution
 from dbselect.selection.projection import sght_project, sght_table
 
 #: Values nearer than this share are ties: sums of a few squares.
@@ -59,15 +58,7 @@ def random_case(rng, kind, most_groups=4, most_entries=4):
     return draw(), np.unique(labels, return_inverse=True)[1]
 
 
-@pytest.fixture(params=["one by one", "halving"])
-def both_convolutions(request, monkeypatch):
-    if request.param == "halving":
-        monkeypatch.setattr(convolution, "ONE_BY_ONE_SIZE", 0)
-        monkeypatch.setattr(convolution, "CACHED_CELLS", 20)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("both_convolutions")
 @pytest.mark.parametrize("kind", ["normal", "ties and zeros", "equal sums"])
 def test_every_pair_of_limits_equals_brute_force(kind):
     rng = np.random.default_rng(0)
@@ -105,19 +96,6 @@ def test_table_equals_the_published_recursion_for_groups_of_many_entries(integer
         np.testing.assert_allclose(
             v[support] @ v[support], table.value[max_groups, max_columns], rtol=1e-12
         )
-
-
-@pytest.mark.parametrize("width", [2, 3, 40, 129])
-def test_convolution_equals_its_definition(width):
-    rng = np.random.default_rng(width)
-    rows = np.cumsum(rng.integers(0, 5, (6, width)), axis=1)
-    rows -= rows[:, :1]
-    for size in {1, width // 2, width - 1}:
-        gains = np.append(0, np.cumsum(np.sort(rng.integers(0, 9, size))[::-1]))
-        best, taken = convolution.max_plus(rows, gains)
-        for j, k in product(range(6), range(width)):
-            sums = [rows[j, k - t] + gains[t] for t in range(min(k, size) + 1)]
-            assert (best[j, k], taken[j, k]) == (max(sums), int(np.argmax(sums)))
 
 
 def test_one_group_of_all_entries_is_plain_hard_thresholding():

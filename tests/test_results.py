@@ -539,8 +539,10 @@ def test_where_standard_errors_mean_nothing_they_are_refused():
     with pytest.raises(ds.ArgumentError, match="a descent does not give"):
         model.summary()
     apart = pl.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 0, 1, 1]})
+    with pytest.warns(ds.SeparationWarning):
+        model = ds.fit_glm(apart, "y")
     with pytest.raises(ds.DataError, match="the fit ended as SEPARATED"):
-        ds.fit_glm(apart, "y").summary()
+        model.summary()
 
 
 def test_aliased_columns_have_no_tests():

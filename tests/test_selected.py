@@ -225,7 +225,7 @@ def test_what_the_model_has_can_be_asked_of_selected(method, asked):
     assert model_in(found) is model
     assert repr(found) == (
         f"Selected({method.__name__}: {', '.join(model.groups)}; "
-        f"explained {model.explained:.4f}, spent 2)"
+        f"explained {model.explained:.4f}, spent 2; 40 rows)"
     )
 
 

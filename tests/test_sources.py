@@ -83,6 +83,7 @@ def test_an_empty_table_has_no_groups_but_their_columns(as_source):
     assert found.height == 0
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.SkippedRowsWarning")
 def test_rows_without_weight_are_skipped_only(as_source):
     frame = pl.DataFrame({"x": [1.0, None, float("inf")], "w": [0.0, 1.0, None]})
     found = ds.gram(as_source(frame), weight="w")

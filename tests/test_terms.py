@@ -163,6 +163,7 @@ def test_integers_of_every_size_are_levels(dtype):
     assert_gram(found, ["x", *(f"i.{level}" for level in levels)], expected)
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.SkippedRowsWarning")
 def test_rows_that_are_all_left_out_come_and_go():
     # A block of rows, more than a panel wide, of which none is used, and then some more.
     gap = pl.Series([None] * 5000 + [0.0] * 100, dtype=pl.Float64)

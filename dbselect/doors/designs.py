@@ -24,5 +24,6 @@ def chosen_of(rows: pa.StructArray, k: int, **options: Any) -> list[int]:
     schema = pa.schema(list(rows.type))
     request = request_of(schema, [leaf.name for leaf in leaves(schema)])
     for name in request.left_out:
-        raise ColumnError(f"column '{name}' has type text; columns must be numeric or boolean")
+        type_ = next(leaf.type for leaf in leaves(schema) if leaf.name == name)
+        raise ColumnError(f"column '{name}' has type {type_}; columns must be numeric")
     return chosen(matrix(rows, request.columns), request.names, k, **options)

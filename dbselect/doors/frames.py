@@ -1,4 +1,4 @@
-"""The door to Polars: ``lf.dbselect`` and ``pl.col(...).dbselect``."""
+"""The door to Polars: ``lf.dbselect`` and ``pl.col(...).dbselect`` (`doors.namespaces`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
-from dbselect.doors.results import MODELS, SEQUENCES, Method
+from dbselect.doors.results import MODELS, PROVEN, SEQUENCES, Method
 from dbselect.methods.design import DesignOptions
 from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 from dbselect.methods.segments import by_blocks, statuses
@@ -30,19 +30,20 @@ _COEFFICIENTS: dict[str, Any] = {
     "intercept": pl.Float64,
     "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
 }
-MODEL_DTYPE = pl.Struct(
-    {
-        "columns": pl.List(pl.String),
-        "groups": pl.List(pl.String),
-        **_COEFFICIENTS,
-        "explained": pl.Float64,
-        "r2": pl.Float64,
-        "spent": pl.Float64,
-    }
+_MODEL_FIELDS: dict[str, Any] = {
+    "columns": pl.List(pl.String),
+    "groups": pl.List(pl.String),
+    **_COEFFICIENTS,
+    "explained": pl.Float64,
+    "r2": pl.Float64,
+    "spent": pl.Float64,
+}
+MODEL_DTYPE = pl.Struct(_MODEL_FIELDS)
+PROVEN_DTYPE = pl.Struct(
+    {**_MODEL_FIELDS, "bound": pl.Float64, "gap": pl.Float64, "proven": pl.Boolean}
 )
 
 
-@pl.api.register_lazyframe_namespace("dbselect")
 class LazyFrameNamespace:
     """Methods of a LazyFrame."""
 
@@ -151,7 +152,6 @@ class LazyFrameNamespace:
         return pl.defer(sequence, schema={"sequence": GLM_DTYPE})
 
 
-@pl.api.register_expr_namespace("dbselect")
 class ExprNamespace:
     """Methods of an expression."""
 
@@ -315,6 +315,32 @@ class ExprNamespace:
         """
         return self._models("sght", target, {"groups": groups, "costs": costs, **options})
 
+    def best_within(
+        self,
+        target: str,
+        budget: float,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return the struct of `sght` with bound, gap and proven beside it, as in SQL.
+
+        Parameters
+        ----------
+        target, budget, groups, costs, options : as in `dbselect.best_within`
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> gram = pl.struct("a", "b", "y").dbselect.gram()
+        >>> best = gram.dbselect.best_within("y", 4.0, costs={"a": 5.0, "b": 1.0})
+        >>> df.select(best.struct.field("groups", "spent", "proven")).row(0)
+        (['b'], 1.0, True)
+        """
+        named = {"budget": budget, "groups": groups, "costs": costs, **options}
+        return self._call(PROVEN["best_within"], target, named, PROVEN_DTYPE)
+
     def _models(self, method: str, target: str, options: Mapping[str, Any]) -> pl.Expr:
         return self._call(MODELS[method], target, options, MODEL_DTYPE)
 
@@ -352,7 +378,7 @@ class ExprNamespace:
         >>> grams = df.group_by("k", maintain_order=True).agg(
         ...     gram=pl.struct("x", "y").dbselect.gram())
         >>> grams.select(pl.col("gram").dbselect.check("y"))["gram"].to_list()
-        [None, "target 'y' is constant"]
+        [None, "target 'y' is constant (1 rows)"]
         """
 
         def reasons(records: pl.Series) -> pl.Series:

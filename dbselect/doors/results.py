@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
+from dbselect.methods.best_within import BestWithinOptions, best_within
 from dbselect.methods.dash import DashOptions, dash
 from dbselect.methods.foba import BackwardOptions, FobaOptions, backward, foba
 from dbselect.methods.options import Options
@@ -32,6 +33,10 @@ MODEL_TYPE = pa.struct(
         ("r2", pa.float64()),
         ("spent", pa.float64()),
     ]
+)
+#: A model, and how near to the best it is.
+PROVEN_TYPE = pa.struct(
+    [*MODEL_TYPE, ("bound", pa.float64()), ("gap", pa.float64()), ("proven", pa.bool_())]
 )
 
 
@@ -126,6 +131,16 @@ def write_models(models: Iterable[Selected[Model] | Model | None]) -> pa.StructA
     return pa.array([None if model is None else _fields(model) for model in models], MODEL_TYPE)
 
 
+def write_proven(found: Iterable[Selected[Model] | None]) -> pa.StructArray:
+    """Return an Arrow struct for each model with its proof; NULL for an absent one."""
+    return pa.array([None if one is None else _with_proof(one) for one in found], PROVEN_TYPE)
+
+
+def _with_proof(found: Selected[Model]) -> dict[str, Any]:
+    proof = found.proof
+    return {**_fields(found), "bound": proof.bound, "gap": proof.gap, "proven": proof.proven}
+
+
 def _fields(model: Selected[Model] | Model) -> dict[str, Any]:
     return {
         "columns": model.columns,
@@ -159,4 +174,8 @@ SEQUENCES: dict[str, Method] = {
 MODELS: dict[str, Method] = {
     "dash": _one_by_one(dash, DashOptions, write_models),
     "sght": _one_by_one(sght, SghtOptions, write_models),
+}
+#: Calls that make one model and prove it.
+PROVEN: dict[str, Method] = {
+    "best_within": _one_by_one(best_within, BestWithinOptions, write_proven),
 }

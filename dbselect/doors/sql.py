@@ -11,7 +11,15 @@ import pyarrow as pa
 
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import extension_path
-from dbselect.doors.results import MODEL_TYPE, MODELS, SEQUENCES, Method, plain
+from dbselect.doors.results import (
+    MODEL_TYPE,
+    MODELS,
+    PROVEN,
+    PROVEN_TYPE,
+    SEQUENCES,
+    Method,
+    plain,
+)
 from dbselect.doors.tables import number_of, reading
 from dbselect.errors import EngineError
 from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
@@ -145,6 +153,11 @@ def _sequences(*arguments: pa.ChunkedArray) -> pa.ListArray:
 def _models(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer a chunk of `dbselect_model(method, record, target, options)`."""
     return _answer(MODELS, MODEL_TYPE, *arguments)
+
+
+def _proven(*arguments: pa.ChunkedArray) -> pa.StructArray:
+    """Answer a chunk of `dbselect_proven(method, record, target, options)`."""
+    return _answer(PROVEN, PROVEN_TYPE, *arguments)
 
 
 def _answer(
@@ -292,6 +305,7 @@ def _sql_type(type_: pa.DataType) -> str:
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_sequence": (_sequences, _sql_type(pa.list_(STEP_TYPE))),
     "dbselect_model": (_models, _sql_type(MODEL_TYPE)),
+    "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
     "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
     "dbselect_check": (_check, "VARCHAR"),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),

@@ -399,7 +399,9 @@ def _ended(
     else:
         status = end
     objective = model.deviance + problem.penalty(base) - predicted * problem.null_deviance
-    deviance = objective - problem.penalty(point)
+    # Of an exact fit rounding is all that is left, of either sign.
+    deviance = max(objective - problem.penalty(point), 0.0)
+    objective = deviance + problem.penalty(point)
     explained = 1.0 - objective / problem.null_deviance
     return GlmFit(groups, point, deviance, explained, status, base, model, state)
 

@@ -193,6 +193,10 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     ------
     DataError : no usable rows, a value of the target that is not allowed, or a target
         that is the same in all rows
+
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows are left out; one more pass tells why
     """
     family = roles.family
     y = responses(passes, roles)
@@ -214,6 +218,8 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
             f"no usable rows: {gram.skipped} rows were skipped, as a value is NULL or NaN or "
             "the weight is 0"
         )
+    more = [] if roles.offset is None else [roles.offset]
+    passes.check_skipped(gram, [*passes.names, roles.target, *more])
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     if mean.get(REFUSED, 0.0) > 0:
         raise DataError(

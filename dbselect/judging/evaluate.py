@@ -78,6 +78,7 @@ def evaluate(
     -----
     UnknownLevelWarning : rows have a level of a category that the fit has not seen, and no
         column ``other`` takes it; they are judged with all levels 0
+    SkippedRowsWarning : more than half of the rows of a table are left out
 
     Notes
     -----
@@ -156,7 +157,7 @@ def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl
         )
     scores = row_scores(found, data, weight)
     if scores.null_deviance == 0:
-        raise DataError(constant_target(found.target))
+        raise DataError(constant_target(found.target, scores.rows, scores.skipped))
     judged: dict[str, Any] = {"r2": scores.r2, "deviance": scores.deviance}
     judged["accuracy"] = _accuracy(scores)
     if isinstance(found, GlmModel):

@@ -42,13 +42,14 @@ class RowScores:
 
     Parameters
     ----------
-    rows : that are used
+    rows, skipped : that are used, and left out
     deviance : shape (M,)
     null_deviance : of the model without columns that is best on these rows; 0 if it is exact
     accuracy : shape (M,), share of the rows whose class is foreseen; None if there are no classes
     """
 
     rows: int
+    skipped: int
     deviance: Vector
     null_deviance: float
     accuracy: Vector | None
@@ -77,6 +78,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     Warns
     -----
     UnknownLevelWarning : as `evaluate`
+    SkippedRowsWarning : more than half of the rows are left out
     """
     family = family_of(found.family, found.classes)
     apart = [name for name in (found.target, found.offset) if name is not None]
@@ -94,6 +96,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     grams = passes.read([first, *wanted])
     _refuse_rows(grams, roles)
     warn_of_unknown(grams[0], found.terms.of(found.columns))
+    passes.check_skipped(grams[0], [*found.columns, *apart])
     mean = {
         name: value
         for gram in grams[1:]
@@ -105,7 +108,8 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
 
     accuracy = of("correct")
     null = _null_deviance(grams[0], roles)
-    return RowScores(grams[0].rows, of("deviance"), null, accuracy if accuracy.size else None)
+    used, skipped = grams[0].rows, grams[0].skipped
+    return RowScores(used, skipped, of("deviance"), null, accuracy if accuracy.size else None)
 
 
 def _of_target(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:

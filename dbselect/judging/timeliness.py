@@ -19,7 +19,7 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.judging.evaluate import evaluate
 from dbselect.record.gram import Vector
-from dbselect.record.steps import BUDGET_SLACK, best_within
+from dbselect.record.steps import BUDGET_SLACK, longest_within
 
 
 @runtime_checkable
@@ -75,7 +75,7 @@ def explained_at(curve: Curve, budget: float) -> float:
     if not (isinstance(budget, numbers.Real) and budget >= 0):
         raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0")
     spent, explained = _points(curve)
-    return float(explained[best_within(spent, budget)])
+    return float(explained[longest_within(spent, budget)])
 
 
 def stopping_cost(curve: Curve, fraction: float) -> float:

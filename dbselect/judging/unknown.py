@@ -1,6 +1,6 @@
 """Levels that a fit has not seen, in the rows that judge it."""
 
-from dbselect.errors import UnknownLevelWarning, warn
+from dbselect.errors import UnknownLevelWarning, warn_caller
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
 
@@ -21,7 +21,7 @@ def warn_of_unknown(gram: Gram, terms: Terms) -> None:
         both = zip(gram.columns, gram.mean.tolist(), strict=True)
         share = sum(mean for name, mean in both if name in names)
         if not category.rest and 1.0 - share > ROUNDING_SHARE:
-            warn(
+            warn_caller(
                 f"{1.0 - share:.2%} of the rows have a level of '{category.column}' that the fit "
                 "has not seen; they are judged with all its levels 0",
                 UnknownLevelWarning,

@@ -60,8 +60,14 @@ class CrossValidation:
     def __repr__(self) -> str:
         return (
             f"CrossValidation({self.target}; {len(self.grid)} points of the grid, "
-            f"{self.table.height} candidates, {len(self.sources)} segments)"
+            f"{self.table.height} candidates, {len(self.sources)} segments, {self._rows} rows)"
         )
+
+    @property
+    def _rows(self) -> int:
+        """Rows that judge, each in the fold in which it is held out; of all segments together."""
+        once = self.scores.group_by(*self.keys, "fold").agg(pl.col("rows").max())
+        return int(once["rows"].sum())
 
     @property
     def best(self) -> pl.DataFrame:

@@ -27,6 +27,7 @@ from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.missing import NO_SHARE
+from dbselect.record.rows import rows_told
 
 #: Share of its own variance below which a column is aliased: conditional variances
 #: carry an error of some 1e-15 for a small w, so what is left still has three digits.
@@ -101,7 +102,7 @@ def unusable(gram: Gram, target: str) -> str | None:
         return filled_target(target)
     deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
     if is_constant(deviation, gram.mean[at]):
-        return constant_target(target)
+        return constant_target(target, gram.rows, gram.skipped)
     return None
 
 
@@ -127,9 +128,9 @@ def is_filled(columns: Sequence[str], mean: Vector, target: str) -> npt.NDArray[
     return np.asarray(share > NO_SHARE)
 
 
-def constant_target(target: str) -> str:
+def constant_target(target: str, rows: int, skipped: int) -> str:
     """Say that there is nothing to explain."""
-    return f"target '{target}' is constant"
+    return f"target '{target}' is constant ({rows_told(rows, skipped)})"
 
 
 def is_constant(deviation: Vector, mean: Vector) -> npt.NDArray[np.bool_]:

@@ -11,6 +11,11 @@ left of its variance, given the columns before it, is below ``RANK_SHARE`` of it
 or no more than the rounding of what was taken from it: with ``w`` the column's
 coefficients on those before, that errs by some ``eps (1 + w'w)``.
 
+A removal rotates the rows of a group to the end, where they are what the group has beyond
+all others, and adds what they explain to what is left: O(D |S| |g|), as stable as the
+factorisation itself. An aliased column in whose dependence the group takes part may come
+back: its group is taken out as well and added anew.
+
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
 the paper solves anew for every candidate.
 """
@@ -21,10 +26,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 from scipy.linalg import blas, lapack
 
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size
+from dbselect.linear.rotation import Rotation
 from dbselect.record.gram import Matrix, Vector
 
 #: What is left of a variance, as a share of 1 + w'w, below which it is rounding: exact
@@ -33,6 +38,12 @@ RANK_ROUNDING = 1e-14
 #: Share of its own variance below which what is left of a column may be rounding: above,
 #: w'w would exceed 1e10, so that the columns before it are nearly dependent themselves.
 DOUBTFUL_SHARE = 1e-4
+#: Weight in an aliased column below which a column that goes leaves the other aliased: its
+#: square stays below RANK_SHARE even where a hundred of them add up.
+DEPENDENT_WEIGHT = 1e-7
+#: By how much the parts of a state may miss what they add up to before it is made anew: a
+#: removal adds some 1e-16, and RANK_SHARE needs two digits of what is left.
+DRIFT = 1e-14
 #: Columns eliminated one by one before the rest is updated by a matrix product.
 PANEL = 32
 
@@ -71,17 +82,22 @@ class State:
     def __init__(self, problem: Linear, members: Sequence[Index]) -> None:
         self.problem = problem
         self.members = members
-        self.b = np.atleast_2d(problem.c).copy()
+        # A constant column is aliased whatever the ridge.
+        self._variance = np.diagonal(problem.G) + problem.ridge
+        self._floor = np.where(problem.constant, np.inf, RANK_SHARE * self._variance)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Select no group."""
+        self.b = np.atleast_2d(self.problem.c).copy()
         self._held: list[_Held] = []
-        self._U = np.empty((0, len(problem.G)))
+        self._U = np.empty((0, len(self.problem.G)))
         self._z = np.empty((len(self.b), 0))
         self._inverse: Matrix | None = None
-        # A constant column is aliased whatever the ridge.
-        variance = np.diagonal(problem.G) + problem.ridge
-        self._floor = np.where(problem.constant, np.inf, RANK_SHARE * variance)
+        self._losses: Vector | None = None
         self._buckets = [
-            _Bucket(groups, columns, blocks_of(problem, columns))
-            for groups, columns in by_size(members)
+            _Bucket(groups, columns, blocks_of(self.problem, columns))
+            for groups, columns in by_size(self.members)
         ]
 
     @property
@@ -121,7 +137,7 @@ class State:
     @property
     def explained(self) -> float:
         """F of the selected groups, as a share of the target's variance."""
-        return _squared(self._z)
+        return min(_squared(self._z), 1.0)  # the sum may round to more
 
     @property
     def value(self) -> float:
@@ -161,6 +177,7 @@ class State:
             C = blas.dgemm(-1.0, self._U.T, self._U[:, columns], 1.0, C.T, overwrite_c=1).T
         factor, kept = self._independent(C[:, columns], columns)
         self._hold(groups, kept)
+        self._losses = None
         if not kept.any():
             return 0.0
         # L U = C_g., from the right.
@@ -224,78 +241,158 @@ class State:
 
         Notes
         -----
-        O(|S|^2), after the first call, which inverts L. Where columns depend on other
-        groups, a removal may bring them back: the loss is then taken from the removal itself.
+        O(|S|^2), after the first call, which inverts L. Aliased columns of other groups
+        that depend on the group stand in for it, as far as they can.
         """
+        if self._losses is None:
+            self._losses = self._each_loss()
+        return self._losses.copy()
+
+    def _each_loss(self) -> Vector:
         losses = np.zeros(len(self.members))
-        if self.entangled:
-            for group in self.held:
-                losses[group] = self.copy().remove(group)
-            return losses
-        if not self._held:
+        if not len(self._U):
             return losses
         inverse = self._inverse_factor()
         coef = [inverse @ z for z in self._z]
-        groups = np.array(self.held)
-        ends = np.cumsum([len(held.kept) for held in self._held])
-        for which, rows in by_size(np.split(np.arange(len(inverse)), ends[:-1])):
+        groups, weights = np.array(self.held), self._weights()
+        sizes = np.array([len(held.kept) for held in self._held])
+        starts = np.cumsum(sizes) - sizes
+        for size in np.unique(sizes).tolist():
+            which = np.flatnonzero(sizes == size)
+            rows = starts[which, None] + np.arange(size)
             blocks = inverse[rows] @ inverse[rows].transpose(0, 2, 1)
             for w in coef:
                 solved = np.linalg.solve(blocks, w[rows][:, :, None])[:, :, 0]
                 losses[groups[which]] += np.einsum("bs,bs->b", w[rows], solved)
+            for at in np.flatnonzero(_weighty(weights[rows]).any(axis=(1, 2))).tolist():
+                group = int(groups[which[at]])
+                loss = self._replaced(blocks[at], weights[rows[at]], [w[rows[at]] for w in coef])
+                losses[group] = self.copy().remove(group) if loss is None else loss
         return losses
+
+    def _replaced(self, block: Matrix, weights: Matrix, coef: list[Vector]) -> float | None:
+        """Return the loss of a group for which aliased columns stand in; None if in doubt.
+
+        Given the other groups, with M the inverse of `block`, the group's columns have
+        covariance M and gradient ``M w``, and the aliased ones are ``W`` times them. So what
+        is lost is the least ``(w - W y)' M (w - W y)``, a sum of squares.
+        """
+        at = np.flatnonzero(_weighty(weights).any(axis=0))
+        W, columns = weights[:, at], np.array(self.aliased)[at]
+        solved = np.linalg.solve(block, W)
+        factor, kept = _factor(W.T @ solved, self._floor[columns])
+        share = np.diagonal(factor) ** 2 / self._variance[columns[kept]]
+        if (share < DOUBTFUL_SHARE).any():
+            return None
+        W, solved = W[:, kept], solved[:, kept]
+        loss = 0.0
+        for w in coef:
+            rest = w - W @ np.linalg.solve(W.T @ solved, solved.T @ w)
+            loss += float(rest @ np.linalg.solve(block, rest))
+        return loss
+
+    def _weights(self) -> Matrix:
+        """Return what each column of the support weighs in each aliased one of other groups.
+
+        Returns
+        -------
+        shape (|S|, number of aliased columns)
+        """
+        weights = self._inverse_factor() @ self._U[:, self.aliased]
+        owners, aliased_owners = self._owners()
+        weights[owners[:, None] == aliased_owners] = 0.0
+        return weights
+
+    def _owners(self) -> tuple[Index, Index]:
+        """Return the group of each column of the support, and of each aliased one."""
+        kept = [len(held.kept) for held in self._held]
+        aliased = [len(held.aliased) for held in self._held]
+        return np.repeat(self.held, kept), np.repeat(self.held, aliased)
 
     def remove(self, group: int) -> float:
         """Give a selected group back and return its loss."""
         before = self.explained
-        position = self.held.index(group)
-        # A column that was aliased given this group may not be so without it.
-        again = [held.group for held in self._held[position + 1 :] if held.aliased]
-        for other in reversed(again):
+        self._losses = None
+        again = self._dependent_on(group)
+        for other in [*reversed(again), group]:
             self._take_out(other)
-        self._take_out(group)
         for other in again:
             self.add(other)
+        if self._doubtful():
+            self._refactor()
         return before - self.explained
+
+    def _dependent_on(self, group: int) -> list[int]:
+        """Return the later groups with an aliased column that depends on a group, or on these.
+
+        Without the group it may not be aliased.
+        """
+        weighty = _weighty(self._weights())
+        owners, aliased_owners = self._owners()
+        going = owners == group
+        found = []
+        for other in self.held[self.held.index(group) + 1 :]:
+            if weighty[np.ix_(going, aliased_owners == other)].any():
+                going |= owners == other
+                found.append(other)
+        return found
 
     def _take_out(self, group: int) -> None:
         """Rotate the rows of a group to the end of U and drop them."""
         position = self.held.index(group)
         start = sum(len(held.kept) for held in self._held[:position])
         out = self._held.pop(position)
-        size, rank = len(out.kept), len(self._U)
-        rest = self.support[start:]
-        if size:
-            U, z = self._U[start:], self._z[:, start:]
-            if rest:
-                # Q' makes the columns that stay triangular again; the signs keep the
-                # diagonal positive.
-                Q, R = scipy.linalg.qr(U[:, rest])
-                Q[:, : len(rest)] *= np.sign(np.diagonal(R))
-                U, z = blas.dgemm(1.0, U.T, Q).T, np.array([Q.T @ each for each in z])
-                if self._inverse is not None:
-                    order = np.r_[:start, start + size : rank]
-                    turned = np.hstack([self._inverse[:, :start], self._inverse[:, start:] @ Q])
-                    self._inverse = turned[order, : rank - size]
-            elif self._inverse is not None:
-                self._inverse = self._inverse[:start, :start]
-            self._U = np.vstack([self._U[:start], U[: len(rest)]])
-            self._z = np.concatenate([self._z[:, :start], z[:, : len(rest)]], axis=1)
-        self._refresh(group)
+        end = start + len(out.kept)
+        split = Rotation.of(self._U[start:, self.support[start:]], end - start).split
+        rows, rest = split(self._U[start:])
+        self._U = np.vstack([self._U[:start], rest])
+        z, rest = split(self._z.T[start:])
+        self._z = np.hstack([self._z[:, :start], rest.T])
+        if self._inverse is not None:
+            # The inverse of a leading block is the leading block of the inverse.
+            kept = np.delete(self._inverse, np.s_[start:end], axis=0)
+            _, rest = split(kept.T[start:])
+            self._inverse = np.hstack([kept[:, :start], rest.T])
+        self._release(group, rows, z.T)
 
-    def _refresh(self, group: int) -> None:
-        """Put a group among the unselected, and compute anew what depends on U."""
-        self.b = np.atleast_2d(self.problem.c).copy()
-        if len(self._U):
-            self._descend(self._U, self._z)
+    def _release(self, group: int, rows: Matrix, z: Matrix) -> None:
+        """Put a group among the unselected, and give back what some rows of U explained."""
+        if len(rows):
+            self._descend(rows, -z)
         for bucket in self._buckets:
-            if bucket.columns.shape[1] == len(self.members[group]):
-                groups = np.sort(np.append(bucket.groups, group))
-                bucket.groups = groups
-                bucket.columns = np.stack([self.members[g] for g in groups.tolist()])
-            rows = self._U[:, bucket.columns].transpose(1, 0, 2)
-            blocks = blocks_of(self.problem, bucket.columns)
-            bucket.blocks = blocks - rows.transpose(0, 2, 1) @ rows
+            part = rows[:, bucket.columns].transpose(1, 0, 2)
+            bucket.blocks += part.transpose(0, 2, 1) @ part
+            columns = self.members[group]
+            if bucket.columns.shape[1] == len(columns):
+                at = np.searchsorted(bucket.groups, group)
+                bucket.groups = np.insert(bucket.groups, at, group)
+                bucket.columns = np.insert(bucket.columns, at, columns, axis=0)
+                bucket.blocks = np.insert(bucket.blocks, at, self.conditional(columns), axis=0)
+
+    def _doubtful(self) -> bool:
+        """Whether removals have added up errors, or left a column that may be rounding."""
+        inverse = self._inverse_factor() * self.problem.deviation[self.support, None]
+        if (np.einsum("ij,ij->j", inverse, inverse) * RANK_ROUNDING > 1.0).any():
+            return True
+        missing = self._variance - np.einsum("ij,ij->j", self._U, self._U)
+        coef = np.atleast_2d(self.coef())
+        sizes = 1.0 + np.abs(coef).sum(axis=1, keepdims=True)
+        errors = [
+            self.problem.c - self._z @ self._U - self.b,
+            (self._z - coef @ self._U.T) / sizes,
+            missing[self.support],
+        ]
+        for bucket in self._buckets:
+            left = np.diagonal(bucket.blocks, axis1=1, axis2=2)
+            errors.append(missing[bucket.columns] - left)
+        return any(np.abs(error).max(initial=0.0) > DRIFT for error in errors)
+
+    def _refactor(self) -> None:
+        """Select the same groups anew."""
+        held = self.held
+        self._clear()
+        for group in held:
+            self.add(group)
 
     def copy(self) -> "State":
         """Return a state that changes alone."""
@@ -397,6 +494,11 @@ class State:
             return 1.0
         reciprocal, _ = lapack.dtrcon(self._U[:, self.support], norm="1")
         return float(1.0 / reciprocal**2) if reciprocal > 0 else float("inf")
+
+
+def _weighty(weights: Matrix) -> npt.NDArray[np.bool_]:
+    """Whether a column that weighs this much in an aliased one may bring it back."""
+    return np.asarray(np.abs(weights) > DEPENDENT_WEIGHT)
 
 
 def _append(rows: Matrix, more: Matrix, used: int) -> Matrix:

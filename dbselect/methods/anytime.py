@@ -191,7 +191,9 @@ def anytime_sequence(
     target : column to predict; or a list of responses, which share the groups and their
         costs: each counts as one of unit variance, with ``scale=False`` as it is
     groups : name -> columns or globs; default: every top-level field but the target
-    costs : name -> cost > 0, in any one unit; default: 1 each, or those of the objective
+    costs : name -> cost > 0, in any one unit, as a mapping or a labelled Series; a Series
+        without labels has them in the order of the groups; default: 1 each, or those of the
+        objective
     rule : ``"fr"``, the exact gain (default); ``"omp"``, the group-whitened gradient;
         ``"omp-unwhitened"``, the gradient as it is; ``"omp-single"``, its largest entry;
         ``"doubling"``, the exact gain among groups that at most double the cost. With another
@@ -234,6 +236,9 @@ def anytime_sequence(
     -----
     ConditionWarning : the selected columns are so nearly dependent that their
         coefficients keep fewer than six digits
+    SeparationWarning : of a family in passes, from some step on the columns determine the
+        target of some rows
+    SkippedRowsWarning : more than half of the rows of the table are left out
 
     Notes
     -----
@@ -264,7 +269,7 @@ def anytime_sequence(
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
     >>> ds.anytime_sequence(table, "y", costs={"a": 50.0, "b": 1.0})
-    Sequence(y ~ b, a; r2 1.0000, spent 51; every group is in the sequence)
+    Sequence(y ~ b, a; r2 1.0000, spent 51; 4 rows; every group is in the sequence)
     """
     in_passes = {"offset": offset, "max_iter": max_iter, "tol": tol}
     in_passes = {name: value for name, value in in_passes.items() if value is not None}

@@ -31,6 +31,7 @@ from dbselect.judging.held_out import (
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.baselines import greedy, random_k, top_k
+from dbselect.methods.best_within import best_within
 from dbselect.methods.dash import dash
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
@@ -47,9 +48,11 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel, model_in
 from dbselect.sources.folded import FoldedTable, RowFolds
+from dbselect.sources.grouping import warn_of_folds
 from dbselect.sources.open import open_table
 from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, Table, folding_of, request_of
+from dbselect.sources.target import check_numeric
 
 Method = Callable[..., Any]
 #: Scores of a point, and the reason why some are missing.
@@ -59,8 +62,8 @@ Outcome = tuple[pl.DataFrame, str | None]
 METHODS: dict[str, Method] = {
     method.__name__: method
     for method in (
-        anytime_sequence, backward, dash, fit, fit_glm, foba, greedy, group_lasso, random_k, sght,
-        top_k,
+        anytime_sequence, backward, best_within, dash, fit, fit_glm, foba, greedy, group_lasso,
+        random_k, sght, top_k,
     )
 }  # fmt: skip
 
@@ -92,8 +95,8 @@ def cross_validate(
     target : column to predict; a list where the method takes one
     method : function that takes a Gram (with a family: a table), the target and options and
         returns a sequence or a model, or the name of one: ``"anytime_sequence"``,
-        ``"backward"``, ``"dash"``, ``"fit"``, ``"fit_glm"``, ``"foba"``, ``"greedy"``,
-        ``"group_lasso"``, ``"random_k"``, ``"sght"``, ``"top_k"``
+        ``"backward"``, ``"best_within"``, ``"dash"``, ``"fit"``, ``"fit_glm"``, ``"foba"``,
+        ``"greedy"``, ``"group_lasso"``, ``"random_k"``, ``"sght"``, ``"top_k"``
     grid : option -> values, of which all combinations are tried; or a list of options to
         try; default: only `options`
     fold, key : of a table, as in `gram_by`: number of folds, and the field that decides,
@@ -120,6 +123,11 @@ def cross_validate(
     ColumnError, GroupError : as the method
     RecordError : a record is malformed, or those of a segment do not fit each other
     SourceError : there is no such table, or with a family it can be read only once
+
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows of the table are left out
+    FoldsWarning : a fold of the table has no row, as there are too few different keys
 
     Notes
     -----
@@ -186,8 +194,10 @@ def cross_validate(
     else:
         columns = _named(source, target, tried)
         if family is None:
+            table = open_table(source, None)
+            check_numeric(table, [target] if isinstance(target, str) else target)
             source = gram_by(
-                source, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed
+                table, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed
             )
             keys, segments = _on_records(source, target)
         else:
@@ -295,7 +305,9 @@ class OnTable:
 
     def folds(self) -> tuple[list[Any], int]:
         """Return the folds that have rows, and how many are asked for."""
-        return list(self.rows.present()), self.rows.folding.k
+        present = self.rows.present()
+        warn_of_folds([len(present)], self.rows.folding)
+        return list(present), self.rows.folding.k
 
     def training(self, folds: Sequence[Any]) -> dict[Any, FoldedTable]:
         """Return for each fold what the method runs on: the rows of the others."""

@@ -34,6 +34,7 @@ from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.policies import check_policies
+from dbselect.record.rows import at_most_all
 from dbselect.results.glm.build import model_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
@@ -210,7 +211,7 @@ def _parts(
     """
     columns = found.columns
     own = coef * (problem.target_spread / problem.spread)
-    explained = float(coef @ (2.0 * problem.c - problem.G @ coef))
+    explained = float(at_most_all(coef @ (2.0 * problem.c - problem.G @ coef)))
     chosen = 0 < len(columns) < len(search.groups.members)
     return {
         "target": target,
@@ -220,6 +221,8 @@ def _parts(
         "explained": explained,
         "r2": explained,
         "aliased": found.aliased,
+        "rows": search.gram.rows,
+        "skipped": search.gram.skipped,
         "fit": FittedRows(search.gram, chosen=chosen) if refit else None,
         "terms": search.gram.terms.of(columns),
     }

@@ -1,18 +1,17 @@
 """Least squares on columns that the caller names: no search, and an exact mode."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.linear.condition import warn_of
 from dbselect.linear.exact import ExactFit, least_squares
 from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
-from dbselect.linear.problem import filled_target, is_filled
+from dbselect.linear.problem import constant_target, filled_target, is_filled
 from dbselect.methods.options import Options
 from dbselect.methods.setup import check_target, fitted, prepare
 from dbselect.methods.types import Source
@@ -23,9 +22,9 @@ from dbselect.record.groups import groups_of
 from dbselect.record.missing import features_of
 from dbselect.results.model import Model
 from dbselect.sources.exact import ExactSums, exact_sums
-from dbselect.sources.open import stored_gram
+from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import gram as read_gram
-from dbselect.sources.types import TableSource
+from dbselect.sources.target import check_numeric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +98,7 @@ def fit(
     -----
     ConditionWarning : the columns are so nearly dependent that their coefficients keep
         fewer than six digits; never with `exact`
+    SkippedRowsWarning : more than half of the rows of the table are left out
 
     Notes
     -----
@@ -139,7 +139,10 @@ def fit(
             raise ArgumentError("exact is True; a Gram is rounded, so source must be a table")
         return _exact(exact_sums(source, target, columns, weight), intercept)
     if known is None:
-        known = read_gram(cast(TableSource, source), _wanted(source, target, columns), weight)
+        wanted = _wanted(source, target, columns)
+        table = open_table(source, wanted)
+        check_numeric(table, [target])
+        known = read_gram(table, wanted, weight)
     known.position(target, "target")
     features = [name for name in features_of(known.columns, target) if name != weight]
     if columns is not None:
@@ -178,7 +181,7 @@ def _exact(sums: ExactSums, intercept: bool) -> Model:
     )
     *features, target = sums.columns
     if found.total == 0:
-        raise DataError(f"target '{target}' is constant")
+        raise DataError(constant_target(target, sums.rows, sums.skipped))
     terms = [INTERCEPT, *features] if intercept else features
     coefficients = dict(zip(terms, found.coef, strict=True))
     aliased = tuple(terms[j] for j in found.aliased)
@@ -193,6 +196,8 @@ def _exact(sums: ExactSums, intercept: bool) -> Model:
         explained=share,
         r2=share,
         aliased=aliased,
+        rows=sums.rows,
+        skipped=sums.skipped,
         fit=FittedRows(None, intercept=intercept, known=_deviations(found, terms, sums.rows)),
     )
 

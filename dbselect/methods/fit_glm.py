@@ -43,6 +43,7 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.selection.criteria import RULES, Criterion, OnGlm, rules_of_glm
 from dbselect.selection.greedy import greedy_search
 from dbselect.sources.passes import Passes
+from dbselect.sources.target import is_text, refusal
 
 #: Most classes of a multinomial target: a pass makes a Gram for each two of them.
 MOST_CLASSES = 40
@@ -54,9 +55,6 @@ ROUNDING_DEVIANCE = 1e-14
 FIT_TOL, STEP_TOL = 1e-10, 1e-8
 #: Passes after which a fit gives up; eight are many.
 MAX_ITER = 25
-
-#: Types of text that an engine may give.
-TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +157,9 @@ def fit_glm(
     -----
     ConditionWarning : the columns are so nearly dependent that their coefficients keep
         fewer than six digits
+    SeparationWarning : some columns determine the target of some rows: there are no best
+        coefficients
+    SkippedRowsWarning : more than half of the rows are left out
 
     Notes
     -----
@@ -286,14 +287,11 @@ def opened(
         type_ = passes.leaf(offset, "offset").type
         if not passes.leaf(offset, "offset").is_numeric:
             raise ColumnError(f"offset '{offset}' has type {type_}; it must be numeric or boolean")
-    type_ = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
     is_number = leaf.is_numeric and leaf.unit is None
     if family != "multinomial" and not is_number:
         allowed = FAMILIES[family].allowed
-        raise ColumnError(
-            f"target '{target}' has type {leaf.type}; a {family} target must be {allowed}"
-        )
-    if not (is_number or any(is_text(type_) for is_text in TEXTS)):
+        raise ColumnError(refusal(target, leaf.type, allowed, family))
+    if not (is_number or is_text(leaf.type)):
         raise ColumnError(
             f"target '{target}' has type {leaf.type}; a multinomial target must be text, "
             "numeric or boolean"

@@ -21,6 +21,7 @@ from dbselect.record.checks import (
 )
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
+from dbselect.record.rows import rows_told
 from dbselect.record.steps import Choice, Step, Stop, fits
 from dbselect.results.sequence import Sequence
 from dbselect.selection import group_lasso as lasso
@@ -83,6 +84,7 @@ class GroupLassoPath:
     gap : shape (L,), how far at most the objective is from its minimum
     entered : groups in the order in which they enter; others never do
     entered_at : for each of these, the number of the first penalty at which it is not 0
+    rows, skipped : rows of the Gram, and rows left out of it
 
     Examples
     --------
@@ -92,7 +94,7 @@ class GroupLassoPath:
     >>> gram = ds.gram(table)
     >>> path = ds.group_lasso_path(gram, "y", n_penalties=3, smallest=0.1)
     >>> path
-    GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976)
+    GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976; 4 rows)
     >>> path.points["groups"].to_list()
     [[], ['a'], ['a', 'b']]
     """
@@ -108,12 +110,14 @@ class GroupLassoPath:
     gap: Vector
     entered: list[str]
     entered_at: list[int]
+    rows: int
+    skipped: int
 
     def __repr__(self) -> str:
         return (
             f"GroupLassoPath({self.target} ~ {', '.join(self.entered) or 'nothing'}; "
             f"{len(self.penalties)} penalties from {self.penalties[0]:.3g} "
-            f"to {self.penalties[-1]:.3g})"
+            f"to {self.penalties[-1]:.3g}; {rows_told(self.rows, self.skipped)})"
         )
 
     @cached_property
@@ -217,6 +221,8 @@ def group_lasso_path(
         gap=found.gap,
         entered=[search.groups.names[group] for group in found.entered],
         entered_at=found.entered_at,
+        rows=search.gram.rows,
+        skipped=search.gram.skipped,
     )
 
 
@@ -283,9 +289,9 @@ def group_lasso(
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
     >>> gram = ds.gram(table)
     >>> ds.group_lasso(gram, "y")
-    Sequence(y ~ a, b; r2 1.0000, spent 2; every group is in the sequence)
+    Sequence(y ~ a, b; r2 1.0000, spent 2; 4 rows; every group is in the sequence)
     >>> ds.group_lasso(gram, "y", smallest=0.5)
-    Sequence(y ~ a; r2 0.9524, spent 1; no other group enters the path)
+    Sequence(y ~ a; r2 0.9524, spent 1; 4 rows; no other group enters the path)
     """
     options = GroupLassoOptions(
         n_penalties=n_penalties, smallest=smallest, ridge=ridge, scale=scale, budget=budget,

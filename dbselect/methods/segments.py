@@ -26,7 +26,7 @@ from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.stack import Stack, check_type, read_stacks
-from dbselect.record.steps import SEQUENCE_DTYPE, STEP_TYPE
+from dbselect.record.steps import SEQUENCE_DTYPE, STEP_TYPE, Stop
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.step_lists import write_found
 from dbselect.results.store import write_sequences
@@ -71,7 +71,8 @@ def anytime_sequences(
     Returns
     -------
     DataFrame: the other columns of `grams`; ``sequence``, a list of steps with the fields
-    of SQL, empty where there is none; ``status``, null, or why there is none
+    of SQL, empty where there is none; ``status``, null, or why there is none, or that it has
+    as many coefficients as rows, which fit any target
 
     Raises
     ------
@@ -96,7 +97,7 @@ def anytime_sequences(
     >>> table = pl.DataFrame({"k": [1, 1, 1, 2], "x": [1, 2, 3, 4], "y": [2, 4, 6, 8]})
     >>> found = ds.anytime_sequences(ds.gram_by(table, by=["k"]), "y")
     >>> found.select("k", pl.col("sequence").list.len(), "status").rows()
-    [(1, 2, None), (2, 0, "target 'y' is constant")]
+    [(1, 2, None), (2, 0, "target 'y' is constant (1 rows)")]
     """
     check_target(target)
     if not isinstance(grams, pl.DataFrame) or "gram" not in grams.columns:
@@ -109,14 +110,30 @@ def anytime_sequences(
         c_min=c_min,
     )  # fmt: skip
     records = grams["gram"]
-    return grams.drop("gram").with_columns(
-        sequence=by_blocks(
-            records,
-            lambda block: sequence_lists(block, target, groups, costs, options),
-            SEQUENCE_DTYPE,
-        ),
-        status=by_blocks(records, lambda block: statuses(block, target), pl.String),
+    sequences = by_blocks(
+        records,
+        lambda block: sequence_lists(block, target, groups, costs, options),
+        SEQUENCE_DTYPE,
     )
+    status = by_blocks(records, lambda block: statuses(block, target), pl.String)
+    full = _saturated(sequences, records) if ridge == 0 else None
+    return grams.drop("gram").with_columns(
+        sequence=sequences, status=status if full is None else status.fill_null(full)
+    )
+
+
+def _saturated(sequences: pl.Series, records: pl.Series) -> pl.Series:
+    """Return for each record why its sequence without a ridge tells nothing, NULL if it does.
+
+    Coefficients that depend on others are 0, and no others are.
+    """
+    last = (
+        pl.element().struct.field("coefficients").list.eval(pl.element().struct.field("value") != 0)
+    )
+    used = sequences.list.eval(last.list.sum()).list.max()
+    rows = records.struct.field("rows")
+    told = pl.format("{} rows: {}", rows, pl.lit(Stop.SATURATED.value))
+    return pl.select(pl.when(1 + used >= rows).then(told)).to_series()
 
 
 def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype: Any) -> pl.Series:
@@ -219,7 +236,8 @@ def statuses(records: pa.Array, target: str) -> pa.StringArray:
             if stack.rows[i] == 0:
                 reason = no_rows(stack.skipped[i])
             else:
-                reason = filled_target(target) if filled[i] else constant_target(target)
+                constant_reason = constant_target(target, stack.rows[i], stack.skipped[i])
+                reason = filled_target(target) if filled[i] else constant_reason
             reasons[stack.at[i]] = reason
     for i in np.flatnonzero(alone).tolist():
         reasons[i] = _status(records[i], target)

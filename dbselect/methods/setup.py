@@ -17,13 +17,15 @@ from dbselect.record.checks import check_names
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups, groups_of, patterns_of
 from dbselect.record.missing import features_of
+from dbselect.record.rows import at_most_all, is_saturated
 from dbselect.record.steps import Record, Step, Stop, fits
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.sequence import build
 from dbselect.selection.criteria import RULES, Criterion
-from dbselect.sources.open import stored_gram
+from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import check_no_rows, read_columns
+from dbselect.sources.target import check_numeric
 
 #: Condition numbers between which the coefficients of all prefixes are refined: below,
 #: they keep ten of sixteen digits without that; above, a correction has no digit right.
@@ -74,6 +76,16 @@ class LinearSetup:
         """
         found = self.state.aliased if within else self.state.entangled
         return [self.groups.members[j] for j in found]
+
+    def ended(self, stop: Stop, coef: Matrix) -> Stop:
+        """Return why a search ended, or that some prefix of it is saturated.
+
+        Parameters
+        ----------
+        coef : shape (steps + 1, D), or (steps + 1, K, D) of K responses
+        """
+        used = (coef != 0).sum(axis=-1).max(initial=len(self.state.support))
+        return Stop.SATURATED if is_saturated(self.gram.rows, 1 + used, self.ridge) else stop
 
     def recorded(self, rule: str, run: Callable[[Record], Stop]) -> AnytimeSequence:
         """Run a search that adds and removes, and keep every step with its coefficients.
@@ -214,7 +226,7 @@ def finish(
         records=records,
         coef=coef,
         aliased=search.state.aliased,
-        stop=stop,
+        stop=search.ended(stop, coef),
         condition=condition,
     )
 
@@ -231,6 +243,7 @@ def finish_joint(search: LinearSetup, rule: str, records: list[Step], stop: Stop
     share = search.problem.share
     gains = search.state.response_gains() / share
     coef = search.state.coefficients() / np.sqrt(share)[:, None]
+    stop = search.ended(stop, coef)
     responses = {}
     for k, target in enumerate(search.targets):
         problem = search.problem.response(k)
@@ -245,7 +258,7 @@ def finish_joint(search: LinearSetup, rule: str, records: list[Step], stop: Stop
             records=[
                 replace(step, gain=float(gain), explained=float(explained))
                 for step, gain, explained in zip(
-                    records, gains[:, k], np.cumsum(gains[:, k]), strict=True
+                    records, gains[:, k], at_most_all(np.cumsum(gains[:, k])), strict=True
                 )
             ],
             coef=_refined(search, target, problem, coef[:, k]),
@@ -273,8 +286,10 @@ def fitted(search: LinearSetup, state: State) -> dict[str, Any]:
         "groups": [groups.names[group] for group in state.held],
         "spent": float(groups.costs[state.held].sum()),
         "explained": state.explained,
-        "r2": float(state.explained + scaled**2 @ problem.ridge),
+        "r2": float(at_most_all(state.explained + scaled**2 @ problem.ridge)),
         "aliased": tuple(members[j] for j in state.aliased),
+        "rows": search.gram.rows,
+        "skipped": search.gram.skipped,
         "fit": FittedRows(search.gram, search.ridge, 0 < len(state.held) < len(groups.names)),
         "terms": search.gram.terms.of({members[j] for j in at.tolist()}),
     }
@@ -298,6 +313,8 @@ def _gram_of(
 
     Also returns the numeric columns of the table that were not read.
     """
+    if isinstance(source, Mapping):
+        source = Gram.from_struct(source)
     stored = stored_gram(source)
     if stored is not None:
         check_no_rows(weight, null_policy)
@@ -308,7 +325,9 @@ def _gram_of(
         policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
         others = {name: each for name, each in policies.items() if name not in targets}
         null_policy = {**others, **dict.fromkeys(targets, "skip")}  # the last one holds
-    return read_columns(source, patterns, weight, null_policy=null_policy)
+    table = open_table(source, patterns)
+    check_numeric(table, targets)
+    return read_columns(table, patterns, weight, null_policy)
 
 
 def named_in(groups: Any, source: Any) -> list[str] | None:

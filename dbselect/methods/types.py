@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from dbselect.record.groups import Costs
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import ArrowScalar, Dataset, Source, Stream, TableSource
 
@@ -17,8 +18,6 @@ __all__ = [
 Targets: TypeAlias = list[str] | tuple[str, ...]
 #: Name of a group -> its columns or globs.
 GroupColumns: TypeAlias = Mapping[str, Iterable[str]]
-#: Name of a group -> its cost > 0.
-Costs: TypeAlias = Mapping[str, float]
 #: Names of groups.
 GroupNames: TypeAlias = Sequence[str]
 

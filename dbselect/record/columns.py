@@ -189,7 +189,7 @@ def leaf_of(name: Any, known: Mapping[str, Leaf], what: str) -> Leaf:
 
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:
     """Describe an unknown name, with the nearest known ones."""
-    near = difflib.get_close_matches(name, names, n=3) or list(names)[:10]
+    near = difflib.get_close_matches(str(name), names, n=3) or list(names)[:10]
     more = ", ..." if len(near) == 10 < len(names) else ""
     listed = ", ".join(f"'{other}'" for other in near) + more
     return f"unknown {kind} '{name}'; there is {listed or 'none'}"

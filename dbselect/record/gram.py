@@ -194,24 +194,36 @@ class Gram(files.Stored):
                 f"of weight {one.weight}; the second record must be a part of the first"
             )
         missing = Counter(one.missing) - Counter(two.missing)
-        rest = replace(one, rows=rows, skipped=skipped, missing=missing)
         if rows == 0:
-            nothing = np.zeros_like(one.mean)
-            return replace(
-                rest, weight=0.0, mean=nothing, mean_low=nothing, comoment=0 * one.comoment
-            )
-        share = two.weight / weight
-        distance = one._distance_to(two)
-        comoment = one.comoment - two.comoment - one.weight * share * np.outer(distance, distance)
-        if (np.diagonal(comoment) < -REMOVED_SHARE * np.diagonal(one.comoment)).any():
+            weight, comoment = 0.0, np.zeros_like(one.comoment)
+            mean = mean_low = np.zeros_like(one.mean)
+        else:
+            mean, mean_low, comoment = one._without(two)
+        return replace(
+            one,
+            rows=rows,
+            skipped=skipped,
+            weight=weight,
+            mean=mean,
+            mean_low=mean_low,
+            comoment=comoment,
+            missing=missing,
+        )
+
+    def _without(self, part: "Gram") -> tuple[Vector, Vector, Matrix]:
+        """Return mean and comoment of the rows that are left when a part is taken away."""
+        share = part.weight / (self.weight - part.weight)
+        distance = self._distance_to(part)
+        comoment = self.comoment - part.comoment
+        comoment -= self.weight * share * np.outer(distance, distance)
+        if (np.diagonal(comoment) < -REMOVED_SHARE * np.diagonal(self.comoment)).any():
             raise RecordError(
                 "cannot remove rows that vary more than all rows together; "
                 "the second record must be a part of the first"
             )
         # Rounding may leave a variance of nothing just below zero.
         np.fill_diagonal(comoment, np.maximum(np.diagonal(comoment), 0.0))
-        mean, mean_low = one._moved(-share * distance)
-        return replace(rest, weight=weight, mean=mean, mean_low=mean_low, comoment=comoment)
+        return *self._moved(-share * distance), comoment
 
     def _distance_to(self, other: "Gram") -> Vector:
         """Return the mean of the other Gram less the mean of this one."""
@@ -318,6 +330,13 @@ class Gram(files.Stored):
             counts = [int(count) for count in record.get("missing") or [0] * len(columns)]
         except (TypeError, ValueError) as error:
             raise RecordError(f"gram record holds something else than numbers: {error}") from None
+        rows, skipped = int(record["rows"]), int(record["skipped"])
+        width = len(columns)
+        if lower.shape != (width * (width + 1) // 2,):
+            raise RecordError(
+                f"gram record has {lower.size} values in 'comoment'; "
+                f"{width} columns need {width * (width + 1) // 2}"
+            )
         if len(counts) != len(columns) or min(counts, default=0) < 0:
             raise RecordError(
                 f"gram record has {counts} in 'missing'; {len(columns)} columns need a count each"
@@ -326,13 +345,6 @@ class Gram(files.Stored):
         sources = terms.sources()
         named = zip(columns, counts, strict=True)
         absent = {sources.get(name, name): count for name, count in named if count}
-        rows, skipped = int(record["rows"]), int(record["skipped"])
-        width = len(columns)
-        if lower.shape != (width * (width + 1) // 2,):
-            raise RecordError(
-                f"gram record has {lower.size} values in 'comoment'; "
-                f"{width} columns need {width * (width + 1) // 2}"
-            )
         comoment = np.zeros((width, width))
         comoment[np.tril_indices(width)] = lower
         comoment += np.tril(comoment, -1).T

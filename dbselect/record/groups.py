@@ -6,13 +6,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from dbselect.errors import GroupError
 from dbselect.record.columns import field_of, match, unknown, with_indicators
+from dbselect.record.foreign import is_of, native
+
+
+class Labelled(Protocol):
+    """A series of pandas: values with labels."""
+
+    index: Any
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Return labels with their values."""
+
+
+#: Name of a group -> its cost > 0: a mapping, or a series of pandas; a series without labels,
+#: of Polars, has the costs in the order of the groups.
+Costs: TypeAlias = Mapping[str, float] | Labelled | pl.Series
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class Groups:
 def groups_of(
     features: Sequence[str],
     groups: Mapping[str, Iterable[str]] | None = None,
-    costs: Mapping[str, float] | None = None,
+    costs: Costs | None = None,
     target: str | Sequence[str] = (),
 ) -> Groups:
     """Match groups and costs to the features of a table.
@@ -128,12 +144,11 @@ def patterns_of(name: str, means: Any) -> list[str]:
     return patterns
 
 
-def costs_of(names: list[str], costs: Mapping[str, float] | None) -> npt.NDArray[np.float64]:
+def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:
     """Return the cost of each group, in the order of the names; 1 each if None."""
     if costs is None:
         return np.ones(len(names))
-    if not isinstance(costs, Mapping):
-        raise GroupError(f"costs is {costs!r}; it must map group names to numbers > 0")
+    costs = _mapping_of(costs, names)
     for name in costs:
         if name not in names:
             raise GroupError(f"costs names {unknown('group', name, names)}")
@@ -147,3 +162,21 @@ def costs_of(names: list[str], costs: Mapping[str, float] | None) -> npt.NDArray
             raise GroupError(f"group '{name}' has cost {shown}; costs must be > 0 and finite")
         values.append(float(cost))
     return np.array(values)
+
+
+def _mapping_of(costs: Any, names: Sequence[str]) -> Mapping[str, Any]:
+    """Return costs by name; a series without labels has them in the order of the groups."""
+    costs = native(costs)
+    if isinstance(costs, Mapping):
+        return costs
+    if isinstance(costs, pl.Series):
+        if len(costs) != len(names):
+            raise GroupError(
+                f"costs is a Series of {len(costs)}; there are {len(names)} groups: {list(names)}"
+            )
+        return dict(zip(names, costs.to_list(), strict=True))
+    if is_of(costs, "pandas") and getattr(costs, "ndim", 0) == 1 and hasattr(costs, "items"):
+        if not costs.index.is_unique:
+            raise GroupError(f"costs is a Series that names {list(costs.index)}; names must differ")
+        return dict(costs.items())
+    raise GroupError(f"costs is {costs!r}; it must map group names to numbers > 0")

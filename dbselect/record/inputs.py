@@ -220,10 +220,9 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
             continue
         base = name.removesuffix(SUFFIX)
         follows = base in there or base in terms.indicators
-        own_name = base if base != name and follows and name not in flat else name
-        mark = own_name + SUFFIX
+        own_name = base if base != name and follows else name
+        missing = _where_missing(own_name + SUFFIX, [own_name], there, terms)
         path = _path(own_name, flat)
-        missing = None if mark in flat else _where_missing(mark, [own_name], there, terms)
         one = Number(own_name, path, terms.dates.get(own_name), missing)
         found |= dict.fromkeys([own_name, *(missing or ())], one)
     return list(dict.fromkeys(found[name] for name in columns))

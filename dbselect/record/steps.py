@@ -19,7 +19,7 @@ BUDGET_SLACK = 1e-12
 
 
 class Stop(Enum):
-    """Why a sequence ended."""
+    """Why a sequence ended; a model that fits any target is the end, whatever else was left."""
 
     EXHAUSTED = "every group is in the sequence"
     BUDGET = "no other group fits the budget"
@@ -29,6 +29,7 @@ class Stop(Enum):
     PATH = "no other group enters the path"
     EMPTY = "no group is left to remove"
     INTERRUPTED = "the search was interrupted"
+    SATURATED = "it has as many coefficients as rows, which fit any target"
 
 
 class Choice(Enum):
@@ -143,7 +144,7 @@ def is_useful(gain: float) -> bool:
     return bool(np.abs(gain) > ROUNDING_GAIN)
 
 
-def best_within(spent: Vector, budget: float | None) -> int:
+def longest_within(spent: Vector, budget: float | None) -> int:
     """Return the step whose model serves a budget: the longest prefix within it.
 
     Where everything was given back in the end, the longest prefix would always be the

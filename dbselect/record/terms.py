@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,11 @@ from dbselect.record import files
 from dbselect.record.bases import Basis, Poly, Spline, expressions, infinite, numbers
 from dbselect.record.categories import Category, kind_of
 from dbselect.record.columns import SUFFIX, leaves, unknown
+from dbselect.record.foreign import in_memory, is_frame, native
 from dbselect.record.policies import policies_of
+
+if TYPE_CHECKING:
+    from dbselect.sources.types import Stream
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
@@ -66,7 +70,15 @@ class Terms:
         """The columns that come of each field."""
         return {term.column: term.names for term in (*self.categories, *self.bases)}
 
-    def transform(self, frame: Frame, *, null_policy: str | Mapping[str, str] = "skip") -> Frame:
+    @overload
+    def transform(self, frame: Frame, *, null_policy: str | Mapping[str, str] = ...) -> Frame: ...
+
+    @overload
+    def transform(
+        self, frame: "Stream", *, null_policy: str | Mapping[str, str] = ...
+    ) -> pl.DataFrame: ...
+
+    def transform(self, frame: Any, *, null_policy: str | Mapping[str, str] = "skip") -> Any:
         """Add the columns that a record of these terms has to a DataFrame or LazyFrame.
 
         A prediction takes the table as it is; it reads these columns by their plain names
@@ -75,7 +87,8 @@ class Terms:
 
         Parameters
         ----------
-        frame : with the fields of the terms
+        frame : with the fields of the terms; a frame of another library, or an Arrow
+            table, comes back as a Polars DataFrame
         null_policy : of these fields, as in `dbselect.gram`: ``"skip"`` makes NULL of what
             is missing, ``"indicator"`` 0 and adds the column that marks it, in every table
 
@@ -84,10 +97,13 @@ class Terms:
         ColumnError : a field is missing, has another type, or a new column is there already
         ArgumentError : another policy: it takes more than a row, or makes no column
         """
-        if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
+        if not is_frame(frame):
             raise ArgumentError(
-                f"frame is a {type(frame).__name__}; it must be a Polars DataFrame or LazyFrame"
+                f"frame is a {type(frame).__name__}; it must be a frame or an Arrow table"
             )
+        frame = native(frame)
+        if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
+            frame = in_memory(frame)
         empty = pl.DataFrame(schema=frame.collect_schema())
         self.check(pa.RecordBatchReader.from_stream(empty).schema)
         columns = self._made(null_policy)

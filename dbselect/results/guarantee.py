@@ -14,7 +14,7 @@ from dbselect.linear.problem import Linear
 from dbselect.record.checks import check_budget
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
-from dbselect.record.steps import Choice, Step, Stop, best_within
+from dbselect.record.steps import Choice, Step, longest_within
 from dbselect.selection.criteria import RULES
 
 
@@ -56,7 +56,6 @@ def guaranteed(
     rule: str,
     records: Sequence[Step],
     spent: Vector,
-    stop: Stop,
     cost: float | None,
 ) -> Guarantee:
     """Return the promise of `Prefixes.guarantee`, of a problem of any number of responses.
@@ -77,7 +76,8 @@ def guaranteed(
     factor = 1.0 - np.exp(-gamma * earned / rivals)
     steps = pl.DataFrame({"step": np.arange(len(spent)), "spent": spent, "factor": factor})
     limited = {Choice.CHEAPEST, Choice.FORCED} & {step.choice for step in records}
-    holds = known.doubling and not limited and stop is Stop.EXHAUSTED
+    whole = len(records) == len(groups.names)
+    holds = known.doubling and not limited and whole
     return Guarantee(gamma, steps, 1.0 - math.exp(-(gamma**2) / (1 + gamma)) if holds else None)
 
 
@@ -106,7 +106,7 @@ def certified(
     bounds = upper_bounds(
         problem, groups.positions, groups.costs, order, np.array(limits, dtype=float)
     )
-    step = [best_within(spent, budget) for budget in limits]
+    step = [longest_within(spent, budget) for budget in limits]
     # Rounding may take the bound below what is reached.
     bounds = np.maximum(bounds, explained[step])
     ratio = np.divide(explained[step], bounds, out=np.ones_like(bounds), where=bounds > 0)

@@ -15,6 +15,7 @@ from dbselect.linear import information
 from dbselect.linear.problem import Linear, linear, shares
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups
+from dbselect.record.rows import at_most_all
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results import store
@@ -66,6 +67,10 @@ class JointSequence(Prefixes[JointModel]):
         return ", ".join(self.responses), f"r2 {self.r2[-1]:.4f}"
 
     @property
+    def _used(self) -> str:
+        return self._first._used
+
+    @property
     def _first(self) -> Sequence:
         """One of the sequences, for what is the same in all."""
         return next(iter(self.responses.values()))
@@ -114,12 +119,12 @@ class JointSequence(Prefixes[JointModel]):
     @cached_property
     def explained(self) -> Vector:
         """Share of the responses' variance explained; shape (steps + 1,)."""
-        return self._in_all([own.explained for own in self.responses.values()])
+        return at_most_all(self._in_all([own.explained for own in self.responses.values()]))
 
     @cached_property
     def r2(self) -> Vector:
         """1 - RSS/TSS of the responses, each counted by its share; shape (steps + 1,)."""
-        return self._in_all([own.r2 for own in self.responses.values()])
+        return at_most_all(self._in_all([own.r2 for own in self.responses.values()]))
 
     @property
     def ridge(self) -> float:

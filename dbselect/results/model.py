@@ -8,6 +8,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, SelectionWarning
 from dbselect.linear.inference import INTERCEPT, FittedRows, tests
 from dbselect.record.gram import Vector
+from dbselect.record.rows import at_most_all, is_saturated, rows_told
 from dbselect.record.terms import Terms
 from dbselect.results.predict import Predicting, Predictor
 
@@ -26,6 +27,7 @@ class Model(Predicting):
     explained : share of the target's variance explained by the penalised objective
     r2 : 1 - RSS/TSS on the rows of the Gram; equals `explained` at ridge 0
     aliased : columns that depend linearly on columns before them
+    rows, skipped : rows it was fitted to, and left out; 0 if nothing is known of them
     fit : the rows it was fitted to, for `summary`; None if nothing is known of them
     terms : how the columns of the table became those of the model
 
@@ -49,6 +51,8 @@ class Model(Predicting):
     explained: float
     r2: float
     aliased: tuple[str, ...]
+    rows: int = field(default=0, kw_only=True, compare=False)
+    skipped: int = field(default=0, kw_only=True, compare=False)
     fit: FittedRows | None = field(default=None, kw_only=True, repr=False, compare=False)
     terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
 
@@ -56,6 +60,14 @@ class Model(Predicting):
     def columns(self) -> list[str]:
         """The columns of the groups held."""
         return list(self.coefficients)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether it has as many coefficients as rows, so that it fits any target exactly."""
+        if self.fit is None:
+            return False
+        coefficients = len(self.columns) - len(self.aliased) + self.fit.intercept
+        return is_saturated(self.rows, coefficients, self.fit.ridge)
 
     def summary(self) -> pl.DataFrame:
         """Return each coefficient with its standard error and the test that it is 0.
@@ -135,7 +147,8 @@ class JointModel(Predicting):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({', '.join(self.responses)} ~ "
-            f"{', '.join(self.groups) or 'nothing'}; r2 {self.r2:.4f}, spent {self.spent:g})"
+            f"{', '.join(self.groups) or 'nothing'}; r2 {self.r2:.4f}, spent {self.spent:g}; "
+            f"{rows_told(self.rows, self.skipped)})"
         )
 
     @property
@@ -158,6 +171,21 @@ class JointModel(Predicting):
         return self._first.aliased
 
     @property
+    def rows(self) -> int:
+        """Rows that the models were fitted to."""
+        return self._first.rows
+
+    @property
+    def skipped(self) -> int:
+        """Rows left out."""
+        return self._first.skipped
+
+    @property
+    def saturated(self) -> bool:
+        """Whether each model has as many coefficients as rows."""
+        return self._first.saturated
+
+    @property
     def spent(self) -> float:
         """Summed cost of the groups held, which serve all responses."""
         return self._first.spent
@@ -165,12 +193,13 @@ class JointModel(Predicting):
     @property
     def explained(self) -> float:
         """Share of the responses' variance explained by the penalised objective."""
-        return float(self.share @ [model.explained for model in self.responses.values()])
+        shares = self.share @ [model.explained for model in self.responses.values()]
+        return float(at_most_all(shares))
 
     @property
     def r2(self) -> float:
         """1 - RSS/TSS of the responses, each counted by its share."""
-        return float(self.share @ [model.r2 for model in self.responses.values()])
+        return float(at_most_all(self.share @ [model.r2 for model in self.responses.values()]))
 
     @property
     def intercept(self) -> dict[str, float]:

@@ -21,6 +21,7 @@ import polars as pl
 from dbselect import formulas
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.formulas import Formula, arrays, column, number, quote, total, translate
+from dbselect.record.foreign import in_memory, is_frame
 from dbselect.record.gram import Matrix
 from dbselect.record.inputs import (
     HandleUnknown,
@@ -181,10 +182,8 @@ class Predicting(ABC):
         check_unknown(handle_unknown)
         inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
         given_rows: Any = X
-        if isinstance(given_rows, pl.LazyFrame):
-            raise ArgumentError("X is a LazyFrame; give lazy.collect(), or select model.expr()")
         if columns is None and is_frame(given_rows):
-            values = self._of_frame(pl.DataFrame(given_rows), inputs, handle_unknown)
+            values = self._of_frame(in_memory(given_rows), inputs, handle_unknown)
         else:
             names = self._inputs if columns is None else list(columns)
             values = self._of_array(_array(given_rows, names), names, inputs, handle_unknown)
@@ -331,11 +330,6 @@ def _type_at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Any:
 
 def _no_values(path: Any, _: object) -> Any:
     raise KeyError(path)  # a link is a function of the predictors alone
-
-
-def is_frame(X: Any) -> bool:
-    """Whether X names its columns, whatever their order: a frame or an Arrow table."""
-    return hasattr(X, "__arrow_c_stream__")
 
 
 def translated(text: str, dialect: str) -> str:

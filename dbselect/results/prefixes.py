@@ -10,7 +10,7 @@ it refuses in a sentence.
 import math
 import numbers
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,9 @@ from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Linear
 from dbselect.record import files
 from dbselect.record.checks import check_budget
+from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
-from dbselect.record.groups import Groups, costs_of
+from dbselect.record.groups import Costs, Groups, costs_of
 from dbselect.record.inputs import HandleUnknown
 from dbselect.record.steps import (
     STEP_DTYPES,
@@ -35,13 +36,13 @@ from dbselect.record.steps import (
     Step,
     Stop,
     best_of_size,
-    best_within,
     held_after,
     is_useful,
+    longest_within,
     spent_after,
 )
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
-from dbselect.results.predict import Predicting, is_frame
+from dbselect.results.predict import Predicting
 from dbselect.results.store import to_table
 
 M = TypeVar("M", bound=Predicting)
@@ -109,13 +110,18 @@ class Prefixes(files.Stored, Generic[M]):
         told, height = self._told
         return (
             f"{type(self).__name__}({told} ~ {order or 'nothing'}; {height}, "
-            f"spent {self.spent[-1]:g}; {self.stop.value})"
+            f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
         )
 
     @property
     @abstractmethod
     def _told(self) -> tuple[str, str]:
         """What is explained, and how well, in words."""
+
+    @property
+    @abstractmethod
+    def _used(self) -> str:
+        """How many rows it rests on, in words."""
 
     @cached_property
     def columns(self) -> list[str]:
@@ -194,6 +200,10 @@ class Prefixes(files.Stored, Generic[M]):
     def at(self, budget: float | None = None, *, size: int | None = None) -> M:
         """Return the model of the longest prefix within a budget.
 
+        What the order of the sequence leaves for a budget: below the cost of its first group
+        nothing, though others may fit. `dbselect.best_within` searches for the best groups
+        within a budget.
+
         Where all groups were given back in the end (`backward`), it is the first within
         the budget after all were held.
 
@@ -209,7 +219,7 @@ class Prefixes(files.Stored, Generic[M]):
         """
         check_budget(budget)
         if size is None:
-            return self.model(best_within(self.spent, budget))
+            return self.model(longest_within(self.spent, budget))
         return self.model(best_of_size(self.records, self.spent, self.explained, budget, size))
 
     def criteria(self, *, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
@@ -350,9 +360,7 @@ class Prefixes(files.Stored, Generic[M]):
         budget : >= 0, in the unit of cost; None = no limit
         handle_unknown : as in `Model.expr`
         """
-        names = columns
-        if names is None and not (is_frame(X) or isinstance(X, pl.LazyFrame)):
-            names = self._inputs
+        names = self._inputs if columns is None and not is_frame(X) else columns
         return self.at(budget).predict(X, names, handle_unknown=handle_unknown)
 
     @property
@@ -360,7 +368,7 @@ class Prefixes(files.Stored, Generic[M]):
         """The columns of an array without names."""
         return self.columns
 
-    def with_costs(self, costs: Mapping[str, float]) -> Self:
+    def with_costs(self, costs: Costs) -> Self:
         """Return the same steps at other costs: what an order costs, not how it was found.
 
         Parameters
@@ -409,9 +417,7 @@ class Prefixes(files.Stored, Generic[M]):
         Hu, Grubb, Bagnell, Hebert (2016), Theorems 3.2 and 4.3.
         """
         problem = self._quadratic("guarantee")
-        return guaranteed(
-            problem, self.groups, self.rule, self.records, self.spent, self.stop, cost
-        )
+        return guaranteed(problem, self.groups, self.rule, self.records, self.spent, cost)
 
     def certificate(self, budgets: Iterable[float] | None = None) -> pl.DataFrame:
         """Return bounds on what the best groups within each budget can explain.

@@ -11,6 +11,8 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import HandleUnknown
+from dbselect.record.rows import rows_told
+from dbselect.record.steps import Stop
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
 
@@ -63,6 +65,31 @@ class Convergence:
         return len(self.history) - 1
 
 
+@dataclass(frozen=True)
+class Proof:
+    """How near to the best set of groups within a budget the chosen one is.
+
+    Parameters
+    ----------
+    explained : by the chosen groups, as a share of the target's variance
+    bound : no groups within the budget explain more, but for ties within 1e-10
+    proven : whether none explain more than the chosen ones; False if time was up before
+    nodes : of the search tree
+    seconds : that the search took
+    """
+
+    explained: float
+    bound: float
+    proven: bool
+    nodes: int
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """What the best groups may explain beyond the chosen ones; 0 if that is proven."""
+        return self.bound - self.explained
+
+
 @dataclass(frozen=True, repr=False)
 class Selected(Generic[M_co]):
     """The groups that a method chose, the model on them, and how they were found.
@@ -75,7 +102,8 @@ class Selected(Generic[M_co]):
         GlmModel; None of other objectives
     chosen : numbers of the groups or candidates held, in the order taken
     method : the call that chose them
-    how : Convergence of `sght`, Diagnostics of `dash`, `greedy`, `top_k` and `random_k`
+    how : Convergence of `sght`, Proof of `best_within`, Diagnostics of `dash`, `greedy`,
+        `top_k` and `random_k`
 
     Examples
     --------
@@ -84,7 +112,7 @@ class Selected(Generic[M_co]):
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
     >>> found = ds.greedy(table, "y", costs={"a": 5.0, "b": 2.0}, k=1)
     >>> found
-    Selected(greedy: a; explained 0.9524, spent 5)
+    Selected(greedy: a; explained 0.9524, spent 5; 4 rows)
     >>> found.chosen, found.columns, found.diagnostics.rounds
     ((0,), ['a'], 1)
     >>> ds.greedy(ds.coverage(table, "y"), k=2)  # an objective that has no model
@@ -94,16 +122,24 @@ class Selected(Generic[M_co]):
     model: M_co
     chosen: tuple[int, ...]
     method: str
-    how: Convergence | Diagnostics
+    how: Convergence | Diagnostics | Proof
 
     def __repr__(self) -> str:
         if self.model is None:
             listed = ", ".join(map(str, self.chosen)) or "none"
             return f"Selected({self.method}: candidates {listed}; value {self._sampling.value:.4f})"
+        full = f"; {Stop.SATURATED.value}" if self.saturated else ""
         return (
             f"Selected({self.method}: {', '.join(self.groups) or 'nothing'}; "
-            f"explained {self.explained:.4f}, spent {self.spent:g})"
+            f"explained {self.explained:.4f}, spent {self.spent:g}{self._certainty}; "
+            f"{rows_told(self.model.rows, self.model.skipped)}{full})"
         )
+
+    @property
+    def _certainty(self) -> str:
+        if not isinstance(self.how, Proof):
+            return ""
+        return "; proven" if self.how.proven else f"; gap {self.how.gap:.4f}, time was up"
 
     @property
     def _found(self) -> AnyModel:
@@ -119,12 +155,15 @@ class Selected(Generic[M_co]):
             raise ArgumentError(
                 f"{self.method} has no diagnostics; it has history, converged and iterations"
             )
+        if isinstance(self.how, Proof):
+            raise ArgumentError(f"{self.method} has no diagnostics; it has a proof")
         return self.how
 
     @property
     def _descent(self) -> Convergence:
-        if isinstance(self.how, Diagnostics):
-            raise ArgumentError(f"{self.method} is no descent; see its diagnostics")
+        if not isinstance(self.how, Convergence):
+            own = "proof" if isinstance(self.how, Proof) else "diagnostics"
+            raise ArgumentError(f"{self.method} is no descent; see its {own}")
         return self.how
 
     @property
@@ -179,6 +218,11 @@ class Selected(Generic[M_co]):
         return self._found.aliased
 
     @property
+    def saturated(self) -> bool:
+        """Whether the model has as many coefficients as rows, so that it fits any target."""
+        return self._found.saturated
+
+    @property
     def history(self) -> Vector:
         """The objective at the start of the descent and after every step, before the refit."""
         return self._descent.history
@@ -197,6 +241,13 @@ class Selected(Generic[M_co]):
     def diagnostics(self) -> Diagnostics:
         """How the candidates were chosen, where that was no descent."""
         return self._sampling
+
+    @property
+    def proof(self) -> Proof:
+        """Whether the groups are the best within the budget, or how near they are."""
+        if not isinstance(self.how, Proof):
+            raise ArgumentError(f"{self.method} has no proof; best_within has one")
+        return self.how
 
     @property
     def summary(self) -> Callable[[], pl.DataFrame]:

@@ -15,6 +15,7 @@ from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
+from dbselect.record.rows import at_most_all, rows_told
 from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.record.terms import Terms
 from dbselect.results import store
@@ -83,6 +84,10 @@ class Sequence(Prefixes[Model]):
     def _told(self) -> tuple[str, str]:
         return self.target, f"r2 {self.r2[-1]:.4f}"
 
+    @property
+    def _used(self) -> str:
+        return rows_told(self.gram.rows, self.gram.skipped)
+
     @cached_property
     def problem(self) -> Linear:
         """The problem on unit-variance columns."""
@@ -115,6 +120,8 @@ class Sequence(Prefixes[Model]):
             explained=float(self.explained[step]),
             r2=float(self.r2[step]),
             aliased=tuple(name for name in self.aliased if name in coefficients),
+            rows=self.gram.rows,
+            skipped=self.gram.skipped,
             fit=FittedRows(self.gram, self.ridge, self._was_chosen(step)),
             terms=self.terms.of(coefficients),
         )
@@ -189,7 +196,7 @@ def build(
         records=records,
         spent=spent_after(records, groups),
         explained=explained,
-        r2=explained + coef**2 @ problem.ridge,
+        r2=at_most_all(explained + coef**2 @ problem.ridge),
         intercept=problem.target_mean - own @ problem.mean,
         coef=own,
         aliased=tuple(members[j] for j in aliased),

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dbselect.linear.problem import Index, Linear
 from dbselect.record.groups import Groups
+from dbselect.record.rows import at_most_all
 from dbselect.record.steps import ROUNDING_GAIN, STEP_TYPE
 from dbselect.selection.batched import NONE, Found
 
@@ -34,7 +35,7 @@ def write_found(
     coef = found.coef * (problem.target_spread / problem.spread)
     intercept = problem.target_mean - (coef * problem.mean).sum(axis=1)
     gain = _with_start(found.gain, 0.0)
-    explained = np.cumsum(gain, axis=0)
+    explained = at_most_all(np.cumsum(gain, axis=0))
     cost = _with_start(groups.costs[found.groups], 0.0)
     started = np.zeros(there.shape, dtype=bool)
     started[0] = True
@@ -44,7 +45,7 @@ def write_found(
         "spent": np.cumsum(cost, axis=0),
         "gain": gain,
         "explained": explained,
-        "r2": explained + (found.coef**2 * problem.ridge).sum(axis=1),
+        "r2": at_most_all(explained + (found.coef**2 * problem.ridge).sum(axis=1)),
         "useful": started | (np.abs(gain) > ROUNDING_GAIN),
         "intercept": intercept,
     }

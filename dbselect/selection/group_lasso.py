@@ -79,7 +79,7 @@ def path(problem: Linear, groups: Groups, *, n_penalties: int, smallest: float) 
 
     b = quadratic.c - w @ G
     lengths, gradients = quadratic.norms(w), quadratic.norms(b)
-    rss = 1.0 - np.einsum("ij,ij->i", quadratic.c + b, w)
+    rss = np.maximum(1.0 - np.einsum("ij,ij->i", quadratic.c + b, w), 0.0)
     entered, entered_at = _entries(lengths > 0, gradients / groups.costs)
     return Path(
         penalties=penalties,

@@ -14,7 +14,8 @@ O(s1 log s1). One table answers every smaller pair of limits.
 Departures from the source. A group that takes part with t entries is among the s2 best
 groups for that t, else a better one could replace it: other groups are left out of the
 table. Squares are whole numbers of one unit, 2^-60 of what can be kept or less, so that
-sums are exact, CH is concave to the last digit and ties are ties.
+sums are exact, CH is concave to the last digit and ties are ties. The table is filled by the
+compiled library (`native/src/projection.rs`).
 
 Ties: of equal entries of a group the first is kept; of equal supports the one that takes
 the fewest entries from the last group, then from the last but one, and so on.
@@ -29,16 +30,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dbselect import _native
 from dbselect.errors import ArgumentError
 from dbselect.linear.problem import Index
 from dbselect.record.gram import Vector
-from dbselect.selection.convolution import Whole, max_plus
 from dbselect.selection.layout import Grouping, Layout, layout_of
-
-#: Bits of the largest sum of squares: 63 would fit, three are left for rounding upwards.
-SUM_BITS = 60
-#: Groups up to this size are sorted whole: to look for their largest first costs more.
-SORTED_SIZE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,122 +184,26 @@ def sght_table(
 
 def project(v: Vector, layout: Layout, max_columns: int, max_groups: int) -> Vector:
     """Return the projection of a vector whose groups are known."""
-    best = _best_entries(v, layout, max_columns)
-    places = _decided_by_one_limit(best, max_columns, max_groups)
-    if places is None:
-        return _tabulate(v, best, max_columns, max_groups).project(max_columns, max_groups)
-    projection = np.zeros(len(v))
-    projection[best.entries[places]] = v[best.entries[places]]
-    return projection
+    return _native.projection(v, layout.order, layout.starts, max_columns, max_groups)
 
 
 def tabulate(v: Vector, layout: Layout, max_columns: int, max_groups: int) -> SupportTable:
     """Return the table of a vector whose groups are known (Algorithm 3)."""
-    return _tabulate(v, _best_entries(v, layout, max_columns), max_columns, max_groups)
-
-
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The largest entries of each group: what any projection can keep.
-
-    Parameters
-    ----------
-    entries : shape (n,), nonzero; by group, then largest first, then by index
-    starts : where each group with such entries starts, and the last ends
-    units : shape (n,), their squares as whole numbers
-    power : units are multiples of this power of 2
-    """
-
-    entries: Index
-    starts: Index
-    units: Whole
-    power: int
-
-
-def _best_entries(v: Vector, layout: Layout, max_columns: int) -> _Best:
-    magnitude = np.abs(v)
-    entries, starts = _largest(magnitude, layout, max_columns)
-    return _Best(entries, starts, *_units(magnitude[entries], max_columns))
-
-
-def _decided_by_one_limit(best: _Best, max_columns: int, max_groups: int) -> Index | None:
-    """Return what to keep if one limit implies the other (Lemma 1), else None."""
-    sizes = np.diff(best.starts)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    largest = np.argsort(-best.units, kind="stable")[:max_columns]
-    if np.count_nonzero(np.bincount(owner[largest])) <= max_groups:
-        return largest
-    totals = np.add.reduceat(best.units, best.starts[:-1])
-    kept_mask = np.zeros(len(sizes), dtype=bool)
-    kept_mask[np.argsort(-totals, kind="stable")[:max_groups]] = True
-    return np.flatnonzero(kept_mask[owner]) if sizes[kept_mask].sum() <= max_columns else None
-
-
-def _tabulate(v: Vector, best: _Best, max_columns: int, max_groups: int) -> SupportTable:
-    contenders = _contenders(best.units, best.starts, max_groups)
-    totals = np.zeros((max_groups + 1, max_columns + 1), dtype=np.int64)
-    choices = np.empty(
-        (len(contenders), max_groups, max_columns + 1), dtype=np.min_scalar_type(max_columns)
+    found = _native.support_table(v, layout.order, layout.starts, max_columns, max_groups)
+    entries, starts, totals = (
+        found[name].values.to_numpy() for name in ("entries", "starts", "totals")
     )
-    for number, group in enumerate(contenders.tolist()):
-        gains = np.append(0, np.cumsum(best.units[best.starts[group] : best.starts[group + 1]]))
-        sums, taken = max_plus(totals[:-1], gains)
-        choices[number] = taken * (sums > totals[1:])
-        np.maximum(totals[1:], sums, out=totals[1:])
+    choices = np.frombuffer(found["choices"].as_buffer(), np.min_scalar_type(max_columns))
     with np.errstate(over="ignore"):
-        value = np.ldexp(totals.astype(np.float64), best.power)
+        value = np.ldexp(totals.astype(np.float64), found["power"].as_py())
     return SupportTable(
-        value, len(v), best.entries, v[best.entries], best.starts[contenders], choices
+        value.reshape(max_groups + 1, max_columns + 1),
+        len(v),
+        entries,
+        v[entries],
+        starts,
+        choices.reshape(len(starts), max_groups, max_columns + 1),
     )
-
-
-def _largest(magnitude: Vector, layout: Layout, limit: int) -> tuple[Index, Index]:
-    """Return the `limit` largest entries of each group, largest first, and the starts."""
-    ordered = magnitude if layout.order is None else magnitude[layout.order]
-    starts = layout.starts
-    sizes = np.diff(starts)
-    kept = ordered[: starts[-1]] > 0
-    for group in np.flatnonzero(sizes > max(limit, SORTED_SIZE)).tolist():
-        part = slice(starts[group], starts[group + 1])
-        last = sizes[group] - limit
-        kept[part] &= ordered[part] >= np.partition(ordered[part], last)[last]
-    at = np.flatnonzero(kept)
-    owner = np.searchsorted(starts, at, side="right") - 1
-    # Both sorts are stable, so that equal entries stay in the order of their index.
-    at = at[np.lexsort((-ordered[at], owner))]
-    rank = np.arange(len(at)) - np.searchsorted(owner, owner)
-    at, owner = at[rank < limit], owner[rank < limit]
-    entries = at if layout.order is None else layout.order[at]
-    return entries, np.append(np.flatnonzero(np.diff(owner, prepend=-1)), len(owner))
-
-
-def _units(magnitude: Vector, max_columns: int) -> tuple[Whole, int]:
-    """Return squares as whole numbers, at least 1, of a unit, and its power of 2.
-
-    Powers of 2 keep squares of whole numbers exact; rounding upwards keeps their order.
-    """
-    if not len(magnitude):
-        return np.zeros(0, dtype=np.int64), 0
-    power = int(np.frexp(magnitude.max())[1])
-    squares = np.ldexp(magnitude, -power) ** 2
-    most = np.partition(squares, max(len(squares) - max_columns, 0))[-max_columns:].sum()
-    shift = SUM_BITS - int(np.frexp(most)[1])
-    units = np.ceil(np.ldexp(squares, shift)).astype(np.int64)
-    return np.maximum(units, 1), 2 * power - shift
-
-
-def _contenders(units: Whole, starts: Index, max_groups: int) -> Index:
-    """Return the groups that are among the best `max_groups` for some number of entries."""
-    sizes = np.diff(starts)
-    if len(sizes) <= max_groups:
-        return np.arange(len(sizes))
-    totals = np.zeros(len(sizes), dtype=np.int64)
-    wanted = np.zeros(len(sizes), dtype=bool)
-    for rank in range(sizes.max()):
-        groups = np.flatnonzero(sizes > rank)
-        totals[groups] += units[starts[groups] + rank]
-        wanted[np.argsort(-totals, kind="stable")[:max_groups]] = True
-    return np.flatnonzero(wanted)
 
 
 def _checked(

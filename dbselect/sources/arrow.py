@@ -1,4 +1,4 @@
-"""Anything with an Arrow C stream (pyarrow, pandas, ibis), read once, batch by batch."""
+"""Anything with an Arrow C stream (pyarrow, pandas), and datasets, batch by batch."""
 
 import json
 import os
@@ -56,7 +56,8 @@ class StreamTable:
     def _open(self) -> pa.RecordBatchReader:
         try:
             return pa.RecordBatchReader.from_stream(self._source)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+            # The last two are of pandas: columns of one name, or of a type that Arrow lacks.
             raise SourceError(f"cannot read the Arrow stream: {error}") from error
 
 

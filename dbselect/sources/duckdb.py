@@ -103,6 +103,14 @@ class RelationTable:
             raise KeyboardInterrupt from error
 
 
+def from_query(connection: duckdb.DuckDBPyConnection, query: str) -> RelationTable | None:
+    """Return the relation of a query; None if the connection lacks a table of it."""
+    try:
+        return RelationTable(connection.sql(query))
+    except duckdb.CatalogException:
+        return None
+
+
 def _weight(request: Request) -> str:
     return "" if request.weight is None else f", {quote(request.weight)}"
 

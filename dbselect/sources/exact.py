@@ -27,7 +27,9 @@ from dbselect.errors import ColumnError, DataError
 from dbselect.record.columns import unknown
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.products import two_products
+from dbselect.record.rows import warn_of_skipped
 from dbselect.sources.rows import TableRows
+from dbselect.sources.target import check_numeric
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
 #: may be 53 at most.
@@ -86,6 +88,7 @@ def exact_sums(
     if columns is not None and not isinstance(source, np.ndarray):
         wanted = [*(name for name in named if name not in columns), *columns]
     rows = TableRows(source, wanted, None, False)
+    check_numeric(rows.table, [target])
     for name in named:
         if name not in rows.names:
             raise ColumnError(f"there is {unknown('column', name, rows.names)}")
@@ -108,6 +111,7 @@ def exact_sums(
     skipped = rows.skipped + seen - used
     if not used:
         raise DataError(f"no usable rows: {skipped} rows were skipped")
+    warn_of_skipped(used, skipped, rows.missing)
     return ExactSums([*features, target], used, skipped, *sums.finish())
 
 

@@ -1,5 +1,6 @@
 """Numbers for the groups of a table that arrives batch by batch."""
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
@@ -7,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect._native import folds
-from dbselect.errors import ColumnError, DataError
+from dbselect.errors import ColumnError, DataError, FoldsWarning, warn_caller
 from dbselect.sources.request import FOLD, Folding, Request
 
 #: Name of the column of group numbers.
@@ -31,6 +32,29 @@ def folds_of(batch: Any, folding: Folding, columns: list[str]) -> pa.Array:
         return folds(table, named, folding.k, folding.seed)
     except DataError as error:
         raise ColumnError(str(error)) from None
+
+
+def warn_of_folds(present: Sequence[int], folding: Folding) -> None:
+    """Warn where fewer folds have rows than are asked for.
+
+    Parameters
+    ----------
+    present : of each group of the table, how many folds have rows
+
+    Warns
+    -----
+    FoldsWarning : a fold has no row
+    """
+    few = [count for count in present if 0 < count < folding.k]
+    if not few:
+        return
+    where = "" if len(present) == 1 else f" in {len(few)} of {len(present)} groups"
+    what = "equal rows" if folding.key is None else f"rows of equal '{folding.key}'"
+    warn_caller(
+        f"only {min(few)} of {folding.k} folds have rows{where}: {what} stay together, and the "
+        "hash of so few different ones leaves folds empty; ask for fewer folds",
+        FoldsWarning,
+    )
 
 
 class Grouping:

@@ -14,10 +14,16 @@ import polars as pl
 import pyarrow as pa
 from tqdm import tqdm
 
-from dbselect.errors import ArgumentError, RecordError, SourceError
+from dbselect.errors import (
+    ArgumentError,
+    DriverWarning,
+    RecordError,
+    SourceError,
+    warn_caller,
+)
+from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram
 from dbselect.record.stack import is_record
-from dbselect.sources.folded import FoldedTable
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.
@@ -68,9 +74,21 @@ def _dataset(source: Any, _: Sequence[str] | None) -> Table:
     return DatasetTable(source)
 
 
+def _ibis(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.ibis import from_expression
+
+    return from_expression(source)
+
+
 def _stream(source: Any, _: Sequence[str] | None) -> Table:
     from dbselect.sources.arrow import StreamTable
 
+    if is_of(source, "pyspark"):
+        warn_caller(
+            "the rows of a Spark DataFrame all pass through the driver, into one process; write "
+            "them to Parquet and give its path where they are many",
+            DriverWarning,
+        )
     return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
 
 
@@ -84,26 +102,39 @@ def _is_of(module: str, name: str) -> Callable[[Any], bool]:
     return reads
 
 
+def _is_open(source: Any) -> bool:
+    """Return whether a source is a `Table`; its schema is not asked for, which may take long."""
+    return all(hasattr(type(source), name) for name in ("scan", "batches"))
+
+
 #: Engines in the order in which a source is offered to them.
 ENGINES = [
-    Engine(lambda source: isinstance(source, FoldedTable), lambda source, _: source),
+    Engine(_is_open, lambda source, _: source),
     Engine(lambda source: isinstance(source, str | Path), _parquet),
     Engine(lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _polars),
     Engine(lambda source: isinstance(source, np.ndarray), _numpy),
     Engine(_is_of("duckdb", "DuckDBPyRelation"), _relation),
     Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
+    Engine(_is_of("ibis", "Table"), _ibis),
     Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _stream),
 ]
 
 
 def open_table(source: Any, columns: Sequence[str] | None) -> Table:
-    """Find the engine of a source; each is imported only where it is used."""
+    """Find the engine of a source; each is imported only where it is used.
+
+    Warns
+    -----
+    DriverWarning : the rows are of Spark
+    """
+    source = native(source)
     for engine in ENGINES:
         if engine.reads(source):
             return engine.opened(source, columns)
     raise SourceError(
-        f"source is a {type(source).__name__}; it must be a Parquet path, a Polars frame, a DuckDB "
-        "relation, an object with __arrow_c_stream__ or a NumPy array"
+        f"source is a {type(source).__name__}; it must be a Gram or a gram record, a Parquet path, "
+        "a frame of Polars, pandas, Modin or narwhals, a DuckDB relation, a table of ibis, another "
+        "object with __arrow_c_stream__ or a NumPy array"
     )
 
 
@@ -156,9 +187,9 @@ def _gram_of_list(sources: Sequence[Any]) -> Gram | None:
     if not found:
         return None
     if len(found) < len(grams):
-        odd = sources[grams.index(None)]
+        odd = type(sources[grams.index(None)]).__name__
         raise ArgumentError(
-            f"source is a list with {odd!r}; it must have Grams, records and files of them only"
+            f"source is a list with a {odd}; it must have Grams, records and files of them only"
         )
     return merged(found)
 

@@ -39,10 +39,11 @@ from dbselect.formulas import (
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_of
+from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.learn import MAX_LEVELS, terms_for
 from dbselect.sources.open import PROGRESS_DELAY, open_table, progress
-from dbselect.sources.read import check_left_out
+from dbselect.sources.read import check_left_out, why_left_out
 from dbselect.sources.request import (
     Consumer,
     Request,
@@ -123,7 +124,7 @@ class Passes:
         names = [leaf.name for leaf in wanted] or columns
         request = request_of(self._table.schema, names, weight, terms=learnt)
         if wanted and terms is None:
-            check_left_out(self._table, request, columns, MAX_LEVELS)
+            check_left_out(self._table, request, columns, why_left_out(self._table, MAX_LEVELS))
         read = [name for name in request.taken if name not in left_out]
         self._columns = [self._leaves[name] for name in read]
         self._weight = weight
@@ -189,6 +190,35 @@ class Passes:
                     break
         self._note(rows, [leaf.field])
         return sorted(found)
+
+    def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
+        """Warn where more than half of the rows are left out; one more pass tells why.
+
+        Parameters
+        ----------
+        gram : of a pass
+        names : the columns whose missing values leave rows out
+
+        Warns
+        -----
+        SkippedRowsWarning : more than half of the rows are left out
+        """
+        if too_few(gram.rows, gram.skipped):
+            warn_of_skipped(gram.rows, gram.skipped, self._missing(names))
+
+    def _missing(self, names: Sequence[str]) -> dict[str, int]:
+        """Read columns and return, of each, the rows in which it is NULL or NaN."""
+        rows, counts = 0, dict.fromkeys(names, 0)
+        fields = list(dict.fromkeys(self._leaves[name].field for name in names))
+        with closing(self._table.batches(fields)) as batches:
+            for batch in batches:
+                rows += batch.num_rows
+                struct = batch.to_struct_array()
+                for name in names:
+                    nulls = pc.is_null(part_of(struct, self._leaves[name].path), nan_is_null=True)
+                    counts[name] += nulls.true_count
+        self._note(rows, fields)
+        return counts
 
     def read(self, wanted: Sequence[Weighted]) -> list[Gram]:
         """Make one pass and return a Gram for each one wanted.

@@ -124,12 +124,28 @@ def from_path(path: str | Path) -> LazyTable:
     if local and not Path(text).exists() and not glob.glob(text, recursive=True):
         kind = "matches" if glob.has_magic(text) else "is at"
         raise SourceError(f"no file {kind} '{text}'; a Parquet file or a glob is needed")
-    # Fewer row groups in flight: less memory, and the rows are still in the caches.
-    frame = pl.scan_parquet(text, low_memory=True)
     try:
+        frame = _scanned(text)
         return LazyTable(frame, frame.select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, OSError) as error:
         raise SourceError(f"cannot read '{text}' as Parquet: {error}") from error
+
+
+def _scanned(path: str) -> pl.LazyFrame:
+    """Scan files; folders ``name=value`` are columns, below a glob as below a folder.
+
+    Of a glob Polars would take none of them, or those above it as well.
+    """
+    # Fewer row groups in flight: less memory, and the rows are still in the caches.
+    frame = pl.scan_parquet(path, low_memory=True)
+    folders = path.split("/") if "://" in path else Path(path).absolute().parts
+    first = next((i for i, part in enumerate(folders) if glob.has_magic(part)), None)
+    if first is None:
+        return frame
+    above = {part.split("=")[0] for part in folders[:first] if "=" in part}
+    above -= set(frame.collect_schema())
+    found = pl.scan_parquet(path, low_memory=True, hive_partitioning=True)
+    return found.drop(above & set(found.collect_schema()))
 
 
 def from_frame(frame: Any) -> LazyTable:

@@ -1,6 +1,6 @@
 """One pass over any table: `gram` and `gram_by`."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -9,13 +9,14 @@ import numpy as np
 import polars as pl
 
 from dbselect._native import Reader
-from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn
+from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.missing import fill, fill_jointly
 from dbselect.record.policies import FILLS, check_missing
+from dbselect.record.rows import warn_of_skipped
 from dbselect.record.terms import Terms
-from dbselect.sources.grouping import GROUP, Grouping, folds_of
+from dbselect.sources.grouping import GROUP, Grouping, folds_of, warn_of_folds
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.open import open_table, progress, stored_gram
 from dbselect.sources.request import (
@@ -46,9 +47,10 @@ def gram(
 
     Parameters
     ----------
-    source : a Parquet path or glob, a Polars LazyFrame or DataFrame, a DuckDB
-        relation, anything with ``__arrow_c_stream__`` (pyarrow, pandas, ibis), or
-        a NumPy array of shape (n, d), whose d names are then `columns`
+    source : a Parquet path, folder or glob, a Polars LazyFrame or DataFrame, a DuckDB
+        relation, a table of ibis, narwhals or Modin, anything else with
+        ``__arrow_c_stream__`` (pyarrow, pandas), or a NumPy array of shape (n, d), whose
+        d names are then `columns`
     columns : names and globs (``*``, ``?``), nested fields by the name of the field;
         default: every numeric or boolean column, nested ones included
     weight : column of row weights, >= 0; a row without one is left out
@@ -76,6 +78,11 @@ def gram(
     ColumnError : a column is unknown, named twice or of another type than is allowed
     ArgumentError : there is no such policy, or as in `terms`
     DataError : an infinite value, a negative weight or a missing value of policy ``"error"``
+
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows are left out
+    DriverWarning : the table is of Spark, whose rows all pass through one process
 
     Notes
     -----
@@ -183,7 +190,7 @@ def check_left_out(table: Table, request: Request, columns: Sequence[str] | None
         }
     if found:
         told = ", ".join(f"'{name}' ({reason})" for name, reason in found.items())
-        warn(f"columns left out: {told}; columns= says which are wanted", LeftOutWarning)
+        warn_caller(f"columns left out: {told}; columns= says which are wanted", LeftOutWarning)
 
 
 def _seen(gram: Gram, texts: Collection[str]) -> Gram:
@@ -216,6 +223,7 @@ def _read(table: Table, request: Request) -> Gram:
             _scan(table, read, lambda batch: reader.add(read.terms.expand(batch)))
             found = Gram.from_struct(reader.finish()[0])
     check_missing(request.refusing, found.missing)
+    warn_of_skipped(found.rows, found.skipped, _skipping(request, found.missing))
     marks = {name + SUFFIX for name in found.terms.indicators}
     kept = [
         name
@@ -232,6 +240,12 @@ def _with_given_means(gram: Gram, request: Request) -> Gram:
     marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in given}
     filled = fill(gram, {name: given[name] for name in marks}, marks)
     return replace(filled, terms=replace(filled.terms, means=dict(given)))
+
+
+def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts of the columns whose missing values leave rows out."""
+    policies = request.of_table
+    return {name: count for name, count in missing.items() if policies.get(name) == "skip"}
 
 
 def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
@@ -298,6 +312,11 @@ def gram_by(
         or ARRAY of these
     SourceError, ColumnError, DataError : as `gram`
 
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows of the table are left out
+    FoldsWarning : a fold has no row, as there are too few different keys
+
     Notes
     -----
     O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread; with L levels of
@@ -355,19 +374,27 @@ def gram_by(
             _scan(table, read, lambda batch: reader.add(expand(grouping.number(batch))))
             records = grouping.table(reader.finish())
     records = records.with_columns(pl.col("gram").cast(RECORD_DTYPE))
-    _check_missing_of(records["gram"], request)
+    _tell(records, request)
     found = records.sort(request.keys, nulls_last=True)
     return _filled(found, request) if is_filled else found
 
 
-def _check_missing_of(grams: pl.Series, request: Request) -> None:
-    """Refuse missing values where the request does."""
-    if request.refusing and len(grams):
-        first = Gram.from_struct(grams[0])
-        counts = np.sum(grams.struct.field("missing").to_list(), axis=0).tolist()
-        sources = first.terms.sources()
-        named = zip(first.columns, counts, strict=True)
-        check_missing(request.refusing, {sources.get(name, name): n for name, n in named})
+def _tell(found: pl.DataFrame, request: Request) -> None:
+    """Refuse missing values where the request does; warn of rows left out and empty folds."""
+    if found.is_empty():
+        return
+    records = found["gram"].struct
+    first = Gram.from_struct(found["gram"][0])
+    counts = records.field("missing").explode().to_numpy().reshape(found.height, -1).sum(axis=0)
+    sources = first.terms.sources()
+    named = zip(first.columns, counts.tolist(), strict=True)
+    missing = {sources.get(name, name): count for name, count in named}
+    check_missing(request.refusing, missing)
+    rows, skipped = int(records.field("rows").sum()), int(records.field("skipped").sum())
+    warn_of_skipped(rows, skipped, _skipping(request, missing))
+    if request.folding is not None:
+        sizes = found.group_by(request.by).len()["len"] if request.by else [found.height]
+        warn_of_folds(list(sizes), request.folding)
 
 
 def _filled(records: pl.DataFrame, request: Request) -> pl.DataFrame:

@@ -143,12 +143,20 @@ class Request:
         return all(policy == "skip" for policy in self.policies)
 
     @property
-    def refusing(self) -> list[str]:
-        """Columns of the table that must have no missing value."""
+    def of_table(self) -> dict[str, str]:
+        """What becomes of the missing values of each column of the table."""
         columns = [*self.names, *(category.column for category in self.terms.categories)]
         sources = self.terms.sources()
-        named = zip(columns, self.policies, strict=True)
-        return [sources.get(name, name) for name, policy in named if policy == "error"]
+        named = [
+            (sources.get(name, name), each)
+            for name, each in zip(columns, self.policies, strict=True)
+        ]
+        return dict(reversed(named))
+
+    @property
+    def refusing(self) -> list[str]:
+        """Columns of the table that must have no missing value."""
+        return [name for name, policy in self.of_table.items() if policy == "error"]
 
     @property
     def keys(self) -> list[str]:
@@ -195,6 +203,11 @@ def request_of(
     wanted = wanted_of(every, columns, {weight, key, *by})
     known = [category.column for category in terms.categories]
     used = [leaf for leaf in wanted if leaf.is_numeric or leaf.name in known]
+    if not used and not terms.columns and columns is not None:
+        raise ColumnError(
+            f"column '{wanted[0].name}' has type {wanted[0].type} and no levels are known; columns "
+            "must be numeric, boolean or dates"
+        )
     if not used and not terms.columns:
         raise ColumnError(f"the table has no numeric column; it has {schema.names}")
     read = list(dict.fromkeys([*(leaf.name for leaf in used), *terms.columns]))

@@ -1,5 +1,6 @@
 """The rows of any table as numbers, block by block in their order."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -34,23 +35,26 @@ class TableRows:
     Attributes
     ----------
     names : d columns
+    table : which is open
     again : whether the table can be read more than once
     skipped : rows left out by the last reading
+    missing : column -> rows of that reading in which it is NULL or NaN
     """
 
     def __init__(
         self, source: Any, columns: Sequence[str] | None, key: str | None, scale: bool
     ) -> None:
-        self._table = open_table(source, columns)
+        self.table = open_table(source, columns)
         if key is not None:
-            check_field(key, "key", self._table.schema)
-        self._request = request_of(self._table.schema, columns, by=[] if key is None else [key])
-        check_left_out(self._table, self._request, columns, "text, which has no length")
+            check_field(key, "key", self.table.schema)
+        self._request = request_of(self.table.schema, columns, by=[] if key is None else [key])
+        check_left_out(self.table, self._request, columns, "text, which has no length")
         self._key = key
         self._scale = scale
         self.names = self._request.names
-        self.again = self._table.again
+        self.again = self.table.again
         self.skipped = 0
+        self.missing: Counter[str] = Counter()
 
     def blocks(self, size: int) -> Iterator[tuple[Index, Matrix, pa.Array | None]]:
         """Read the table: row numbers from 0, rows and keys, at most `size` at a time.
@@ -60,15 +64,19 @@ class TableRows:
         DataError : a value is infinite or larger than 1e60
         """
         self.skipped = 0
+        self.missing.clear()
         start = 0
         with (
-            closing(self._table.batches(self._request.fields)) as batches,
-            progress(self._table.rows) as bar,
+            closing(self.table.batches(self._request.fields)) as batches,
+            progress(self.table.rows) as bar,
         ):
             for batch in batches:
                 for offset in range(0, batch.num_rows, size):
                     rows = batch.slice(offset, size).to_struct_array()
-                    used, X = usable(matrix(rows, self._request.columns), self.names, self._scale)
+                    X = matrix(rows, self._request.columns)
+                    counts = np.isnan(X).sum(axis=0).tolist()
+                    self.missing.update(dict(zip(self.names, counts, strict=True)))
+                    used, X = usable(X, self.names, self._scale)
                     self.skipped += len(rows) - len(used)
                     yield start + used, X, self._keys(rows, used)
                     start += len(rows)

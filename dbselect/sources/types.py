@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.record.gram import Gram
+from dbselect.sources.request import Table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -28,6 +29,13 @@ class Dataset(Protocol):
         """Return a scanner of the rows."""
 
 
+class Wrapped(Protocol):
+    """A frame of narwhals, lazy or not."""
+
+    def to_native(self) -> Any:
+        """Return the frame that it wraps."""
+
+
 class ArrowScalar(Protocol):
     """One value in Arrow, here a Gram record."""
 
@@ -35,9 +43,9 @@ class ArrowScalar(Protocol):
         """Return the value in Python."""
 
 
-#: A table: rows that an engine reads.
+#: A table: rows that an engine reads; `Table` is one that is open already.
 TableSource: TypeAlias = Union[
-    str, Path, pl.DataFrame, pl.LazyFrame, Stream, Dataset, "DuckDBPyRelation",
+    str, Path, pl.DataFrame, pl.LazyFrame, Stream, Dataset, Wrapped, Table, "DuckDBPyRelation",
     npt.NDArray[np.generic],
 ]  # fmt: skip
 #: A table, or what was made of one: a Gram, or its record as a mapping or an Arrow scalar.

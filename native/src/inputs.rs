@@ -351,7 +351,7 @@ impl Inputs {
             }
             let base = name.strip_suffix(SUFFIX).filter(|base| {
                 let known = wanted.contains(base) || terms.indicators.iter().any(|x| x == base);
-                known && place(name).is_none() && !terms.flat.iter().any(|flat| flat == name)
+                known && place(name).is_none()
             });
             let own = base.unwrap_or(name).to_string();
             let mark = format!("{own}{SUFFIX}");

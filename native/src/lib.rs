@@ -20,6 +20,8 @@
 //! | `fold` | which fold a key lies in |
 //! | `inputs` | what a sequence reads of a row of the raw table |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
+//! | `convolution` | (max,+) convolution with a concave sequence |
+//! | `projection` | the nearest vector with few nonzeros in few groups |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
 //! | `duckdb`, `polars`, `python` | entry points, one host each |
@@ -29,6 +31,7 @@ pub mod arrow;
 pub mod block;
 pub mod categories;
 pub mod chunk;
+pub mod convolution;
 pub mod distinct;
 pub mod duckdb;
 pub mod fold;
@@ -39,6 +42,7 @@ pub mod levels;
 pub mod moments;
 pub mod polars;
 pub mod prefix;
+pub mod projection;
 pub mod python;
 pub mod record;
 pub mod rows;

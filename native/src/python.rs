@@ -8,11 +8,17 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
 use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchReader, StructArray};
+use arrow_array::{
+    Array, ArrayRef, Int64Array, LargeBinaryArray, LargeListArray, RecordBatch, RecordBatchReader,
+    StructArray,
+};
+use arrow_buffer::{ArrowNativeType, OffsetBuffer, ToByteSlice};
+use arrow_schema::{DataType, Field};
 
 use crate::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
 use crate::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
@@ -21,6 +27,7 @@ use crate::chunk::{Labels, Missing};
 use crate::distinct::distinct;
 use crate::fold;
 use crate::gaps::{self, Place as Slot, Policy};
+use crate::projection::{Best, Count, Groups, Limits, Table, support};
 use crate::record::{Names, Record, check_overflow};
 use crate::terms::{self, Terms};
 
@@ -457,6 +464,114 @@ pub unsafe extern "C" fn dbselect_distinct(
         // SAFETY: see the caller's promise.
         unsafe { export(&StructArray::from(counts), array, schema) }
     })
+}
+
+/// Write the nearest vector with few nonzeros in few groups to `projection`. Null comes
+/// back, or an error text for `dbselect_text_free`.
+///
+/// # Safety
+/// `v` and `projection` hold `width` finite doubles; `order`, `starts` and `n_groups` are as
+/// `groups_of` takes them; both limits are at least 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_project(
+    v: *const f64,
+    width: usize,
+    order: *const usize,
+    starts: *const usize,
+    n_groups: usize,
+    max_columns: usize,
+    max_groups: usize,
+    projection: *mut f64,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (v, groups, projection) = unsafe {
+            (
+                slice::from_raw_parts(v, width),
+                groups_of(order, width, starts, n_groups),
+                slice::from_raw_parts_mut(projection, width),
+            )
+        };
+        projection.fill(0.0);
+        let limits = Limits { columns: max_columns, groups: max_groups };
+        support(v, &groups, limits).into_iter().for_each(|entry| projection[entry] = v[entry]);
+        Ok(())
+    })
+}
+
+/// Write the best support for every pair of limits to `array` and `schema`: one row with
+/// the entries, where groups start among them, totals, the power of 2 they are multiples
+/// of, and choices in 1, 2 or 4 bytes each. Null comes back, or an error text for
+/// `dbselect_text_free`.
+///
+/// # Safety
+/// As of `dbselect_project`; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_support_table(
+    v: *const f64,
+    width: usize,
+    order: *const usize,
+    starts: *const usize,
+    n_groups: usize,
+    max_columns: usize,
+    max_groups: usize,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (v, groups) =
+            unsafe { (slice::from_raw_parts(v, width), groups_of(order, width, starts, n_groups)) };
+        let limits = Limits { columns: max_columns, groups: max_groups };
+        let best = Best::new(v, &groups, max_columns);
+        let table = match max_columns {
+            0..=0xff => support_table::<u8>(&best, limits),
+            0x100..=0xffff => support_table::<u16>(&best, limits),
+            _ => support_table::<u32>(&best, limits),
+        };
+        // SAFETY: see the caller's promise.
+        unsafe { export(&table?, array, schema) }
+    })
+}
+
+/// The groups of a vector.
+///
+/// # Safety
+/// `order` is null or holds the numbers below `width` in some order; `starts` holds
+/// `n_groups + 1` numbers that never fall, up to `width`.
+unsafe fn groups_of<'g>(
+    order: *const usize,
+    width: usize,
+    starts: *const usize,
+    n_groups: usize,
+) -> Groups<'g> {
+    // SAFETY: see the caller's promise.
+    unsafe {
+        let order = (!order.is_null()).then(|| slice::from_raw_parts(order, width));
+        Groups { order, starts: slice::from_raw_parts(starts, n_groups + 1) }
+    }
+}
+
+fn support_table<C: Count + ArrowNativeType>(
+    best: &Best,
+    limits: Limits,
+) -> Result<StructArray, String> {
+    let table = Table::<C>::new(best, limits, 1);
+    let places = |places: &[usize]| places.iter().map(|&place| place as i64).collect();
+    let list = |values: Vec<i64>| {
+        let field = Arc::new(Field::new_list_field(DataType::Int64, false));
+        let ends = OffsetBuffer::from_lengths([values.len()]);
+        Arc::new(LargeListArray::new(field, ends, Arc::new(Int64Array::from(values)), None))
+            as ArrayRef
+    };
+    let columns = [
+        ("entries", list(places(&best.entries))),
+        ("starts", list(places(&table.starts))),
+        ("totals", list(table.totals)),
+        ("power", Arc::new(Int64Array::from(vec![i64::from(best.power)])) as ArrayRef),
+        ("choices", Arc::new(LargeBinaryArray::from(vec![table.choices.to_byte_slice()]))),
+    ];
+    Ok(RecordBatch::try_from_iter(columns).map_err(|error| error.to_string())?.into())
 }
 
 /// Free an error text.

@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.linalg
 
+from dbselect.errors import SeparationWarning, warn_caller
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit, Problem, Status
 from dbselect.glm.passes import Data
 from dbselect.linear.condition import warn_of
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
+from dbselect.record.rows import is_saturated
 from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
 from dbselect.results.glm.sequence import GlmSequence, Precision
@@ -63,8 +65,14 @@ def model_of(
     make : the kind of model
     groups, spent : groups held, and their cost
     more : what else the kind of model has
+
+    Warns
+    -----
+    SeparationWarning : there are no best coefficients
     """
     family = data.roles.family
+    if fit.status is Status.SEPARATED:
+        _warn_of_separation("in this model")
     intercept, coef = in_units(data, fit.point)
     at = [data.roles.members.index(name) for name in columns]
     intercept, coefficients = on_table(family.classes, intercept, coef[at], columns)
@@ -110,9 +118,19 @@ def sequence_of(
     ----------
     last : the fit after the last step
     empty : the fit without columns
+
+    Warns
+    -----
+    SeparationWarning : from some step on there are no best coefficients
     """
     steps = [step for step, _ in taken]
     prefixes = [empty, *(prefix for _, prefix in taken)]
+    for number, (step, prefix) in enumerate(taken, 1):
+        if prefix.status is Status.SEPARATED:
+            _warn_of_separation(f"from step {number} on, with '{groups.names[step.group]}',")
+            break
+    used = max(int(prefix.coef.any(axis=1).sum()) for prefix in prefixes)
+    full = is_saturated(data.rows, 1 + used, ridge)
     return GlmSequence(
         target=data.roles.target,
         family=data.roles.family.name,
@@ -131,7 +149,7 @@ def sequence_of(
         status=[prefix.status for prefix in prefixes],
         passes=np.array([prefix.passes for prefix in prefixes]),
         aliased=aliased_of(data, last),
-        stop=stop,
+        stop=Stop.SATURATED if full else stop,
         rows=data.rows,
         skipped=data.skipped,
         passes_made=data.passes.count,
@@ -142,6 +160,20 @@ def sequence_of(
             np.stack([prefix.errors for prefix in prefixes]),
         ),
         terms=data.passes.terms,
+    )
+
+
+def _warn_of_separation(where: str) -> None:
+    """Warn where a likelihood has no maximum.
+
+    Parameters
+    ----------
+    where : of which model, in words
+    """
+    warn_caller(
+        f"{where} some columns determine the target of some rows (separation), so no coefficients "
+        "are best and those of the last pass stand; a ridge > 0 has best ones",
+        SeparationWarning,
     )
 
 

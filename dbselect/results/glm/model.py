@@ -14,6 +14,7 @@ from dbselect.glm.families import FAMILIES, Family, multinomial
 from dbselect.glm.newton import Status
 from dbselect.linear.inference import INTERCEPT
 from dbselect.record.gram import Matrix, Vector
+from dbselect.record.rows import is_saturated, rows_told
 from dbselect.record.terms import Terms
 from dbselect.results.model import warn_of_choice
 from dbselect.results.predict import Predicting, Predictor
@@ -97,13 +98,20 @@ class GlmModel(Predicting):
         return (
             f"{type(self).__name__}({self.family}, {self.target} ~ "
             f"{', '.join(self.columns) or 'nothing'}; "
-            f"explained {self.explained:.4f}; {self.status.value}, {self.passes} passes)"
+            f"explained {self.explained:.4f}; {rows_told(self.rows, self.skipped)}; "
+            f"{self.status.value}, {self.passes} passes)"
         )
 
     @property
     def columns(self) -> list[str]:
         """The columns of the groups held."""
         return list(self.coefficients[self.classes[0]] if self.classes else self.coefficients)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether each predictor has as many coefficients as there are rows."""
+        ridge = 0.0 if self.errors is None else self.errors.ridge
+        return is_saturated(self.rows, 1 + len(self.columns) - len(self.aliased), ridge)
 
     def summary(self) -> pl.DataFrame:
         """Return each coefficient with its standard error and Wald's test that it is 0.

@@ -14,6 +14,7 @@ from dbselect.linear import information
 from dbselect.linear.problem import Linear
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
+from dbselect.record.rows import rows_told
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results.glm import store
@@ -113,6 +114,10 @@ class GlmSequence(Prefixes[GlmModel]):
     @property
     def _told(self) -> tuple[str, str]:
         return f"{self.family}, {self.target}", f"explained {self.explained[-1]:.4f}"
+
+    @property
+    def _used(self) -> str:
+        return rows_told(self.rows, self.skipped)
 
     @property
     def r2(self) -> Vector:

@@ -3,13 +3,16 @@
 //! DuckDB hands every extension a table of function pointers whose order never
 //! changes; `SLOTS` names the ones used here and a test compares them with the
 //! published bindings. Nothing is linked, so one file loads in every DuckDB
-//! from 1.2 on that still offers the band.
+//! from 1.3 on that still offers the band. DuckDB 1.2 offers it too, but throws C++ exceptions
+//! through the aggregates that it calls, which ends the process: `check_version` refuses it.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
 /// The C API version asked for.
-pub const VERSION: &std::ffi::CStr = c"v1.2.0";
+pub const VERSION: &CStr = c"v1.2.0";
+/// The oldest DuckDB, major and minor, that calls our aggregates as the band says.
+const OLDEST: (u32, u32) = (1, 3);
 /// Length of the table at that version.
 const N_SLOTS: usize = 404;
 
@@ -45,6 +48,29 @@ pub unsafe fn install(table: *const Table) {
     TABLE.get_or_init(|| unsafe { *table });
 }
 
+/// Refuse a DuckDB that offers the band and does not keep it.
+///
+/// # Safety
+/// `install` was called.
+pub unsafe fn check_version() -> Result<(), String> {
+    // SAFETY: see the caller's promise; the text is DuckDB's own and lives as long as it.
+    let version = unsafe { CStr::from_ptr(duckdb_library_version()) }.to_string_lossy();
+    match release(&version) {
+        Some(found) if found < OLDEST => Err(format!(
+            "this is DuckDB {version}; dbselect needs DuckDB {}.{} or newer",
+            OLDEST.0, OLDEST.1
+        )),
+        // A build of someone's own may be called anything.
+        _ => Ok(()),
+    }
+}
+
+/// Major and minor of a version such as `v1.2.2` or `v1.5.0-dev12`.
+fn release(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.strip_prefix('v')?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 macro_rules! api {
     ($($slot:literal $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $(
@@ -78,6 +104,7 @@ macro_rules! api {
 api! {
     3 duckdb_connect(database: Handle, out: *mut Handle) -> u32;
     6 duckdb_disconnect(connection: *mut Handle);
+    7 duckdb_library_version() -> *const c_char;
     25 duckdb_free(memory: *mut c_void);
     156 duckdb_create_logical_type(id: u32) -> Handle;
     159 duckdb_create_list_type(item: Handle) -> Handle;
@@ -229,5 +256,21 @@ pub mod type_id {
             "TIMESTAMP_NS WITH TIME ZONE",
         ];
         NAMES.get(id as usize).unwrap_or(&"unknown")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OLDEST, release};
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert!(["v1.2.0", "v1.2.2", "v0.10.3"].iter().all(|v| release(v).unwrap() < OLDEST));
+        assert!(["v1.3.0", "v1.10.1", "v2.0.0-dev7"].iter().all(|v| release(v).unwrap() >= OLDEST));
+    }
+
+    #[test]
+    fn a_name_that_is_no_version_has_none() {
+        assert!(["", "main", "v1", "1.2.0", "vx.y"].iter().all(|v| release(v).is_none()));
     }
 }

@@ -55,6 +55,7 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
                 return Err("this DuckDB does not offer the C API v1.2.0".to_string());
             }
             api::install(table);
+            api::check_version()?;
             let mut connection = std::ptr::null_mut();
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
@@ -87,13 +88,17 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_aggregate(connection, c"gram_missing", &rows, aggregates::gram_missing)?;
         register_aggregate(connection, c"gram_mean", &rows, aggregates::gram_mean)?;
         register_aggregate(connection, c"dbselect_gram", &told, aggregates::gram_told)?;
-        let records: [&[LogicalType]; 2] = [&[record()], &[types::record_of_before()]];
+        // NULL fits all types, and must fit one best.
+        let null = || plain(type_id::SQLNULL);
+        let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
         register_aggregate(connection, c"gram_merge", &records, aggregates::gram_merge)?;
         register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
         let two_of_before = [types::record_of_before(), types::record_of_before()];
-        let pairs: [&[_]; 2] = [&two_records, &two_of_before];
+        let nothing = [[record(), null()], [null(), record()], [null(), null()]];
+        let pairs: [&[_]; 5] =
+            [&two_records, &two_of_before, &nothing[0], &nothing[1], &nothing[2]];
         register_scalar(connection, c"gram_remove", &pairs, &record(), remove)?;
         let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
         register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;

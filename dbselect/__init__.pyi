@@ -1,0 +1,127 @@
+"""What dbselect offers, and where it stands: for type checkers, and for `__init__.py`."""
+
+from dbselect.doors.sql import connect, register
+from dbselect.errors import (
+    ArgumentError,
+    ColumnError,
+    ConditionWarning,
+    DataError,
+    DbselectError,
+    DriverWarning,
+    EngineError,
+    FoldsWarning,
+    GroupError,
+    LeftOutWarning,
+    RecordError,
+    SelectionWarning,
+    SeparationWarning,
+    SkippedRowsWarning,
+    SourceError,
+    UnknownLevelWarning,
+)
+from dbselect.judging.evaluate import evaluate
+from dbselect.judging.timeliness import (
+    compare,
+    explained_at,
+    oracle,
+    plateau,
+    stopping_cost,
+    timeliness,
+)
+from dbselect.judging.validation import CrossValidation
+from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.baselines import greedy, random_k, top_k
+from dbselect.methods.best_within import best_within
+from dbselect.methods.coverage import coverage
+from dbselect.methods.cross_validate import cross_validate
+from dbselect.methods.dash import dash
+from dbselect.methods.design import Design, a_optimal
+from dbselect.methods.fit import fit
+from dbselect.methods.fit_glm import fit_glm
+from dbselect.methods.foba import backward, foba
+from dbselect.methods.glm_objective import GlmObjective, glm_objective
+from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.methods.segments import anytime_sequences
+from dbselect.methods.sght import sght
+from dbselect.methods.sght_path import sght_path
+from dbselect.record.gram import Gram
+from dbselect.record.missing import impute_mean
+from dbselect.record.terms import Terms
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.guarantee import Guarantee
+from dbselect.results.joint import JointSequence
+from dbselect.results.model import JointModel, Model
+from dbselect.results.selected import Selected
+from dbselect.results.sequence import Sequence
+from dbselect.selection.projection import SupportTable, sght_project, sght_table
+from dbselect.sources.learn import terms
+from dbselect.sources.read import gram, gram_by
+
+__all__ = [
+    "ArgumentError",
+    "ColumnError",
+    "ConditionWarning",
+    "CrossValidation",
+    "DataError",
+    "DbselectError",
+    "Design",
+    "DriverWarning",
+    "EngineError",
+    "FoldsWarning",
+    "GlmModel",
+    "GlmObjective",
+    "GlmSequence",
+    "Gram",
+    "GroupError",
+    "GroupLassoPath",
+    "Guarantee",
+    "JointModel",
+    "JointSequence",
+    "LeftOutWarning",
+    "Model",
+    "RecordError",
+    "Selected",
+    "SelectionWarning",
+    "SeparationWarning",
+    "Sequence",
+    "SkippedRowsWarning",
+    "SourceError",
+    "SupportTable",
+    "Terms",
+    "UnknownLevelWarning",
+    "a_optimal",
+    "anytime_sequence",
+    "anytime_sequences",
+    "backward",
+    "best_within",
+    "compare",
+    "connect",
+    "coverage",
+    "cross_validate",
+    "dash",
+    "evaluate",
+    "explained_at",
+    "fit",
+    "fit_glm",
+    "foba",
+    "glm_objective",
+    "gram",
+    "gram_by",
+    "greedy",
+    "group_lasso",
+    "group_lasso_path",
+    "impute_mean",
+    "oracle",
+    "plateau",
+    "random_k",
+    "register",
+    "sght",
+    "sght_path",
+    "sght_project",
+    "sght_table",
+    "stopping_cost",
+    "terms",
+    "timeliness",
+    "top_k",
+]

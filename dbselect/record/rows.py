@@ -1,0 +1,68 @@
+"""How many rows a result rests on, and when these are too few to pass over in silence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.errors import SkippedRowsWarning, warn_caller
+
+#: Share of the rows that may be left out without a warning.
+SKIPPED_SHARE = 0.5
+#: Columns that the warning names: those with the most missing values.
+NAMED = 5
+
+
+def rows_told(rows: int, skipped: int) -> str:
+    """Return the rows used, and those left out if there are any, in words."""
+    return f"{rows} rows" if skipped == 0 else f"{rows} rows, {skipped} skipped"
+
+
+def is_saturated(rows: int, coefficients: float, ridge: float) -> bool:
+    """Whether a model has a coefficient a row, so that it fits any target exactly.
+
+    Parameters
+    ----------
+    rows : rows used
+    coefficients : of one response, the intercept included, aliased ones not
+    ridge : >= 0; a model with a ridge fits no target exactly
+    """
+    return ridge == 0 and coefficients >= rows
+
+
+def at_most_all(share: Any) -> npt.NDArray[np.float64]:
+    """Return shares of a variance without the rounding by which sums of them exceed 1."""
+    return np.asarray(np.minimum(share, 1.0))
+
+
+def too_few(rows: int, skipped: int) -> bool:
+    """Whether more rows are left out than may be without a warning."""
+    return skipped > SKIPPED_SHARE * (rows + skipped)
+
+
+def warn_of_skipped(rows: int, skipped: int, missing: Mapping[str, int]) -> None:
+    """Warn where more rows are left out than `SKIPPED_SHARE` of them.
+
+    Parameters
+    ----------
+    rows, skipped : rows used, and left out
+    missing : of each column whose missing values leave rows out, the rows without a value
+
+    Warns
+    -----
+    SkippedRowsWarning : more than half of the rows are left out
+    """
+    if not too_few(rows, skipped):
+        return
+    columns = sorted((name for name in missing if missing[name]), key=lambda name: -missing[name])
+    causes = [f"'{name}' is missing in {missing[name]}" for name in columns[:NAMED]]
+    causes += [f"{len(columns) - NAMED} more columns have missing values"] * (len(columns) > NAMED)
+    others = skipped - sum(missing.values())
+    causes += [f"the weight is missing or 0 in at least {others}"] * (others > 0)
+    told = ", ".join(causes)
+    warn_caller(
+        f"{skipped} of {rows + skipped} rows are left out: {told}; leave such columns out, or "
+        "give a null_policy that fills them",
+        SkippedRowsWarning,
+    )

@@ -1,0 +1,123 @@
+"""Local search: add a candidate, or exchange one for another, as long as the value rises.
+
+    while one of these gains:
+        add the candidate that fits and gains most
+        else exchange the pair that fits and gains most
+
+Ties go to the candidate named first. An exchange asks for the gains without each selected
+candidate: k removals and k rounds of gains.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dbselect.objectives.contract import Objective
+from dbselect.record.gram import Vector
+from dbselect.record.steps import BUDGET_SLACK
+from dbselect.selection.ties import first_of_the_best
+
+#: Whether time is up.
+TimeUp = Callable[[], bool]
+
+#: Rises of the value below this are rounding, of columns that are not nearly dependent.
+LEAST_RISE = 1e-12
+
+
+def improve(
+    state: Objective, costs: Vector, budget: float, always: Sequence[int], time_up: TimeUp
+) -> None:
+    """Add and exchange candidates until neither raises the value; `state` changes in place.
+
+    Parameters
+    ----------
+    costs : shape (n,), > 0
+    budget : limit on the summed cost
+    always : candidates that stay
+    time_up : whether time is up; it is asked before every removal that is tried
+    """
+    limit = budget * (1.0 + BUDGET_SLACK)
+    while _add(state, costs, limit) or _exchange(state, costs, limit, always, time_up):
+        pass
+
+
+def _add(state: Objective, costs: Vector, limit: float) -> bool:
+    gains = state.gains()
+    fitting = (gains > LEAST_RISE) & (costs[state.held].sum() + costs <= limit)
+    if not fitting.any():
+        return False
+    state.add(first_of_the_best(gains, fitting))
+    return True
+
+
+def _exchange(
+    state: Objective, costs: Vector, limit: float, always: Sequence[int], time_up: TimeUp
+) -> bool:
+    best, pair = LEAST_RISE, None
+    spent = costs[state.held].sum()
+    for out in state.held:
+        if out in always:
+            continue
+        if time_up():
+            return False
+        without = state.copy()
+        rises = -without.remove(out) + without.gains()
+        fitting = spent - costs[out] + costs <= limit
+        fitting[[out, *without.held]] = False
+        if fitting.any() and rises[fitting].max() > best:
+            into = first_of_the_best(rises, fitting)
+            best, pair = float(rises[into]), (out, into)
+    if pair is None:
+        return False
+    before = state.value
+    state.remove(pair[0])
+    state.add(pair[1])
+    # Of nearly dependent columns rounding alone may promise a rise, again and again.
+    return state.value > before
+
+
+def prefer_cheaper(
+    state: Objective, costs: Vector, always: Sequence[int], time_up: TimeUp, *, tie: float
+) -> None:
+    """Give up candidates, or exchange them for cheaper ones or those named first, at no loss.
+
+    Parameters
+    ----------
+    always, time_up : as in `improve`
+    tie : what may be lost in all
+    """
+    least = state.value - tie
+    while _cheapen(state, costs, always, time_up, least):
+        pass
+
+
+def _cheapen(
+    state: Objective, costs: Vector, always: Sequence[int], time_up: TimeUp, least: float
+) -> bool:
+    # The dearest first, and of these the last named.
+    for out in sorted(state.held, key=lambda one: (costs[one], one), reverse=True):
+        if out in always:
+            continue
+        if time_up():
+            return False
+        without = state.copy()
+        without.remove(out)
+        into = _replacement(without, costs, out, least)
+        if into is not None or without.value >= least:
+            state.remove(out)
+            if into is not None:
+                state.add(into)
+            return True
+    return False
+
+
+def _replacement(without: Objective, costs: Vector, out: int, least: float) -> int | None:
+    """Return the cheapest candidate that makes up for one, None if that needs none or has none."""
+    if without.value >= least:
+        return None
+    number = np.arange(len(costs))
+    before = (costs < costs[out]) | ((costs == costs[out]) & (number < out))
+    before &= without.value + without.gains() >= least
+    before[without.held] = False
+    found = np.flatnonzero(before)
+    return int(found[np.argmin(costs[found])]) if len(found) else None

@@ -1,0 +1,38 @@
+"""What a target may be, said before any row is read."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from dbselect.errors import ColumnError
+from dbselect.record.columns import leaves
+from dbselect.sources.request import Table
+
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether a type is text, or categories of texts."""
+    inner = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return any(is_one(inner) for is_one in _TEXTS)
+
+
+def check_numeric(table: Table, targets: Iterable[str]) -> None:
+    """Refuse a column of text, or of another type that is no number, as target of a linear model.
+
+    A name that is no column is not told here.
+    """
+    types = {leaf.name: leaf.type for leaf in leaves(table.schema) if not leaf.is_numeric}
+    for target in targets:
+        if target in types:
+            raise ColumnError(refusal(target, types[target], "numeric or boolean", "linear"))
+
+
+def refusal(target: str, type_: pa.DataType, allowed: str, model: str) -> str:
+    """Say that a target has a type that the model does not take, and what to do."""
+    if not is_text(type_):
+        return f"target '{target}' has type {type_}; a {model} target must be {allowed}"
+    return (
+        f"target '{target}' is text; a {model} target must be {allowed}: make a column "
+        "of 0 and 1 of one of its values, or predict all of them with family 'multinomial'"
+    )
