@@ -528,6 +528,48 @@ def test_models_of_a_family_read_text_as_categories(connection):
     np.testing.assert_allclose(judged["deviance"], ds.evaluate(hand, made)["deviance"], rtol=1e-6)
 
 
+METHODS = {
+    "foba": lambda *of, **more: ds.foba(*of, **more).at(),
+    "backward": lambda *of, **more: ds.backward(*of, ridge=0.1, **more).at(),
+    "dash": lambda *of, **more: ds.dash(*of, k=2, **more),
+    "greedy": lambda *of, **more: ds.greedy(*of, k=2, **more),
+    "sght": lambda *of, **more: ds.sght(
+        *of, groups={"k": ["k"], "x": ["x"]}, max_columns=5, max_groups=2, **more
+    ),
+    "group lasso": lambda *of, **more: ds.group_lasso(*of).at(),
+    "best_within": lambda *of, **more: ds.best_within(*of, 2.0),
+    "fit": lambda *of, **more: ds.fit(*of),
+    "joint": lambda table, y, **more: ds.anytime_sequence(table, [y, "x"]).at(),
+}
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method_predicts_the_raw_table(method, family):
+    if family == "binomial" and method in ("group lasso", "best_within", "fit", "joint"):
+        pytest.skip("it has no families")
+    frame = table(np.random.default_rng(17)).drop_nulls().select("k", "day", "x", "y")
+    frame = frame.with_columns(y=(pl.col("y") > pl.col("y").median()).cast(pl.Float64))
+    model = METHODS[method](frame, "y", family=family)
+    assert any(name.startswith("k.") for name in model.columns)
+    made = ds.terms(frame, ["k"]).transform(frame).with_columns(pl.col("day").cast(pl.Int32))
+    expected = model.predict(made.drop("k"))
+    if expected.ndim > 1:
+        predicted = frame.select(model.expr()).unnest("y").to_numpy()
+    else:
+        predicted = plain(frame.select(model.expr()).to_series())
+    np.testing.assert_allclose(predicted, expected, **SAME)
+    np.testing.assert_allclose(model.predict(frame), expected, **SAME)
+
+
+def test_rows_left_out_are_told_by_the_columns_of_the_table():
+    frame = pl.DataFrame({"k": ["a", "b", *[None] * 5], "x": [1.0, 2, 3, 4, 5, 6, 7]})
+    frame = frame.with_columns(y=pl.col("x") % 2)
+    frame = pl.concat([frame] * 3).with_row_index("i")
+    with pytest.warns(ds.SkippedRowsWarning, match="'k' is missing in 15"):
+        ds.fit_glm(frame, "y", ["k", "i"], ridge=0.1)
+
+
 def test_a_logistic_model_is_scikit_learns_on_indicators():
     frame = table(np.random.default_rng(16)).drop_nulls().select("k", "x", "y")
     frame = frame.with_columns(flag=(pl.col("y") > pl.col("y").median()).cast(pl.Int8)).drop("y")

@@ -223,6 +223,7 @@ def glm_objective(
     selected take some five steps of O(n (k + s) J), and what is selected O(n k^2) a step
     and O(n D^2) at its end. By passes, gains take some four passes with a Gram for each
     group, and losses likewise.
+    Levels of text columns are those of the rows held.
     Where some columns separate rows, a gain is what some steps towards infinity
     explain. A ridge > 0 avoids that.
 
@@ -264,7 +265,7 @@ def glm_objective(
         return GlmObjective(ByPasses(problem, about.data.read), null, about)
     table = open_table(source, named)
     head = opened(table.schema.empty_table(), target, named, family, weight, offset)
-    groups_of(head.names, groups, costs, target)
+    groups_of(head.taken, groups, costs, target)
     apart = [name for name in (target, weight, offset) if name is not None]
     taken = sample(table, head.fields(apart), rows, key, seed)
     about = read(taken.table, taken.of)

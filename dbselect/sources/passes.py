@@ -87,6 +87,7 @@ class Passes:
     Attributes
     ----------
     names : D columns of every Gram, `apart` left out
+    taken : the columns of the table that they come of
     terms : how the table becomes these columns, dates among them
     unread : numeric columns that are in no Gram, nor `apart` or the weight
     count : passes made so far
@@ -125,19 +126,19 @@ class Passes:
         request = request_of(self._table.schema, names, weight, terms=learnt)
         if wanted and terms is None:
             check_left_out(self._table, request, columns, why_left_out(self._table, MAX_LEVELS))
-        read = [name for name in request.taken if name not in left_out]
-        self._columns = [self._leaves[name] for name in read]
+        self.taken = [name for name in request.taken if name not in left_out]
+        self._columns = [self._leaves[name] for name in self.taken]
         self._weight = weight
         self.terms = request.terms
         made = self.terms.columns
-        self.names = [each for name in read for each in made.get(name, [name])]
+        self.names = [each for name in self.taken for each in made.get(name, [name])]
         inputs = {n: one for one in inputs_of(self.names, self.terms) for n in one.names}
         self._made = {
             name: inputs[name].formula({name: 1.0}, "zero")
             for name in self.names
             if name not in self._leaves
         }
-        others = left_out.union(read)
+        others = left_out.union(self.taken)
         self.unread = [
             name
             for name, leaf in self._leaves.items()
@@ -204,7 +205,9 @@ class Passes:
         SkippedRowsWarning : more than half of the rows are left out
         """
         if too_few(gram.rows, gram.skipped):
-            warn_of_skipped(gram.rows, gram.skipped, self._missing(names))
+            inputs = inputs_of(names, self.terms)
+            needed = [one.source for one in inputs if one.missing is None]
+            warn_of_skipped(gram.rows, gram.skipped, self._missing(needed))
 
     def _missing(self, names: Sequence[str]) -> dict[str, int]:
         """Read columns and return, of each, the rows in which it is NULL or NaN."""
