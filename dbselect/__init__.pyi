@@ -17,6 +17,7 @@ from dbselect.errors import (
     SeparationWarning,
     SkippedRowsWarning,
     SourceError,
+    UnknownLevelWarning,
 )
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
@@ -88,6 +89,7 @@ __all__ = [
     "SourceError",
     "SupportTable",
     "Terms",
+    "UnknownLevelWarning",
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",

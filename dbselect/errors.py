@@ -48,6 +48,10 @@ class SelectionWarning(UserWarning):
     """The data that chose a model's columns also judge them, so its p-values are too small."""
 
 
+class UnknownLevelWarning(UserWarning):
+    """Rows have levels of a category that a fit has not seen."""
+
+
 class SkippedRowsWarning(UserWarning):
     """More than half of the rows are left out, as values are missing in them."""
 

@@ -2,8 +2,8 @@
 
 A formula is a tree of operations on columns and numbers. An algebra says what each of
 them is in one engine; `translate` puts a tree together in it. A missing value gives a
-missing value, but for `choose`, which takes its last part there, `given`, which is asked
-just that, and `largest`, which may leave it out.
+missing value, but for `choose`, which takes its last part there, `given` and a `Lookup`,
+which are asked just that, and `largest`, which may leave it out.
 """
 
 import math
@@ -16,9 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from dbselect.errors import ArgumentError, DataError
+
 T = TypeVar("T")
 #: A field, then names of children and numbers of elements, counted from 1.
 Path = tuple[str | int, ...]
+#: Microseconds of what a date or a timestamp counts.
+UNITS = {"days": 86_400e6, "seconds": 1e6}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +65,65 @@ class Formula:
             seen.add(id(formula))
             if formula.operation == "column":
                 found.add(str(formula.parts[0]))
-            elif formula.operation == "equals":
+            elif formula.operation in ("equals", "date"):
                 found.add(str(formula.parts[0][0]))
+            elif formula.operation == "lookup":
+                found.add(str(formula.parts[0].path[0]))
             else:
                 waiting += [part for part in formula.parts if isinstance(part, Formula)]
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """A number for each of some values of a column.
+
+    Parameters
+    ----------
+    path : the column
+    values : all text, all whole numbers or all booleans
+    numbers : one a value
+    other : the number of all other values; None where it is missing
+    missing : the number where the column is NULL; None where it is missing, too
+    refuses : whether another value is an error
+    """
+
+    path: Path
+    values: tuple[Any, ...]
+    numbers: tuple[float, ...]
+    other: float | None = None
+    missing: float | None = None
+    refuses: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are texts."""
+        return all(isinstance(value, str) for value in self.values)
+
+    def refusal(self, shown: str) -> str:
+        """Return what is wrong with another value."""
+        name = ".".join(map(str, self.path))
+        return f"column '{name}' has the level {shown}, which the fit has not seen"
+
+
 def column(path: Path) -> Formula:
     """Return a column as a double."""
     return Formula("column", path)
+
+
+def date(path: Path, unit: str) -> Formula:
+    """Return a date or a timestamp as ``"days"`` or ``"seconds"`` since 1970, a double."""
+    return Formula("date", (path, unit))
+
+
+def lookup(found: Lookup) -> Formula:
+    """Return the number of a column's value."""
+    return Formula("lookup", (found,))
+
+
+def nothing() -> Formula:
+    """Return a missing value for every row."""
+    return Formula("nothing", ())
 
 
 def number(value: float) -> Formula:
@@ -146,7 +199,7 @@ class Algebra(Generic[T]):
 
     Parameters
     ----------
-    column, number, equals : what each leaf is
+    column, number, equals, date, lookup, nothing : what each leaf is
     at_least : term, floor -> the term, or the floor where it is below
     operations : by the names that formulas use
     kept : what a formula marked so is, where it was computed before; None computes it
@@ -155,6 +208,9 @@ class Algebra(Generic[T]):
     column: Callable[[Path], T]
     number: Callable[[float], T]
     equals: Callable[[Path, Any], T]
+    date: Callable[[Path, str], T]
+    lookup: Callable[[Lookup], T]
+    nothing: Callable[[], T]
     at_least: Callable[[T, float], T]
     operations: Mapping[str, Callable[..., T]]
     kept: Callable[[Formula], T] | None = None
@@ -176,6 +232,12 @@ def _translated(formula: Formula, algebra: Algebra[T], known: dict[int, T]) -> T
             found = algebra.number(parts[0])
         case "equals":
             found = algebra.equals(parts[0], parts[1])
+        case "date":
+            found = algebra.date(parts[0], parts[1])
+        case "lookup":
+            found = algebra.lookup(parts[0])
+        case "nothing":
+            found = algebra.nothing()
         case "at_least":
             found = algebra.at_least(_translated(parts[0], algebra, known), parts[1])
         case "kept" if algebra.kept is not None:
@@ -244,7 +306,8 @@ _ARITHMETIC = {
 }
 
 
-def _polars_column(path: Path) -> pl.Expr:
+def polars_column(path: Path) -> pl.Expr:
+    """Return a column as it is."""
     field, *steps = path
     found = pl.col(str(field))
     for step in steps:
@@ -252,12 +315,53 @@ def _polars_column(path: Path) -> pl.Expr:
     return found
 
 
+def _polars_lookup(found: Lookup) -> pl.Expr:
+    values = value_column(found)
+    column = polars_column(found.path)
+    same = column.cast(values.dtype, strict=False)
+    if found.refuses:
+        same = same.map_batches(
+            lambda own: refuse_others(found, own), return_dtype=values.dtype, is_elementwise=True
+        )
+    numbers = pl.Series(found.numbers, dtype=pl.Float64)
+    looked_up = same.replace_strict(values, numbers, default=found.other, return_dtype=pl.Float64)
+    return pl.when(column.is_null()).then(pl.lit(found.missing, pl.Float64)).otherwise(looked_up)
+
+
+def value_column(found: Lookup) -> pl.Series:
+    """Return the values that are looked up; booleans as 0 and 1."""
+    if found.is_text:
+        return pl.Series(found.values, dtype=pl.String)
+    small = all(-(2**63) <= value < 2**63 for value in found.values)
+    return pl.Series(map(int, found.values), dtype=pl.Int64 if small else pl.Int128)
+
+
+def refuse_others(found: Lookup, values: pl.Series) -> pl.Series:
+    """Return values, if all that there are can be looked up.
+
+    Parameters
+    ----------
+    values : of the type of `value_column`
+
+    Raises
+    ------
+    DataError : there is another
+    """
+    others = values.filter(~values.is_in(value_column(found).implode()) & values.is_not_null())
+    if len(others):
+        raise DataError(found.refusal(repr(others[0])))
+    return values
+
+
 def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]:
     """Return the algebra of Polars expressions."""
     return Algebra(
-        column=lambda path: _polars_column(path).cast(pl.Float64),
+        column=lambda path: polars_column(path).cast(pl.Float64),
         number=pl.lit,
-        equals=lambda path, value: (_polars_column(path) == value).cast(pl.Float64),
+        equals=lambda path, value: (polars_column(path) == value).cast(pl.Float64),
+        date=lambda path, unit: polars_column(path).dt.timestamp("us") / UNITS[unit],
+        lookup=_polars_lookup,
+        nothing=lambda: pl.lit(None, pl.Float64),
         at_least=lambda x, floor: x.clip(lower_bound=floor),
         operations={
             **_ARITHMETIC,
@@ -295,27 +399,62 @@ def _sql_number(value: float) -> str:
     return f"({text})" if math.copysign(1.0, value) < 0 else text
 
 
+def _sql_date(path: Path, unit: str) -> str:
+    seconds = f"epoch({_sql_column(path)})"
+    return seconds if unit == "seconds" else f"({seconds} / {_sql_number(UNITS[unit] / 1e6)})"
+
+
+def _sql_lookup(found: Lookup, can_refuse: bool) -> str:
+    name = _sql_column(found.path)
+    # Of an ENUM, too, which no other text may be compared with.
+    value = f"CAST({name} AS VARCHAR)" if found.is_text else name
+    if not found.refuses:
+        other = _sql_or_null(found.other)
+    elif can_refuse:
+        before, after = (_sql_value(text) for text in found.refusal("\0").split("\0"))
+        other = f"error({before} || CAST({name} AS VARCHAR) || {after})"
+    else:
+        raise ArgumentError(
+            "handle_unknown is 'error', which only dialect 'duckdb' can say; take "
+            "'unavailable' or 'zero'"
+        )
+    both = zip(found.values, found.numbers, strict=True)
+    cases = " ".join(f"WHEN {_sql_value(one)} THEN {_sql_number(number)}" for one, number in both)
+    text = f"CASE {value} {cases} ELSE {other} END" if cases else other
+    if not found.refuses and found.other == found.missing:
+        return text
+    return f"CASE WHEN {name} IS NULL THEN {_sql_or_null(found.missing)} ELSE {text} END"
+
+
+def _sql_or_null(number: float | None) -> str:
+    return "CAST(NULL AS DOUBLE)" if number is None else _sql_number(number)
+
+
 def _sql_infix(sign: str) -> Callable[[str, str], str]:
     return lambda a, b: f"({a} {sign} {b})"
 
 
-def sql(kept: Callable[[Formula], str] | None = None, *, nan: bool = True) -> Algebra[str]:
+def sql(kept: Callable[[Formula], str] | None = None, *, duckdb: bool = True) -> Algebra[str]:
     """Return the algebra of DuckDB's SQL expressions.
 
     Parameters
     ----------
     kept : what a formula marked so is
-    nan : whether `given` looks for NaN as well; not every other dialect has a name for it
+    duckdb : whether they are for DuckDB itself: not every other dialect has a name for a
+        NaN, which `given` looks for as well, or for an error, as a `Lookup` may raise
     """
 
     def given(x: str, there: str, missing: str) -> str:
-        is_nan = f" OR isnan({x})" if nan else ""
+        is_nan = f" OR isnan({x})" if duckdb else ""
         return f"CASE WHEN {x} IS NULL{is_nan} THEN {missing} ELSE {there} END"
 
     return Algebra(
         column=lambda path: f"CAST({_sql_column(path)} AS DOUBLE)",
         number=_sql_number,
         equals=lambda path, value: f"CAST({_sql_column(path)} = {_sql_value(value)} AS DOUBLE)",
+        date=_sql_date,
+        lookup=lambda found: _sql_lookup(found, duckdb),
+        nothing=lambda: _sql_or_null(None),
         at_least=lambda x, floor: (
             f"CASE WHEN {x} < {_sql_number(floor)} THEN {_sql_number(floor)} ELSE {x} END"
         ),
@@ -338,12 +477,21 @@ def arrays(
     column: Callable[[Path], npt.NDArray[np.float64]],
     equals: Callable[[Path, Any], npt.NDArray[np.float64]],
     kept: Callable[[Formula], npt.NDArray[np.float64]] | None = None,
+    *,
+    date: Callable[[Path, str], npt.NDArray[np.float64]] | None = None,
+    lookup: Callable[[Lookup], npt.NDArray[np.float64]] | None = None,
 ) -> Algebra[Any]:
-    """Return the algebra of NumPy arrays, given how to find columns."""
+    """Return the algebra of NumPy arrays, given how to find columns.
+
+    Formulas of the predictors alone, as links are, have neither dates nor lookups.
+    """
     return Algebra(
         column=column,
         number=lambda value: value,
         equals=equals,
+        date=date or _no_leaf,
+        lookup=lookup or _no_leaf,
+        nothing=lambda: np.nan,
         at_least=np.maximum,
         operations={
             **_ARITHMETIC,
@@ -357,6 +505,10 @@ def arrays(
         },
         kept=kept,
     )
+
+
+def _no_leaf(*leaf: Any) -> Any:
+    raise KeyError(leaf)
 
 
 def _largest(first: Any, rest: Sequence[Any]) -> Any:

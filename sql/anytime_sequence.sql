@@ -20,8 +20,9 @@
 --
 -- Returns a LIST of STRUCT(step BIGINT, action VARCHAR, "group" VARCHAR, cost DOUBLE,
 -- spent DOUBLE, score DOUBLE, gain DOUBLE, explained DOUBLE, r2 DOUBLE, useful BOOLEAN,
--- intercept DOUBLE, coefficients MAP(VARCHAR, DOUBLE)); gains are shares of the target's
--- variance, coefficients are in the table's units. Empty if the record is unusable:
+-- intercept DOUBLE, coefficients MAP(VARCHAR, DOUBLE), terms VARCHAR); gains are shares of
+-- the target's variance, coefficients are in the table's units. The first step has the terms
+-- of the record: how the columns of the table became these. Empty if the record is unusable:
 -- gram_check says why.
 CREATE OR REPLACE TEMP MACRO anytime_sequence(
     record, target, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,

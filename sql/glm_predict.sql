@@ -1,19 +1,25 @@
--- glm_predict(sequence, row, budget := NULL)
+-- glm_predict(sequence, row, budget := NULL, handle_unknown := 'unavailable')
 --
 -- The mean of the target by the longest prefix that lies within the budget and whose columns
 -- are all present and neither NULL nor NaN in the row.
 --
---   sequence  as anytime_sequence_glm(...) returns it, or a row of the file that
---             GlmSequence.write_parquet wrote
---   row       any STRUCT, also a table name
---   budget    in the unit of the costs, a constant or a column; NULL: no limit
+--   sequence        as anytime_sequence_glm(...) returns it, or a row of the file that
+--                   GlmSequence.write_parquet wrote
+--   row             any STRUCT, also a table name: of the raw table, as in anytime_predict
+--   budget          in the unit of the costs, a constant or a column; NULL: no limit
+--   handle_unknown  as in anytime_predict
 --
 -- Returns STRUCT(prediction DOUBLE, probabilities MAP(VARCHAR, DOUBLE), step BIGINT,
 -- spent DOUBLE, next_group VARCHAR): the mean (binomial: the probability of 1), NULL for
 -- classes; the probability of each class, else NULL; the step used, its cost, and the group
 -- to compute next. NULL if no prefix serves the row.
-CREATE OR REPLACE TEMP MACRO glm_predict(sequence, "row", budget := NULL) AS list_transform(
-    [list_transform(sequence.predictors, lambda one: dbselect_predict(one.sequence, "row", budget))],
+CREATE OR REPLACE TEMP MACRO glm_predict(
+    sequence, "row", budget := NULL, handle_unknown := 'unavailable'
+) AS list_transform(
+    [list_transform(
+        sequence.predictors,
+        lambda one: dbselect_predict(one.sequence, "row", budget, handle_unknown)
+    )],
     lambda found: CASE WHEN found[1] IS NOT NULL THEN {
         'prediction': CASE sequence.family
             WHEN 'binomial' THEN 1 / (1 + exp(-found[1].prediction))

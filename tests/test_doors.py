@@ -41,6 +41,7 @@ def from_python(sequence):
     for step in steps:
         model = sequence.at(step["spent"])
         step["intercept"], step["coefficients"] = model.intercept, model.coefficients
+        step["terms"] = None
     return steps
 
 
@@ -126,7 +127,7 @@ def test_all_doors_predict_the_same(tmp_path):
         fields = ", ".join(
             f"'{name}': " + ("map_from_entries(x.coefficients)" if name == "coefficients"
                              else f'x."{name}"')
-            for name in [*sequence.steps.columns, "intercept", "coefficients"]
+            for name in [*sequence.steps.columns, "intercept", "coefficients", "terms"]
         )  # fmt: skip
         steps = f"list_transform(gram, lambda x: {{{fields}}})::{kind}"
         query = f"SELECT unnest(anytime_predict({steps}, t, budget := budget)) FROM t, s"

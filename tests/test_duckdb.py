@@ -458,7 +458,7 @@ def test_the_longest_prefix_within_the_budget_predicts(
         ("{'a': a, 'b': NULL, 'c': c}", 2),
         ("{'a': a, 'b': 'nan'::DOUBLE, 'c': c}", 2),
         ("{'a': a, 'b': b}", 1),
-        ("{'a': a, 'b': 'text', 'c': c}", 2),
+        ("{'A': a, 'B': b, 'c': c}", 3),
         ("{'b': b, 'c': c, 'name': 'text', 'day': DATE '2026-01-01', 'tags': ['x']}", 0),
         ("NULL", 0),
     ],
@@ -468,6 +468,21 @@ def test_a_prefix_needs_its_columns_to_be_present(connection, row, step):
     found = predictions(connection, row)
     assert {found[1] for found in found} == {step}
     assert {found[3] for found in found} == {["a", "c", "b", None][step]}
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("{'a': a, 'b': 'text', 'c': c}", "column 'b' has type VARCHAR; the fit has read a number"),
+        ("{'a': a, 'b': DATE '2026-01-01'}", "column 'b' has type DATE; the fit has read a number"),
+        ("{'A.x': a}", 'none of the columns that the sequence reads: ["a", "c", "b"]'),
+        ("t, handle_unknown := 'no'", "handle_unknown is 'no'; it must be one of"),
+    ],
+)
+def test_a_row_that_no_prefix_can_read_is_an_error(connection, row, words):
+    linear_table(connection, np.random.default_rng(18))
+    with pytest.raises(duckdb.Error, match=re.escape(words)):
+        predictions(connection, row)
 
 
 @pytest.mark.slow

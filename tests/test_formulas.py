@@ -112,7 +112,7 @@ def test_nan_is_as_missing_as_null_where_a_formula_asks():
         rows = table.select(translate(formula, formulas.sql())).fetchall()
         assert [value for (value,) in rows] == expected
         # Dialects without a name for NaN ask for NULL only.
-        (one, nan, null) = table.select(translate(formula, formulas.sql(nan=False))).fetchall()
+        (one, nan, null) = table.select(translate(formula, formulas.sql(duckdb=False))).fetchall()
     assert (one, null) == ((2.0,), (7.0,))
     assert np.isnan(nan[0])
 

@@ -300,7 +300,6 @@ def test_a_literal_sequence_is_used_for_every_row():
     [
         (pl.struct("a", "c"), 2),
         (pl.struct("a", "b", "c", name=pl.lit("text")), 3),
-        (pl.struct("a", "c", b=pl.lit("text")), 2),
         (pl.struct("a", "b", c=pl.lit(None)), 1),
         (pl.struct("a", "b", c=pl.lit(float("nan"))), 1),
         (pl.struct("a", "b", c=pl.when(pl.col("c") < 1e9).then(None).otherwise("c")), 1),
@@ -314,6 +313,23 @@ def test_a_prefix_needs_its_columns_to_be_present(row, step):
     )
     np.testing.assert_allclose(found.unnest("p")["prediction"], design(frame, step), rtol=1e-9)
     assert found["p"].struct.field("step").unique().to_list() == [step]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (pl.struct("a", "c", b=pl.lit("text")), "column 'b' has type .* has read a number there"),
+        (pl.struct("a", "c", b=pl.date(2026, 1, 1)), "column 'b' has type Date32"),
+        (pl.struct("k", A="a"), r"row has none of the columns .*\[\"a\", \"c\", \"b\"\]"),
+    ],
+)
+def test_a_row_that_no_prefix_can_read_is_an_error(row, words):
+    frame = gram_of(np.random.default_rng(14), rows=20)
+    predicted = pl.lit(sequence(frame)["sequence"]).first().dbselect.predict(row)
+    with pytest.raises(pl.exceptions.ComputeError, match=words):
+        frame.select(predicted)
+    with pytest.raises(ds.ArgumentError, match="handle_unknown is 'no'; it must be one of"):
+        pl.col("s").dbselect.predict(row, handle_unknown="no")
 
 
 def test_each_row_has_its_own_sequence_and_budget():

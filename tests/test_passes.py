@@ -100,4 +100,4 @@ def test_what_a_pass_cannot_use_is_an_error():
     with pytest.raises(ds.ColumnError, match="column 'l' has type"):
         Passes(frame, ["l"])
     with pytest.raises(ds.ColumnError, match="target names unknown column 'z'"):
-        Passes(frame).leaf("z", "target")
+        Passes(frame, ["x"]).leaf("z", "target")

@@ -116,6 +116,7 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "criterion": "aic",
         "dialect": "duckdb",
         "nested": False,
+        "handle_unknown": "zero",
         "columns": None,
         "cost": 2.0,
         "budgets": [1.0, 6.0],

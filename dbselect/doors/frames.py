@@ -16,6 +16,7 @@ from dbselect.methods.segments import by_blocks, statuses
 from dbselect.methods.setup import check_target
 from dbselect.methods.types import Costs, FamilyName, GroupColumns
 from dbselect.record.gram import RECORD_DTYPE, Gram
+from dbselect.record.inputs import HandleUnknown, check_unknown
 from dbselect.record.policies import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
@@ -385,18 +386,36 @@ class ExprNamespace:
 
         return self._expr.map_batches(reasons, return_dtype=pl.String, is_elementwise=True)
 
-    def predict(self, row: pl.Expr, budget: str | pl.Expr | float | None = None) -> pl.Expr:
+    def predict(
+        self,
+        row: pl.Expr,
+        budget: str | pl.Expr | float | None = None,
+        *,
+        handle_unknown: HandleUnknown = "unavailable",
+    ) -> pl.Expr:
         """Return struct(prediction, step, spent, next_group) for each row.
 
         The prediction is that of the longest prefix of the sequence within the
-        budget whose columns are all present and neither NULL nor NaN in the row.
+        budget whose columns are all present and neither NULL nor NaN in the row. The row is
+        one of the raw table, as it was read for the fit: text as text, dates as dates, and
+        what was filled there is filled here; columns that were made already are taken too.
 
         Parameters
         ----------
         row : struct of the columns
         budget : number, column or expression, in the unit of the costs; None = no limit
+        handle_unknown : what becomes of a level that the fit has not seen and no column
+            ``other`` takes: ``"unavailable"`` leaves its group out, as ``next_group`` tells;
+            ``"error"`` raises; ``"zero"`` takes all levels as 0
+
+        Raises
+        ------
+        ArgumentError : another `handle_unknown`
+        ComputeError : of Polars, once rows are read: text where the fit has read a number,
+            rows with none of the columns, or with ``"error"`` a level not seen
         """
-        arguments = [_sequence(self._expr), row, _number(budget)]
+        check_unknown(handle_unknown)
+        arguments = [_sequence(self._expr), row, _number(budget), pl.lit(handle_unknown)]
         return _plugin("predict", arguments, is_elementwise=True)
 
     def a_optimal(

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import DataError, SourceError
-from dbselect.formulas import Formula, absolute, choose, column, kept, number, total
+from dbselect.formulas import Formula, absolute, choose, kept, number, total
 from dbselect.glm.expansion import Coefficients, Expansion, Pair, expansion
 from dbselect.glm.families import LARGEST_LOG, Family, Null, count, multinomial
 from dbselect.glm.newton import Ask
@@ -164,7 +164,7 @@ class Data:
         return responses(self.passes, self.roles)
 
     def _column(self, name: str) -> Formula:
-        return column(self.passes.leaf(name, "columns").path)
+        return self.passes.column(name)
 
     def _pair(self, gram: Gram, columns: Index) -> Pair:
         """Return a weighted Gram on unit-variance columns, per unit of row weight.
@@ -209,7 +209,7 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     if family.summed is not None:
         added[SUMMED] = family.summed(y[0])
     if roles.offset is not None:
-        offset = column(passes.leaf(roles.offset, "offset").path)
+        offset = passes.column(roles.offset, "offset")
         added[EXPOSURE] = count(offset)
         added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
     (gram,) = passes.read([Weighted(added, columns=columns)])

@@ -19,9 +19,11 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.judging.row_scores import RowScores, row_scores
+from dbselect.judging.unknown import warn_of_unknown
 from dbselect.linear.problem import constant_target, unusable
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector, as_fitted
+from dbselect.record.inputs import inputs_of
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence, by_response
@@ -74,10 +76,13 @@ def evaluate(
 
     Warns
     -----
+    UnknownLevelWarning : rows have a level of a category that the fit has not seen, and no
+        column ``other`` takes it; they are judged with all levels 0
     SkippedRowsWarning : more than half of the rows of a table are left out
 
     Notes
     -----
+    A table is read with the terms of the sequence: its categories, curves, dates and means.
     Linear: O(steps D^2) on a Gram; errors of prediction below 1e-8 of the target's
     deviation drown in rounding. With a family: one pass, O(steps D) a row, on the rows
     where no column of the sequence is missing, so that all prefixes are judged on the same.
@@ -106,6 +111,7 @@ def evaluate(
     if isinstance(found, GlmSequence | GlmModel):
         return _by_rows(found, data, weight)
     gram = _gram_there(found, data, weight)
+    warn_of_unknown(gram, found.terms.of(found.columns))
     return (
         _in_all(found, gram) if isinstance(found, JointSequence | JointModel) else _on(found, gram)
     )
@@ -182,10 +188,15 @@ def _gram_there(
     targets = (
         [*found.responses] if isinstance(found, JointSequence | JointModel) else [found.target]
     )
-    marked = [name for name in found.columns if name + SUFFIX in found.columns]
-    made = {name + SUFFIX for name in marked}
-    columns = [*targets, *(name for name in found.columns if name not in made)]
-    return read_gram(data, columns, weight, null_policy=dict.fromkeys(marked, "indicator"))
+    inputs = inputs_of(found.columns, found.terms)
+    marked = [one.source for one in inputs if one.source + SUFFIX in one.names]
+    return read_gram(
+        data,
+        [*targets, *(one.source for one in inputs)],
+        weight,
+        null_policy=dict.fromkeys(marked, "indicator"),
+        terms=found.terms.of({*targets, *found.columns}),
+    )
 
 
 def squared_errors(sequence: Sequence | Model, gram: Gram) -> tuple[Vector, float]:

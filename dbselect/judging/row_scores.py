@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import DataError, SourceError
-from dbselect.formulas import Formula, choose, column, kept, largest, number, total
+from dbselect.formulas import Formula, choose, kept, largest, number, total
 from dbselect.glm.families import Family, count
 from dbselect.glm.passes import Roles, places, responses
+from dbselect.judging.unknown import warn_of_unknown
 from dbselect.linear.problem import is_constant, no_rows
 from dbselect.record.gram import Gram, Vector
+from dbselect.record.inputs import inputs_of
 from dbselect.results.glm.model import GlmModel, family_of
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.sources.passes import PREFIX, Passes, Weighted
@@ -75,11 +77,14 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
 
     Warns
     -----
+    UnknownLevelWarning : as `evaluate`
     SkippedRowsWarning : more than half of the rows are left out
     """
     family = family_of(found.family, found.classes)
     apart = [name for name in (found.target, found.offset) if name is not None]
-    passes = Passes(source, list(found.columns) or None, weight, apart)
+    inputs = inputs_of(found.columns, found.terms)
+    columns = [one.source for one in inputs] or None
+    passes = Passes(source, columns, weight, apart, found.terms.of(found.columns))
     roles = Roles(family, found.target, list(found.columns), found.offset)
     y = responses(passes, roles)
     first = _of_target(passes, roles, y)
@@ -90,6 +95,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     wanted = [Weighted({name: named[name] for name in part}, missing, []) for part in parts]
     grams = passes.read([first, *wanted])
     _refuse_rows(grams, roles)
+    warn_of_unknown(grams[0], found.terms.of(found.columns))
     passes.check_skipped(grams[0], [*found.columns, *apart])
     mean = {
         name: value
@@ -115,7 +121,7 @@ def _of_target(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:
     if family.summed is not None:
         added[SUMMED] = family.summed(y[0])
     if roles.offset is not None:
-        offset = column(passes.leaf(roles.offset, "offset").path)
+        offset = passes.column(roles.offset, "offset")
         added |= {EXPOSURE: count(offset), SHIFTED: y[0] * offset}
     return Weighted(added, None, roles.members)
 
@@ -125,7 +131,7 @@ def _missing(passes: Passes, roles: Roles) -> Formula | None:
     names = [*roles.members, *([] if roles.offset is None else [roles.offset])]
     if not names:
         return None
-    columns = [column(passes.leaf(name, "columns").path) for name in names]
+    columns = [passes.column(name) for name in names]
     return kept(total(columns) * 0.0 + 1.0)
 
 
@@ -133,10 +139,10 @@ def _scores(
     passes: Passes, roles: Roles, y: Sequence[Formula], found: GlmSequence | GlmModel
 ) -> Iterator[tuple[str, Formula]]:
     """Yield the columns by formula, in the order of the prefixes."""
-    columns = [column(passes.leaf(name, "columns").path) for name in roles.members]
+    columns = [passes.column(name) for name in roles.members]
     fixed = []
     if roles.offset is not None:
-        fixed = [column(passes.leaf(roles.offset, "offset").path)]
+        fixed = [passes.column(roles.offset, "offset")]
     for step, (intercepts, coef) in enumerate(zip(*predictors_of(found), strict=True)):
         eta = [
             kept(

@@ -224,4 +224,5 @@ def _parts(
         "rows": search.gram.rows,
         "skipped": search.gram.skipped,
         "fit": FittedRows(search.gram, chosen=chosen) if refit else None,
+        "terms": search.gram.terms.of(columns),
     }

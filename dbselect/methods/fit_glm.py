@@ -287,10 +287,11 @@ def opened(
         type_ = passes.leaf(offset, "offset").type
         if not passes.leaf(offset, "offset").is_numeric:
             raise ColumnError(f"offset '{offset}' has type {type_}; it must be numeric or boolean")
-    if family != "multinomial" and not leaf.is_numeric:
+    is_number = leaf.is_numeric and leaf.unit is None
+    if family != "multinomial" and not is_number:
         allowed = FAMILIES[family].allowed
         raise ColumnError(refusal(target, leaf.type, allowed, family))
-    if leaf.unit or not (leaf.is_numeric or leaf.is_text):
+    if not (is_number or leaf.is_text):
         raise ColumnError(
             f"target '{target}' has type {leaf.type}; a multinomial target must be text, "
             "numeric or boolean"

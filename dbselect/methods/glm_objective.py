@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError
-from dbselect.formulas import column, translate
+from dbselect.formulas import translate
 from dbselect.glm.newton import GlmFit
 from dbselect.glm.passes import Data, first_pass, responses
 from dbselect.glm.refits import InMemory
@@ -382,7 +382,7 @@ def _rows(batch: pa.RecordBatch, data: Data, weight: str | None) -> HeldRows:
     algebra = algebra_of(batch)
 
     def of(name: str) -> Vector:
-        return np.asarray(translate(column(passes.leaf(name, "columns").path), algebra))
+        return np.asarray(translate(passes.column(name), algebra))
 
     X = np.stack([of(name) for name in roles.members])
     y = np.stack([translate(one, algebra) for one in responses(passes, roles)])

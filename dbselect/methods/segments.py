@@ -173,6 +173,7 @@ def sequence_lists(
     """
     check_type(records)
     found: list[tuple[Index, pa.ListArray]] = []
+    terms = _terms_of(records)
     alone = np.ones(len(records), dtype=bool)
     for stack in read_stacks(records):
         constant = constant_targets(stack, target)
@@ -187,7 +188,8 @@ def sequence_lists(
         size = max(1, BLOCK_DOUBLES // width**2)
         for start in range(0, len(usable), size):
             part = usable.take(slice(start, start + size))
-            lists, settled = _side_by_side(part, target, found_groups, options)
+            own = terms.take(pa.array(part.at))
+            lists, settled = _side_by_side(part, target, found_groups, options, own)
             found.append((part.at[settled], lists.filter(pa.array(settled))))
             alone[part.at[~settled]] = True
     rows = np.flatnonzero(alone)
@@ -198,6 +200,13 @@ def sequence_lists(
 
     one_by_one = (result_of(alone_on, records[i], target) for i in rows.tolist())
     return _in_order([*found, (rows, write_sequences(one_by_one))], len(records))
+
+
+def _terms_of(records: pa.Array) -> pa.StringArray:
+    """Return the terms of each record as JSON; NULL where it has none."""
+    if not pa.types.is_struct(records.type) or "terms" not in records.type.names:
+        return pa.nulls(len(records), pa.string())
+    return records.field("terms").cast(pa.string())
 
 
 def result_of(run: Callable[[Gram], Result], record: pa.Scalar, target: str) -> Result | None:
@@ -246,9 +255,13 @@ def _status(record: pa.Scalar, target: str) -> str | None:
 
 
 def _side_by_side(
-    stack: Stack, target: str, groups: Groups, options: AnytimeOptions
+    stack: Stack, target: str, groups: Groups, options: AnytimeOptions, terms: pa.StringArray
 ) -> tuple[pa.ListArray, Masks]:
     """Search the records of a stack at once.
+
+    Parameters
+    ----------
+    terms : of each record, as it has them
 
     Returns
     -------
@@ -274,7 +287,7 @@ def _side_by_side(
     )
     _warn_of(found.condition)
     refinable = (found.condition > REFINED_CONDITIONS[0]) & (found.condition <= CONDITION_LIMIT)
-    return write_found(found, problem, groups), ~refinable | (options.ridge > 0)
+    return write_found(found, problem, groups, terms), ~refinable | (options.ridge > 0)
 
 
 def _warn_of(condition: Vector) -> None:

@@ -291,6 +291,7 @@ def fitted(search: LinearSetup, state: State) -> dict[str, Any]:
         "rows": search.gram.rows,
         "skipped": search.gram.skipped,
         "fit": FittedRows(search.gram, search.ridge, 0 < len(state.held) < len(groups.names)),
+        "terms": search.gram.terms.of({members[j] for j in at.tolist()}),
     }
 
 

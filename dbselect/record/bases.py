@@ -77,11 +77,11 @@ class Spline:
         first, last = self.knots[0], self.knots[-1]
         missing = np.isnan(x)
         inside = np.clip(np.where(missing, first, x), first, last)
-        columns = BSpline.design_matrix(inside, self._extended(), CUBIC).toarray()[:, :-1]
+        columns = BSpline.design_matrix(inside, self.extended(), CUBIC).toarray()[:, :-1]
         columns[missing] = np.nan
         return np.asarray(columns)
 
-    def _extended(self) -> Vector:
+    def extended(self) -> Vector:
         """Add knots beyond the outer ones, as far apart as the nearest two."""
         knots = np.array(self.knots)
         steps = np.arange(1, CUBIC + 1)

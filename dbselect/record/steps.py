@@ -66,7 +66,8 @@ class Step:
 #: Takes every step of a search, as soon as it is made.
 Record = Callable[[Step], None]
 
-#: A step with its model, in Arrow: the form of a sequence in SQL, Polars and files.
+#: A step with its model, in Arrow: the form of a sequence in SQL, Polars and files. The first
+#: step has the terms of all, as JSON: how the columns of the table became those of the models.
 STEP_TYPE = pa.struct(
     [
         ("step", pa.int64()),
@@ -81,9 +82,11 @@ STEP_TYPE = pa.struct(
         ("useful", pa.bool_()),
         ("intercept", pa.float64()),
         ("coefficients", pa.map_(pa.string(), pa.float64())),
+        ("terms", pa.string()),
     ]
 )
-_MODEL_FIELDS = ("intercept", "coefficients")
+#: What a step has of its model.
+MODEL_FIELDS = ("intercept", "coefficients", "terms")
 _DTYPES = {
     pa.int64(): pl.Int64,
     pa.string(): pl.String,
@@ -93,7 +96,7 @@ _DTYPES = {
 
 #: A step without its model, in Polars.
 STEP_DTYPES = {
-    field.name: _DTYPES[field.type] for field in STEP_TYPE if field.name not in _MODEL_FIELDS
+    field.name: _DTYPES[field.type] for field in STEP_TYPE if field.name not in MODEL_FIELDS
 }
 
 #: A sequence, a list of steps with their models, in Polars.
@@ -103,6 +106,7 @@ SEQUENCE_DTYPE = pl.List(
             **STEP_DTYPES,
             "intercept": pl.Float64,
             "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
+            "terms": pl.String,
         }
     )
 )

@@ -81,9 +81,9 @@ class Terms:
     def transform(self, frame: Any, *, null_policy: str | Mapping[str, str] = "skip") -> Any:
         """Add the columns that a record of these terms has to a DataFrame or LazyFrame.
 
-        A prediction reads them by their plain names: ``model.expr(nested=False)``. A
-        value that is no level is 1 in the column ``other``, or 0 in every column where
-        there is no such column.
+        A prediction takes the table as it is; it reads these columns by their plain names
+        with ``model.expr(nested=False)``. A value that is no level is 1 in the column
+        ``other``, or 0 in every column where there is no such column.
 
         Parameters
         ----------

@@ -17,6 +17,7 @@ from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.rows import at_most_all
 from dbselect.record.steps import Step, Stop
+from dbselect.record.terms import Terms
 from dbselect.results import store
 from dbselect.results.model import JointModel
 from dbselect.results.prefixes import Prefixes
@@ -78,6 +79,11 @@ class JointSequence(Prefixes[JointModel]):
     def gram(self) -> Gram:
         """Gram that was searched."""
         return self._first.gram
+
+    @property
+    def terms(self) -> Terms:
+        """How the columns of the table became those of the sequence."""
+        return self._first.terms
 
     @property
     def groups(self) -> Groups:

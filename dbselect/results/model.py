@@ -112,6 +112,10 @@ class Model(Predicting):
         return tests(intercept | self.coefficients, deviations)
 
     @property
+    def _prepared(self) -> Terms:
+        return self.terms
+
+    @property
     def _predictors(self) -> list[Predictor]:
         return [Predictor(self.intercept, self.coefficients)]
 
@@ -223,6 +227,15 @@ class JointModel(Predicting):
             for name, model in self.responses.items()
         ]
         return pl.concat(tables)
+
+    @property
+    def terms(self) -> Terms:
+        """How the columns of the table became those of the models."""
+        return self._first.terms
+
+    @property
+    def _prepared(self) -> Terms:
+        return self.terms
 
     @property
     def _predictors(self) -> list[Predictor]:

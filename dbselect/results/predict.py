@@ -4,14 +4,14 @@ A model has one linear predictor or several, and a link that makes the means of 
 
     eta_k = intercept_k + sum_j coef_jk x_j        mean = link(eta)
 
-Engines get both as formulas of a row (`dbselect.formulas`). For rows in memory all
-predictors are one matrix product, and the formulas of the link are computed of that.
+Engines get both as formulas of a row (`dbselect.formulas`), which read the table as it was
+read for the fit: `record.inputs` says how a field becomes the columns x_j. For rows in
+memory all numbers are one matrix product, and the formulas of the link are computed of that.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,18 @@ import polars as pl
 
 from dbselect import formulas
 from dbselect.errors import ArgumentError, ColumnError
-from dbselect.formulas import Formula, arrays, column, given, number, quote, total, translate
-from dbselect.record.columns import SUFFIX
+from dbselect.formulas import Formula, arrays, column, number, quote, total, translate
 from dbselect.record.foreign import in_memory, is_frame
 from dbselect.record.gram import Matrix
-
-#: A flattened column: a field, then children ``.name`` and elements ``[number]``.
-_PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+from dbselect.record.inputs import (
+    HandleUnknown,
+    Input,
+    Levels,
+    Number,
+    check_unknown,
+    inputs_of,
+)
+from dbselect.record.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -42,23 +47,15 @@ class Predictor:
     intercept: float
     coefficients: Mapping[str, float]
 
-    def formula(self, nested: bool) -> Formula:
+    def formula(self, inputs: Sequence[Input], unknown: HandleUnknown) -> Formula:
         """Return the predictor of a row.
 
         Parameters
         ----------
-        nested : as in `Predicting.expr`
+        inputs : the fields that are read
+        unknown : as `handle_unknown` of `Predicting.expr`
         """
-        marks = _marked(self.coefficients) if nested else []
-        skipped = {name + SUFFIX for name in marks}
-
-        def term(name: str, coef: float) -> Formula:
-            value = column(tuple(path_of(name)) if nested else (name,))
-            if name not in marks:
-                return value * coef
-            return given(value, value * coef, self.coefficients[name + SUFFIX])
-
-        terms = [term(name, one) for name, one in self.coefficients.items() if name not in skipped]
+        terms = [one.formula(self.coefficients, unknown) for one in inputs]
         return total([number(self.intercept), *terms])
 
 
@@ -69,6 +66,11 @@ class Predicting(ABC):
     @abstractmethod
     def _predictors(self) -> list[Predictor]:
         """The linear predictors, all of the same columns."""
+
+    @property
+    def _prepared(self) -> Terms:
+        """How the fields of the table became the columns of the predictors."""
+        return Terms()
 
     @property
     def _fields(self) -> list[str] | None:
@@ -84,16 +86,28 @@ class Predicting(ABC):
         """Return what is predicted, given the linear predictors."""
         return list(predictors)
 
-    def expr(self, *, nested: bool = True) -> pl.Expr:
+    def expr(
+        self, *, nested: bool | None = None, handle_unknown: HandleUnknown = "unavailable"
+    ) -> pl.Expr:
         """Return the prediction as a Polars expression; NULL where a column is NULL.
 
-        Of a generalised linear model it is the mean of the target. Several responses, and
-        the probabilities of several classes, are a struct with a field for each.
+        It reads the table as it was read for the fit: categories as text, ages as ages,
+        dates as dates; what was filled there is filled here. Of a generalised linear model
+        it is the mean of the target. Several responses, and the probabilities of several
+        classes, are a struct with a field for each.
 
         Parameters
         ----------
         nested : whether ``demo.age`` and ``emb[3]`` are the child of a struct and the
-            element of an array; False if they are plain columns of these names
+            element of an array; False if they are plain columns of these names, as are all
+            columns of the model, levels and indicators among them; None = as in the fit
+        handle_unknown : what becomes of a level that the fit has not seen and no column
+            ``other`` takes: ``"unavailable"`` predicts nothing, ``"error"`` raises, and
+            ``"zero"`` takes all levels as 0
+
+        Raises
+        ------
+        ArgumentError : another `handle_unknown`
 
         Notes
         -----
@@ -101,25 +115,33 @@ class Predicting(ABC):
         table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. With
         ``nested=False`` both are columns like all others.
         """
-        means = [translate(mean, formulas.polars()) for mean in self._means(nested)]
+        means = [translate(mean, formulas.polars()) for mean in self._means(nested, handle_unknown)]
         if self._fields is None:
             return means[0]
         return pl.struct(mean.alias(name) for mean, name in zip(means, self._fields, strict=True))
 
-    def sql(self, dialect: str = "duckdb", *, nested: bool = True) -> str:
+    def sql(
+        self,
+        dialect: str = "duckdb",
+        *,
+        nested: bool | None = None,
+        handle_unknown: HandleUnknown = "unavailable",
+    ) -> str:
         """Return the prediction as the text of an SQL expression, with quoted names.
 
         Parameters
         ----------
         dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``)
-        nested : as in `expr`; only a NULL is missing in other dialects, not a NaN
+        nested, handle_unknown : as in `expr`; in other dialects only a NULL is missing, not
+            a NaN, and no level raises
 
         Raises
         ------
-        ArgumentError : an unknown dialect, or sqlglot is not installed
+        ArgumentError : an unknown dialect, or sqlglot is not installed; another
+            `handle_unknown`, or ``"error"`` in another dialect
         """
-        algebra = formulas.sql(nan=dialect == "duckdb")
-        means = [translate(mean, algebra) for mean in self._means(nested)]
+        algebra = formulas.sql(duckdb=dialect == "duckdb")
+        means = [translate(mean, algebra) for mean in self._means(nested, handle_unknown)]
         text = means[0]
         if self._fields is not None:
             named = [
@@ -129,16 +151,22 @@ class Predicting(ABC):
         return text if dialect == "duckdb" else translated(text, dialect)
 
     def predict(
-        self, X: npt.ArrayLike, columns: Sequence[str] | None = None
+        self,
+        X: npt.ArrayLike,
+        columns: Sequence[str] | None = None,
+        *,
+        handle_unknown: HandleUnknown = "unavailable",
     ) -> npt.NDArray[np.float64]:
         """Return predictions for rows in memory; NaN where a value is missing.
 
         Parameters
         ----------
-        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names, nested
-            columns included
-        columns : d names; default: the columns of the model, in their order, then the
-            offset. Where ``x.missing`` is none of them, a NaN of ``x`` is what it marks
+        X : a frame or Arrow table as the one of the fit, read by its own names, nested
+            columns and columns that were made already included; or numbers of shape (n, d)
+        columns : names of d columns; default: the columns of the model, in their order,
+            then the offset. Where ``x.missing`` is none of them, a NaN of ``x`` is what it
+            marks
+        handle_unknown : as in `expr`
 
         Returns
         -------
@@ -146,16 +174,19 @@ class Predicting(ABC):
 
         Raises
         ------
-        ArgumentError : X has another shape, or holds something else than numbers
-        ColumnError : a column of the model is missing
+        ArgumentError : X has another shape, or text where a number was learnt; another
+            `handle_unknown`
+        ColumnError : a column of the model is missing, or a category has another type
+        DataError : with ``"error"``, a level that the fit has not seen
         """
+        check_unknown(handle_unknown)
+        inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
         given_rows: Any = X
         if columns is None and is_frame(given_rows):
-            rows, names = _of_frame(in_memory(given_rows), self._inputs)
+            values = self._of_frame(in_memory(given_rows), inputs, handle_unknown)
         else:
             names = self._inputs if columns is None else list(columns)
-            rows = _of_array(given_rows, names)
-        values = self._values(rows, names)
+            values = self._of_array(_array(given_rows, names), names, inputs, handle_unknown)
         algebra = arrays(lambda path: values[:, int(path[0])], _no_values)
         with np.errstate(all="ignore"):  # an infinite predictor has a mean, or none
             found = [
@@ -164,33 +195,69 @@ class Predicting(ABC):
             ]
         return np.asarray(found[0] if self._fields is None else np.column_stack(found))
 
-    def _means(self, nested: bool) -> list[Formula]:
-        return self._link([one.formula(nested) for one in self._predictors])
-
-    def _values(self, rows: Matrix, names: Sequence[str]) -> Matrix:
-        """Return the linear predictors of rows, shape (n, K)."""
+    def _means(self, nested: bool | None, unknown: HandleUnknown) -> list[Formula]:
+        check_unknown(unknown)
         predictors = self._predictors
-        wanted = predictors[0].coefficients
-        numbers = {name: j for j, name in enumerate(names)}
-        marks = [name for name in _marked(wanted) if name + SUFFIX not in numbers]
-        skipped = {name + SUFFIX for name in marks}
-        used = [name for name in wanted if name not in skipped]
-        lacking = [name for name in used if name not in numbers]
-        if lacking:
-            raise ColumnError(f"columns lacks {lacking}, which the model needs")
-        if marks or used != list(names):
-            rows = rows[:, [numbers[name] for name in used]]  # a copy, which marks change
+        inputs = inputs_of(list(predictors[0].coefficients), self._prepared, nested)
+        return self._link([one.formula(inputs, unknown) for one in predictors])
+
+    def _of_array(
+        self, rows: Matrix, names: Sequence[str], inputs: list[Input], unknown: HandleUnknown
+    ) -> Matrix:
+        """Return the linear predictors of rows of named numbers, shape (n, K)."""
+        read = [each for one in inputs for each in one.on(names)]
+        numbers = [one for one in read if isinstance(one, Number)]
+        if len(numbers) < len(read):
+            return self._of_frame(pl.DataFrame(rows, schema=list(names)), inputs, unknown)
+        places = {name: at for at, name in enumerate(names)}
+        used = [one.name for one in numbers]
+        _check_there([name for name in used if name not in places])
+        if used != list(names):
+            rows = rows[:, [places[name] for name in used]]
+        return self._of_numbers(rows, numbers)
+
+    def _of_frame(self, frame: pl.DataFrame, inputs: list[Input], unknown: HandleUnknown) -> Matrix:
+        """Return the linear predictors of a table's rows, shape (n, K)."""
+        read = [each for one in inputs for each in one.on(frame.columns)]
+        _check_there([one.source for one in read if _type_at(frame.schema, one.path) is None])
+        read = [_typed(one, frame) for one in read]
+        numbers = [one for one in read if isinstance(one, Number)]
+        others = [one for one in read if not isinstance(one, Number)]
+        values = {one.name: translate(one.value(), formulas.polars()) for one in numbers}
+        rows = np.empty((frame.height, 0))
+        if values:
+            filled = {name: value.fill_null(np.nan) for name, value in values.items()}
+            rows = frame.select(**filled).to_numpy()
+        found = self._of_numbers(rows, numbers)
+        for one in others:
+            if isinstance(one, Levels):
+                _check_levels(one, frame, unknown)
+            each = [
+                translate(one.formula(own.coefficients, unknown), formulas.polars())
+                for own in self._predictors
+            ]
+            named = {str(k): value.fill_null(np.nan) for k, value in enumerate(each)}
+            found += frame.select(**named).to_numpy()
+        return found
+
+    def _of_numbers(self, rows: Matrix, numbers: Sequence[Number]) -> Matrix:
+        """Return the linear predictors as far as they are numbers' part, shape (n, K)."""
+        predictors = self._predictors
         found = np.tile([one.intercept for one in predictors], (len(rows), 1))
-        for name in marks:
-            j = used.index(name)
+        filled = [j for j, one in enumerate(numbers) if one.missing is not None]
+        if filled:
+            rows = rows.copy()
+        for j in filled:
             missing = np.isnan(rows[:, j])
             rows[missing, j] = 0.0
-            found[missing] += [one.coefficients[name + SUFFIX] for one in predictors]
-        coef = np.array([[one.coefficients[name] for name in used] for one in predictors])
+            found[missing] += [numbers[j].where_missing(one.coefficients) for one in predictors]
+        coef = np.array(
+            [[own.coefficients.get(one.name, 0.0) for one in numbers] for own in predictors]
+        )
         return np.asarray(found + rows @ coef.T)
 
 
-def _of_array(X: Any, names: Sequence[str]) -> Matrix:
+def _array(X: Any, names: Sequence[str]) -> Matrix:
     """Return rows without names as doubles, shape (n, d)."""
     try:
         rows = np.asarray(X, dtype=np.float64)
@@ -201,25 +268,50 @@ def _of_array(X: Any, names: Sequence[str]) -> Matrix:
     return rows
 
 
-def _of_frame(frame: pl.DataFrame, wanted: Sequence[str]) -> tuple[Matrix, list[str]]:
-    """Return those of some columns that a frame has, as doubles, and their names.
+def _check_there(lacking: Sequence[str]) -> None:
+    if lacking:
+        raise ColumnError(f"columns lacks {list(lacking)}, which the model needs")
 
-    A column may be flat already, or lie in a struct or an array.
-    """
-    found = {}
-    for name in wanted:
-        path = [name] if name in frame.columns else path_of(name)
-        dtype = _type_at(frame.schema, path)
-        if dtype is None:
-            continue
-        if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
-            raise ArgumentError(
-                f"X holds something else than numbers: column '{name}' has type {dtype}"
+
+def _typed(one: Input, frame: pl.DataFrame) -> Input:
+    """Return a field as a frame has it; refuse another type."""
+    dtype = _type_at(frame.schema, one.path)
+    if isinstance(one, Levels):
+        if dtype != pl.Null and one.category.kind not in (_kind(dtype), None):
+            raise ColumnError(
+                f"column '{one.source}' has type {dtype}; the levels of its category are "
+                f"{one.category.kind}"
             )
-        found[name] = translate(column(tuple(path)), formulas.polars()).fill_null(np.nan)
-    if not found:
-        return np.empty((frame.height, 0)), []
-    return frame.select(**found).to_numpy(), list(found)
+        return one
+    if isinstance(one, Number) and one.unit is not None:
+        if dtype in (pl.Date, pl.Datetime):
+            return one
+        one = replace(one, unit=None)
+    if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
+        raise ArgumentError(
+            f"X holds something else than numbers: column '{one.source}' has type {dtype}"
+        )
+    return one
+
+
+def _kind(dtype: Any) -> str | None:
+    """Return which kind of levels a type holds."""
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        return "text"
+    if dtype == pl.Boolean:
+        return "boolean"
+    return "integer" if dtype.is_integer() else None
+
+
+def _check_levels(one: Levels, frame: pl.DataFrame, unknown: HandleUnknown) -> None:
+    """Refuse a level that the fit has not seen, where that is an error.
+
+    Polars would hide ours in an error of its own.
+    """
+    found = one.lookup({}, unknown)
+    if found.refuses:
+        values = formulas.polars_column(one.path).cast(formulas.value_column(found).dtype)
+        formulas.refuse_others(found, frame.select(values).to_series())
 
 
 def _type_at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Any:
@@ -238,26 +330,6 @@ def _type_at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Any:
 
 def _no_values(path: Any, _: object) -> Any:
     raise KeyError(path)  # a link is a function of the predictors alone
-
-
-def _marked(coefficients: Mapping[str, float]) -> list[str]:
-    """Return the columns that have an indicator ``x.missing`` beside them.
-
-    Nothing nested has that name: a number has no children.
-    """
-    return [name for name in coefficients if name + SUFFIX in coefficients]
-
-
-def path_of(column: str) -> list[Any]:
-    """Split a flattened column: ``demo.age`` and ``emb[3]`` into field and steps."""
-    start = _PATH.search(column)
-    if start is None:
-        return [column]
-    tail = column[start.start() :]
-    found = list(_PATH.finditer(tail))
-    if start.start() == 0 or "".join(part[0] for part in found) != tail:
-        return [column]  # no field's flattened name
-    return [column[: start.start()], *(int(p[2]) if p[2] else p[1] for p in found)]
 
 
 def translated(text: str, dialect: str) -> str:

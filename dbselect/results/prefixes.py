@@ -29,6 +29,7 @@ from dbselect.record.checks import check_budget
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
+from dbselect.record.inputs import HandleUnknown
 from dbselect.record.steps import (
     STEP_DTYPES,
     Choice,
@@ -319,33 +320,48 @@ class Prefixes(files.Stored, Generic[M]):
     def _no_criterion(self, criterion: str) -> DbselectError:
         """Return the error that says why a criterion is NULL for all steps."""
 
-    def expr(self, budget: float | None = None, *, nested: bool = True) -> pl.Expr:
+    def expr(
+        self,
+        budget: float | None = None,
+        *,
+        nested: bool | None = None,
+        handle_unknown: HandleUnknown = "unavailable",
+    ) -> pl.Expr:
         """Return the prediction of ``at(budget)`` as a Polars expression (`Model.expr`)."""
-        return self.at(budget).expr(nested=nested)
+        return self.at(budget).expr(nested=nested, handle_unknown=handle_unknown)
 
     def sql(
-        self, budget: float | None = None, dialect: str = "duckdb", *, nested: bool = True
+        self,
+        budget: float | None = None,
+        dialect: str = "duckdb",
+        *,
+        nested: bool | None = None,
+        handle_unknown: HandleUnknown = "unavailable",
     ) -> str:
         """Return the prediction of ``at(budget)`` as an SQL expression (`Model.sql`)."""
-        return self.at(budget).sql(dialect, nested=nested)
+        return self.at(budget).sql(dialect, nested=nested, handle_unknown=handle_unknown)
 
     def predict(
         self,
         X: npt.ArrayLike,
         columns: Sequence[str] | None = None,
         budget: float | None = None,
+        *,
+        handle_unknown: HandleUnknown = "unavailable",
     ) -> npt.NDArray[np.float64]:
         """Return the predictions of ``at(budget)`` for rows in memory (`Model.predict`).
 
         Parameters
         ----------
-        X : shape (n, d), numbers; or a frame or Arrow table, read by its own names
+        X : a frame or Arrow table as the one of the fit, read by its own names; or numbers
+            of shape (n, d)
         columns : d names; default: ``columns`` of the sequence, in their order, and the
             offset
         budget : >= 0, in the unit of cost; None = no limit
+        handle_unknown : as in `Model.expr`
         """
         names = self._inputs if columns is None and not is_frame(X) else columns
-        return self.at(budget).predict(X, names)
+        return self.at(budget).predict(X, names, handle_unknown=handle_unknown)
 
     @property
     def _inputs(self) -> list[str]:

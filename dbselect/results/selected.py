@@ -10,6 +10,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector
+from dbselect.record.inputs import HandleUnknown
 from dbselect.record.rows import rows_told
 from dbselect.record.steps import Stop
 from dbselect.results.glm.model import GlmModel
@@ -256,34 +257,46 @@ class Selected(Generic[M_co]):
             raise ArgumentError(f"a {type(self.model).__name__} has no summary; its deviance tells")
         return own
 
-    def expr(self, *, nested: bool = True) -> pl.Expr:
+    def expr(
+        self, *, nested: bool | None = None, handle_unknown: HandleUnknown = "unavailable"
+    ) -> pl.Expr:
         """Return the prediction as a Polars expression.
 
         Parameters
         ----------
-        nested : as in `Model.expr`
+        nested, handle_unknown : as in `Model.expr`
         """
-        return self._found.expr(nested=nested)
+        return self._found.expr(nested=nested, handle_unknown=handle_unknown)
 
-    def sql(self, dialect: str = "duckdb", *, nested: bool = True) -> str:
+    def sql(
+        self,
+        dialect: str = "duckdb",
+        *,
+        nested: bool | None = None,
+        handle_unknown: HandleUnknown = "unavailable",
+    ) -> str:
         """Return the prediction as the text of an SQL expression.
 
         Parameters
         ----------
-        dialect, nested : as in `Model.sql`
+        dialect, nested, handle_unknown : as in `Model.sql`
         """
-        return self._found.sql(dialect, nested=nested)
+        return self._found.sql(dialect, nested=nested, handle_unknown=handle_unknown)
 
     def predict(
-        self, X: npt.ArrayLike, columns: Sequence[str] | None = None
+        self,
+        X: npt.ArrayLike,
+        columns: Sequence[str] | None = None,
+        *,
+        handle_unknown: HandleUnknown = "unavailable",
     ) -> npt.NDArray[np.float64]:
         """Return predictions for rows in memory.
 
         Parameters
         ----------
-        X, columns : as in the `predict` of the model
+        X, columns, handle_unknown : as in the `predict` of the model
         """
-        return self._found.predict(X, columns)
+        return self._found.predict(X, columns, handle_unknown=handle_unknown)
 
 
 def model_in(result: Any) -> Any:

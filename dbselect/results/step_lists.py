@@ -14,7 +14,9 @@ from dbselect.record.steps import ROUNDING_GAIN, STEP_TYPE
 from dbselect.selection.batched import NONE, Found
 
 
-def write_found(found: Found, problem: Linear, groups: Groups) -> pa.ListArray:
+def write_found(
+    found: Found, problem: Linear, groups: Groups, terms: pa.StringArray
+) -> pa.ListArray:
     """Return a list of steps for each record, as `store.write_sequences` does.
 
     Parameters
@@ -22,6 +24,7 @@ def write_found(found: Found, problem: Linear, groups: Groups) -> pa.ListArray:
     found : Found of B records
     problem : Linear of the B problems
     groups : Groups, whose costs count
+    terms : of each record, as it has them
 
     Notes
     -----
@@ -52,6 +55,8 @@ def write_found(found: Found, problem: Linear, groups: Groups) -> pa.ListArray:
     chosen = pa.array(_by_record(taken, there), mask=start)
     flat["group"] = pa.array(groups.names, pa.string()).take(chosen)
     flat["score"] = pa.array(_by_record(_with_start(found.score, 0.0), there), mask=start)
+    of_record = np.broadcast_to(np.arange(len(terms)), there.shape)
+    flat["terms"] = terms.take(pa.array(_by_record(of_record, there), mask=~start))
     flat["coefficients"] = _maps(found.groups, coef, there, groups)
     arrays = [flat[field.name] for field in STEP_TYPE]
     structs = pa.StructArray.from_arrays(arrays, fields=list(STEP_TYPE))

@@ -66,13 +66,17 @@ def write_sequences(sequences: "Iterable[LinearSequence | None]") -> pa.ListArra
             _append(sequence, columns, names, values, entries)
         ends.append(len(columns["step"]))
     del columns["coefficients"]
-    arrays = [pa.array(column, STEP_TYPE.field(name).type) for name, column in columns.items()]
-    coefficients = pa.MapArray.from_arrays(
+    arrays = {
+        name: pa.array(column, STEP_TYPE.field(name).type) for name, column in columns.items()
+    }
+    arrays["coefficients"] = pa.MapArray.from_arrays(
         pa.array(entries, pa.int32()),
         pa.array(names, pa.string()),
         pa.array(np.concatenate(values) if values else np.empty(0)),
     )
-    steps = pa.StructArray.from_arrays([*arrays, coefficients], fields=list(STEP_TYPE))
+    steps = pa.StructArray.from_arrays(
+        [arrays[field.name] for field in STEP_TYPE], fields=list(STEP_TYPE)
+    )
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), steps)
 
 
@@ -97,6 +101,7 @@ def _append(
     columns["r2"].extend(sequence.r2)
     columns["useful"].extend([True, *(is_useful(step.gain) for step in records)])
     columns["intercept"].extend(sequence.intercept)
+    columns["terms"].extend([sequence.terms.to_json(), *(None for _ in records)])
     positions, no_columns = groups.positions, np.empty(0, dtype=np.intp)
     for step in range(steps):
         held = sequence.held(step)

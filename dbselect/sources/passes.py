@@ -10,24 +10,48 @@ out each time. Nothing is kept of the table from one pass to the next.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan
 from threading import Lock
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
 from dbselect._native import Reader
 from dbselect.errors import ColumnError, SourceError
-from dbselect.formulas import Algebra, Formula, Path, Plan, arrays, column, plan, translate
+from dbselect.formulas import (
+    Algebra,
+    Formula,
+    Path,
+    Plan,
+    arrays,
+    column,
+    date,
+    lookup,
+    plan,
+    polars,
+    translate,
+)
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.gram import Gram
+from dbselect.record.inputs import inputs_of
 from dbselect.record.rows import too_few, warn_of_skipped
+from dbselect.record.terms import Terms
+from dbselect.sources.learn import MAX_LEVELS, terms_for
 from dbselect.sources.open import PROGRESS_DELAY, open_table, progress
-from dbselect.sources.request import Consumer, Request, Table, request_of
+from dbselect.sources.read import check_left_out, why_left_out
+from dbselect.sources.request import (
+    Consumer,
+    Request,
+    Table,
+    columns_of,
+    request_of,
+    wanted_of,
+)
 from dbselect.sources.rows import part_of, values
 
 #: How columns by formula are called, which no column of a table is.
@@ -57,10 +81,13 @@ class Passes:
     ----------
     source, columns, weight : as in `dbselect.gram`
     apart : columns that are not in the Gram, unless formulas use them
+    terms : how fields become columns; default: text as categories, learnt by a pass of its
+        own. Made columns are computed by formulas in every pass
 
     Attributes
     ----------
     names : D columns of every Gram, `apart` left out
+    terms : how the table becomes these columns, dates among them
     unread : numeric columns that are in no Gram, nor `apart` or the weight
     count : passes made so far
     rows_read : rows of all passes
@@ -78,6 +105,7 @@ class Passes:
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         apart: Sequence[str] = (),
+        terms: Terms | None = None,
     ) -> None:
         self._table = open_table(source, columns)
         if not self._table.again:
@@ -89,14 +117,31 @@ class Passes:
         ours = next((name for name in self._leaves if name.startswith(PREFIX)), None)
         if ours is not None:
             raise ColumnError(f"column '{ours}' has a name that dbselect uses itself; rename it")
-        request = request_of(self._table.schema, columns, weight)
         left_out = {*apart, weight}
-        self._columns = [leaf for leaf in request.columns if leaf.name not in left_out]
+        every = wanted_of(columns_of(self._table.schema), columns)
+        wanted = [leaf for leaf in every if leaf.name not in left_out]
+        learnt = terms_for(self._table, [one.name for one in wanted if one.is_text], terms=terms)
+        names = [leaf.name for leaf in wanted] or columns
+        request = request_of(self._table.schema, names, weight, terms=learnt)
+        if wanted and terms is None:
+            check_left_out(self._table, request, columns, why_left_out(self._table, MAX_LEVELS))
+        read = [name for name in request.taken if name not in left_out]
+        self._columns = [self._leaves[name] for name in read]
         self._weight = weight
-        self.names = [leaf.name for leaf in self._columns]
-        others = left_out.union(self.names)
+        self.terms = request.terms
+        made = self.terms.columns
+        self.names = [each for name in read for each in made.get(name, [name])]
+        inputs = {n: one for one in inputs_of(self.names, self.terms) for n in one.names}
+        self._made = {
+            name: inputs[name].formula({name: 1.0}, "zero")
+            for name in self.names
+            if name not in self._leaves
+        }
+        others = left_out.union(read)
         self.unread = [
-            name for name, leaf in self._leaves.items() if leaf.is_numeric and name not in others
+            name
+            for name, leaf in self._leaves.items()
+            if (leaf.is_numeric or leaf.is_text) and name not in others
         ]
         self.count = 0
         self.rows_read = 0
@@ -115,6 +160,13 @@ class Passes:
     def leaf(self, name: Any, what: str) -> Leaf:
         """Return a column of the table that an argument names."""
         return leaf_of(name, self._leaves, what)
+
+    def column(self, name: Any, what: str = "columns") -> Formula:
+        """Return a column that an argument names, made or of the table, as a formula."""
+        if name in self._made:
+            return self._made[name]
+        leaf = self.leaf(name, what)
+        return column(leaf.path) if leaf.unit is None else date(leaf.path, leaf.unit)
 
     def fields(self, names: Iterable[str]) -> list[str]:
         """Return the top-level fields of the columns and of others by name."""
@@ -186,9 +238,9 @@ class Passes:
                 formulas[weight] = _product([*row_weight, one.factor])
             added = {f"{PREFIX}{number}_{name}": formula for name, formula in one.added.items()}
             formulas |= added
-            more = [Leaf(name, (name,), pa.float64()) for name in added]
             names = self.names if one.columns is None else one.columns
-            wanted_of = [*(self._leaves[n] for n in names), *more]
+            wanted_of = [self._wanted(name, formulas) for name in names]
+            wanted_of += [Leaf(name, (name,), pa.float64()) for name in added]
             requests.append(Request(wanted_of, weight, [], ["skip"] * len(wanted_of)))
         steps = plan(formulas, f"{PREFIX}kept")
         read = [leaf.field for request in requests for leaf in request.columns]
@@ -208,6 +260,14 @@ class Passes:
             )
             for one, g in zip(wanted, grams, strict=True)
         ]
+
+    def _wanted(self, name: str, formulas: dict[str, Formula]) -> Leaf:
+        """Return a column to read; one that is made is a formula more."""
+        if name in self._leaves:
+            return self._leaves[name]
+        made = f"{PREFIX}made{self.names.index(name)}"
+        formulas[made] = self._made[name]
+        return Leaf(made, (made,), pa.float64())
 
     def _row_weight(self) -> Formula:
         return column((str(self._weight),))
@@ -301,7 +361,18 @@ def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = No
         same = pc.equal(found, pa.scalar(value))
         return pc.cast(same, pa.float64()).to_numpy(zero_copy_only=False)
 
-    return arrays(column_of, equals, kept)
+    def by_polars(path: Path, formula: Callable[[Path], Formula]) -> Any:
+        frame = pl.DataFrame({"x": part_of(rows, path)})
+        found = translate(formula(("x",)), polars())
+        return frame.select(found.fill_null(np.nan)).to_series().to_numpy()
+
+    return arrays(
+        column_of,
+        equals,
+        kept,
+        date=lambda path, unit: by_polars(path, lambda x: date(x, unit)),
+        lookup=lambda one: by_polars(one.path, lambda x: lookup(replace(one, path=x))),
+    )
 
 
 def _extended(table: Any, fields: list[str], steps: Plan) -> Any:

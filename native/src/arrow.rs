@@ -17,6 +17,7 @@ use crate::accumulator::CHUNK_ROWS;
 use crate::chunk::{Chunk, Missing, mark_nan};
 use crate::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::gaps::Policy;
+use crate::inputs::{self, Kind};
 use crate::record::{FIELDS, RawRecord, Record};
 use crate::terms::Written;
 use crate::texts::{Texts, Values};
@@ -142,6 +143,28 @@ impl Leaf {
             DataType::Dictionary(_, texts) => is_text(texts),
             other => is_text(other),
         }
+    }
+
+    /// The column of `rows` as a prediction reads it.
+    pub fn input(&self, rows: Range<usize>) -> inputs::Column<'_> {
+        let data_type = self.values.data_type();
+        let kind = match data_type {
+            _ if self.is_text() => Kind::Text,
+            DataType::Boolean => Kind::Boolean,
+            DataType::Null => Kind::Nothing,
+            other if other.is_integer() || *other == UNSIGNED_128 => Kind::Whole,
+            DataType::Decimal128(_, 0) => Kind::Whole,
+            other => match self.unit() {
+                Some(unit) => Kind::Date(unit),
+                None if self.is_number() => Kind::Number,
+                None => Kind::Other(other.to_string()),
+            },
+        };
+        let own = rows.clone();
+        // What is no number is never asked for numbers.
+        let numbers = move || self.present(own).unwrap_or_default();
+        let texts = move || self.texts(rows);
+        inputs::Column::new(self.name.clone(), (kind, data_type.to_string()), numbers, texts)
     }
 
     /// What the column counts since 1970, if it holds dates or timestamps.

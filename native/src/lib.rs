@@ -18,6 +18,7 @@
 //! | `terms` | how the columns of a table became those of a record |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `fold` | which fold a key lies in |
+//! | `inputs` | what a sequence reads of a row of the raw table |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `convolution` | (max,+) convolution with a concave sequence |
 //! | `projection` | the nearest vector with few nonzeros in few groups |
@@ -35,6 +36,7 @@ pub mod distinct;
 pub mod duckdb;
 pub mod fold;
 pub mod gaps;
+pub mod inputs;
 pub mod kernel;
 pub mod levels;
 pub mod moments;

@@ -28,7 +28,8 @@ use crate::arrow::{
 use crate::chunk::{Labels, Missing};
 use crate::fold;
 use crate::gaps::{Policy, impute};
-use crate::prefix::{Plan, Prediction};
+use crate::inputs::Unknown;
+use crate::prefix::{Case, Plan, Prediction};
 use crate::record::Record;
 use crate::rows::{Column, Group, Rows, Shape, terms_of};
 use crate::sequences::{Sequence, Sequences};
@@ -210,21 +211,19 @@ fn impute_mean(inputs: &[Input]) -> Result<StructArray, String> {
     Ok(write_records(&found))
 }
 
-/// `predict(sequence, row, budget)`: a struct a row.
+/// `predict(sequence, row, budget, handle_unknown)`: a struct a row.
 fn predict(inputs: &[Input]) -> Result<StructArray, String> {
     let mut out = Predictions::default();
     for piece in pieces(inputs)? {
-        let mut leaves = leaves(piece.table(1)?, piece.place(1));
-        // The struct of a whole table may hold text, which no model asks for.
-        leaves.retain(Leaf::is_number);
-        let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
+        let leaves = leaves(piece.table(1)?, piece.place(1));
+        let unknown = piece.arrays[3].as_string_view_opt().map(|names| names.value(0));
+        let unknown = unknown.map_or(Ok(Unknown::default()), Unknown::of)?;
         let budget = piece.leaf(2, "budget")?;
         let sequences = Sequences::new(&piece.arrays[0])?;
         let mut plans: HashMap<Sequence, Plan> = HashMap::new();
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
-            let columns = leaves.iter().map(|leaf| leaf.present(rows.clone()));
-            let columns: Vec<_> = columns.collect::<Result<_, _>>()?;
+            let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
             let budgets = budget.doubles(rows.clone())?;
             let mut unlimited = Missing::none();
             budget.mark_missing(rows.clone(), &mut unlimited);
@@ -236,12 +235,14 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
                 let plan = match plans.entry(sequence) {
                     Entry::Occupied(plan) => plan.into_mut(),
                     Entry::Vacant(empty) => {
-                        let plan = Plan::new(empty.key().steps(), &names);
-                        empty.insert(plan)
+                        let (steps, terms) = (empty.key().steps(), empty.key().terms()?);
+                        let case = Case::Sensitive;
+                        let plan = Plan::new(&steps, terms, &columns, case, unknown)?;
+                        empty.insert(plan.check(&columns)?)
                     }
                 };
                 let limit = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
-                out.push(plan.predict(&columns, row, limit));
+                out.push(plan.predict(&columns, row, limit)?);
             }
         }
     }

@@ -5,10 +5,11 @@
 //! down, so a complete row within budget costs one look at each column. Where all
 //! groups were given back in the end, it runs from the prefix with all of them on.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use crate::chunk::Missing;
+use crate::inputs::{Column, Inputs, Model, Unknown};
+use crate::terms::Terms;
 
 /// One prefix of a sequence, as stored: its model and its price.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,14 +26,32 @@ pub struct Step {
     pub coefficients: Vec<(String, f64)>,
 }
 
+/// What is told of a step with a prediction.
+struct Head {
+    step: i64,
+    group: Option<String>,
+    spent: f64,
+}
+
 /// A sequence matched to the columns of a table.
 pub struct Plan {
-    steps: Vec<Step>,
-    /// Column numbers and coefficients of each step; absent if the table lacks
-    /// a column.
-    terms: Vec<Option<Vec<(usize, f64)>>>,
+    /// For each step its number, group and price.
+    steps: Vec<Head>,
+    inputs: Inputs,
+    /// The model of each step; absent if the table lacks a field.
+    models: Vec<Option<Model>>,
     /// Numbers of the steps, the best to serve a row first.
     order: Vec<usize>,
+    unknown: Unknown,
+}
+
+/// How a host names columns.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Case {
+    /// Names differ by case.
+    Sensitive,
+    /// They do not, as in SQL; a name that is equal comes first.
+    Insensitive,
 }
 
 /// What a row gets.
@@ -50,41 +69,61 @@ pub struct Prediction<'p> {
 
 impl Plan {
     /// Match a sequence to the columns of a table.
-    pub fn new(steps: Vec<Step>, columns: &[String]) -> Plan {
-        let numbers: HashMap<&str, usize> =
-            columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
-        let terms = |step: &Step| {
-            let number = |(name, coefficient): &(String, f64)| {
-                numbers.get(name.as_str()).map(|&column| (column, *coefficient))
-            };
-            step.coefficients.iter().map(number).collect()
+    pub fn new(
+        steps: &[Step],
+        terms: Arc<Terms>,
+        columns: &[Column],
+        case: Case,
+        unknown: Unknown,
+    ) -> Result<Plan, String> {
+        let named = |name: &str| match case {
+            Case::Sensitive => name.to_string(),
+            Case::Insensitive => name.to_ascii_lowercase(),
         };
-        Plan { terms: steps.iter().map(terms).collect(), order: order(&steps), steps }
+        let places: HashMap<&str, usize> =
+            columns.iter().enumerate().map(|(at, column)| (&column.name[..], at)).collect();
+        let others: HashMap<String, usize> =
+            columns.iter().enumerate().rev().map(|(at, one)| (named(&one.name), at)).collect();
+        let place = |name: &str| places.get(name).or_else(|| others.get(&named(name))).copied();
+        let names = steps.iter().flat_map(|step| &step.coefficients).map(|(name, _)| &name[..]);
+        let inputs = Inputs::new(names, terms, columns, place)?;
+        let model = |step: &Step| inputs.model(step.intercept, &step.coefficients);
+        let models = steps.iter().map(model).collect();
+        let head = |one: &Step| Head { step: one.step, group: one.group.clone(), spent: one.spent };
+        let order = order(steps);
+        Ok(Plan { models, inputs, order, steps: steps.iter().map(head).collect(), unknown })
     }
 
-    /// Predict row `row` of some columns of doubles, each with a map of the
-    /// missing ones; nothing if no prefix serves it. An infinite budget is none.
+    /// Refuse rows that have nothing of what the sequence reads.
+    pub fn check(self, columns: &[Column]) -> Result<Plan, String> {
+        if self.inputs.any_there() {
+            return Ok(self);
+        }
+        Err(format!(
+            "row has none of the columns that the sequence reads: {:?}; it has {:?}",
+            self.inputs.fields(),
+            columns.iter().map(|column| &column.name).collect::<Vec<_>>()
+        ))
+    }
+
+    /// Predict row `row` of the columns; nothing if no prefix serves it. An infinite budget
+    /// is none.
     pub fn predict(
         &self,
-        columns: &[(Cow<[f64]>, Missing)],
+        columns: &[Column],
         row: usize,
         budget: f64,
-    ) -> Option<Prediction<'_>> {
-        let serves = |k: &usize| {
-            let present = |&(j, _): &(usize, f64)| !columns[j].1.contains(row);
-            fits(self.steps[*k].spent, budget)
-                && self.terms[*k].as_ref().is_some_and(|terms| terms.iter().all(present))
-        };
-        let k = self.order.iter().copied().find(serves)?;
-        let step = &self.steps[k];
-        let terms = self.terms[k].as_deref().unwrap_or_default();
-        let sum: f64 = terms.iter().map(|&(j, coefficient)| coefficient * columns[j].0[row]).sum();
-        Some(Prediction {
-            value: step.intercept + sum,
-            step: step.step,
-            spent: step.spent,
-            next_group: self.next_group(k),
-        })
+    ) -> Result<Option<Prediction<'_>>, String> {
+        for &k in self.order.iter().filter(|&&k| fits(self.steps[k].spent, budget)) {
+            let Some(model) = &self.models[k] else { continue };
+            let Some(value) = self.inputs.value(model, columns, row, self.unknown)? else {
+                continue;
+            };
+            let step = &self.steps[k];
+            let next_group = self.next_group(k);
+            return Ok(Some(Prediction { value, step: step.step, spent: step.spent, next_group }));
+        }
+        Ok(None)
     }
 
     /// The group that was taken next after step `k`, or given back to reach it.
@@ -119,6 +158,28 @@ fn fits(spent: f64, budget: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::borrow::Cow;
+
+    use crate::chunk::Missing;
+    use crate::inputs::Kind;
+    use crate::terms;
+    use crate::texts::{Texts, Values};
+
+    fn number(name: &str, value: Option<f64>) -> Column<'static> {
+        let numbers = move || {
+            let mut missing = Missing::none();
+            if value.is_none() {
+                missing.set(0, 1);
+            }
+            (Cow::Owned(vec![value.unwrap_or_default()]), missing)
+        };
+        let texts = || Texts { values: Values::Each(Vec::new()), missing: Missing::none() };
+        Column::new(name.to_string(), (Kind::Number, "DOUBLE".to_string()), numbers, texts)
+    }
+
+    fn plan(steps: Vec<Step>, columns: &[Column]) -> Plan {
+        Plan::new(&steps, terms::none(), columns, Case::Sensitive, Unknown::default()).unwrap()
+    }
 
     fn step(step: i64, group: &str, spent: f64, intercept: f64, terms: &[(&str, f64)]) -> Step {
         Step {
@@ -143,16 +204,12 @@ mod tests {
         present: &[bool],
         budget: f64,
     ) -> Option<(f64, i64, Option<String>)> {
-        let column = |(&value, &present): (&f64, &bool)| {
-            let mut missing = Missing::none();
-            if !present {
-                missing.set(0, 1);
-            }
-            (Cow::Owned(vec![value]), missing)
-        };
-        let columns: Vec<_> = [3.0, 4.0].iter().zip(present).map(column).collect();
-        let plan = Plan::new(sequence(), names);
-        let found = plan.predict(&columns, 0, budget)?;
+        let values = [3.0, 4.0].iter().zip(present).zip(names);
+        let columns: Vec<_> = values
+            .map(|((&value, &present), name)| number(name, present.then_some(value)))
+            .collect();
+        let plan = plan(sequence(), &columns);
+        let found = plan.predict(&columns, 0, budget).unwrap()?;
         Some((found.value, found.step, found.next_group.map(str::to_string)))
     }
 
@@ -174,11 +231,10 @@ mod tests {
         let mut steps = sequence();
         steps.push(step(3, "dear", 1.0, 5.0, &[("a", 2.0)]));
         steps.push(step(4, "cheap", 0.0, 10.0, &[]));
-        let names = ["a".to_string(), "b".to_string()];
-        let plan = Plan::new(steps, &names);
-        let columns = [3.0, 4.0].map(|x| (Cow::Owned(vec![x]), Missing::none()));
+        let columns = [("a", 3.0), ("b", 4.0)].map(|(name, x)| number(name, Some(x)));
+        let plan = plan(steps, &columns);
         let at = |budget: f64| {
-            let found = plan.predict(&columns, 0, budget).unwrap();
+            let found = plan.predict(&columns, 0, budget).unwrap().unwrap();
             (found.step, found.next_group)
         };
         assert_eq!(at(9.0), (2, None));
@@ -191,10 +247,9 @@ mod tests {
         let mut steps = sequence();
         steps.push(step(3, "cheap", 5.0, 0.0, &[("b", 1.0)]));
         steps.push(step(4, "other", 7.0, 0.0, &[("b", 1.0), ("c", 1.0)]));
-        let names = ["a".to_string(), "b".to_string()];
-        let plan = Plan::new(steps, &names);
-        let columns = [3.0, 4.0].map(|x| (Cow::Owned(vec![x]), Missing::none()));
-        let found = plan.predict(&columns, 0, 6.0).unwrap();
+        let columns = [("a", 3.0), ("b", 4.0)].map(|(name, x)| number(name, Some(x)));
+        let plan = plan(steps, &columns);
+        let found = plan.predict(&columns, 0, 6.0).unwrap().unwrap();
         assert_eq!((found.step, found.next_group), (3, Some("other")));
     }
 

@@ -6,6 +6,7 @@
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
@@ -17,6 +18,7 @@ use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 
 use crate::arrow::field;
 use crate::prefix::Step;
+use crate::terms::{self, Terms};
 
 /// A column of sequences.
 pub struct Sequences {
@@ -30,6 +32,8 @@ pub struct Sequences {
     coefficients: LargeListArray,
     names: StringViewArray,
     values: Float64Array,
+    /// The terms, in the first step of each sequence.
+    terms: StringViewArray,
 }
 
 impl Sequences {
@@ -47,6 +51,7 @@ impl Sequences {
         let intercept = numbers::<Float64Type>(&field("intercept")?, "intercept")?;
         let names = text(names, "coefficients")?;
         let values = numbers::<Float64Type>(values, "coefficients")?;
+        let terms = text(&field("terms")?, "terms")?;
         let needed: [(&str, &dyn Array); 8] = [
             ("steps", &steps),
             ("step", &step),
@@ -59,9 +64,17 @@ impl Sequences {
         ];
         match needed.iter().find(|(_, array)| array.null_count() > 0) {
             Some((name, _)) => Err(format!("sequence has a NULL in '{name}'")),
-            None => {
-                Ok(Sequences { lists, step, group, spent, intercept, coefficients, names, values })
-            }
+            None => Ok(Sequences {
+                lists,
+                step,
+                group,
+                spent,
+                intercept,
+                coefficients,
+                names,
+                values,
+                terms,
+            }),
         }
     }
 
@@ -122,6 +135,15 @@ impl Sequence<'_> {
     }
 }
 
+impl Sequence<'_> {
+    /// How the columns of the table became those of the sequence.
+    pub fn terms(&self) -> Result<Arc<Terms>, String> {
+        let own = &self.all.terms;
+        let first = self.steps.clone().find(|&step| own.is_valid(step));
+        terms::read(first.map(|step| own.value(step)))
+    }
+}
+
 impl PartialEq for Sequence<'_> {
     fn eq(&self, other: &Sequence) -> bool {
         debug_assert!(std::ptr::eq(self.all, other.all));
@@ -137,6 +159,7 @@ impl PartialEq for Sequence<'_> {
                 && same(all.spent.values(), a, b)
                 && same(all.intercept.values(), a, b)
                 && same_text(&all.group, a, b)
+                && same_text(&all.terms, a, b)
                 && same_lengths()
                 && same_text(&all.names, &terms_a, &terms_b)
                 && same(all.values.values(), &terms_a, &terms_b)
@@ -173,7 +196,6 @@ mod tests {
     use super::*;
     use arrow_buffer::OffsetBuffer;
     use arrow_schema::Field;
-    use std::sync::Arc;
 
     type Term = (&'static str, f64);
 
@@ -212,6 +234,7 @@ mod tests {
             ("spent", Arc::new(Float64Array::from_iter_values((0..steps.len()).map(number)))),
             ("intercept", Arc::new(steps.iter().map(|step| step.1).collect::<Float64Array>())),
             ("coefficients", lists(steps.iter().map(|step| step.2.len()).collect(), entries)),
+            ("terms", Arc::new(steps.iter().map(|_| None::<&str>).collect::<StringViewArray>())),
         ]);
         Sequences::new(&lists(vec![2; last.len()], steps))
     }

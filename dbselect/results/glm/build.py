@@ -96,6 +96,7 @@ def model_of(
         rows_read=data.passes.rows_read,
         bytes_read=data.passes.bytes_read,
         errors=_of_model(data, problem, fit, at),
+        terms=data.passes.terms,
         **more,
     )
 
@@ -158,6 +159,7 @@ def sequence_of(
             np.array([prefix.degrees for prefix in prefixes]),
             np.stack([prefix.errors for prefix in prefixes]),
         ),
+        terms=data.passes.terms,
     )
 
 

@@ -15,6 +15,7 @@ from dbselect.glm.newton import Status
 from dbselect.linear.inference import INTERCEPT
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, rows_told
+from dbselect.record.terms import Terms
 from dbselect.results.model import warn_of_choice
 from dbselect.results.predict import Predicting, Predictor
 
@@ -58,6 +59,7 @@ class GlmModel(Predicting):
     passes : times that the table was read for the fit
     rows_read, bytes_read : by all these passes; bytes as Arrow holds numbers in memory
     errors : of its coefficients, for `summary`; None if they are not known
+    terms : how the columns of the table became those of the model
 
     Examples
     --------
@@ -90,6 +92,7 @@ class GlmModel(Predicting):
     rows_read: int
     bytes_read: int
     errors: StandardErrors | None = field(default=None, kw_only=True, repr=False)
+    terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
 
     def __repr__(self) -> str:
         return (
@@ -184,6 +187,10 @@ class GlmModel(Predicting):
         if not self.classes:
             return [Predictor(self.intercept, self.coefficients)]
         return [Predictor(self.intercept[k], self.coefficients[k]) for k in self.classes]
+
+    @property
+    def _prepared(self) -> Terms:
+        return self.terms
 
     @property
     def _predictors(self) -> list[Predictor]:

@@ -16,6 +16,7 @@ from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.rows import rows_told
 from dbselect.record.steps import Step, Stop
+from dbselect.record.terms import Terms
 from dbselect.results.glm import store
 from dbselect.results.glm.model import GlmModel, StandardErrors, family_of, on_table
 from dbselect.results.prefixes import Prefixes
@@ -63,6 +64,7 @@ class GlmSequence(Prefixes[GlmModel]):
     rows, skipped : rows used by each pass, and left out
     passes_made, rows_read, bytes_read : by the whole search; bytes as Arrow holds numbers
     precision : how sure the coefficients are; None after reading a file, which has none
+    terms : how the columns of the table became those of the sequence
 
     Examples
     --------
@@ -101,6 +103,7 @@ class GlmSequence(Prefixes[GlmModel]):
     rows_read: int
     bytes_read: int
     precision: Precision | None = field(default=None, kw_only=True)
+    terms: Terms = field(default_factory=Terms, kw_only=True)
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.GLM_TYPE
     _WHAT: ClassVar[str] = "a sequence"
@@ -165,6 +168,7 @@ class GlmSequence(Prefixes[GlmModel]):
             rows_read=self.rows_read,
             bytes_read=self.bytes_read,
             errors=self._errors(step, at),
+            terms=self.terms.of({*names, *([] if self.offset is None else [self.offset])}),
         )
 
     def _errors(self, step: int, at: list[int]) -> StandardErrors | None:

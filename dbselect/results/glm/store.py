@@ -15,7 +15,8 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.glm.newton import Status
-from dbselect.record.steps import SEQUENCE_DTYPE, STEP_DTYPES, STEP_TYPE
+from dbselect.record.steps import MODEL_FIELDS, SEQUENCE_DTYPE, STEP_DTYPES, STEP_TYPE
+from dbselect.record.terms import Terms
 from dbselect.results.store import (
     SEARCH_FIELDS,
     as_arrow,
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 _PREDICTOR_TYPE = pa.struct([("class", pa.string()), ("sequence", pa.list_(STEP_TYPE))])
 #: What the steps of such models have besides those of linear ones.
 _MORE = (("deviance", pa.float64()), ("status", pa.string()), ("passes", pa.int64()))
-_MODEL_FIELDS = ("intercept", "coefficients")
-_STEP_TYPE = pa.struct([*(f for f in STEP_TYPE if f.name not in _MODEL_FIELDS), *_MORE])
+_STEP_TYPE = pa.struct([*(f for f in STEP_TYPE if f.name not in MODEL_FIELDS), *_MORE])
 #: A stored sequence of generalised linear models.
 GLM_TYPE = pa.struct(
     [
@@ -103,6 +103,7 @@ def _predictor(
         coefficients |= dict(zip([names[j] for j in at], values, strict=True))
         step["intercept"] = float(sequence.intercept[number, k])
         step["coefficients"] = coefficients
+        step["terms"] = None if number else sequence.terms.to_json()
     return shared
 
 
@@ -160,4 +161,5 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "passes_made": record["passes"],
         "rows_read": record["rows_read"],
         "bytes_read": record["bytes_read"],
+        "terms": Terms.from_json(predictors[0]["sequence"][0]["terms"]),
     }

@@ -10,7 +10,7 @@
 //! | `gram_remove(a, b)` | scalar |
 //! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
-//! | `dbselect_predict(sequence, row, budget)` | scalar behind `anytime_predict` |
+//! | `dbselect_predict(sequence, row, budget, handle_unknown)` | scalar behind `anytime_predict` |
 
 mod aggregates;
 mod api;
@@ -20,21 +20,26 @@ mod table;
 mod types;
 mod vectors;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use api::{Access, Handle, Update, type_id};
 use records::{Records, write_records};
+use sequences::Stored;
 use table::{leaf, leaves, mix_key};
 use types::{LogicalType, plain};
-use vectors::Vector;
+use vectors::{Vector, text};
 
 use crate::chunk::Missing;
 use crate::fold;
 use crate::gaps::impute;
-use crate::prefix::Plan;
+use crate::inputs::{Kind, Unknown};
+use crate::prefix::{Case, Plan};
+use crate::terms;
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///
@@ -97,7 +102,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_scalar(connection, c"gram_remove", &pairs, &record(), remove)?;
         let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
         register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;
-        let arguments = [types::sequence(), any(), double()];
+        let arguments = [types::sequence(), any(), double(), text()];
         let prediction = types::prediction();
         register_scalar(connection, c"dbselect_predict", &[&arguments], &prediction, predict)
     }
@@ -216,23 +221,44 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
     });
 }
 
-/// `dbselect_predict(sequence, row, budget)`; NULL without a sequence.
+/// Names and kinds of columns.
+type Shape = Vec<(String, Kind)>;
+
+/// A plan, and what it was made of.
+struct Known {
+    sequence: Stored,
+    unknown: Unknown,
+    shape: Shape,
+    plan: Rc<Plan>,
+}
+
+thread_local! {
+    /// The last plan: the next chunk mostly has the same sequence, which costs far less to
+    /// compare than to plan.
+    static LAST: Cell<Option<Known>> = const { Cell::new(None) };
+}
+
+/// `dbselect_predict(sequence, row, budget, handle_unknown)`; NULL without a sequence.
 unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, "anytime_predict", || {
         // SAFETY: a live chunk of the registered types and an output of predictions.
         unsafe {
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let (sequences, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
-            let mut leaves = leaves(Vector::of_chunk(chunk, 1))?.unwrap_or_default();
-            // The row of a whole table may hold text, which no model asks for.
-            leaves.retain(|leaf| leaf.check().is_ok());
-            let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
-            let columns: Vec<_> = leaves.iter().map(|leaf| leaf.present(rows)).collect();
+            let leaves = leaves(Vector::of_chunk(chunk, 1))?;
+            let columns: Vec<_> = leaves.iter().flatten().map(|leaf| leaf.input(rows)).collect();
             // Only NULL is no limit: within a NaN nothing fits.
             let budget = leaf("budget", Vector::of_chunk(chunk, 2))?;
             let budgets = budget.doubles(rows);
             let mut unlimited = Missing::none();
             budget.mark_missing(rows, &mut unlimited);
+            let unknown = Vector::of_chunk(chunk, 3);
+            let unknown_of = |row: usize| match unknown.is_null(row) {
+                true => Ok(Unknown::default()),
+                false => Unknown::of(&text(unknown, row)),
+            };
+            let shape: Shape =
+                columns.iter().map(|one| (one.name.clone(), one.kind.clone())).collect();
             // Rows of one sequence share its list entry, constants all of them.
             let mut plans = HashMap::new();
             for row in 0..rows {
@@ -240,14 +266,38 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
                     sequences::write_prediction(out, row, None);
                     continue;
                 };
-                let plan = match plans.entry(entry) {
+                let plan = match plans.entry((entry, unknown_of(row)?)) {
                     Entry::Occupied(plan) => plan.into_mut(),
                     Entry::Vacant(empty) => {
-                        empty.insert(Plan::new(sequences::read_steps(sequences, entry)?, &names))
+                        let (entry, unknown) = *empty.key();
+                        let is_known = |known: &Known| {
+                            known.unknown == unknown
+                                && known.shape == shape
+                                && known.sequence.is(sequences, entry)
+                        };
+                        let known = LAST.take().filter(|known| is_known(known));
+                        let known = known.map_or_else(
+                            || {
+                                let sequence = sequences::read_steps(sequences, entry)?;
+                                let terms = terms::read(sequence.json.as_deref())?;
+                                let steps = &sequence.steps;
+                                let case = Case::Insensitive;
+                                let plan = Plan::new(steps, terms, &columns, case, unknown)?;
+                                // A row without a type is NULL, as are all its fields.
+                                let is_row = leaves.is_some();
+                                let plan = if is_row { plan.check(&columns)? } else { plan };
+                                let (shape, plan) = (shape.clone(), Rc::new(plan));
+                                Ok::<_, String>(Known { sequence, unknown, shape, plan })
+                            },
+                            Ok,
+                        )?;
+                        let plan = known.plan.clone();
+                        LAST.set(Some(known));
+                        empty.insert(plan)
                     }
                 };
                 let budget = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
-                sequences::write_prediction(out, row, plan.predict(&columns, row, budget));
+                sequences::write_prediction(out, row, plan.predict(&columns, row, budget)?);
             }
         }
         Ok(())

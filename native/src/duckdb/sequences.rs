@@ -1,7 +1,9 @@
 //! Sequences and predictions in DuckDB vectors.
 
+use std::ops::Range;
+
 use super::types::STEP_FIELDS;
-use super::vectors::{ListEntry, Vector, text, write_text};
+use super::vectors::{ListEntry, Vector, bytes, text, write_text};
 use crate::prefix::{Prediction, Step};
 
 /// Which steps row `row` of a vector of sequences holds; NULL gives nothing.
@@ -13,18 +15,113 @@ pub unsafe fn sequence_entry(vector: Vector, row: usize) -> Option<ListEntry> {
     (!vector.is_null(row)).then(|| unsafe { vector.get(row) })
 }
 
-/// The steps of one sequence.
+/// The fields of the steps of some sequences.
+struct Fields {
+    steps: Vector,
+    step: Vector,
+    group: Vector,
+    spent: Vector,
+    intercept: Vector,
+    coefficients: Vector,
+    names: Vector,
+    values: Vector,
+    terms: Vector,
+}
+
+impl Fields {
+    fn of(sequences: Vector) -> Fields {
+        let steps = sequences.elements();
+        let field = |name: &str| {
+            let index = STEP_FIELDS.iter().position(|field| field.0 == name);
+            steps.child(index.expect("a field of a step") as u64)
+        };
+        let entries = field("coefficients").elements();
+        Fields {
+            steps,
+            step: field("step"),
+            group: field("group"),
+            spent: field("spent"),
+            intercept: field("intercept"),
+            coefficients: field("coefficients"),
+            names: entries.child(0),
+            values: entries.child(1),
+            terms: field("terms"),
+        }
+    }
+
+    /// # Safety
+    /// The fields are live, and have these rows.
+    unsafe fn json(&self, rows: Range<usize>) -> Option<String> {
+        let mut rows = rows;
+        let first = rows.find(|&row| !self.steps.is_null(row) && !self.terms.is_null(row));
+        // SAFETY: a VARCHAR that is not NULL.
+        first.map(|row| unsafe { text(self.terms, row) })
+    }
+
+    /// Whether a row is a step, field by field.
+    ///
+    /// # Safety
+    /// The fields are live, and have that row.
+    unsafe fn is(&self, row: usize, known: &Step) -> bool {
+        let Fields { steps, step, group, spent, intercept, coefficients, names, values, .. } = self;
+        let nulls = [steps, step, spent, intercept, coefficients];
+        if nulls.iter().any(|vector| vector.is_null(row)) {
+            return false;
+        }
+        // SAFETY: the fields have these types and are not NULL.
+        unsafe {
+            let range = coefficients.get::<ListEntry>(row).range();
+            let same_group = match &known.group {
+                None => group.is_null(row),
+                Some(name) => !group.is_null(row) && bytes(*group, row) == name.as_bytes(),
+            };
+            let same = |(i, (name, value)): (usize, &(String, f64))| {
+                !values.is_null(i)
+                    && values.get::<f64>(i).to_bits() == value.to_bits()
+                    && bytes(*names, i) == name.as_bytes()
+            };
+            same_group
+                && step.get::<i64>(row) == known.step
+                && spent.get::<f64>(row) == known.spent
+                && intercept.get::<f64>(row).to_bits() == known.intercept.to_bits()
+                && range.len() == known.coefficients.len()
+                && range.zip(&known.coefficients).all(same)
+        }
+    }
+}
+
+/// The steps of one sequence, and its terms, which the first has.
+pub struct Stored {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// Their terms as JSON, if they have any.
+    pub json: Option<String>,
+}
+
+impl Stored {
+    /// Whether an entry of a vector is the same sequence.
+    ///
+    /// # Safety
+    /// As `read_steps`.
+    pub unsafe fn is(&self, vector: Vector, entry: ListEntry) -> bool {
+        let fields = Fields::of(vector);
+        let mut both = entry.range().zip(&self.steps);
+        // SAFETY: see the caller's promise.
+        unsafe {
+            entry.length as usize == self.steps.len()
+                && both.all(|(row, known)| fields.is(row, known))
+                && fields.json(entry.range()) == self.json
+        }
+    }
+}
+
+/// Read a sequence.
 ///
 /// # Safety
 /// As above, and `entry` comes from `sequence_entry` of that vector.
-pub unsafe fn read_steps(vector: Vector, entry: ListEntry) -> Result<Vec<Step>, String> {
-    let steps = vector.elements();
-    let field = |name: &str| {
-        let index = STEP_FIELDS.iter().position(|field| field.0 == name);
-        steps.child(index.expect("a field of a step") as u64)
-    };
-    let (step, group, spent) = (field("step"), field("group"), field("spent"));
-    let (intercept, coefficients) = (field("intercept"), field("coefficients"));
+pub unsafe fn read_steps(vector: Vector, entry: ListEntry) -> Result<Stored, String> {
+    let fields = Fields::of(vector);
+    let Fields { steps, step, group, spent, intercept, coefficients, names, values, .. } = fields;
     let read = |row: usize| {
         for (name, vector) in [
             ("step", step),
@@ -38,8 +135,6 @@ pub unsafe fn read_steps(vector: Vector, entry: ListEntry) -> Result<Vec<Step>, 
         }
         // SAFETY: the fields have these types and are not NULL.
         unsafe {
-            let entries = coefficients.elements();
-            let (names, values) = (entries.child(0), entries.child(1));
             let range = coefficients.get::<ListEntry>(row).range();
             if range.clone().any(|i| values.is_null(i)) {
                 return Err("sequence has a NULL coefficient".to_string());
@@ -53,7 +148,9 @@ pub unsafe fn read_steps(vector: Vector, entry: ListEntry) -> Result<Vec<Step>, 
             })
         }
     };
-    entry.range().map(read).collect()
+    let steps = entry.range().map(read).collect::<Result<_, _>>()?;
+    // SAFETY: see the caller's promise.
+    Ok(Stored { steps, json: unsafe { fields.json(entry.range()) } })
 }
 
 /// Write one prediction; an absent one is NULL.

@@ -9,6 +9,7 @@ use super::types::LogicalType;
 use super::vectors::{Vector, bytes};
 use crate::chunk::{Missing, mark_nan};
 use crate::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
+use crate::inputs::{self, Kind};
 use crate::rows::Column;
 use crate::texts::{Texts, Values};
 
@@ -153,6 +154,30 @@ impl Leaf {
             _ => None,
         };
         Column { name: &self.name, is_field: self.is_field, is_text: self.is_text(), unit }
+    }
+
+    /// The column of the first `rows` rows as a prediction reads it.
+    ///
+    /// # Safety
+    /// The chunk has that many rows and lives as long as the result.
+    pub unsafe fn input<'c>(&'c self, rows: usize) -> inputs::Column<'c> {
+        let kind = match self.number.stored_as {
+            _ if self.is_text() => Kind::Text,
+            type_id::BOOLEAN => Kind::Boolean,
+            type_id::FLOAT | type_id::DOUBLE => Kind::Number,
+            type_id::SQLNULL => Kind::Nothing,
+            _ if self.number.scale > 0 => Kind::Number,
+            other => match self.column().unit {
+                Some(unit) => Kind::Date(unit),
+                None if self.check().is_ok() => Kind::Whole,
+                None => Kind::Other(type_id::name(other).to_string()),
+            },
+        };
+        let type_name = type_id::name(self.number.stored_as).to_string();
+        // SAFETY: see the caller's promise; what is read is of the kind that was told.
+        let (numbers, texts) =
+            (move || unsafe { self.present(rows) }, move || unsafe { self.texts(rows) });
+        inputs::Column::new(self.name.clone(), (kind, type_name), numbers, texts)
     }
 
     /// Whether the column holds text.

@@ -84,7 +84,7 @@ impl Drop for LogicalType {
 }
 
 /// Fields of a step of a sequence, in order, with their types.
-pub const STEP_FIELDS: [(&str, Field); 12] = [
+pub const STEP_FIELDS: [(&str, Field); 13] = [
     ("step", Field::Plain(type_id::BIGINT)),
     ("action", Field::Plain(type_id::VARCHAR)),
     ("group", Field::Plain(type_id::VARCHAR)),
@@ -97,6 +97,7 @@ pub const STEP_FIELDS: [(&str, Field); 12] = [
     ("useful", Field::Plain(type_id::BOOLEAN)),
     ("intercept", Field::Plain(type_id::DOUBLE)),
     ("coefficients", Field::Coefficients),
+    ("terms", Field::Plain(type_id::VARCHAR)),
 ];
 
 /// The type of a field.
