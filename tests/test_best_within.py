@@ -323,7 +323,7 @@ def test_a_search_that_is_stopped_says_so():
     found = ds.best_within(problem.gram, "y", budget, problem.names, problem.costs, time_limit=0.01)
     assert not found.how.proven
     assert found.how.gap > 0
-    assert repr(found).endswith(f"; gap {found.how.gap:.4f}, time was up)")
+    assert f"; gap {found.how.gap:.4f}, time was up" in repr(found)
     assert found.proof is found.how
     assert found.how.nodes >= 1
     assert found.how.seconds < 5

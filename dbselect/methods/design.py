@@ -188,6 +188,7 @@ def a_optimal(
         memory_limit=memory_limit,
     )  # fmt: skip
     rows = TableRows(source, columns, key, scale_rows)
+    rows.tell_left_out()
     width = len(rows.names)
     capacity = max(2, int(memory_limit) // (COLUMN_BYTES * width + ROW_BYTES))
 

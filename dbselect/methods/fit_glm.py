@@ -43,7 +43,7 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.selection.criteria import RULES, Criterion, OnGlm, rules_of_glm
 from dbselect.selection.greedy import greedy_search
 from dbselect.sources.passes import Passes
-from dbselect.sources.target import is_text, refusal
+from dbselect.sources.target import refusal
 
 #: Most classes of a multinomial target: a pass makes a Gram for each two of them.
 MOST_CLASSES = 40
@@ -291,7 +291,7 @@ def opened(
     if family != "multinomial" and not is_number:
         allowed = FAMILIES[family].allowed
         raise ColumnError(refusal(target, leaf.type, allowed, family))
-    if not (is_number or is_text(leaf.type)):
+    if not (is_number or leaf.is_text):
         raise ColumnError(
             f"target '{target}' has type {leaf.type}; a multinomial target must be text, "
             "numeric or boolean"

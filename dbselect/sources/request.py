@@ -147,11 +147,10 @@ class Request:
         """What becomes of the missing values of each column of the table."""
         columns = [*self.names, *(category.column for category in self.terms.categories)]
         sources = self.terms.sources()
-        named = [
-            (sources.get(name, name), each)
-            for name, each in zip(columns, self.policies, strict=True)
-        ]
-        return dict(reversed(named))
+        found: dict[str, str] = {}
+        for name, policy in zip(columns, self.policies, strict=True):
+            found.setdefault(sources.get(name, name), policy)
+        return found
 
     @property
     def refusing(self) -> list[str]:

@@ -48,13 +48,17 @@ class TableRows:
         if key is not None:
             check_field(key, "key", self.table.schema)
         self._request = request_of(self.table.schema, columns, by=[] if key is None else [key])
-        check_left_out(self.table, self._request, columns, "text, which has no length")
+        self._columns = columns
         self._key = key
         self._scale = scale
         self.names = self._request.names
         self.again = self.table.again
         self.skipped = 0
         self.missing: Counter[str] = Counter()
+
+    def tell_left_out(self) -> None:
+        """Warn of columns that are not numbers, or refuse those that were named."""
+        check_left_out(self.table, self._request, self._columns, "text, which is no number")
 
     def blocks(self, size: int) -> Iterator[tuple[Index, Matrix, pa.Array | None]]:
         """Read the table: row numbers from 0, rows and keys, at most `size` at a time.

@@ -5,16 +5,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from dbselect.errors import ColumnError
+from dbselect.record.categories import kind_of
 from dbselect.record.columns import leaves
 from dbselect.sources.request import Table
-
-_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-
-
-def is_text(type_: pa.DataType) -> bool:
-    """Whether a type is text, or categories of texts."""
-    inner = type_.value_type if pa.types.is_dictionary(type_) else type_
-    return any(is_one(inner) for is_one in _TEXTS)
 
 
 def check_numeric(table: Table, targets: Iterable[str]) -> None:
@@ -30,7 +23,7 @@ def check_numeric(table: Table, targets: Iterable[str]) -> None:
 
 def refusal(target: str, type_: pa.DataType, allowed: str, model: str) -> str:
     """Say that a target has a type that the model does not take, and what to do."""
-    if not is_text(type_):
+    if kind_of(type_) != "text":
         return f"target '{target}' has type {type_}; a {model} target must be {allowed}"
     return (
         f"target '{target}' is text; a {model} target must be {allowed}: make a column "
