@@ -562,6 +562,20 @@ def test_every_method_predicts_the_raw_table(method, family):
     np.testing.assert_allclose(model.predict(frame), expected, **SAME)
 
 
+def test_a_model_of_a_family_takes_curves():
+    frame = table(np.random.default_rng(18)).drop_nulls().select("k", "age", "size", "y")
+    frame = frame.with_columns(flag=(pl.col("y") > pl.col("y").median()).cast(pl.Int8)).drop("y")
+    terms = ds.terms(frame, ["k"], BASIS, max_levels=4)
+    model = ds.fit_glm(frame, "flag", ridge=0.01, terms=terms)
+    made = terms.transform(frame).drop("k", "age", "size")
+    hand = ds.fit_glm(made, "flag", ridge=0.01)
+    assert set(model.columns) == set(hand.columns)
+    for predicted in (model.predict(frame), in_duckdb(model.sql(), frame)):
+        np.testing.assert_allclose(predicted, hand.predict(made), rtol=1e-6)
+    with pytest.raises(ds.ArgumentError, match=r"terms is a dict; it must come from ds\.terms"):
+        ds.fit_glm(frame, "flag", terms={})
+
+
 def test_rows_left_out_are_told_by_the_columns_of_the_table():
     frame = pl.DataFrame({"k": ["a", "b", *[None] * 5], "x": [1.0, 2, 3, 4, 5, 6, 7]})
     frame = frame.with_columns(y=pl.col("x") % 2)

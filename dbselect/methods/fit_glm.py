@@ -37,6 +37,7 @@ from dbselect.record.columns import Leaf
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.steps import Step, Stop, fits
+from dbselect.record.terms import Terms
 from dbselect.results.glm.build import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel, family_of
 from dbselect.results.glm.sequence import GlmSequence
@@ -69,12 +70,17 @@ class FitGlmOptions(Options):
     offset: str | None = None
     max_iter: int = MAX_ITER
     tol: float = FIT_TOL
+    terms: Terms | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that no table could make right."""
         super().__post_init__()
         check_model(self.family, self.ridge, self.weight, self.offset)
         _check_ends(self.max_iter, self.tol)
+        if not isinstance(self.terms, Terms | None):
+            raise ArgumentError(
+                f"terms is a {type(self.terms).__name__}; it must come from ds.terms"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +124,7 @@ def fit_glm(
     offset: str | None = FitGlmOptions.offset,
     max_iter: int = FitGlmOptions.max_iter,
     tol: float = FitGlmOptions.tol,
+    terms: Terms | None = FitGlmOptions.terms,
 ) -> GlmModel:
     """Fit a generalised linear model to a table that is read in passes, never copied.
 
@@ -130,8 +137,8 @@ def fit_glm(
         array needs all its column names in `columns`
     target : column to predict: 0/1 or boolean (binomial), >= 0 (poisson), any number
         (gaussian) or one of several values (multinomial)
-    columns : names and globs; default: every numeric or boolean column but the target,
-        the weight and the offset
+    columns : names and globs; default: every column of numbers, booleans, dates and text
+        but the target, the weight and the offset
     family : ``"binomial"`` (logit), ``"poisson"`` (log), ``"gaussian"`` (identity) or
         ``"multinomial"`` (softmax, at most 40 classes)
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
@@ -140,6 +147,8 @@ def fit_glm(
     max_iter : limit on the passes of the fit after the first
     tol : the fit ends when the next step explains less than this share of the null
         deviance; that step is still taken
+    terms : categories and curves, as `dbselect.terms` learns them; default: text columns as
+        categories, learnt by one pass more
 
     Returns
     -------
@@ -184,9 +193,10 @@ def fit_glm(
     [2.0, 2.0, 6.0, 6.0]
     """
     options = FitGlmOptions(
-        family=family, ridge=ridge, weight=weight, offset=offset, max_iter=max_iter, tol=tol
-    )
-    passes = opened(source, target, columns, family, weight, offset)
+        family=family, ridge=ridge, weight=weight, offset=offset, max_iter=max_iter, tol=tol,
+        terms=terms,
+    )  # fmt: skip
+    passes = opened(source, target, columns, family, weight, offset, terms)
     if not passes.names:
         raise ColumnError(f"there is no column besides the target '{target}'; one is needed")
     groups = Groups({"columns": passes.names}, np.ones(1))
@@ -276,12 +286,13 @@ def opened(
     family: str,
     weight: str | None,
     offset: str | None,
+    terms: Terms | None = None,
 ) -> Passes:
     """Open the table and check what its columns are."""
     refuse_several(target)
     refuse_records(source)
     apart = [name for name in (target, offset) if name is not None]
-    passes = Passes(source, columns, weight, apart)
+    passes = Passes(source, columns, weight, apart, terms)
     leaf = passes.leaf(target, "target")
     if offset is not None:
         type_ = passes.leaf(offset, "offset").type
