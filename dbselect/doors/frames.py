@@ -64,7 +64,8 @@ class LazyFrameNamespace:
 
         Parameters
         ----------
-        columns : names and globs; default: every numeric or boolean column
+        columns : names and globs; default: every column of numbers, booleans, dates and
+            text
         weight : column of row weights, >= 0
         null_policy : what becomes of missing values, as in `dbselect.gram`
         categories, basis, max_levels, terms : as in `dbselect.gram`; what has to be

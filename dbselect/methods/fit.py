@@ -185,7 +185,7 @@ def _exact(sums: ExactSums, intercept: bool) -> Model:
     terms = [INTERCEPT, *features] if intercept else features
     coefficients = dict(zip(terms, found.coef, strict=True))
     aliased = tuple(terms[j] for j in found.aliased)
-    groups = groups_of(features).names
+    groups = groups_of(features, terms=sums.terms).names
     share = 1.0 - found.left / found.total
     return Model(
         target=target,
@@ -199,6 +199,7 @@ def _exact(sums: ExactSums, intercept: bool) -> Model:
         rows=sums.rows,
         skipped=sums.skipped,
         fit=FittedRows(None, intercept=intercept, known=_deviations(found, terms, sums.rows)),
+        terms=sums.terms,
     )
 
 

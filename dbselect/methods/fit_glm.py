@@ -223,7 +223,7 @@ def glm_sequence(
     family, rule, budget = options.family, options.rule, options.budget
     offset, max_groups = options.offset, options.max_groups
     passes = opened(source, target, named_in(groups, source), family, options.weight, offset)
-    found = groups_of(passes.names, groups, costs, target)
+    found = groups_of(passes.names, groups, costs, target, passes.terms)
     found = replace(found, unused=(*found.unused, *passes.unread))
     first = numbers_of(options.always, found)
     check_first(found, first, budget, max_groups)

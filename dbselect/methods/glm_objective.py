@@ -254,7 +254,7 @@ def glm_objective(
     def read(table: Any, of: int | None = None) -> ObjectiveData:
         """Make the first pass."""
         passes = opened(table, target, named, family, weight, offset)
-        found = groups_of(passes.names, groups, costs, target)
+        found = groups_of(passes.names, groups, costs, target, passes.terms)
         data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
         found = replace(found, unused=(*found.unused, *passes.unread))
         return ObjectiveData(data, found, options.ridge, of)
@@ -265,7 +265,7 @@ def glm_objective(
         return GlmObjective(ByPasses(problem, about.data.read), null, about)
     table = open_table(source, named)
     head = opened(table.schema.empty_table(), target, named, family, weight, offset)
-    groups_of(head.taken, groups, costs, target)
+    groups_of(head.taken, groups, costs, target, head.terms)
     apart = [name for name in (target, weight, offset) if name is not None]
     taken = sample(table, head.fields(apart), rows, key, seed)
     about = read(taken.table, taken.of)

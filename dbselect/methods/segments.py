@@ -27,6 +27,7 @@ from dbselect.record.groups import Groups, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.stack import Stack, check_type, read_stacks
 from dbselect.record.steps import SEQUENCE_DTYPE, STEP_TYPE, Stop
+from dbselect.record.terms import Terms
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.step_lists import write_found
 from dbselect.results.store import write_sequences
@@ -179,7 +180,8 @@ def sequence_lists(
         constant = constant_targets(stack, target)
         filled = is_filled(stack.columns, stack.mean, target)
         features = features_of(stack.columns, target)
-        found_groups = groups_of(features, groups, costs, target)
+        first = Terms.from_json(terms[stack.at[0]].as_py())
+        found_groups = groups_of(features, groups, costs, target, first)
         width = len(found_groups.members)
         if width > WIDEST or RULES[options.rule].batched is None:
             continue

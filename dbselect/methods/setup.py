@@ -140,7 +140,7 @@ def prepare(
     for name in targets:
         gram.position(name, "target")
     features = features_of(gram.columns, targets)
-    resolved = groups_of(features, groups, costs, targets)
+    resolved = groups_of(features, groups, costs, targets, gram.terms)
     resolved = replace(resolved, unused=(*resolved.unused, *unread))
     first = numbers_of(always or (), resolved)
     problem = linear(gram, targets if joint else targets[0], resolved.members, ridge, scale)

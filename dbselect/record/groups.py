@@ -13,8 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import GroupError
-from dbselect.record.columns import field_of, match, unknown, with_indicators
+from dbselect.record.columns import match, unknown, with_indicators
 from dbselect.record.foreign import is_of, native
+from dbselect.record.terms import Terms
 
 
 class Labelled(Protocol):
@@ -74,6 +75,7 @@ def groups_of(
     groups: Mapping[str, Iterable[str]] | None = None,
     costs: Costs | None = None,
     target: str | Sequence[str] = (),
+    terms: Terms | None = None,
 ) -> Groups:
     """Match groups and costs to the features of a table.
 
@@ -84,6 +86,7 @@ def groups_of(
         a group names these; None makes every top-level field a group
     costs : name -> cost > 0; None makes every cost 1
     target : the column to predict, or several, which belong to no group
+    terms : how the columns of the table became the features
 
     Raises
     ------
@@ -94,8 +97,9 @@ def groups_of(
     targets = [target] if isinstance(target, str) else target
     if groups is None:
         columns: dict[str, list[str]] = {}
-        for name in features:
-            columns.setdefault(field_of(name), []).append(name)
+        fields = (Terms() if terms is None else terms).fields(features)
+        for name, field in zip(features, fields, strict=True):
+            columns.setdefault(field, []).append(name)
     elif not isinstance(groups, Mapping):
         raise GroupError(f"groups is {groups!r}; it must map names to lists of columns")
     else:

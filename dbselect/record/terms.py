@@ -1,7 +1,7 @@
 """How the columns of a table become the columns of a record, and what was learnt for that."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -14,7 +14,7 @@ from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
 from dbselect.record import files
 from dbselect.record.bases import Basis, Poly, Spline, expressions, infinite, numbers
 from dbselect.record.categories import Category, kind_of
-from dbselect.record.columns import SUFFIX, leaves, unknown
+from dbselect.record.columns import SUFFIX, field_of, leaves, unknown
 from dbselect.record.foreign import in_memory, is_frame, native
 from dbselect.record.policies import policies_of
 
@@ -271,6 +271,12 @@ class Terms:
             made |= dict.fromkeys([*category.names, category.missing], category.column)
         marks = {name + SUFFIX: made.get(name, name) for name in self.indicators}
         return made | marks
+
+    def fields(self, columns: Sequence[str]) -> list[str]:
+        """Return the top-level field of the table that each column of a record comes from."""
+        sources = self.sources()
+        named = (sources.get(name, name) for name in columns)
+        return [name if name in self.flat else field_of(name) for name in named]
 
     def policies(self) -> dict[str, str]:
         """Return what becomes of missing values, for the columns of the table that tell."""

@@ -28,6 +28,7 @@ from dbselect.record.columns import unknown
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.products import two_products
 from dbselect.record.rows import warn_of_skipped
+from dbselect.record.terms import Terms
 from dbselect.sources.rows import TableRows
 from dbselect.sources.target import check_numeric
 
@@ -56,6 +57,7 @@ class ExactSums:
         products[i, j] * 2^(exponent[i] + exponent[j] + scale)
     exponent : shape (d + 1,)
     scale : one power of two for all
+    terms : how the columns of the table became these
     """
 
     columns: list[str]
@@ -64,6 +66,7 @@ class ExactSums:
     products: Integers
     exponent: list[int]
     scale: int
+    terms: Terms
 
 
 def exact_sums(
@@ -113,7 +116,8 @@ def exact_sums(
     if not used:
         raise DataError(f"no usable rows: {skipped} rows were skipped")
     warn_of_skipped(used, skipped, rows.missing)
-    return ExactSums([*features, target], used, skipped, *sums.finish())
+    terms = rows.terms.of(features)
+    return ExactSums([*features, target], used, skipped, *sums.finish(), terms)
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,12 @@ def gram(
     source : a Parquet path, folder or glob, a Polars LazyFrame or DataFrame, a DuckDB
         relation, a table of ibis, narwhals or Modin, anything else with
         ``__arrow_c_stream__`` (pyarrow, pandas), or a NumPy array of shape (n, d), whose
-        d names are then `columns`
+        d names are then `columns`. A record, a table that holds records, and a list of
+        these or of Grams give the Gram of all their rows
     columns : names and globs (``*``, ``?``), nested fields by the name of the field;
-        default: every numeric or boolean column, nested ones included
+        default: every column of numbers, booleans, dates and text, nested ones included.
+        A DATE counts days since 1970, a TIMESTAMP seconds. Text is a category: a column
+        of 0 and 1 for each level that a row used has
     weight : column of row weights, >= 0; a row without one is left out
     null_policy : what becomes of a NULL or NaN: ``"skip"`` leaves its row out, ``"error"``
         refuses it, ``"mean"`` puts the mean of the values present in its place,
@@ -64,23 +67,30 @@ def gram(
         columns are filled, and one indicator follows the first. No policy knows a
         target: give a column to be predicted ``"skip"``
     categories, basis, max_levels : as in `terms`; what they name gives way to the
-        columns made of it, whether or not it is one of `columns`
-    terms : what `terms` learnt, of this table or another, in place of these three
+        columns made of it, whether or not it is one of `columns`. Text that they do not
+        name and that has more than `max_levels` levels is left out
+    terms : what `terms` learnt, or a Gram's own ``terms``, in place of these three; what
+        they put where values were missing is put there again
 
     Returns
     -------
-    Gram of d columns: those of `columns`, in that order, then those of the categories;
-    its `missing` counts the rows in which each is NULL or NaN
+    Gram of d columns in the order of `columns`, or of the table; then those of categories
+    and bases that are none of `columns`. Its `missing` counts the rows in which each is
+    NULL or NaN, and its `terms` tell how the columns came to be
 
     Raises
     ------
     SourceError : there is no such table
-    ColumnError : a column is unknown, named twice or of another type than is allowed
+    ColumnError : a column is unknown, named twice or of another type than is allowed, or
+        text of more than `max_levels` levels that is named
     ArgumentError : there is no such policy, or as in `terms`
+    RecordError : records that do not merge
     DataError : an infinite value, a negative weight or a missing value of policy ``"error"``
 
     Warns
     -----
+    LeftOutWarning : columns that were not named are left out: of another type, or text of
+        more than `max_levels` levels or in a stream that can be read only once
     SkippedRowsWarning : more than half of the rows are left out
     DriverWarning : the table is of Spark, whose rows all pass through one process
 
@@ -90,11 +100,15 @@ def gram(
     batches in flight. A progress bar appears on a terminal after two seconds.
     Of d numbers and c categories, a row costs O(d^2 + c d + c^2), however many levels
     there are: sums by level and cross tables take the place of columns of 0 and 1.
+    Text costs a pass of its own before, over these columns only.
 
     Examples
     --------
     >>> import dbselect as ds
     >>> import numpy as np
+    >>> import polars as pl
+    >>> ds.gram(pl.DataFrame({"x": [1.0, 2.0, 4.0], "k": ["b", "a", "b"]})).columns
+    ['x', 'k.a', 'k.b']
     >>> g = ds.gram(np.array([[1.0, 2.0], [3.0, np.nan], [5.0, 8.0]]), columns=["x", "y"])
     >>> g.rows, g.skipped, g.mean.tolist()
     (2, 1, [3.0, 5.0])
@@ -295,10 +309,10 @@ def gram_by(
         left out of the default `columns`; default: what the row has in `columns`, so
         that equal rows stay together
     seed : of the hash that decides, 0 to 2^63 - 1
-    null_policy : as in `gram`; a mean is that of the group's own rows, and a column has
-        an indicator in every group where it has one in any
-    categories, basis, max_levels, terms : as in `gram`; found over the whole table, so
-        that all groups have equal columns
+    null_policy : as in `gram`; a mean is that of the group's own rows, of all its folds
+        together, and a column has an indicator in every group where it has one in any
+    categories, basis, max_levels, terms : as in `gram`; found over the whole table, as the
+        levels of text are, so that all groups have equal columns
 
     Returns
     -------

@@ -23,6 +23,10 @@ LARGEST = 1e60
 Index = npt.NDArray[np.intp]
 
 
+#: What a timestamp counts, in a second.
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+
+
 class TableRows:
     """Some columns of a table, read in order; rows with a NULL or NaN are left out.
 
@@ -35,6 +39,7 @@ class TableRows:
     Attributes
     ----------
     names : d columns
+    terms : how fields become columns: dates, and fields that look nested
     table : which is open
     again : whether the table can be read more than once
     skipped : rows left out by the last reading
@@ -52,6 +57,7 @@ class TableRows:
         self._key = key
         self._scale = scale
         self.names = self._request.names
+        self.terms = self._request.base
         self.again = self.table.again
         self.skipped = 0
         self.missing: Counter[str] = Counter()
@@ -115,9 +121,19 @@ def part_of(rows: pa.StructArray, path: tuple[str | int, ...]) -> pa.Array:
 
 
 def values(rows: pa.StructArray, path: tuple[str | int, ...]) -> npt.NDArray[np.float64]:
-    """Return one column of rows as doubles, shape (n,), with NaN for NULL."""
-    numbers = pc.cast(part_of(rows, path), pa.float64(), safe=False)
-    return np.asarray(numbers.to_numpy(zero_copy_only=False))
+    """Return one column of rows as doubles, shape (n,), with NaN for NULL.
+
+    Dates are days since 1970, timestamps seconds.
+    """
+    found = part_of(rows, path)
+    unit = 1.0
+    if pa.types.is_date(found.type):
+        found = found.cast(pa.date32()).cast(pa.int32())
+    elif pa.types.is_timestamp(found.type):
+        unit = UNITS[found.type.unit]
+        found = found.cast(pa.int64())
+    numbers = pc.cast(found, pa.float64(), safe=False)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False)) / unit
 
 
 def usable(X: Matrix, names: Sequence[str], scale: bool) -> tuple[Index, Matrix]:
