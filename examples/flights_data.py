@@ -100,10 +100,6 @@ def main(path: Path = PATH) -> None:
             con.register(name, read(name))
         table = con.sql(JOIN).pl()
 
-    codes = table["carrier"].unique().sort()
-    carrier = pl.struct((pl.col("carrier") == code).alias(code) for code in codes)
-    table = table.with_columns(carrier.alias("carrier"))
-
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.partial")
     table.write_parquet(partial)
