@@ -240,6 +240,29 @@ def test_what_is_left_out_is_said():
         assert ds.gram(reader).columns == ["x"]
 
 
+def test_parts_without_a_usable_row_merge():
+    frame = pl.DataFrame({"k": ["a", "b", "a"], "x": [1.0, 2.0, 4.0]})
+    none = pl.DataFrame({"k": ["a", "c"], "x": [None, None]}, {"k": pl.String, "x": pl.Float64})
+    with pytest.warns(ds.SkippedRowsWarning, match="'x' is missing in 2"):
+        empty = ds.gram(none)
+    whole = ds.gram(frame)
+    for total in (whole + empty, empty + whole, whole + ds.gram(frame.clear())):
+        assert (total.columns, total.rows) == (whole.columns, 3)
+        np.testing.assert_array_equal(total.comoment, whole.comoment)
+    silent = frame.with_columns(k=pl.lit(None, pl.String))
+    with pytest.warns(ds.SkippedRowsWarning, match="text of which there is no level is missing"):
+        assert (ds.gram(silent) + whole).columns == whole.columns
+
+
+def test_a_text_target_says_what_to_give(connection):
+    frame = pl.DataFrame({"k": ["a", "b", "a", "b"], "x": [1.0, 2.0, 4.0, 3.0]})
+    gram = ds.gram(frame)
+    with pytest.raises(ds.ColumnError, match="target names 'k', of which there is a column for"):
+        ds.anytime_sequence(gram, "k")
+    with pytest.raises(duckdb.Error, match="target names 'k', of which there is a column for"):
+        connection.execute("SELECT anytime_sequence(gram(frame), 'k') FROM frame").fetchall()
+
+
 def test_a_level_of_no_row_that_was_used_is_none(connection):
     frame = pl.DataFrame({"k": ["a", "b", "c", None], "x": [1.0, 2.0, None, 4.0]})
     found = ds.gram(frame)

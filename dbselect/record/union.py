@@ -39,11 +39,13 @@ def union(
     found = [name for head in order for name in blocks.get(head, [head]) if name in every]
     ordered = [head for head in order if head in one] == one
     ordered = ordered and [head for head in order if head in two] == two
-    if not ordered or not all(
+    if not all(
         every.difference(names) <= zeros(own, joint)
         for names, own in ((columns, terms), (others, other_terms))
     ):
         raise RecordError(_difference(columns, others))
+    if not ordered:
+        raise RecordError(_another_order(one, two))
     return found, joint
 
 
@@ -59,7 +61,16 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
     own, others = ({each.column: each for each in terms.categories} for terms in (one, two))
     if own.keys() != others.keys():
         raise RecordError(_unequal("categories", list(own), list(others)))
-    for name in ("bases", "dates", "means", "flat"):
+    if one.means != two.means:
+        odd = next(
+            name for name in (*one.means, *two.means) if one.means.get(name) != two.means.get(name)
+        )
+        raise RecordError(
+            f"gram records have unequal means where values were missing: of '{odd}' "
+            f"{one.means.get(odd)} in the first, {two.means.get(odd)} in the second; read the "
+            "tables with the terms of one, or with indicators, which impute_mean fills"
+        )
+    for name in ("bases", "dates", "flat"):
         if getattr(one, name) != getattr(two, name):
             raise RecordError(_unequal(name, getattr(one, name), getattr(two, name)))
     return replace(
@@ -111,14 +122,17 @@ def _unequal(what: str, one: Any, two: Any) -> str:
     return f"gram records have unequal {what}: {one!r} in the first, {two!r} in the second"
 
 
+def _another_order(columns: Sequence[str], others: Sequence[str]) -> str:
+    return (
+        f"gram records have the same columns in another order: {list(columns)} and {list(others)}"
+    )
+
+
 def _difference(columns: Sequence[str], others: Sequence[str]) -> str:
     first = [name for name in columns if name not in others]
     second = [name for name in others if name not in columns]
     if not first and not second:
-        return (
-            "gram records have the same columns in another order: "
-            f"{list(columns)} and {list(others)}"
-        )
+        return _another_order(columns, others)
     return (
         f"gram records have unequal columns; only in the first: {first}; "
         f"only in the second: {second}"

@@ -223,7 +223,8 @@ def _seen(gram: Gram, texts: Collection[str]) -> Gram:
         for each in gram.terms.categories
     )
     left = gram.select([name for name in gram.columns if name not in never])
-    return replace(left, terms=replace(gram.terms, categories=categories).of(left.columns))
+    # A category of no level stays one: the rows of another part may have some.
+    return replace(left, terms=replace(gram.terms, categories=categories))
 
 
 def _read(table: Table, request: Request) -> Gram:
@@ -237,7 +238,12 @@ def _read(table: Table, request: Request) -> Gram:
             _scan(table, read, lambda batch: reader.add(read.terms.expand(batch)))
             found = Gram.from_struct(reader.finish()[0])
     check_missing(request.refusing, found.missing)
-    warn_of_skipped(found.rows, found.skipped, _skipping(request, found.missing))
+    warn_of_skipped(
+        found.rows,
+        found.skipped,
+        _skipping(request, found.missing),
+        weighted=request.weight is not None,
+    )
     marks = {name + SUFFIX for name in found.terms.indicators}
     kept = [
         name
@@ -405,7 +411,7 @@ def _tell(found: pl.DataFrame, request: Request) -> None:
     missing = {sources.get(name, name): count for name, count in named}
     check_missing(request.refusing, missing)
     rows, skipped = int(records.field("rows").sum()), int(records.field("skipped").sum())
-    warn_of_skipped(rows, skipped, _skipping(request, missing))
+    warn_of_skipped(rows, skipped, _skipping(request, missing), weighted=request.weight is not None)
     if request.folding is not None:
         sizes = found.group_by(request.by).len()["len"] if request.by else [found.height]
         warn_of_folds(list(sizes), request.folding)
