@@ -30,6 +30,7 @@ def union(
     RecordError : they differ in more than the levels of categories and indicators
     """
     joint = union_of_terms(terms, other_terms)
+    columns, others = marked(columns, terms, joint), marked(others, other_terms, joint)
     blocks = {one.column: [*one.names, one.missing] for one in joint.categories}
     blocks |= {name: [name, name + SUFFIX] for name in joint.indicators}
     heads = {name: head for head, names in blocks.items() for name in names}
@@ -47,6 +48,20 @@ def union(
     if not ordered:
         raise RecordError(_another_order(one, two))
     return found, joint
+
+
+def marked(columns: Sequence[str], own: Terms, joint: Terms) -> list[str]:
+    """Return the columns of a record as they are called beside the levels of others.
+
+    The column of what is missing in a category gives way to a level of its name.
+    """
+    names = {each.column: each.missing for each in joint.categories}
+    renamed = {
+        each.missing: names.get(each.column, each.missing)
+        for each in own.categories
+        if each.null_policy == "indicator"
+    }
+    return [renamed.get(name, name) for name in columns]
 
 
 def union_of_terms(one: Terms, two: Terms) -> Terms:

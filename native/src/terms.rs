@@ -234,6 +234,8 @@ pub fn union(
     other_terms: &Terms,
 ) -> Result<(Vec<String>, Terms), String> {
     let joint = terms.union(other_terms)?;
+    let (columns, others) =
+        (&marked(columns, terms, &joint)[..], &marked(others, other_terms, &joint)[..]);
     let (one, two) = (heads(&joint, columns), heads(&joint, others));
     let mut order = one.clone();
     for (at, head) in two.iter().enumerate() {
@@ -262,6 +264,22 @@ pub fn union(
         return Ok((found, joint));
     }
     Err(difference(columns, others))
+}
+
+/// The columns of a record as they are called beside the levels of others: that of what is
+/// missing in a category gives way to a level of its name.
+pub fn marked(columns: &[String], own: &Terms, joint: &Terms) -> Vec<String> {
+    let has_mark = |one: &&Category| one.null_policy == "indicator";
+    let renamed: HashMap<String, String> = own
+        .categories
+        .iter()
+        .filter(has_mark)
+        .filter_map(|one| {
+            let other = joint.categories.iter().find(|other| other.column == one.column)?;
+            Some((one.missing(), other.missing()))
+        })
+        .collect();
+    columns.iter().map(|name| renamed.get(name).unwrap_or(name).clone()).collect()
 }
 
 /// The columns of the table that the columns of a record come from, each once.
