@@ -139,7 +139,7 @@ def prepare(
     gram, unread = _gram_of(source, targets, groups, null_policy, weight)
     for name in targets:
         gram.position(name, "target")
-    features = features_of(gram.columns, targets)
+    features = features_of(gram.columns, targets, gram.terms)
     resolved = groups_of(features, groups, costs, targets, gram.terms)
     resolved = replace(resolved, unused=(*resolved.unused, *unread))
     first = numbers_of(always or (), resolved)

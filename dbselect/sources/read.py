@@ -192,7 +192,7 @@ def check_left_out(table: Table, request: Request, columns: Sequence[str] | None
         if columns is not None and name in columns:
             raise ColumnError(
                 f"column '{name}' cannot be taken: {why}; leave it out, or make it a category by "
-                "categories=['name'], which keeps the most frequent levels"
+                f"categories=['{name}'], which keeps the most frequent levels"
             )
     found = dict.fromkeys(request.left_out, why)
     if columns is None:
