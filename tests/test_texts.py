@@ -293,3 +293,17 @@ def test_text_that_is_left_out_is_named_in_the_way_out():
     frame = pl.DataFrame({"carrier": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
     with pytest.raises(ds.ColumnError, match=r"categories=\['carrier'\]"):
         ds.gram(frame, columns=["carrier", "x"], max_levels=2)
+
+
+@pytest.mark.parametrize("null_policy", ["skip", {"*": "indicator", "x": "skip"}])
+def test_a_lazy_frame_tells_and_prunes_as_gram_does(null_policy):
+    frame = pl.DataFrame({"k": ["a", "b", "c", "d", "a"], "x": [1.0, 2.0, None, None, None]})
+    with pytest.warns(ds.SkippedRowsWarning, match="3 of 5 rows"):
+        expected = ds.gram(frame, null_policy=null_policy)
+    lazy = frame.lazy().dbselect.gram(null_policy=null_policy)
+    with pytest.warns(ds.SkippedRowsWarning, match="3 of 5 rows"):
+        found = ds.Gram.from_struct(lazy.collect().item())
+    assert_same(found, expected)
+    assert found.columns == ["k.a", "k.b", "x"]
+    empty = frame.clear().lazy().dbselect.gram("x").collect()
+    assert empty["gram"].to_list() == [None]
