@@ -668,3 +668,42 @@ def test_the_same_row_has_the_same_prediction_through_every_door(given_tables):
                 if used == step:
                     np.testing.assert_allclose(prediction, expected[row], **close)
                 assert used >= step or not np.isfinite(expected[row])
+
+
+def test_expr_reads_dates_and_numbers_as_predict_does():
+    """Which of them a table has, an expression does not know before it runs."""
+    stamps = [dt.datetime(2020, 1, 1 + n, 5 * n) for n in range(4)]
+    numbers = {
+        "t": [(one - dt.datetime(1970, 1, 1)).total_seconds() for one in stamps],
+        "d": [(one - dt.datetime(1970, 1, 1)).days for one in stamps],
+    }
+    y = [3.0, 1.0, 4.0, 1.5]
+    dates = pl.DataFrame({"t": stamps, "d": [one.date() for one in stamps], "y": y})
+    plain = pl.DataFrame({**numbers, "y": y})
+    model = ds.fit(dates, "y")
+    expected = model.predict(dates)
+    for rows in (dates, plain, dates.with_columns(plain["t"]), plain.with_columns(dates["t"])):
+        np.testing.assert_allclose(rows.select(model.expr()).to_series(), expected, rtol=1e-9)
+        np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-9)
+    assert dates.lazy().select(model.expr()).collect_schema().dtypes() == [pl.Float64]
+    with pytest.raises(ds.DataError, match="number of days since 1970"):
+        pl.DataFrame({"d": ["text"]}).select(ds.fit(dates, "y", ["d"]).expr())
+    for name in ("t", "d"):
+        number = ds.fit(plain, "y", [name])
+        with pytest.raises(pl.exceptions.InvalidOperationError, match="not allowed"):
+            dates.select(number.expr())
+
+
+def test_a_column_that_ends_in_missing_is_itself():
+    """It is the user's own, beside another: no indicator of it."""
+    rng = np.random.default_rng(5)
+    names = ["foo", "foo.missing"]
+    frame = pl.DataFrame(rng.standard_normal((50, 3)), schema=[*names, "y"])
+    model = ds.fit(frame, "y")
+    solved, *_ = np.linalg.lstsq(
+        np.column_stack([np.ones(50), frame.select(names).to_numpy()]), frame["y"].to_numpy()
+    )
+    truth = np.column_stack([np.ones(50), frame.select(names).to_numpy()]) @ solved
+    by_sql = duckdb.sql(f"SELECT {model.sql()} FROM frame").fetchnumpy()
+    for found in (frame.select(model.expr()).to_series(), model.predict(frame), *by_sql.values()):
+        np.testing.assert_allclose(found, truth, rtol=1e-9, atol=1e-9)

@@ -11,6 +11,7 @@ from sklearn.preprocessing import OneHotEncoder
 from tables import assert_gram
 
 import dbselect as ds
+from dbselect.record.gram import RECORD_DTYPE
 
 LEVELS = ["JFK", "", "a level of more than twelve bytes", "it's", 'a "quote".b', "größer", "EWR"]
 
@@ -292,3 +293,40 @@ def test_thousands_of_groups_with_text_are_those_of_polars(connection):
         there = [j for j, mean in enumerate(two["mean"]) if mean != 0]
         assert one["columns"] == [two["columns"][j] for j in there]
         np.testing.assert_allclose(one["mean"], [two["mean"][j] for j in there], atol=1e-12)
+
+
+def test_the_other_levels_do_not_explain_a_level(connection):
+    """Where one of them is 1 the target is 0."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"k": rng.choice(["a", "b", ""], 90), "x": rng.standard_normal(90)})
+    frame = frame.with_columns(pl.col("k").replace("", None))
+    gram = ds.gram(frame, null_policy={"k": "indicator"})
+    assert gram.columns == ["k.a", "k.b", "k.missing", "x"]
+    for target in ("k.a", "k.missing"):
+        sequence = ds.anytime_sequence(gram, target)
+        assert sequence.columns == list(ds.fit(gram, target).coefficients) == ["x"]
+        record = pl.DataFrame({"gram": [gram.to_struct()]}, schema={"gram": RECORD_DTYPE})
+        steps = record.select(pl.col("gram").dbselect.anytime_sequence(target)).item()
+        assert [one["group"] for one in steps.to_list()] == sequence.steps["group"].to_list()
+        best = ds.best_within(gram, target, 9.0)
+        assert best.groups == ["x"]
+
+
+def test_text_that_is_left_out_is_named_in_the_way_out():
+    frame = pl.DataFrame({"carrier": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
+    with pytest.raises(ds.ColumnError, match=r"categories=\['carrier'\]"):
+        ds.gram(frame, columns=["carrier", "x"], max_levels=2)
+
+
+@pytest.mark.parametrize("null_policy", ["skip", {"*": "indicator", "x": "skip"}])
+def test_a_lazy_frame_tells_and_prunes_as_gram_does(null_policy):
+    frame = pl.DataFrame({"k": ["a", "b", "c", "d", "a"], "x": [1.0, 2.0, None, None, None]})
+    with pytest.warns(ds.SkippedRowsWarning, match="3 of 5 rows"):
+        expected = ds.gram(frame, null_policy=null_policy)
+    lazy = frame.lazy().dbselect.gram(null_policy=null_policy)
+    with pytest.warns(ds.SkippedRowsWarning, match="3 of 5 rows"):
+        found = ds.Gram.from_struct(lazy.collect().item())
+    assert_same(found, expected)
+    assert found.columns == ["k.a", "k.b", "x"]
+    empty = frame.clear().lazy().dbselect.gram("x").collect()
+    assert empty["gram"].to_list() == [None]

@@ -95,6 +95,41 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
     )
 
 
+def check_read_alike(own: Terms, fitted: Terms) -> None:
+    """Refuse rows whose columns do not mean what columns of the same names mean in a fit.
+
+    What only one of the two tells is no difference: a number may stand for a date of the
+    fit, and rows without missing values need no mean. A date for a number is one.
+
+    Parameters
+    ----------
+    own : terms of the rows
+    fitted : terms of the fit
+
+    Raises
+    ------
+    RecordError : curves, units of dates, means, or levels beside a column ``other`` differ
+    """
+    bases = {each.column: each for each in own.bases}
+    categories = {each.column: each for each in own.categories}
+    units = {**dict.fromkeys(own.dates), **fitted.dates}
+    pairs: list[tuple[str, Any, Any]] = [
+        *((f"basis of '{one.column}'", one, bases.get(one.column)) for one in fitted.bases),
+        *((f"unit of '{name}'", unit, own.dates.get(name)) for name, unit in units.items()),
+        *((f"mean of '{name}'", mean, own.means.get(name)) for name, mean in fitted.means.items()),
+    ]
+    for category in fitted.categories:
+        other = categories.get(category.column, category)
+        if category.rest or other.rest:
+            pairs.append((f"levels of '{category.column}'", category.names, other.names))
+    for what, there, here in pairs:
+        if here is not None and here != there:
+            raise RecordError(
+                f"the rows have another {what} than the fit: {here!r}, and {there!r} in the fit; "
+                "read the table with terms= of the fit"
+            )
+
+
 def _joint(one: Category, two: Category) -> Category:
     """Return a category with the levels of both, in ascending order where they differ."""
     if one == two:
