@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import time
 from functools import cache
 
 import duckdb
@@ -668,3 +669,57 @@ def test_the_same_row_has_the_same_prediction_through_every_door(given_tables):
                 if used == step:
                     np.testing.assert_allclose(prediction, expected[row], **close)
                 assert used >= step or not np.isfinite(expected[row])
+
+
+def test_whole_numbers_beyond_doubles_are_levels_of_their_own(connection):
+    first = 2**53
+    frame = pl.DataFrame({"k": [first, first + 1, first + 2] * 4, "y": [1.0, 5.0, 3.0] * 4})
+    gram = ds.gram(frame, categories=["k"])
+    steps = steps_of(ds.anytime_sequence(gram, "y"))
+    for rows in (frame, frame.cast({"k": pl.UInt64}), frame.cast({"k": pl.Int128})):
+        answers = by_steps_in_polars(steps, rows.select("k"))
+        np.testing.assert_allclose([a[0] for a in answers], frame["y"], rtol=1e-6)
+    answers = by_steps_in_duckdb(connection, steps, frame.select("k"))
+    np.testing.assert_allclose([a[0] for a in answers], frame["y"], rtol=1e-6)
+    wider = "SELECT anytime_predict(sequence_, {'k': k::HUGEINT}).prediction FROM rows_, sequences"
+    found = [value for (value,) in connection.execute(f"{wider} ORDER BY row_").fetchall()]
+    np.testing.assert_allclose(found, frame["y"], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("budget", "shown"), [(-1.0, "-1"), (float("nan"), "NaN")])
+def test_a_budget_that_is_none_is_an_error(connection, budget, shown):
+    frame = pl.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0.0, 2.0, 4.0]})
+    steps = steps_of(ds.anytime_sequence(ds.gram(frame), "y"))
+    message = f"budget is {shown}; it must be a number >= 0"
+    with pytest.raises(duckdb.Error, match=message):
+        by_steps_in_duckdb(connection, steps, frame, f", budget := '{budget}'::DOUBLE")
+    with pytest.raises(pl.exceptions.ComputeError, match=message):
+        by_steps_in_polars(steps, frame, budget=pl.lit(budget))
+    unlimited = by_steps_in_duckdb(connection, steps, frame, ", budget := NULL")
+    assert [row[0] for row in unlimited] == pytest.approx(frame["y"].to_list())
+
+
+def test_a_join_keeps_the_plan_of_each_sequence(connection):
+    frame = table(np.random.default_rng(3), 6000).drop_nulls().select("k", "x", "y")
+    frame = frame.with_columns(g=pl.int_range(pl.len()) % 3)
+    grams = [ds.gram(frame.filter(g=g), columns=["k", "x", "y"]) for g in range(3)]
+    sequences = [ds.anytime_sequence(gram, "y") for gram in grams]
+    connection.register("joined", frame.with_row_index("row_").to_arrow())
+    lists = pa.table({"g": [0, 1, 2], "sequence": write_sequences(sequences)})
+    connection.register("lists", lists)
+
+    def seconds(query: str) -> tuple[float, list]:
+        begin = time.perf_counter()
+        rows = connection.execute(query).fetchall()
+        return time.perf_counter() - begin, rows
+
+    call = "SELECT row_, anytime_predict(sequence, r).prediction FROM joined r"
+    one, _ = min(seconds(f"{call}, (FROM lists WHERE g = 0)") for _ in range(3))
+    each, rows = min(seconds(f"{call} JOIN lists USING (g) ORDER BY row_") for _ in range(3))
+    expected = np.empty(frame.height)
+    for g, sequence in enumerate(sequences):
+        own = frame["g"].to_numpy() == g
+        expected[own] = sequence.predict(frame.filter(g=g))
+    np.testing.assert_allclose([value for _, value in rows], expected, **SAME)
+    # Planning each row anew took more than a hundred times as long.
+    assert each < 30 * one
