@@ -289,7 +289,7 @@ def test_elements_of_an_array_are_texts_of_their_own(connection):
         )
         connection.register("rows_", frame.to_arrow())
         query = "SELECT gram({'y': y, 'a': a::VARCHAR[2]}) FROM rows_"
-        (record,) = connection.execute(query).fetchone()
+        ((record,),) = connection.execute(query).fetchall()
         assert_same(ds.Gram.from_struct(record), found)
         record = frame.select(pl.struct(pl.all()).dbselect.gram())[0, 0]
         assert_same(ds.Gram.from_struct(record), found)
