@@ -206,6 +206,9 @@ def test_options_of_the_aggregate_are_checked(connection):
         "{'max_level': 2}": "unknown option 'max_level'; there is 'max_levels'",
         "{'max_levels': 0}": "max_levels is 0; it must be a whole number >= 1",
         "{'max_levels': 1.5}": "max_levels is 1.5; it must be a whole number",
+        "{'max_levels': '3'}": "max_levels is '3'; it must be a whole number >= 1",
+        "{'max_levels': [3]}": "max_levels is of type LIST; it must be a whole number >= 1",
+        "k": "weight has type VARCHAR; it must be numeric or boolean",
         "w, w": "options must be a STRUCT",
     }
     for options, message in cases.items():
@@ -330,3 +333,42 @@ def test_a_lazy_frame_tells_and_prunes_as_gram_does(null_policy):
     assert found.columns == ["k.a", "k.b", "x"]
     empty = frame.clear().lazy().dbselect.gram("x").collect()
     assert empty["gram"].to_list() == [None]
+
+
+def test_elements_of_an_array_are_texts_of_their_own(connection):
+    pairs = [["a", "c"], ["b", "c"], ["a", "d"], ["a", "d"], ["b", "c"], ["b", None]]
+    whole = pl.DataFrame({"y": range(6), "a": pl.Series(pairs, dtype=pl.Array(pl.String, 2))})
+    for frame in (whole[:5], whole[1:4], whole):
+        used = frame.filter(pl.col("a").arr.get(1).is_not_null())
+        counts = {
+            f"a[{place + 1}].{level}": (used["a"].arr.get(place) == level).sum()
+            for place, level in ((0, "a"), (0, "b"), (1, "c"), (1, "d"))
+        }
+        found = ds.gram(frame)
+        assert dict(zip(found.columns[1:], found.mean[1:] * found.rows, strict=True)) == (
+            pytest.approx(counts)
+        )
+        connection.register("rows_", frame.to_arrow())
+        query = "SELECT gram({'y': y, 'a': a::VARCHAR[2]}) FROM rows_"
+        ((record,),) = connection.execute(query).fetchall()
+        assert_same(ds.Gram.from_struct(record), found)
+        record = frame.select(pl.struct(pl.all()).dbselect.gram())[0, 0]
+        assert_same(ds.Gram.from_struct(record), found)
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ({"a": "x", "a.x": 1}, "a.x"),
+        ({"a": "b.c", "a.b": "c"}, "a.b.c"),
+        ({"a": {"b": 1}, "a.b": 2}, "a.b"),
+    ],
+)
+def test_two_columns_of_one_name_are_refused(connection, row, name):
+    message = rf"two columns of the record would have the name '{name}'"
+    frame = pl.DataFrame([row])
+    connection.register("rows_", frame.to_arrow())
+    with pytest.raises(duckdb.Error, match=message):
+        connection.execute("SELECT gram(r) FROM rows_ r").fetchone()
+    with pytest.raises(pl.exceptions.ComputeError, match=message):
+        frame.select(pl.struct(pl.all()).dbselect.gram())

@@ -69,8 +69,8 @@ impl Reader {
         let fields: Vec<&str> = self.categories.iter().map(|c| &c.column[..]).collect();
         let fields = named(&leaves, &fields)?;
         let both = || fields.iter().zip(&self.categories);
-        let codes: Vec<Vec<u32>> =
-            both().map(|(leaf, category)| category.codes(leaf)).collect::<Result<_, _>>()?;
+        let codes_of = |(leaf, category): (&&Leaf, &Category)| category.codes(leaf, batch.len());
+        let codes: Vec<Vec<u32>> = both().map(codes_of).collect::<Result<_, _>>()?;
         let label = self.weight.as_ref().map(|name| format!("weight '{name}'")).unwrap_or_default();
         let labels = Labels { columns: &self.columns, weight: &label };
         for start in (0..batch.len()).step_by(CHUNK_ROWS) {
