@@ -227,7 +227,7 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
             let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
             let limits =
                 prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
-            for row in 0..rows.len() {
+            for (row, &limit) in limits.iter().enumerate() {
                 let Some(sequence) = sequences.at(piece.place(0).of(start + row)) else {
                     out.push(None);
                     continue;
@@ -241,7 +241,7 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
                         empty.insert(plan.check(&columns)?)
                     }
                 };
-                out.push(plan.predict(&columns, row, limits[row])?);
+                out.push(plan.predict(&columns, row, limit)?);
             }
         }
     }

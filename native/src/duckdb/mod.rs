@@ -241,7 +241,7 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
                 (Fields::of(sequences), Plans::take(&columns, leaves.is_some()));
             // Rows of a constant share its list entry.
             let mut last: Option<(ListEntry, Unknown, Rc<Plan>)> = None;
-            for row in 0..rows {
+            for (row, &limit) in limits.iter().enumerate() {
                 let Some(entry) = sequences::sequence_entry(sequences, row) else {
                     sequences::write_prediction(out, row, None);
                     continue;
@@ -251,7 +251,7 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
                     Some((_, _, plan)) => plan,
                     None => plans.of(&fields, entry, &columns, unknown)?,
                 };
-                sequences::write_prediction(out, row, plan.predict(&columns, row, limits[row])?);
+                sequences::write_prediction(out, row, plan.predict(&columns, row, limit)?);
                 last = Some((entry, unknown, plan));
             }
             plans.keep();
