@@ -102,7 +102,8 @@ def test_a_walk_of_additions_and_removals_ends_where_a_fresh_state_does(seed, ne
             before, foretold = state.explained, state.losses()[group]
             loss = state.remove(group)
             np.testing.assert_allclose(before - state.explained, loss, **error)
-            np.testing.assert_allclose(foretold, loss, **error)
+            # what is foretold keeps a column whose copy, all but its rounding, comes in its stead
+            np.testing.assert_allclose(foretold, loss, rtol=0, atol=digits(near) + ROUNDING)
         else:
             state.add(group)
         check_against_fresh(state, near)
