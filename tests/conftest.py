@@ -10,8 +10,15 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
+from hypothesis import settings
 
 import dbselect as ds
+
+# A commit passes or fails by what is in it: the examples of the suite are the same in each run.
+# `HYPOTHESIS_PROFILE=wander pytest` looks for new ones.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("wander")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @atexit.register
