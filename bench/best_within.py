@@ -41,7 +41,13 @@ def nearly_dependent(rng: np.random.Generator, rows: int, width: int) -> np.ndar
     return common / np.sqrt(rank) + 0.1 * rng.standard_normal((rows, width))
 
 
-KINDS = (independent, factors, neighbours, nearly_dependent)
+def dense(rng: np.random.Generator, rows: int, width: int) -> np.ndarray:
+    """Return columns that all depend a little on each other."""
+    mixed = np.eye(width) + 0.3 * rng.standard_normal((width, width))
+    return rng.standard_normal((rows, width)) @ mixed
+
+
+KINDS = (independent, factors, neighbours, nearly_dependent, dense)
 
 
 def problem(

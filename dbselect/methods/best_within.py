@@ -20,8 +20,9 @@ from dbselect.selection.branch_and_bound import branch_and_bound
 from dbselect.selection.exchange import TimeUp, improve
 from dbselect.selection.greedy import greedy_search
 
-#: Share of the time limit for leaps and bounds.
-LEAPS_SHARE = 0.25
+#: Share of the time limit for leaps and bounds, and most seconds: what they do not prove in
+#: these they hardly ever prove.
+LEAPS_SHARE, LEAPS_SECONDS = 0.25, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +157,7 @@ def best_within(
         _start(search, options.budget, time_up),
         search.first,
         time_up,
-        LEAPS_SHARE * options.time_limit,
+        min(LEAPS_SHARE * options.time_limit, LEAPS_SECONDS),
     )
     state = search.state
     if found.groups:
