@@ -18,6 +18,8 @@
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
+//! | `search` | which groups of columns buy most prediction: searches on one record |
+//! | `searches` | searches on an Arrow array of records |
 //! | `duckdb`, `polars`, `python` | entry points, one host each |
 
 pub mod accumulator;
@@ -36,6 +38,8 @@ pub mod polars;
 pub mod prefix;
 pub mod python;
 pub mod record;
+pub mod search;
+pub mod searches;
 pub mod sequences;
 mod simd;
 pub mod sums;

@@ -22,6 +22,8 @@ use crate::distinct::distinct;
 use crate::fold;
 use crate::gaps::{self, Policy};
 use crate::record::{Names, Record, check_overflow};
+use crate::searches::request::read_request;
+use crate::searches::search_records;
 
 /// A pass over a table that is still under way.
 pub struct Reader {
@@ -379,6 +381,40 @@ pub unsafe extern "C" fn dbselect_distinct(
         // SAFETY: see the caller's promise.
         unsafe { export(&StructArray::from(counts), array, schema) }
     })
+}
+
+/// Write the sequences of the records in the first field of a stream to `array` and `schema`:
+/// a row for each, as `search_records` says. `request` is a stream of one row, an option a
+/// column, as `read_request` takes it. Both streams are consumed and released. Null comes
+/// back, or an error text for `dbselect_text_free`: the class of the error and a sentence.
+///
+/// # Safety
+/// The streams are live Arrow C streams; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_search(
+    records: *mut FFI_ArrowArrayStream,
+    request: *mut FFI_ArrowArrayStream,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
+        let found = search_records(records.column(0), &read_request(&request.into())?)?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&found, array, schema) }
+    })
+}
+
+/// The batch of a stream that has one.
+///
+/// # Safety
+/// `stream` is a live Arrow C stream.
+unsafe fn only_batch(stream: *mut FFI_ArrowArrayStream) -> Result<RecordBatch, String> {
+    // SAFETY: see the caller's promise.
+    let batches = unsafe { RecordBatchStreamReader::from_raw(stream) };
+    let batch = batches.map_err(|error| error.to_string())?.next();
+    batch.ok_or("a stream holds no batch")?.map_err(|error| error.to_string())
 }
 
 /// Free an error text.
