@@ -17,9 +17,7 @@ from dbselect.errors import ArgumentError, ColumnError, DataError, GroupError, R
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
 
 #: Errors that the library names before their sentence.
-_ERRORS = {
-    error.__name__: error for error in (ArgumentError, ColumnError, GroupError, RecordError)
-}
+_ERRORS = {error.__name__: error for error in (ArgumentError, ColumnError, GroupError, RecordError)}
 #: What a search is asked; NULL is the default.
 _REQUEST = pa.schema(
     [
@@ -194,9 +192,7 @@ def distinct(table: Any) -> pa.StructArray:
         return _array(partial(_library().dbselect_distinct, stream))
 
 
-def search(
-    records: pa.Array, method: str, target: str, given: Mapping[str, Any]
-) -> pa.StructArray:
+def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]) -> pa.StructArray:
     """Search every Gram record of an array.
 
     Parameters

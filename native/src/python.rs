@@ -406,15 +406,16 @@ pub unsafe extern "C" fn dbselect_search(
     })
 }
 
-/// The batch of a stream that has one.
+/// The batch of a stream that has at most one.
 ///
 /// # Safety
 /// `stream` is a live Arrow C stream.
 unsafe fn only_batch(stream: *mut FFI_ArrowArrayStream) -> Result<RecordBatch, String> {
     // SAFETY: see the caller's promise.
     let batches = unsafe { RecordBatchStreamReader::from_raw(stream) };
-    let batch = batches.map_err(|error| error.to_string())?.next();
-    batch.ok_or("a stream holds no batch")?.map_err(|error| error.to_string())
+    let mut batches = batches.map_err(|error| error.to_string())?;
+    let empty = RecordBatch::new_empty(batches.schema());
+    batches.next().unwrap_or(Ok(empty)).map_err(|error| error.to_string())
 }
 
 /// Free an error text.

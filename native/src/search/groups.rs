@@ -185,7 +185,10 @@ mod tests {
         texts.iter().map(|text| text.to_string()).collect()
     }
 
-    fn given(groups: &[(&str, &[&str])]) -> GroupColumns {
+    /// Names of groups and their patterns.
+    type Named<'t> = &'t [(&'t str, &'t [&'t str])];
+
+    fn given(groups: Named) -> GroupColumns {
         groups.iter().map(|(name, columns)| (name.to_string(), texts(columns))).collect()
     }
 
@@ -211,7 +214,7 @@ mod tests {
     #[test]
     fn each_mistake_is_named() {
         let features = texts(&["a", "b"]);
-        let cases: [(&[(&str, &[&str])], &str); 5] = [
+        let cases: [(Named, &str); 5] = [
             (&[], "there is no group"),
             (&[("g", &[])], "group 'g' is empty"),
             (&[("g", &["y"])], "group 'g' names the target 'y'"),

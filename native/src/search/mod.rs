@@ -25,7 +25,7 @@ pub mod error;
 pub mod foba;
 pub mod greedy;
 pub mod groups;
-mod nearest;
+pub mod nearest;
 pub mod options;
 pub mod problem;
 pub mod refine;

@@ -110,6 +110,10 @@ impl Default for AnytimeOptions {
 }
 
 impl AnytimeOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] =
+        &["rule", "ridge", "scale", "budget", "max_groups", "always", "c_min"];
+
     /// Refuse options that no Gram could make right.
     pub fn check(&self) -> Result<(), Error> {
         check_ridge(self.ridge)?;
@@ -145,6 +149,9 @@ pub struct BackwardOptions {
 }
 
 impl BackwardOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] = &["backward", "max_steps", "ridge", "budget", "always"];
+
     /// Refuse options that no Gram could make right.
     pub fn check(&self) -> Result<(), Error> {
         check_count("max_steps", self.max_steps)?;
@@ -174,6 +181,10 @@ impl Default for FobaOptions {
 }
 
 impl FobaOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] =
+        &["backward", "max_steps", "ridge", "budget", "always", "epsilon", "nu", "rule"];
+
     /// Refuse options that no Gram could make right.
     pub fn check(&self) -> Result<(), Error> {
         self.backward.check()?;

@@ -123,7 +123,8 @@ fn push_prefixes(
             refiner.refine(state.problem, state.inverse(), &mut refined);
             found = &refined;
         }
-        sequence.push_model(state, step + 1, found, sequence.steps[step].explained);
+        let (groups, explained) = (&state.held()[..=step], sequence.steps[step].explained);
+        sequence.push_model(state, groups.iter().map(|held| held.group), found, explained);
     }
 }
 
@@ -191,9 +192,15 @@ fn backward(
 /// Keep every step with its model.
 fn recorder(sequence: &mut Sequence) -> impl FnMut(Step, &mut State) {
     let mut coef = Vec::new();
+    // In the order taken; that of the state changes where a removal takes groups anew.
+    let mut held = Vec::new();
     move |step, state| {
+        match step.action {
+            Action::Add => held.push(step.group),
+            Action::Remove => held.retain(|&group| group != step.group),
+        }
         state.coefficients(&mut coef);
-        sequence.push_model(state, state.held().len(), &coef, step.explained);
+        sequence.push_model(state, held.iter().copied(), &coef, step.explained);
         sequence.steps.push(step);
     }
 }

@@ -52,15 +52,21 @@ impl Sequence {
         self.aliased.clear();
     }
 
-    /// Append the model of the first `count` groups held by a state, which explains a share.
+    /// Append the model of some groups that a state holds, which explains a share.
     ///
     /// `coef` has w on unit-variance columns, one for each row of U. With it, RSS/TSS =
     /// 1 - z'z - w' diag(ridge) w.
-    pub fn push_model(&mut self, state: &State, count: usize, coef: &[f64], explained: f64) {
+    pub fn push_model(
+        &mut self,
+        state: &State,
+        groups: impl IntoIterator<Item = usize>,
+        coef: &[f64],
+        explained: f64,
+    ) {
         let problem = state.problem;
         let (mut intercept, mut penalty) = (problem.target_mean, 0.0);
-        for held in &state.held()[..count] {
-            for column in state.columns(held.group) {
+        for group in groups {
+            for column in state.columns(group) {
                 let w = state.place(column).map_or(0.0, |row| coef[row]);
                 let own = w * (problem.target_spread / problem.spread[column]);
                 intercept -= own * problem.mean[column];

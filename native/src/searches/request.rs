@@ -6,6 +6,7 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use super::records::{Lists, Texts};
 use crate::arrow::{Place, leaf};
 use crate::search::error::Error;
+use crate::search::nearest::unknown;
 use crate::search::options::{AnytimeOptions, BackwardOptions, FobaOptions, Rule, Usefulness};
 use crate::search::setup::{Method, Request};
 
@@ -16,6 +17,13 @@ pub fn read_request(row: &StructArray) -> Result<Request, String> {
     let given = Given(row);
     let text = |name| given.text(name);
     let method = text("method")?.unwrap_or_default();
+    let names = match method.as_str() {
+        "anytime_sequence" => AnytimeOptions::NAMES,
+        "foba" => FobaOptions::NAMES,
+        "backward" => BackwardOptions::NAMES,
+        other => return Err(format!("there is no search '{other}'")),
+    };
+    given.check(&method, names).map_err(|error| error.to_string())?;
     let always = given.texts("always")?.unwrap_or_default();
     let backward = || -> Result<BackwardOptions, String> {
         let default = BackwardOptions::default();
@@ -54,8 +62,7 @@ pub fn read_request(row: &StructArray) -> Result<Request, String> {
                 rule: rule(Rule::of_foba)?,
             })
         }
-        "backward" => Method::Backward(backward()?),
-        other => return Err(format!("there is no search '{other}'")),
+        _ => Method::Backward(backward()?),
     };
     Ok(Request {
         target: text("target")?.unwrap_or_default(),
@@ -77,10 +84,25 @@ pub fn read_request(row: &StructArray) -> Result<Request, String> {
 /// What turns the number of an entry of a map into its value.
 type ValueOf<T> = Box<dyn Fn(usize) -> T>;
 
+/// What every search takes besides its options.
+const ALWAYS: [&str; 4] = ["method", "target", "groups", "costs"];
+
 /// Options by name.
 struct Given<'r>(&'r StructArray);
 
 impl Given<'_> {
+    /// Refuse options that a method does not have.
+    fn check(&self, method: &str, names: &[&str]) -> Result<(), Error> {
+        let known = |name: &str| ALWAYS.contains(&name) || names.contains(&name);
+        let mut given = self.0.fields().iter().map(|field| field.name().as_str());
+        let Some(name) = given.find(|name| !known(name) && self.column(name).is_some()) else {
+            return Ok(());
+        };
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        let unknown = unknown("option", name, &names);
+        Err(Error::argument(format!("{method} has {unknown}")))
+    }
+
     fn column(&self, name: &str) -> Option<&ArrayRef> {
         self.0.column_by_name(name).filter(|array| array.len() == 1 && array.is_valid(0))
     }
