@@ -204,13 +204,13 @@ def test_searches_are_those_of_python(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", range(100, 140))
 def test_ten_thousand_searches_are_those_of_python(seed):
     became = Counter(
-        assert_same(random_search(np.random.default_rng([seed, i]), 200)) for i in range(500)
+        assert_same(random_search(np.random.default_rng([seed, i]), 200)) for i in range(250)
     )
-    assert became["same"] >= 450
-    assert became["rounding"] <= 25
+    assert became["same"] >= 225
+    assert became["rounding"] <= 12
 
 
 @pytest.mark.parametrize("limits", [{}, {"budget": 6.0}, {"max_groups": 3}, {"always": ("g4",)}])

@@ -560,3 +560,157 @@ fn append_inverse(m: &mut Vec<f64>, width: usize, before: &[f64], diagonal: f64)
     own[..row].iter_mut().for_each(|x| *x /= diagonal);
     own[row] = 1.0 / diagonal;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::triangle;
+    use crate::search::problem::Gram;
+    use crate::testing::Lcg;
+
+    /// The problem of the last of some columns, of random rows; `spoil` changes a row.
+    fn problem(width: usize, ridge: f64, spoil: impl Fn(&mut [f64])) -> Linear {
+        let (mut numbers, rows) = (Lcg::new(7), 40);
+        let mut sums = vec![0.0; triangle(width + 1)];
+        let mut mean = vec![0.0; width + 1];
+        let mut table: Vec<Vec<f64>> = Vec::new();
+        for _ in 0..rows {
+            let mut row: Vec<f64> = (0..=width).map(|_| numbers.uniform()).collect();
+            row[width] += row[..width].iter().sum::<f64>();
+            spoil(&mut row);
+            mean.iter_mut().zip(&row).for_each(|(mean, x)| *mean += x / rows as f64);
+            table.push(row);
+        }
+        for row in &table {
+            for i in 0..=width {
+                for j in 0..=i {
+                    sums[triangle(i) + j] += (row[i] - mean[i]) * (row[j] - mean[j]);
+                }
+            }
+        }
+        let gram = Gram {
+            rows: rows as i64,
+            skipped: 0,
+            weight: rows as f64,
+            mean: &mean,
+            mean_low: &[],
+            comoment: &sums,
+        };
+        let mut problem = Linear::default();
+        problem.set_up(&gram, width, &(0..width).collect::<Vec<_>>(), ridge, true);
+        problem
+    }
+
+    fn holding<'p>(problem: &'p Linear, starts: &'p [usize], groups: &[usize]) -> State<'p> {
+        let mut state = State::new(problem, starts, Buffers::default());
+        groups.iter().for_each(|&group| {
+            state.add(group);
+        });
+        state
+    }
+
+    /// What is left of the gradient, `c - C w`.
+    fn gradient(state: &mut State) -> Vec<f64> {
+        let mut coef = Vec::new();
+        state.coefficients(&mut coef);
+        let problem = state.problem;
+        let left = |i: usize| {
+            let entry = |j: usize| problem.row(i)[j] + if i == j { problem.ridge[j] } else { 0.0 };
+            let terms = state.support().iter().zip(&coef).map(|(&j, w)| entry(j) * w);
+            problem.target[i] - terms.sum::<f64>()
+        };
+        (0..problem.width()).map(left).collect()
+    }
+
+    fn assert_near(found: &[f64], expected: &[f64], error: f64) {
+        assert_eq!(found.len(), expected.len());
+        for (a, b) in found.iter().zip(expected) {
+            assert!((a - b).abs() <= error, "{found:?} {expected:?}");
+        }
+    }
+
+    const STARTS: [usize; 5] = [0, 2, 3, 6, 7];
+
+    #[test]
+    fn coefficients_solve_the_normal_equations() {
+        for ridge in [0.0, 0.3] {
+            let problem = problem(7, ridge, |_| ());
+            let mut state = holding(&problem, &STARTS, &[2, 0]);
+            let left = gradient(&mut state);
+            assert_near(&left, state.gradient(), 1e-13);
+            assert!([3, 4, 5, 0, 1].iter().all(|&j: &usize| left[j].abs() < 1e-13));
+        }
+    }
+
+    #[test]
+    fn a_gain_is_what_the_group_adds_and_a_loss_what_it_takes() {
+        let problem = problem(7, 0.1, |_| ());
+        let mut state = holding(&problem, &STARTS, &[1, 2]);
+        let (mut gains, mut losses, before) = (Vec::new(), Vec::new(), state.explained());
+        state.gains(&mut gains);
+        assert_eq!((gains[1], gains[2]), (0.0, 0.0));
+        for group in [0, 3] {
+            let gain = state.clone().add(group);
+            let after = holding(&problem, &STARTS, &[1, 2, group]).explained();
+            assert_near(&[gain, gains[group]], &[after - before; 2], 1e-14);
+        }
+        state.losses(&mut losses);
+        for (group, other) in [(1, 2), (2, 1)] {
+            let after = holding(&problem, &STARTS, &[other]).explained();
+            assert_near(&[losses[group]], &[before - after], 1e-14);
+        }
+    }
+
+    #[test]
+    fn a_removal_leaves_what_would_be_without_the_group() {
+        for (order, gone) in [([0, 2, 3, 1], 0), ([0, 2, 3, 1], 2), ([3, 1, 0, 2], 2)] {
+            let problem = problem(7, 0.0, |_| ());
+            let mut state = holding(&problem, &STARTS, &order);
+            state.invert();
+            state.remove(gone);
+            let rest: Vec<usize> = order.into_iter().filter(|group| *group != gone).collect();
+            let mut fresh = holding(&problem, &STARTS, &rest);
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            state.gains(&mut found);
+            fresh.gains(&mut expected);
+            assert_near(&found, &expected, 1e-13);
+            state.coefficients(&mut found);
+            fresh.coefficients(&mut expected);
+            assert_near(&found, &expected, 1e-12);
+            assert_near(state.gradient(), fresh.gradient(), 1e-13);
+            assert_eq!(state.support(), fresh.support());
+            assert!((state.condition() / fresh.condition() - 1.0).abs() < 1e-10);
+        }
+    }
+
+    #[test]
+    fn a_dependent_column_is_aliased_until_what_it_depends_on_is_gone() {
+        let problem = problem(7, 0.0, |row| row[3] = 2.0 * row[0] - row[2]);
+        let mut state = holding(&problem, &STARTS, &[0, 1, 2]);
+        assert_eq!((state.aliased(), state.entangled()), (vec![3], vec![3]));
+        let mut losses = Vec::new();
+        state.losses(&mut losses);
+        state.remove(1);
+        assert!(losses[1].abs() < 1e-13);
+        assert_eq!(state.aliased(), []);
+    }
+
+    #[test]
+    fn levels_that_add_up_to_one_alias_within_their_group_alone() {
+        let levels = |row: &mut [f64]| row[5] = 1.0 - row[3] - row[4];
+        let problem = problem(7, 0.0, levels);
+        let state = holding(&problem, &STARTS, &[0, 2]);
+        assert_eq!((state.aliased(), state.entangled()), (vec![5], vec![]));
+    }
+
+    #[test]
+    fn the_condition_of_two_columns_is_that_of_their_factor() {
+        let problem = problem(2, 0.0, |row| row[1] += 3.0 * row[0]);
+        let mut state = holding(&problem, &[0, 1, 2], &[0, 1]);
+        let r = problem.row(0)[1];
+        let s = (1.0 - r * r).sqrt();
+        // R = [1 r; 0 s] and its inverse [1 -r/s; 0 1/s].
+        let expected = ((r.abs() + s).max(1.0) * ((r.abs() + 1.0) / s)).powi(2);
+        assert!((state.condition() / expected - 1.0).abs() < 1e-12);
+    }
+}
