@@ -17,7 +17,7 @@ use super::criteria::Criterion;
 use super::options::Usefulness;
 use super::removal::{held_cost, least_useful, removal};
 use super::state::State;
-use super::steps::{Action, Choice, ROUNDING_GAIN, Step, Stop, fits};
+use super::steps::{Action, Choice, ROUNDING_GAIN, Step, Stop, fits, is_possible};
 use super::ties::first_of_the_best;
 
 /// What bounds the search, forward and backward.
@@ -76,6 +76,10 @@ pub fn foba_search(
         let (score, explained) = (scores[group], state.explained());
         record(Step { action: Action::Add, group, score, gain, explained, choice }, state);
         steps += 1;
+        if !is_possible(explained) {
+            // That all steps gain at most 1 is what ends the search.
+            return Stop::Threshold;
+        }
         // What looked like a gain and was rounding stays: given back, it would come again.
         while let Some(&last) = gained.last()
             && gained.len() > always.len()
@@ -86,7 +90,9 @@ pub fn foba_search(
                 break;
             };
             state.losses(&mut losses);
-            if losses[group] > nu * last {
+            // What is no number is no small loss either.
+            let is_small = losses[group] <= nu * last;
+            if !is_small {
                 break;
             }
             let step = removal(state, group, worth);

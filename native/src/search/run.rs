@@ -13,7 +13,7 @@ use super::refine::{Refiner, is_refined};
 use super::sequence::Sequence;
 use super::setup::{Method, Plan, Request};
 use super::state::{Buffers, State};
-use super::steps::{Action, Choice, Step, Stop};
+use super::steps::{Action, Choice, Step, Stop, is_possible};
 
 /// The memory of a search.
 #[derive(Debug, Default)]
@@ -73,6 +73,9 @@ impl Workspace {
         sequence.price(&plan.groups);
         self.buffers = state.into_buffers();
         self.sequence.stop = searched?;
+        if !self.sequence.steps.iter().all(|step| is_possible(step.explained)) {
+            return Err("gram record has comoments that no rows can have".to_string());
+        }
         Ok(&self.sequence)
     }
 }
