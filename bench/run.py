@@ -29,6 +29,7 @@ PARTS = (
     glm.passes,
     glm.in_memory,
     searches.sequences,
+    searches.compiled,
     searches.responses,
     searches.certificates,
     searches.lasso,

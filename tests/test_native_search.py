@@ -337,6 +337,22 @@ def test_a_damaged_record_harms_no_other():
         assert word in reason
 
 
+@pytest.mark.parametrize("method", ["anytime_sequence", "foba", "backward"])
+def test_comoments_that_no_rows_have_are_told(method):
+    # The second says correlations of 1e154 and more, by which a search could go on for ever.
+    lower = [[1.0, 0.5, 1.0, 9.0, 9.0, 1.0], [1e308, 1.0, 1e308, -1.0, 1e308, 5e-324]]
+    parts = [
+        {"columns": ["a", "b", "y"], "rows": 5, "skipped": 0, "weight": 1.0, "mean": [0.0] * 3}
+        | {"comoment": comoment}
+        for comoment in lower
+    ]
+    found = _native.search(pa.array(parts), method, "y", {})
+    assert (
+        found.field("status").to_pylist() == ["gram record has comoments that no rows can have"] * 2
+    )
+    assert found.field("sequence").to_pylist() == [[], []]
+
+
 def test_records_of_every_form_are_read():
     gram = small_gram()
     whole = gram.to_struct()
