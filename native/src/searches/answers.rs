@@ -17,16 +17,15 @@ use crate::search::steps::{Action, Choice, Stop};
 /// The answers so far, column by column.
 #[derive(Default)]
 pub struct Answers {
-    rows: usize,
     status: Texting,
     stop: Vec<i8>,
     is_sequence: Vec<bool>,
     condition: Vec<f64>,
-    aliased_ends: Vec<i32>,
+    aliased_ends: Ends,
     aliased: Texting,
-    ends: Vec<i32>,
+    ends: Ends,
     choices: Vec<i8>,
-    choice_ends: Vec<i32>,
+    choice_ends: Ends,
     steps: Steps,
 }
 
@@ -45,39 +44,53 @@ struct Steps {
     r2: Vec<f64>,
     useful: Vec<bool>,
     intercept: Vec<f64>,
-    ends: Vec<i32>,
+    ends: Ends,
     names: Texting,
     values: Vec<f64>,
 }
 
-/// Text in the making.
+/// Where lists or texts in the making end, the first beginning at 0.
+struct Ends(Vec<i32>);
+
+impl Default for Ends {
+    fn default() -> Self {
+        Ends(vec![0])
+    }
+}
+
+impl Ends {
+    fn push(&mut self, length: usize) -> Result<(), String> {
+        self.0.push(i32::try_from(length).map_err(|_| {
+            "the sequences are too long for one array; search fewer records at a time".to_string()
+        })?);
+        Ok(())
+    }
+
+    fn count(&self) -> usize {
+        self.0.len() - 1
+    }
+
+    fn finish(self) -> OffsetBuffer<i32> {
+        OffsetBuffer::new(ScalarBuffer::from(self.0))
+    }
+}
+
+/// Texts in the making.
 #[derive(Default)]
 struct Texting {
     bytes: Vec<u8>,
-    ends: Vec<i32>,
+    ends: Ends,
 }
 
 impl Texting {
     fn push(&mut self, text: &str) -> Result<(), String> {
         self.bytes.extend_from_slice(text.as_bytes());
-        self.ends.push(end(self.bytes.len())?);
-        Ok(())
+        self.ends.push(self.bytes.len())
     }
 
     fn finish(self, valid: Option<NullBuffer>) -> StringArray {
-        StringArray::new(offsets(self.ends), Buffer::from_vec(self.bytes), valid)
+        StringArray::new(self.ends.finish(), Buffer::from_vec(self.bytes), valid)
     }
-}
-
-/// The end of a list, as Arrow stores it.
-fn end(length: usize) -> Result<i32, String> {
-    i32::try_from(length).map_err(|_| {
-        "the sequences are too long for one array; search fewer records at a time".to_string()
-    })
-}
-
-fn offsets(ends: Vec<i32>) -> OffsetBuffer<i32> {
-    OffsetBuffer::new(std::iter::once(0).chain(ends).collect::<ScalarBuffer<i32>>())
 }
 
 impl Answers {
@@ -102,12 +115,10 @@ impl Answers {
     }
 
     fn push_ends(&mut self, is_sequence: bool) -> Result<(), String> {
-        self.rows += 1;
         self.is_sequence.push(is_sequence);
-        self.ends.push(end(self.steps.step.len())?);
-        self.choice_ends.push(end(self.choices.len())?);
-        self.aliased_ends.push(end(self.aliased.ends.len())?);
-        Ok(())
+        self.ends.push(self.steps.step.len())?;
+        self.choice_ends.push(self.choices.len())?;
+        self.aliased_ends.push(self.aliased.ends.count())
     }
 
     pub fn finish(self) -> StructArray {
@@ -159,7 +170,7 @@ impl Steps {
         }
         self.values.extend_from_slice(&sequence.coefficients);
         for &model in &sequence.ends {
-            self.ends.push(end(before + model)?);
+            self.ends.push(before + model)?;
         }
         Ok(())
     }
@@ -172,7 +183,7 @@ impl Steps {
             (Field::new("value", DataType::Float64, true), number(self.values)),
         ]);
         let field = Field::new("entries", entries.data_type().clone(), false);
-        let maps = MapArray::new(Arc::new(field), offsets(self.ends), entries, None, false);
+        let maps = MapArray::new(Arc::new(field), self.ends.finish(), entries, None, false);
         structs([
             ("step", Arc::new(Int64Array::from(self.step))),
             ("action", Arc::new(self.action.finish(None))),
@@ -196,9 +207,9 @@ fn dictionary(numbers: Int8Array, names: &[&str]) -> ArrayRef {
     Arc::new(DictionaryArray::<Int8Type>::new(numbers, Arc::new(names)))
 }
 
-fn list(ends: Vec<i32>, values: ArrayRef) -> ArrayRef {
+fn list(ends: Ends, values: ArrayRef) -> ArrayRef {
     let field = Arc::new(Field::new("item", values.data_type().clone(), true));
-    Arc::new(ListArray::new(field, offsets(ends), values, None))
+    Arc::new(ListArray::new(field, ends.finish(), values, None))
 }
 
 fn structs<const N: usize>(fields: [(&str, ArrayRef); N]) -> StructArray {
