@@ -8,6 +8,8 @@
 //! The twin of `dbselect/linear/problem.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
 //! and section 3.
 
+use super::columns::{SUFFIX, position};
+use super::error::Error;
 use crate::kernel::triangle;
 
 /// A column is constant where its deviation is below this share of its mean: the rounding of
@@ -50,19 +52,40 @@ impl Gram<'_> {
     }
 }
 
-/// Say why no sequence can be computed for a target; nothing if one can.
-///
-/// `at` is the number of the column `target`, `mark` that of its indicator, if it has one.
-pub fn unusable(gram: &Gram, target: &str, at: usize, mark: Option<usize>) -> Option<String> {
-    if gram.rows == 0 {
-        return Some(format!("no usable rows: {} rows were skipped", gram.skipped));
+/// The column to predict, among those of a record.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub at: usize,
+    /// The number of its indicator of missing values, if there is one.
+    mark: Option<usize>,
+}
+
+impl Target {
+    /// Find a target; the error says that there is no such column.
+    pub fn of(name: &str, columns: &[String]) -> Result<Target, Error> {
+        let at = position(name, columns, "target")?;
+        let mark = format!("{name}{SUFFIX}");
+        let mark = columns.iter().position(|column| *column == mark);
+        Ok(Target { name: name.to_string(), at, mark })
     }
-    if mark.is_some_and(|mark| gram.mean(mark) > NO_SHARE) {
-        return Some(format!(
-            "target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
-        ));
+
+    /// Say why no sequence can be computed from a record; nothing if one can.
+    pub fn unusable(&self, gram: &Gram) -> Option<String> {
+        let Target { name, at, mark } = self;
+        if gram.rows == 0 {
+            return Some(format!("no usable rows: {} rows were skipped", gram.skipped));
+        }
+        if mark.is_some_and(|mark| gram.mean(mark) > NO_SHARE) {
+            return Some(format!(
+                "target '{name}' is 0 in rows where it is missing; give it null_policy 'skip'"
+            ));
+        }
+        is_constant(gram.deviation(*at), gram.mean(*at))
+            .then(|| format!("target '{name}' is constant"))
     }
-    is_constant(gram.deviation(at), gram.mean(at)).then(|| format!("target '{target}' is constant"))
 }
 
 /// Whether a column is constant but for rounding.

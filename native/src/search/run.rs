@@ -8,7 +8,7 @@ use super::error::listed;
 use super::foba::{self, foba_search};
 use super::greedy::{self, greedy_search};
 use super::options::{AnytimeOptions, BackwardOptions, FobaOptions, Rule, Usefulness};
-use super::problem::{Gram, Linear, unusable};
+use super::problem::{Gram, Linear};
 use super::refine::{Refiner, is_refined};
 use super::sequence::Sequence;
 use super::setup::{Method, Plan, Request};
@@ -37,7 +37,7 @@ impl Workspace {
         plan: &Plan,
         gram: &Gram,
     ) -> Result<&Sequence, String> {
-        if let Some(reason) = unusable(gram, &request.target, plan.target, plan.mark) {
+        if let Some(reason) = plan.target.unusable(gram) {
             return Err(reason);
         }
         let (ridge, scale) = match &request.method {
@@ -45,7 +45,7 @@ impl Workspace {
             Method::Foba(options) => (options.backward.ridge, true),
             Method::Backward(options) => (options.ridge, true),
         };
-        self.problem.set_up(gram, plan.target, &plan.at, ridge, scale);
+        self.problem.set_up(gram, plan.target.at, &plan.at, ridge, scale);
         self.sequence.begin(&self.problem);
         let buffers = std::mem::take(&mut self.buffers);
         let Workspace { problem, criterion, refiner, scores, coef, sequence, .. } = self;
@@ -56,7 +56,7 @@ impl Workspace {
                 let steps = &mut sequence.steps;
                 let stop = anytime(&mut state, plan, options, criterion, scores, steps);
                 let refined = is_refined(state.condition(), ridge).then(|| {
-                    refiner.set_up(gram, &state, &plan.at, plan.target);
+                    refiner.set_up(gram, &state, &plan.at, plan.target.at);
                     refiner
                 });
                 push_prefixes(&mut state, refined, coef, sequence);
@@ -205,5 +205,69 @@ fn recorder(sequence: &mut Sequence) -> impl FnMut(Step, &mut State) {
         state.coefficients(&mut coef);
         sequence.push_model(state, held.iter().copied(), &coef, step.explained);
         sequence.steps.push(step);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::options::AnytimeOptions;
+
+    /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
+    const GRAM: Gram = Gram {
+        rows: 4,
+        skipped: 0,
+        weight: 4.0,
+        mean: &[2.5, 0.0, 5.5],
+        mean_low: &[],
+        comoment: &[5.0, 0.0, 4.0, 10.0, 2.0, 21.0],
+    };
+
+    fn request(method: Method) -> (Request, Plan) {
+        let costs = Some(vec![("b".to_string(), 1.0), ("a".to_string(), 50.0)]);
+        let request = Request { target: "y".to_string(), groups: None, costs, method };
+        let plan = request.plan(&["a", "b", "y"].map(str::to_string)).unwrap();
+        (request, plan)
+    }
+
+    #[test]
+    fn the_cheap_group_comes_first_and_every_prefix_has_its_model() {
+        let (request, plan) = request(Method::Anytime(AnytimeOptions::default()));
+        let mut workspace = Workspace::default();
+        for _ in 0..2 {
+            let found = workspace.search(&request, &plan, &GRAM).unwrap();
+            let order: Vec<usize> = found.steps.iter().map(|step| step.group).collect();
+            assert_eq!((order, &found.spent[..]), (vec![1, 0], &[0.0, 1.0, 51.0][..]));
+            assert_eq!((&found.columns[..], &found.ends[..]), (&[1, 1, 0][..], &[0, 1, 3][..]));
+            let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-14, "{a} {b}");
+            found.coefficients.iter().zip([0.5, 0.5, 2.0]).for_each(|(a, b)| near(*a, b));
+            found.intercept.iter().zip([5.5, 5.5, 0.5]).for_each(|(a, b)| near(*a, b));
+            found.r2.iter().zip([0.0, 1.0 / 21.0, 1.0]).for_each(|(a, b)| near(*a, b));
+            assert_eq!((found.stop, found.condition), (Stop::Exhausted, 1.0));
+        }
+    }
+
+    #[test]
+    fn an_elimination_ends_with_the_model_without_columns() {
+        let (request, plan) = request(Method::Backward(BackwardOptions::default()));
+        let mut workspace = Workspace::default();
+        let found = workspace.search(&request, &plan, &GRAM).unwrap();
+        let order: Vec<usize> = found.steps.iter().map(|step| step.group).collect();
+        // A loss of 20/21 for 50 is less than one of 1/21 for 1.
+        assert_eq!((order, found.stop), (vec![0, 1, 0, 1], Stop::Empty));
+        assert_eq!(found.spent, [0.0, 50.0, 51.0, 1.0, 0.0]);
+        assert_eq!(found.intercept.last(), Some(&5.5));
+    }
+
+    #[test]
+    fn a_record_without_rows_or_spread_says_so() {
+        let (request, plan) = request(Method::Foba(FobaOptions::default()));
+        let mut workspace = Workspace::default();
+        let nothing = Gram { rows: 0, skipped: 3, weight: 0.0, ..GRAM };
+        let error = workspace.search(&request, &plan, &nothing).unwrap_err();
+        assert_eq!(error, "no usable rows: 3 rows were skipped");
+        let constant = Gram { comoment: &[0.0; 6], ..GRAM };
+        let error = workspace.search(&request, &plan, &constant).unwrap_err();
+        assert_eq!(error, "target 'y' is constant");
     }
 }

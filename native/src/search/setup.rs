@@ -2,10 +2,13 @@
 //!
 //! The twin of `dbselect/methods/setup.py`.
 
-use super::columns::{SUFFIX, features_of, position};
+use std::collections::HashMap;
+
+use super::columns::features_of;
 use super::error::{Error, shown};
 use super::groups::{Costs, GroupColumns, Groups, groups_of};
 use super::options::{AnytimeOptions, BackwardOptions, FobaOptions};
+use super::problem::Target;
 use super::steps::fits;
 
 /// Which search, and its options.
@@ -35,10 +38,8 @@ pub struct Request {
 /// A request, matched to some columns.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Number of the target among the columns.
-    pub target: usize,
-    /// That of its indicator of missing values, if there is one.
-    pub mark: Option<usize>,
+    /// The column to predict.
+    pub target: Target,
     /// Groups and costs.
     pub groups: Groups,
     /// Numbers of the columns of the groups, group by group.
@@ -59,11 +60,10 @@ impl Request {
 
     /// Match the request to the columns of a record.
     pub fn plan(&self, columns: &[String]) -> Result<Plan, Error> {
-        let target = position(&self.target, columns, "target")?;
-        let mark = format!("{}{SUFFIX}", self.target);
+        let target = Target::of(&self.target, columns)?;
         let features = features_of(columns, &self.target);
         let groups = groups_of(&features, self.groups.as_ref(), self.costs.as_ref(), &self.target)?;
-        let numbers: std::collections::HashMap<&str, usize> =
+        let numbers: HashMap<&str, usize> =
             columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
         let at = groups.members.iter().filter_map(|name| numbers.get(name.as_str()).copied());
         let at = at.collect();
@@ -74,7 +74,7 @@ impl Request {
         };
         let first = groups.numbers(always)?;
         check_first(&groups, &first, budget, max_groups)?;
-        Ok(Plan { target, mark: columns.iter().position(|name| *name == mark), groups, at, first })
+        Ok(Plan { target, groups, at, first })
     }
 }
 

@@ -404,7 +404,9 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Condition number of C_SS in the 1-norm, squared from that of its factor: a bound.
+    /// Bound the condition number of C_SS by the square of that of its factor, in the 1-norm.
+    ///
+    /// Python has LAPACK's estimate of the same, which is up to some times less.
     pub fn condition(&mut self) -> f64 {
         self.invert();
         let width = self.problem.width();
