@@ -51,6 +51,12 @@ impl fmt::Display for Error {
     }
 }
 
+impl From<Error> for String {
+    fn from(error: Error) -> String {
+        error.to_string()
+    }
+}
+
 /// Texts as Python shows a list of them.
 pub fn listed<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| format!("'{text}'")).collect();
@@ -60,4 +66,21 @@ pub fn listed<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
 /// A number as Python shows it.
 pub fn shown(number: f64) -> String {
     if number.is_nan() { "nan".to_string() } else { format!("{number:?}") }
+}
+
+/// A sum to six digits, without the rounding of its terms.
+pub fn rounded(sum: f64) -> String {
+    format!("{sum:.5e}").parse().map_or_else(|_| shown(sum), |digits: f64| digits.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_lists_are_shown_as_python_shows_them() {
+        assert_eq!((shown(1.0), shown(f64::NAN)), ("1.0".to_string(), "nan".to_string()));
+        assert_eq!((rounded(0.1 + 0.2), rounded(2.0)), ("0.3".to_string(), "2".to_string()));
+        assert_eq!(listed(["a", "b"]), "['a', 'b']");
+    }
 }

@@ -3,7 +3,6 @@
 //! The twin of `dbselect/record/groups.py`.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 
 use super::columns::{SUFFIX, field_of, match_columns, with_indicators};
 use super::error::{Error, listed, shown};
@@ -28,21 +27,6 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// J, the number of groups.
-    pub fn len(&self) -> usize {
-        self.costs.len()
-    }
-
-    /// Whether there is none; `groups_of` never returns such.
-    pub fn is_empty(&self) -> bool {
-        self.costs.is_empty()
-    }
-
-    /// Where the columns of a group lie in `members`.
-    pub fn columns(&self, group: usize) -> Range<usize> {
-        self.starts[group]..self.starts[group + 1]
-    }
-
     /// Numbers of the groups to take first.
     pub fn numbers(&self, always: &[String]) -> Result<Vec<usize>, Error> {
         let number = |name: &String| {

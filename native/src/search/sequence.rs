@@ -82,7 +82,7 @@ impl Sequence {
 
     /// Fill in what groups cost, once all steps are there.
     pub fn price(&mut self, groups: &Groups) {
-        let mut held = vec![false; if self.only_adds() { 0 } else { groups.len() }];
+        let mut held = vec![false; if self.only_adds() { 0 } else { groups.costs.len() }];
         let mut spent = 0.0;
         for step in &self.steps {
             if held.is_empty() {

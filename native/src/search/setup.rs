@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::columns::features_of;
-use super::error::{Error, shown};
+use super::error::{Error, rounded, shown};
 use super::groups::{Costs, GroupColumns, Groups, groups_of};
 use super::options::{AnytimeOptions, BackwardOptions, FobaOptions};
 use super::problem::Target;
@@ -88,7 +88,8 @@ fn check_first(
     let cost: f64 = first.iter().map(|&group| groups.costs[group]).sum();
     if let Some(budget) = budget.filter(|_| !fits(cost, budget)) {
         return Err(Error::argument(format!(
-            "always costs {cost} in all; that is over the budget of {}",
+            "always costs {} in all; that is over the budget of {}",
+            rounded(cost),
             shown(budget)
         )));
     }

@@ -25,7 +25,7 @@ use crate::search::setup::{Plan, Request};
 /// `status`, why there is none; and of those that there are `stop`, `choices` of the steps
 /// from 1 on, `aliased` columns and the `condition` of the columns selected.
 pub fn search_records(records: &ArrayRef, request: &Request) -> Result<StructArray, String> {
-    request.check().map_err(|error| error.to_string())?;
+    request.check()?;
     let mut found = Answers::default();
     if records.null_count() == records.len() {
         (0..records.len()).try_for_each(|_| found.push_none("no rows"))?;
@@ -45,7 +45,7 @@ pub fn search_records(records: &ArrayRef, request: &Request) -> Result<StructArr
         }
         let gram = views.gram(row).filter(|_| columns.are_present(row));
         let plan = match gram {
-            Some(_) => plans.of(&columns, row).map_err(|error| error.to_string())?,
+            Some(_) => plans.of(&columns, row)?,
             None => None,
         };
         let (Some(gram), Some(plan)) = (gram, plan) else {
@@ -82,7 +82,7 @@ impl<'r> Plans<'r> {
         let last = self.plans.get(self.last).map(|(last, _)| last);
         let same = last.is_some_and(|last| names().eq(last.iter().map(|name| Some(&name[..]))));
         if !same {
-            let Some(names) = names().map(|name| name.map(str::to_string)).collect() else {
+            let Some(names) = columns.texts.all(of_row) else {
                 return Ok(None);
             };
             self.last = self.number(names)?;

@@ -160,6 +160,11 @@ impl Texts {
         })
     }
 
+    /// Some texts; nothing if one is NULL.
+    pub fn all(&self, range: Range<usize>) -> Option<Vec<String>> {
+        range.map(|i| self.at(i).map(str::to_string)).collect()
+    }
+
     pub fn at(&self, i: usize) -> Option<&str> {
         match self {
             Texts::Short(texts) => texts.is_valid(i).then(|| texts.value(i)),

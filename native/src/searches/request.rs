@@ -15,74 +15,68 @@ use crate::search::setup::{Method, Request};
 /// What is NULL, or no column, has its default.
 pub fn read_request(row: &StructArray) -> Result<Request, String> {
     let given = Given(row);
-    let text = |name| given.text(name);
-    let method = text("method")?.unwrap_or_default();
-    let names = match method.as_str() {
-        "anytime_sequence" => AnytimeOptions::NAMES,
-        "foba" => FobaOptions::NAMES,
-        "backward" => BackwardOptions::NAMES,
+    let method = match given.text("method")?.unwrap_or_default().as_str() {
+        "anytime_sequence" => Method::Anytime(anytime(&given)?),
+        "foba" => Method::Foba(foba(&given)?),
+        "backward" => {
+            given.check("backward", BackwardOptions::NAMES)?;
+            Method::Backward(backward(&given)?)
+        }
         other => return Err(format!("there is no search '{other}'")),
     };
-    given.check(&method, names).map_err(|error| error.to_string())?;
-    let always = given.texts("always")?.unwrap_or_default();
-    let backward = || -> Result<BackwardOptions, String> {
-        let default = BackwardOptions::default();
-        let kind = text("backward")?.map(|name| Usefulness::of(&name)).transpose();
-        Ok(BackwardOptions {
-            backward: kind.map_err(|error| error.to_string())?.unwrap_or(default.backward),
-            max_steps: given.count("max_steps")?,
-            ridge: given.number("ridge")?.unwrap_or(default.ridge),
-            budget: given.number("budget")?,
-            always: always.clone(),
-        })
-    };
-    let rule = |of: fn(&str) -> Result<Rule, Error>| -> Result<Rule, String> {
-        let rule = text("rule")?.map(|name| of(&name)).transpose();
-        Ok(rule.map_err(|error| error.to_string())?.unwrap_or_default())
-    };
-    let method = match method.as_str() {
-        "anytime_sequence" => {
-            let default = AnytimeOptions::default();
-            Method::Anytime(AnytimeOptions {
-                rule: rule(Rule::of)?,
-                ridge: given.number("ridge")?.unwrap_or(default.ridge),
-                scale: given.number("scale")?.map_or(default.scale, |scale| scale != 0.0),
-                budget: given.number("budget")?,
-                max_groups: given.count("max_groups")?,
-                always: always.clone(),
-                c_min: given.number("c_min")?,
-            })
-        }
-        "foba" => {
-            let default = FobaOptions::default();
-            Method::Foba(FobaOptions {
-                backward: backward()?,
-                epsilon: given.number("epsilon")?.unwrap_or(default.epsilon),
-                nu: given.number("nu")?.unwrap_or(default.nu),
-                rule: rule(Rule::of_foba)?,
-            })
-        }
-        _ => Method::Backward(backward()?),
-    };
-    Ok(Request {
-        target: text("target")?.unwrap_or_default(),
-        groups: given.pairs("groups", |values, name| {
-            let (lists, texts) = Lists::new(values, name)?;
-            let texts = Texts::new(&texts, name)?;
-            Ok(Box::new(move |i| {
-                lists.of(i).filter_map(|i| texts.at(i)).map(str::to_string).collect()
-            }))
-        })?,
-        costs: given.pairs("costs", |values, name| {
-            let costs = leaf(name, values, Place::ROW).doubles(0..values.len())?.into_owned();
-            Ok(Box::new(move |i| costs[i]))
-        })?,
-        method,
+    let groups = given.pairs("groups", |values, name| {
+        let (lists, texts) = Lists::new(values, name)?;
+        let texts = Texts::new(&texts, name)?;
+        Ok(Box::new(move |i| texts.all(lists.of(i))))
+    })?;
+    let costs = given.pairs("costs", |values, name| {
+        let costs = leaf(name, values, Place::ROW).doubles(0..values.len())?.into_owned();
+        let nulls = values.logical_nulls();
+        let is_there = move |i: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(i));
+        Ok(Box::new(move |i| is_there(i).then(|| costs[i])))
+    })?;
+    Ok(Request { target: given.text("target")?.unwrap_or_default(), groups, costs, method })
+}
+
+fn anytime(given: &Given) -> Result<AnytimeOptions, String> {
+    given.check("anytime_sequence", AnytimeOptions::NAMES)?;
+    let default = AnytimeOptions::default();
+    Ok(AnytimeOptions {
+        rule: given.text("rule")?.map_or(Ok(default.rule), |name| Rule::of(&name))?,
+        ridge: given.number("ridge")?.unwrap_or(default.ridge),
+        scale: given.number("scale")?.map_or(default.scale, |scale| scale != 0.0),
+        budget: given.number("budget")?,
+        max_groups: given.count("max_groups")?,
+        always: given.texts("always")?.unwrap_or_default(),
+        c_min: given.number("c_min")?,
     })
 }
 
-/// What turns the number of an entry of a map into its value.
-type ValueOf<T> = Box<dyn Fn(usize) -> T>;
+fn foba(given: &Given) -> Result<FobaOptions, String> {
+    given.check("foba", FobaOptions::NAMES)?;
+    let default = FobaOptions::default();
+    Ok(FobaOptions {
+        backward: backward(given)?,
+        epsilon: given.number("epsilon")?.unwrap_or(default.epsilon),
+        nu: given.number("nu")?.unwrap_or(default.nu),
+        rule: given.text("rule")?.map_or(Ok(default.rule), |name| Rule::of_foba(&name))?,
+    })
+}
+
+fn backward(given: &Given) -> Result<BackwardOptions, String> {
+    let default = BackwardOptions::default();
+    let kind = given.text("backward")?;
+    Ok(BackwardOptions {
+        backward: kind.map_or(Ok(default.backward), |name| Usefulness::of(&name))?,
+        max_steps: given.count("max_steps")?,
+        ridge: given.number("ridge")?.unwrap_or(default.ridge),
+        budget: given.number("budget")?,
+        always: given.texts("always")?.unwrap_or_default(),
+    })
+}
+
+/// What turns the number of an entry of a map into its value; nothing for a NULL.
+type ValueOf<T> = Box<dyn Fn(usize) -> Option<T>>;
 
 /// What every search takes besides its options.
 const ALWAYS: [&str; 4] = ["method", "target", "groups", "costs"];
@@ -122,7 +116,13 @@ impl Given<'_> {
     }
 
     fn count(&self, name: &str) -> Result<Option<i64>, String> {
-        Ok(self.number(name)?.map(|number| number as i64))
+        match self.number(name)? {
+            Some(number) if number.fract() != 0.0 => {
+                let message = format!("{name} is {number}; it must be a whole number >= 1");
+                Err(Error::argument(message).to_string())
+            }
+            number => Ok(number.map(|number| number as i64)),
+        }
     }
 
     fn texts(&self, name: &str) -> Result<Option<Vec<String>>, String> {
@@ -131,7 +131,7 @@ impl Given<'_> {
         };
         let (lists, texts) = Lists::new(array, name)?;
         let texts = Texts::new(&texts, name)?;
-        Ok(Some(lists.of(0).filter_map(|i| texts.at(i)).map(str::to_string).collect()))
+        texts.all(lists.of(0)).map(Some).ok_or_else(|| null(name))
     }
 
     /// The entries of a map, in their order.
@@ -150,7 +150,12 @@ impl Given<'_> {
         let [start, end] = map.value_offsets() else {
             return Ok(None);
         };
-        let entry = |i| names.at(i).map(|name| (name.to_string(), value(i)));
-        Ok(Some((*start as usize..*end as usize).filter_map(entry).collect()))
+        let entry = |i| names.at(i).map(str::to_string).zip(value(i));
+        let entries: Option<_> = (*start as usize..*end as usize).map(entry).collect();
+        entries.map(Some).ok_or_else(|| null(name))
     }
+}
+
+fn null(name: &str) -> String {
+    Error::argument(format!("{name} has a NULL; every name needs a value")).to_string()
 }
