@@ -78,6 +78,8 @@ def _library() -> ctypes.CDLL:
     library.dbselect_distinct.restype = pointer
     library.dbselect_search.argtypes = [pointer, pointer, pointer, pointer]
     library.dbselect_search.restype = pointer
+    library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
+    library.dbselect_check.restype = pointer
     library.dbselect_text_free.argtypes = [pointer]
     library.dbselect_text_free.restype = None
     return library
@@ -223,9 +225,28 @@ def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]
     if unknown:
         raise ArgumentError(f"{method} has no option {unknown[0]!r}")
     request = pa.RecordBatch.from_pylist([row], schema=_REQUEST)
-    batch = pa.RecordBatch.from_arrays([records], ["gram"])
-    with _stream(batch) as first, _stream(request) as second:
+    with _stream(_batch(records)) as first, _stream(request) as second:
         return _array(partial(_library().dbselect_search, first, second))
+
+
+def check(records: pa.Array, target: str) -> pa.StringArray:
+    """Say of every Gram record why it cannot be searched for a target; NULL if it can.
+
+    Parameters
+    ----------
+    records, target : as in `search`
+
+    Raises
+    ------
+    ColumnError : a record has no such column
+    RecordError : the array holds something else than records
+    """
+    with _stream(_batch(records)) as stream:
+        return _array(partial(_library().dbselect_check, stream, target.encode()))
+
+
+def _batch(records: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([records], ["gram"])
 
 
 @contextmanager

@@ -300,6 +300,14 @@ def test_options_of_another_method_are_refused():
         _native.search(pa.array([1.0]), "foba", "y", {})
 
 
+def test_a_check_needs_no_column_but_the_target():
+    gram = small_gram().select(["y"])
+    assert _native.check(gram.to_arrow(), "y").to_pylist() == [None]
+    with pytest.raises(ds.ColumnError, match="target names unknown column 'z'; there is 'y'"):
+        _native.check(gram.to_arrow(), "z")
+    assert _native.check(pa.nulls(2, gram.to_arrow().type), "z").to_pylist() == ["no rows"] * 2
+
+
 def edited(gram: ds.Gram, **changes: Any) -> dict[str, Any]:
     return {**gram.to_struct(), **changes}
 
@@ -316,6 +324,7 @@ def test_a_record_that_cannot_be_searched_says_why():
     array = pa.array(records, gram.to_arrow().type)
     found = _native.search(array, "anytime_sequence", "y", {})
     assert found.field("status").equals(statuses(array, "y"))
+    assert _native.check(array, "y").equals(statuses(array, "y"))
     assert [len(steps) for steps in found.field("sequence").to_pylist()] == [0, 0, 0, 0, 4]
     assert found.field("sequence").type.value_type == STEP_TYPE
 

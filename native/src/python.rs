@@ -23,7 +23,7 @@ use crate::fold;
 use crate::gaps::{self, Policy};
 use crate::record::{Names, Record, check_overflow};
 use crate::searches::request::read_request;
-use crate::searches::search_records;
+use crate::searches::{check_records, search_records};
 
 /// A pass over a table that is still under way.
 pub struct Reader {
@@ -401,6 +401,29 @@ pub unsafe extern "C" fn dbselect_search(
         // SAFETY: see the caller's promise.
         let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
         let found = search_records(records.column(0), &read_request(&request.into())?)?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&found, array, schema) }
+    })
+}
+
+/// Write why each record in the first field of a stream cannot be searched for a target to
+/// `array` and `schema`, NULL where it can. The stream is consumed and released. Null comes
+/// back, or an error text as above.
+///
+/// # Safety
+/// `records` is a live Arrow C stream, `target` a NUL-terminated string; `array` and `schema`
+/// are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_check(
+    records: *mut FFI_ArrowArrayStream,
+    target: *const c_char,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (records, target) = unsafe { (only_batch(records)?, CStr::from_ptr(target)) };
+        let found = check_records(records.column(0), &target.to_string_lossy())?;
         // SAFETY: see the caller's promise.
         unsafe { export(&found, array, schema) }
     })
