@@ -18,6 +18,7 @@ from problems import EPS, random_problem, rounding
 
 import dbselect as ds
 from dbselect import _native
+from dbselect.linear.state import State
 from dbselect.methods.segments import statuses
 from dbselect.record.steps import STEP_TYPE
 
@@ -129,11 +130,13 @@ def random_search(rng: np.random.Generator, widest: int) -> Asked:
 
 def tolerance(asked: Asked, sequence: ds.Sequence) -> float:
     """Return how far numbers may be apart: `EXACT`, or what the worst condition makes of it."""
-    given, problem = asked.given, sequence.problem
-    whole = {name: given[name] for name in ("groups", "scale") if name in given}
-    full = Asked(asked.gram, "anytime_sequence", {**whole, "ridge": given["ridge"]})
-    condition = max(sequence.condition, full.by_python().condition)
-    if given.get("rule") == "omp":  # whitening takes the groups without the ridge
+    problem = sequence.problem
+    state = State(problem, sequence.positions)
+    condition = 1.0
+    for step in sequence.records:
+        (state.add if step.action == "add" else state.remove)(step.group)
+        condition = max(condition, state.condition())
+    if asked.given.get("rule") == "omp":  # whitening takes the groups without the ridge
         for columns in sequence.positions:
             values = np.linalg.eigvalsh(problem.G[np.ix_(columns, columns)])
             kept = values[values > 1e-12 * values[-1]]
