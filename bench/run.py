@@ -32,6 +32,7 @@ PARTS = (
     glm.passes,
     glm.in_memory,
     searches.sequences,
+    searches.compiled,
     searches.responses,
     searches.certificates,
     best_within.proofs,

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from measure import Row, seconds
 from tables import columns
 
 import dbselect as ds
+from dbselect import _native
 
 
 def problem(width: int, n_groups: int, seed: int = 0) -> tuple[ds.Gram, dict[str, list[str]]]:
@@ -41,6 +43,48 @@ def sequences() -> Iterator[Row]:
             f"{fr:.3f} s; fr / omp {fr / omp:.2f}",
             f"< {bar} s; <= 1.5",
         )
+
+
+def records(count: int, width: int) -> pl.DataFrame:
+    """Return `count` Gram records of `width` features and a target, of random rows."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3 * width + 20, width + 1, min(count, 1000)))
+    rows[:, -1] += rows[:, :-1].sum(axis=1)
+    rows -= rows.mean(axis=0)
+    names, n = [*columns(width), "y"], len(rows)
+    mean = np.zeros(width + 1)
+    grams = [
+        ds.Gram(names, n, 0, float(n), mean, rows[:, :, k].T @ rows[:, :, k]).to_arrow()
+        for k in range(rows.shape[2])
+    ]
+    few = pa.concat_arrays(grams)
+    return pl.DataFrame({"gram": pl.Series(few.take(pa.array(np.arange(count) % len(few))))})
+
+
+def compiled() -> Iterator[Row]:
+    """Measure the searches of the compiled library against those of Python."""
+    for count, width, bar in ((100_000, 3, 2), (10_000, 50, 200)):
+        frame = records(count, width)
+        array = frame["gram"].to_arrow()
+        own, python = seconds(
+            lambda array=array: _native.search(array, "anytime_sequence", "y", {}),
+            lambda frame=frame: ds.anytime_sequences(frame, "y"),
+        )
+        yield (
+            f"{count:,} segments x {width} features in the compiled library, one thread",
+            f"{own / count * 1e6:.2f} us a segment; in Python {python / count * 1e6:.1f} us",
+            f"< {bar} us",
+        )
+    gram, groups = problem(2000, 200)
+    own, python = seconds(
+        lambda: _native.search(gram.to_arrow(), "anytime_sequence", "y", {"groups": groups}),
+        lambda: ds.anytime_sequence(gram, "y", groups),
+    )
+    yield (
+        "full fr sequence in the compiled library, D = 2000 in 200 groups",
+        f"{own:.2f} s; in Python {python:.2f} s",
+        "< 2.0 s",
+    )
 
 
 def responses() -> Iterator[Row]:

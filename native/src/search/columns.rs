@@ -1,0 +1,169 @@
+//! Column names: which of them a pattern means, and which belong together.
+//!
+//! The twin of `dbselect/record/columns.py`.
+
+use std::collections::HashSet;
+
+use super::error::Error;
+use super::nearest::unknown;
+
+/// What the name of an indicator of missing values adds to that of its column.
+pub const SUFFIX: &str = ".missing";
+
+/// Top-level field of a flattened column: `demo.age` and `demo[1]` lie in `demo`.
+pub fn field_of(column: &str) -> &str {
+    match column.split(['.', '[']).next() {
+        Some(field) if !field.is_empty() => field,
+        _ => column,
+    }
+}
+
+/// The columns that may explain a target: not itself, nor its indicator.
+pub fn features_of(columns: &[String], target: &str) -> Vec<String> {
+    let mark = format!("{target}{SUFFIX}");
+    columns.iter().filter(|name| *name != target && **name != mark).cloned().collect()
+}
+
+/// Some columns, each with its indicator `x.missing` after it.
+///
+/// `names` are the columns there are, `named` those that somebody asks for by name, which
+/// follow no other.
+pub fn with_indicators(
+    columns: Vec<String>,
+    names: &HashSet<&str>,
+    named: &HashSet<String>,
+) -> Vec<String> {
+    let mut found = Vec::with_capacity(columns.len());
+    for column in columns {
+        let mark = format!("{column}{SUFFIX}");
+        found.push(column);
+        if names.contains(mark.as_str()) && !named.contains(&mark) {
+            found.push(mark);
+        }
+    }
+    found
+}
+
+/// Columns that some patterns mean, in the order of the patterns.
+///
+/// A pattern is a column, a nested field at any depth (all of its columns), or a glob in
+/// which `*` stands for any text and `?` for one character; a glob's columns come in the
+/// order of `names`. `what` is the argument that the patterns come from, for errors.
+pub fn match_columns(
+    patterns: &[String],
+    names: &[String],
+    what: &str,
+) -> Result<Vec<String>, Error> {
+    let known: HashSet<&str> = names.iter().map(String::as_str).collect();
+    let mut found: Vec<String> = Vec::new();
+    let mut taken: HashSet<&str> = HashSet::new();
+    let mut exact: HashSet<&str> = HashSet::new();
+    for pattern in patterns {
+        let means: Vec<&String> = if known.contains(pattern.as_str()) {
+            if !exact.insert(pattern) {
+                return Err(Error::column(format!("{what} names column '{pattern}' twice")));
+            }
+            vec![pattern]
+        } else {
+            meant(pattern, names)
+        };
+        if means.is_empty() {
+            let unknown = unknown("column", pattern, names);
+            return Err(Error::column(format!("{what} names {unknown}")));
+        }
+        found.extend(means.into_iter().filter(|name| taken.insert(name)).cloned());
+    }
+    Ok(found)
+}
+
+/// The columns of a nested field; of a glob where no field has the name.
+fn meant<'n>(pattern: &str, names: &'n [String]) -> Vec<&'n String> {
+    let within =
+        |name: &str| name.strip_prefix(pattern).is_some_and(|rest| rest.starts_with(['.', '[']));
+    let means: Vec<&String> = names.iter().filter(|name| within(name)).collect();
+    if !means.is_empty() || !pattern.contains(['*', '?']) {
+        return means;
+    }
+    let pattern: Vec<char> = pattern.chars().collect();
+    names.iter().filter(|name| glob(&pattern, &name.chars().collect::<Vec<_>>())).collect()
+}
+
+/// Whether a glob means a whole name.
+fn glob(pattern: &[char], name: &[char]) -> bool {
+    // The last star, and where the text that it stands for would end next.
+    let mut star: Option<(usize, usize)> = None;
+    let (mut p, mut n) = (0, 0);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(&letter) if letter == '?' || letter == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, end)) => {
+                    star = Some((at, end + 1));
+                    (p, n) = (at + 1, end + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&letter| letter == '*')
+}
+
+/// Index of a column among the columns there are.
+pub fn position(column: &str, names: &[String], what: &str) -> Result<usize, Error> {
+    names
+        .iter()
+        .position(|name| name == column)
+        .ok_or_else(|| Error::column(format!("{what} names {}", unknown("column", column, names))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| text.to_string()).collect()
+    }
+
+    fn matched(patterns: &[&str], names: &[&str]) -> Result<Vec<String>, Error> {
+        match_columns(&texts(patterns), &texts(names), "columns")
+    }
+
+    #[test]
+    fn a_pattern_is_a_column_a_field_or_a_glob() {
+        let names = ["a", "demo.age", "demo.job.pay", "emb[1]", "emb[2]", "dem", "x*"];
+        let cases: [(&[&str], &[&str]); 8] = [
+            (&["a"], &["a"]),
+            (&["demo"], &["demo.age", "demo.job.pay"]),
+            (&["demo.job"], &["demo.job.pay"]),
+            (&["emb"], &["emb[1]", "emb[2]"]),
+            (&["emb[2]", "emb"], &["emb[2]", "emb[1]"]),
+            (&["?em*"], &["demo.age", "demo.job.pay", "dem"]),
+            (&["x*"], &["x*"]),
+            (&["*a*e"], &["demo.age"]),
+        ];
+        for (patterns, expected) in cases {
+            assert_eq!(matched(patterns, &names).unwrap(), expected, "{patterns:?}");
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_or_is_named_twice_is_refused() {
+        let error = matched(&["ab", "c*"], &["ab"]).unwrap_err();
+        assert_eq!(error.message, "columns names unknown column 'c*'; there is 'ab'");
+        let error = matched(&["ab", "ab"], &["ab"]).unwrap_err();
+        assert_eq!(error.message, "columns names column 'ab' twice");
+    }
+
+    #[test]
+    fn a_field_is_what_comes_before_a_dot_or_a_bracket() {
+        let fields = ["a", "demo.age", "emb[2]", ".x", "[1]"].map(field_of);
+        assert_eq!(fields, ["a", "demo", "emb", ".x", "[1]"]);
+    }
+}
