@@ -315,6 +315,28 @@ def polars_column(path: Path) -> pl.Expr:
     return found
 
 
+def _polars_number(path: Path) -> pl.Expr:
+    """Return a column as a double: a product, which Polars refuses to make of a date."""
+    return polars_column(path) * pl.lit(1.0, pl.Float64)
+
+
+def _polars_date(path: Path, unit: str) -> pl.Expr:
+    """Return a date as a double; numbers, which stand for one, are as they are."""
+
+    def counted(values: pl.Series) -> pl.Series:
+        # Only here is the type known.
+        if values.dtype in (pl.Date, pl.Datetime):
+            return values.dt.timestamp("us") / UNITS[unit]
+        if values.dtype.is_numeric() or values.dtype in (pl.Boolean, pl.Null):
+            return values.cast(pl.Float64)
+        raise DataError(
+            f"column '{'.'.join(map(str, path))}' has type {values.dtype}; it must be a date, a "
+            f"timestamp or the number of {unit} since 1970"
+        )
+
+    return polars_column(path).map_batches(counted, return_dtype=pl.Float64, is_elementwise=True)
+
+
 def _polars_lookup(found: Lookup) -> pl.Expr:
     values = value_column(found)
     column = polars_column(found.path)
@@ -356,10 +378,10 @@ def refuse_others(found: Lookup, values: pl.Series) -> pl.Series:
 def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]:
     """Return the algebra of Polars expressions."""
     return Algebra(
-        column=lambda path: polars_column(path).cast(pl.Float64),
+        column=_polars_number,
         number=pl.lit,
         equals=lambda path, value: (polars_column(path) == value).cast(pl.Float64),
-        date=lambda path, unit: polars_column(path).dt.timestamp("us") / UNITS[unit],
+        date=_polars_date,
         lookup=_polars_lookup,
         nothing=lambda: pl.lit(None, pl.Float64),
         at_least=lambda x, floor: x.clip(lower_bound=floor),

@@ -283,6 +283,12 @@ SEARCH = "anytime_sequence"
             "option 'family' is in the grid",
         ),
         (
+            FRAME,
+            {"grid": {"null_policy": ["mean"]}, "fold": 3},
+            ds.ArgumentError,
+            "option 'null_policy' is in the grid",
+        ),
+        (
             Stream(FRAME.to_arrow()),
             {"family": "binomial", "fold": 3},
             ds.SourceError,
@@ -317,3 +323,19 @@ def test_a_function_of_a_family_returns_its_models():
     expected = ds.cross_validate(FRAME, "binomial", "fit_glm", fold=3, key="id",
                                  columns=["a", "c"])  # fmt: skip
     assert_frame_equal(found.scores, expected.scores)
+
+
+@pytest.mark.parametrize("null_policy", ["mean", "indicator", {"a": "mean", "*": "indicator"}])
+def test_missing_values_of_a_table_become_what_gram_by_makes_of_them(null_policy):
+    """All rows with a target are used; those without are left out whatever the policy."""
+    frame = rows(3).select("id", "a", "b", y="gaussian")
+    frame = frame.with_columns(
+        a=pl.when(pl.col("id") % 5 != 1).then("a"), y=pl.when(pl.col("id") % 9 != 2).then("y")
+    )
+    options = {"fold": 4, "key": "id"}
+    found = ds.cross_validate(frame, "y", "anytime_sequence", **options, null_policy=null_policy)
+    there = frame.drop_nulls("y")
+    folds = ds.gram_by(there, **options, null_policy=null_policy)
+    expected = ds.cross_validate(folds, "y", "anytime_sequence")
+    assert_frame_equal(found.table, expected.table)
+    assert ds.gram(there, null_policy=null_policy).rows == found.model().rows

@@ -1,5 +1,6 @@
 """Curves, timeliness, oracles and evaluation against slow, direct definitions."""
 
+import datetime as dt
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -438,3 +439,52 @@ GOOD = pl.DataFrame({"spent": [0.0, 1.0], "explained": [0.0, 0.5]})
 def test_what_is_no_curve_and_no_fraction_is_refused(call, message):
     with pytest.raises(ds.ArgumentError, match=message):
         call()
+
+
+SECONDS = [dt.datetime(2020, 1, 1, hour) for hour in range(12)]
+
+
+def test_a_date_for_a_timestamp_is_not_judged():
+    """A date's days would be taken for seconds."""
+    train = pl.DataFrame({"t": SECONDS, "y": range(12)})
+    model = ds.fit(train, "y")
+    other = train.with_columns(t=pl.col("t").dt.date() + pl.duration(days=pl.col("y")))
+    with pytest.raises(ds.ColumnError, match=r"'t' has type date32.*days; the terms.*seconds"):
+        ds.evaluate(model, other)
+    with pytest.raises(ds.RecordError, match=r"unit of 't' .*: 'days', and 'seconds' in the fit"):
+        ds.evaluate(model, ds.gram(other))
+    epoch = train.with_columns(t=pl.col("t").dt.timestamp("us") / 1e6)
+    for data in (epoch, ds.gram(epoch)):
+        assert ds.evaluate(model, data)["r2"].item() == pytest.approx(1.0)
+    with pytest.raises(ds.RecordError, match="unit of 't'"):
+        ds.evaluate(ds.fit(epoch, "y"), ds.gram(train))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"basis": {"x": ("spline", 4)}}, "basis of 'x'"),
+        ({"basis": {"x": ("poly", 2)}}, "basis of 'x'"),
+        ({"null_policy": "mean"}, "mean of 'x'"),
+        ({"categories": ["k"], "max_levels": 1}, "levels of 'k'"),
+    ],
+)
+def test_a_gram_of_other_terms_is_not_judged(options, message):
+    """Columns of equal names mean something else; the terms of the fit make them the same."""
+    rng = np.random.default_rng(0)
+    frames = [
+        pl.DataFrame(
+            {
+                "x": np.where(np.arange(60) % 10 == 3, np.nan, rng.standard_normal(60) + shift),
+                "k": [often] * 40 + [rare] * 20,
+                "y": rng.standard_normal(60),
+            }
+        )
+        for shift, often, rare in ((0.0, "a", "b"), (9.0, "b", "a"))
+    ]
+    train, test = frames
+    known = ds.gram(train, **options)
+    model = ds.fit(known, "y")
+    with pytest.raises(ds.RecordError, match=rf"another {message}.*terms= of the fit"):
+        ds.evaluate(model, ds.gram(test, **options))
+    assert ds.evaluate(model, ds.gram(test, terms=known.terms)).height == 1

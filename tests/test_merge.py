@@ -240,3 +240,22 @@ def test_folds_of_a_table_are_filled_alike(policy):
     again = ds.gram(frame, terms=whole.terms)
     np.testing.assert_allclose(again.comoment, whole.comoment, atol=1e-10)
     assert again.terms == whole.terms
+
+
+def test_a_level_that_is_called_missing_is_not_what_is_missing(connection):
+    one = pl.DataFrame({"k": ["a", "missing", None, "a"], "y": [1.0, 2, 3, 4]})
+    two = pl.DataFrame({"k": ["a", None, "a", None], "y": [1.0, 2, 3, 5]})
+    options = {"null_policy": {"k": "indicator"}}
+    parts = [ds.gram(part, **options) for part in (one, two)]
+    whole = ds.gram(pl.concat([one, two]), **options)
+    assert dict(zip(whole.columns, whole.mean * 8, strict=True)) == {
+        "k.a": 4.0, "k.missing": 1.0, "k.missing_": 3.0, "y": 21.0
+    }  # fmt: skip
+    records = pa.table({"gram": pa.concat_arrays([part.to_arrow() for part in parts])})
+    ((merged,),) = connection.execute("SELECT gram_merge(gram) FROM records").fetchall()
+    in_polars = pl.DataFrame(records).select(pl.col("gram").dbselect.merge())[0, 0]
+    found = [parts[0] + parts[1], parts[1] + parts[0], whole - parts[0] + parts[0]]
+    for gram in (*found, ds.Gram.from_struct(merged), ds.Gram.from_struct(in_polars)):
+        assert gram.columns == whole.columns
+        np.testing.assert_allclose(gram.mean, whole.mean, atol=1e-15)
+        np.testing.assert_allclose(gram.comoment, whole.comoment, atol=1e-14)

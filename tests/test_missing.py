@@ -527,3 +527,26 @@ def test_the_command_line_takes_policies(sparse, tmp_path, capsys):
     assert main([*arguments, "--out", f"{tmp_path}/s.parquet"]) == 0
     steps = ds.anytime_sequence(sparse, "y", null_policy="mean").steps
     assert_frame_equal(pl.read_parquet(tmp_path / "s.parquet"), steps, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("columns", [None, ["carrier"], ["x", "carrier"]])
+def test_categories_are_imputed_by_the_name_of_their_column(columns):
+    rng = np.random.default_rng(4)
+    frame = pl.DataFrame(
+        {
+            "carrier": rng.choice(["AA", "UA", ""], 200),
+            "x": np.where(rng.random(200) < 0.2, np.nan, rng.standard_normal(200)),
+        }
+    ).with_columns(pl.col("carrier").replace("", None))
+    parts = [ds.gram(frame[:80], null_policy="indicator")]
+    parts.append(
+        ds.gram(frame[80:], null_policy="indicator", terms=parts[0].terms.of(["carrier.AA"]))
+    )
+    imputed = ["carrier", "x"] if columns is None else columns
+    expected = ds.gram(frame, null_policy={"*": "indicator"} | dict.fromkeys(imputed, "mean"))
+    found = sum(ds.impute_mean(parts, columns))
+    assert found.columns == expected.columns
+    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-12)
+    np.testing.assert_allclose(found.comoment, expected.comoment, atol=1e-10)
+    assert found.terms.categories == expected.terms.categories
+    assert found.terms.means == pytest.approx(dict(expected.terms.means))

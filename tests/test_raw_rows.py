@@ -668,3 +668,90 @@ def test_the_same_row_has_the_same_prediction_through_every_door(given_tables):
                 if used == step:
                     np.testing.assert_allclose(prediction, expected[row], **close)
                 assert used >= step or not np.isfinite(expected[row])
+
+
+def test_expr_reads_dates_and_numbers_as_predict_does():
+    """Which of them a table has, an expression does not know before it runs."""
+    stamps = [dt.datetime(2020, 1, 1 + n, 5 * n) for n in range(4)]
+    numbers = {
+        "t": [(one - dt.datetime(1970, 1, 1)).total_seconds() for one in stamps],
+        "d": [(one - dt.datetime(1970, 1, 1)).days for one in stamps],
+    }
+    y = [3.0, 1.0, 4.0, 1.5]
+    dates = pl.DataFrame({"t": stamps, "d": [one.date() for one in stamps], "y": y})
+    plain = pl.DataFrame({**numbers, "y": y})
+    model = ds.fit(dates, "y")
+    expected = model.predict(dates)
+    for rows in (dates, plain, dates.with_columns(plain["t"]), plain.with_columns(dates["t"])):
+        np.testing.assert_allclose(rows.select(model.expr()).to_series(), expected, rtol=1e-9)
+        np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-9)
+    assert dates.lazy().select(model.expr()).collect_schema().dtypes() == [pl.Float64]
+    with pytest.raises(ds.DataError, match="number of days since 1970"):
+        pl.DataFrame({"d": ["text"]}).select(ds.fit(dates, "y", ["d"]).expr())
+    for name in ("t", "d"):
+        number = ds.fit(plain, "y", [name])
+        with pytest.raises(pl.exceptions.InvalidOperationError, match="not allowed"):
+            dates.select(number.expr())
+
+
+def test_a_column_that_ends_in_missing_is_itself():
+    """It is the user's own, beside another: no indicator of it."""
+    rng = np.random.default_rng(5)
+    names = ["foo", "foo.missing"]
+    frame = pl.DataFrame(rng.standard_normal((50, 3)), schema=[*names, "y"])
+    model = ds.fit(frame, "y")
+    solved, *_ = np.linalg.lstsq(
+        np.column_stack([np.ones(50), frame.select(names).to_numpy()]), frame["y"].to_numpy()
+    )
+    truth = np.column_stack([np.ones(50), frame.select(names).to_numpy()]) @ solved
+    by_sql = duckdb.sql(f"SELECT {model.sql()} FROM frame").fetchnumpy()
+    for found in (frame.select(model.expr()).to_series(), model.predict(frame), *by_sql.values()):
+        np.testing.assert_allclose(found, truth, rtol=1e-9, atol=1e-9)
+
+
+def test_whole_numbers_beyond_doubles_are_levels_of_their_own(connection):
+    first = 2**53
+    frame = pl.DataFrame({"k": [first, first + 1, first + 2] * 4, "y": [1.0, 5.0, 3.0] * 4})
+    gram = ds.gram(frame, categories=["k"])
+    steps = steps_of(ds.anytime_sequence(gram, "y"))
+    for rows in (frame, frame.cast({"k": pl.UInt64}), frame.cast({"k": pl.Int128})):
+        answers = by_steps_in_polars(steps, rows.select("k"))
+        np.testing.assert_allclose([a[0] for a in answers], frame["y"], rtol=1e-6)
+    answers = by_steps_in_duckdb(connection, steps, frame.select("k"))
+    np.testing.assert_allclose([a[0] for a in answers], frame["y"], rtol=1e-6)
+    wider = "SELECT anytime_predict(sequence_, {'k': k::HUGEINT}).prediction FROM rows_, sequences"
+    found = [value for (value,) in connection.execute(f"{wider} ORDER BY row_").fetchall()]
+    np.testing.assert_allclose(found, frame["y"], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("budget", "shown"), [(-1.0, "-1"), (float("nan"), "NaN")])
+def test_a_budget_that_is_none_is_an_error(connection, budget, shown):
+    frame = pl.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0.0, 2.0, 4.0]})
+    steps = steps_of(ds.anytime_sequence(ds.gram(frame), "y"))
+    message = f"budget is {shown}; it must be a number >= 0"
+    with pytest.raises(duckdb.Error, match=message):
+        by_steps_in_duckdb(connection, steps, frame, f", budget := '{budget}'::DOUBLE")
+    with pytest.raises(pl.exceptions.ComputeError, match=message):
+        by_steps_in_polars(steps, frame, budget=pl.lit(budget))
+    unlimited = by_steps_in_duckdb(connection, steps, frame, ", budget := NULL")
+    assert [row[0] for row in unlimited] == pytest.approx(frame["y"].to_list())
+
+
+def test_a_join_predicts_with_the_sequence_of_each_row(connection):
+    frame = table(np.random.default_rng(3), 6000).drop_nulls().select("k", "x", "y")
+    frame = frame.with_columns(g=pl.int_range(pl.len()) % 3)
+    grams = [ds.gram(frame.filter(g=g), columns=["k", "x", "y"]) for g in range(3)]
+    sequences = [ds.anytime_sequence(gram, "y") for gram in grams]
+    connection.register("joined", frame.with_row_index("row_").to_arrow())
+    lists = pa.table({"g": [0, 1, 2], "sequence": write_sequences(sequences)})
+    connection.register("lists", lists)
+
+    query = (
+        "SELECT row_, anytime_predict(sequence, r).prediction FROM joined r JOIN lists USING (g)"
+    )
+    rows = connection.execute(f"{query} ORDER BY row_").fetchall()
+    expected = np.empty(frame.height)
+    for g, sequence in enumerate(sequences):
+        own = frame["g"].to_numpy() == g
+        expected[own] = sequence.predict(frame.filter(g=g))
+    np.testing.assert_allclose([value for _, value in rows], expected, **SAME)

@@ -11,6 +11,7 @@ from sklearn.preprocessing import OneHotEncoder
 from tables import assert_gram
 
 import dbselect as ds
+from dbselect.record.gram import RECORD_DTYPE
 
 LEVELS = ["JFK", "", "a level of more than twelve bytes", "it's", 'a "quote".b', "größer", "EWR"]
 
@@ -205,6 +206,9 @@ def test_options_of_the_aggregate_are_checked(connection):
         "{'max_level': 2}": "unknown option 'max_level'; there is 'max_levels'",
         "{'max_levels': 0}": "max_levels is 0; it must be a whole number >= 1",
         "{'max_levels': 1.5}": "max_levels is 1.5; it must be a whole number",
+        "{'max_levels': '3'}": "max_levels is '3'; it must be a whole number >= 1",
+        "{'max_levels': [3]}": "max_levels is of type LIST; it must be a whole number >= 1",
+        "k": "weight has type VARCHAR; it must be numeric or boolean",
         "w, w": "options must be a STRUCT",
     }
     for options, message in cases.items():
@@ -240,6 +244,29 @@ def test_what_is_left_out_is_said():
         assert ds.gram(reader).columns == ["x"]
 
 
+def test_parts_without_a_usable_row_merge():
+    frame = pl.DataFrame({"k": ["a", "b", "a"], "x": [1.0, 2.0, 4.0]})
+    none = pl.DataFrame({"k": ["a", "c"], "x": [None, None]}, {"k": pl.String, "x": pl.Float64})
+    with pytest.warns(ds.SkippedRowsWarning, match="'x' is missing in 2"):
+        empty = ds.gram(none)
+    whole = ds.gram(frame)
+    for total in (whole + empty, empty + whole, whole + ds.gram(frame.clear())):
+        assert (total.columns, total.rows) == (whole.columns, 3)
+        np.testing.assert_array_equal(total.comoment, whole.comoment)
+    silent = frame.with_columns(k=pl.lit(None, pl.String))
+    with pytest.warns(ds.SkippedRowsWarning, match="text of which there is no level is missing"):
+        assert (ds.gram(silent) + whole).columns == whole.columns
+
+
+def test_a_text_target_says_what_to_give(connection):
+    frame = pl.DataFrame({"k": ["a", "b", "a", "b"], "x": [1.0, 2.0, 4.0, 3.0]})
+    gram = ds.gram(frame)
+    with pytest.raises(ds.ColumnError, match="target names 'k', of which there is a column for"):
+        ds.anytime_sequence(gram, "k")
+    with pytest.raises(duckdb.Error, match="target names 'k', of which there is a column for"):
+        connection.execute("SELECT anytime_sequence(gram(frame), 'k') FROM frame").fetchall()
+
+
 def test_a_level_of_no_row_that_was_used_is_none(connection):
     frame = pl.DataFrame({"k": ["a", "b", "c", None], "x": [1.0, 2.0, None, 4.0]})
     found = ds.gram(frame)
@@ -269,3 +296,79 @@ def test_thousands_of_groups_with_text_are_those_of_polars(connection):
         there = [j for j, mean in enumerate(two["mean"]) if mean != 0]
         assert one["columns"] == [two["columns"][j] for j in there]
         np.testing.assert_allclose(one["mean"], [two["mean"][j] for j in there], atol=1e-12)
+
+
+def test_the_other_levels_do_not_explain_a_level(connection):
+    """Where one of them is 1 the target is 0."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"k": rng.choice(["a", "b", ""], 90), "x": rng.standard_normal(90)})
+    frame = frame.with_columns(pl.col("k").replace("", None))
+    gram = ds.gram(frame, null_policy={"k": "indicator"})
+    assert gram.columns == ["k.a", "k.b", "k.missing", "x"]
+    for target in ("k.a", "k.missing"):
+        sequence = ds.anytime_sequence(gram, target)
+        assert sequence.columns == list(ds.fit(gram, target).coefficients) == ["x"]
+        record = pl.DataFrame({"gram": [gram.to_struct()]}, schema={"gram": RECORD_DTYPE})
+        steps = record.select(pl.col("gram").dbselect.anytime_sequence(target)).item()
+        assert [one["group"] for one in steps.to_list()] == sequence.steps["group"].to_list()
+        best = ds.best_within(gram, target, 9.0)
+        assert best.groups == ["x"]
+
+
+def test_text_that_is_left_out_is_named_in_the_way_out():
+    frame = pl.DataFrame({"carrier": ["a", "b", "c"], "x": [1.0, 2.0, 4.0]})
+    with pytest.raises(ds.ColumnError, match=r"categories=\['carrier'\]"):
+        ds.gram(frame, columns=["carrier", "x"], max_levels=2)
+
+
+@pytest.mark.parametrize("null_policy", ["skip", {"*": "indicator", "x": "skip"}])
+def test_a_lazy_frame_tells_and_prunes_as_gram_does(null_policy):
+    frame = pl.DataFrame({"k": ["a", "b", "c", "d", "a"], "x": [1.0, 2.0, None, None, None]})
+    with pytest.warns(ds.SkippedRowsWarning, match="3 of 5 rows"):
+        expected = ds.gram(frame, null_policy=null_policy)
+    lazy = frame.lazy().dbselect.gram(null_policy=null_policy)
+    with pytest.warns(ds.SkippedRowsWarning, match="3 of 5 rows"):
+        found = ds.Gram.from_struct(lazy.collect().item())
+    assert_same(found, expected)
+    assert found.columns == ["k.a", "k.b", "x"]
+    empty = frame.clear().lazy().dbselect.gram("x").collect()
+    assert empty["gram"].to_list() == [None]
+
+
+def test_elements_of_an_array_are_texts_of_their_own(connection):
+    pairs = [["a", "c"], ["b", "c"], ["a", "d"], ["a", "d"], ["b", "c"], ["b", None]]
+    whole = pl.DataFrame({"y": range(6), "a": pl.Series(pairs, dtype=pl.Array(pl.String, 2))})
+    for frame in (whole[:5], whole[1:4], whole):
+        used = frame.filter(pl.col("a").arr.get(1).is_not_null())
+        counts = {
+            f"a[{place + 1}].{level}": (used["a"].arr.get(place) == level).sum()
+            for place, level in ((0, "a"), (0, "b"), (1, "c"), (1, "d"))
+        }
+        found = ds.gram(frame)
+        assert dict(zip(found.columns[1:], found.mean[1:] * found.rows, strict=True)) == (
+            pytest.approx(counts)
+        )
+        connection.register("rows_", frame.to_arrow())
+        query = "SELECT gram({'y': y, 'a': a::VARCHAR[2]}) FROM rows_"
+        ((record,),) = connection.execute(query).fetchall()
+        assert_same(ds.Gram.from_struct(record), found)
+        record = frame.select(pl.struct(pl.all()).dbselect.gram())[0, 0]
+        assert_same(ds.Gram.from_struct(record), found)
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        ({"a": "x", "a.x": 1}, "a.x"),
+        ({"a": "b.c", "a.b": "c"}, "a.b.c"),
+        ({"a": {"b": 1}, "a.b": 2}, "a.b"),
+    ],
+)
+def test_two_columns_of_one_name_are_refused(connection, row, name):
+    message = rf"two columns of the record would have the name '{name}'"
+    frame = pl.DataFrame([row])
+    connection.register("rows_", frame.to_arrow())
+    with pytest.raises(duckdb.Error, match=message):
+        connection.execute("SELECT gram(r) FROM rows_ r").fetchone()
+    with pytest.raises(pl.exceptions.ComputeError, match=message):
+        frame.select(pl.struct(pl.all()).dbselect.gram())

@@ -21,10 +21,10 @@ from dbselect.record.policies import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
 from dbselect.results.glm.store import GLM_DTYPE, GLM_TYPE, to_scalar
-from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, check_max_levels, terms_for
+from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, check_max_levels
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.read import check_left_out, gram, reader_of, texts_of, why_left_out
-from dbselect.sources.request import NullPolicy, check_folds, check_seed, request_of
+from dbselect.sources.read import gram_of, prepared, reader_of, seen, tell_skipped
+from dbselect.sources.request import NullPolicy, check_folds, check_seed
 
 _COEFFICIENTS: dict[str, Any] = {
     "intercept": pl.Float64,
@@ -71,6 +71,10 @@ class LazyFrameNamespace:
         categories, basis, max_levels, terms : as in `dbselect.gram`; what has to be
             learnt of the table is read at once, `terms` read nothing
 
+        Warns
+        -----
+        LeftOutWarning, SkippedRowsWarning : as `dbselect.gram`, the latter when collected
+
         Notes
         -----
         Runs out of core: one record for each batch of the streaming engine, merged
@@ -86,18 +90,14 @@ class LazyFrameNamespace:
         """
         table = LazyTable(self._frame)
         wanted = list(columns) or None
-        texts = texts_of(table, wanted, {weight})
-        learnt = terms_for(table, texts, categories, basis, max_levels, terms)
-        request = request_of(table.schema, wanted, weight, null_policy=null_policy, terms=learnt)
-        check_left_out(table, request, wanted, why_left_out(table, max_levels, terms))
+        request, texts = prepared(
+            table, wanted, weight, null_policy, categories, basis, max_levels, terms
+        )
         if not request.is_plain:
             # Fills differ from batch to batch, and which indicators there are is known
             # at the end: one reader takes them all.
             return pl.defer(
-                lambda: _record(
-                    gram(self._frame, wanted, weight, null_policy=null_policy, terms=learnt)
-                ),
-                schema={"gram": RECORD_DTYPE},
+                lambda: _record(gram_of(table, request, texts)), schema={"gram": RECORD_DTYPE}
             )
 
         def record(batch: pl.DataFrame) -> pl.DataFrame:
@@ -107,10 +107,20 @@ class LazyFrameNamespace:
                 reader.add(request.terms.expand(batch))
                 return pl.DataFrame(pa.table({"gram": reader.finish()}))
 
+        def told(merged: pl.DataFrame) -> pl.DataFrame:
+            record = merged["gram"].to_arrow()[0]
+            if not record.is_valid:
+                return merged
+            found = Gram.from_struct(record)
+            tell_skipped(found, request)
+            left = seen(found, texts)
+            return merged if left is found else _record(left)
+
         records = table.frame.select(request.fields).map_batches(
             record, schema={"gram": RECORD_DTYPE}, streamable=True
         )
-        return records.select(pl.col("gram").dbselect.merge())  # type: ignore[attr-defined]
+        merged = records.select(pl.col("gram").dbselect.merge())  # type: ignore[attr-defined]
+        return merged.map_batches(told, schema={"gram": RECORD_DTYPE})
 
     def anytime_sequence_glm(
         self,

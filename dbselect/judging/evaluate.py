@@ -69,8 +69,9 @@ def evaluate(
     ArgumentError : `sequence` is no such result; a Gram for models of a family, which need
         rows; `weight` with a Gram
     SourceError : there is no such table; with a family, a stream that can be read only once
-    RecordError : a record is malformed
-    ColumnError : the data lack a column
+    RecordError : a record is malformed, or has curves, dates, means or levels beside
+        ``other`` that are not those of the fit
+    ColumnError : the data lack a column, or have a date in another unit than the fit
     DataError : no usable rows, a constant target, or a value of it that the family or the
         classes of the model do not allow
 

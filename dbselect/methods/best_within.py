@@ -20,6 +20,9 @@ from dbselect.selection.branch_and_bound import branch_and_bound
 from dbselect.selection.exchange import TimeUp, improve
 from dbselect.selection.greedy import greedy_search
 
+#: Share of the time limit for leaps and bounds.
+LEAPS_SHARE = 0.25
+
 
 @dataclass(frozen=True, kw_only=True)
 class BestWithinOptions(Options):
@@ -153,6 +156,7 @@ def best_within(
         _start(search, options.budget, time_up),
         search.first,
         time_up,
+        LEAPS_SHARE * options.time_limit,
     )
     state = search.state
     if found.groups:

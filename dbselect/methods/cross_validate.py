@@ -38,7 +38,7 @@ from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
-from dbselect.methods.setup import check_target, check_targets, named_in
+from dbselect.methods.setup import check_target, check_targets, named_in, policy_but_for
 from dbselect.methods.sght import sght
 from dbselect.record.checks import check_choice
 from dbselect.record.columns import leaves
@@ -105,7 +105,8 @@ def cross_validate(
     seed : of the folds of a table, default 0, and of a method that draws
     weight : of a table, column of row weights, >= 0
     options : of the method, the same at every point; with ``family`` among them, where the
-        method has it, the models are those of the family
+        method has it, the models are those of the family. A ``null_policy`` is that of
+        `gram_by`: a mean is that of all folds together
 
     Returns
     -------
@@ -184,6 +185,14 @@ def cross_validate(
     if family is not None and weight is not None:
         options = {**options, "weight": weight}
     check_options(run, points, options)
+    null_policy: Any = "skip"
+    if folding is not None and family is None and "null_policy" in parameters:
+        if _varies(points, "null_policy"):
+            raise ArgumentError(
+                "option 'null_policy' is in the grid; the folds of a table are read once, for "
+                "all points: give it beside the grid"
+            )
+        null_policy = options.pop("null_policy", null_policy)
     varied = shown(points)
     _check_names([], varied.columns)
     tried = [{**options, **point} for point in points]
@@ -195,10 +204,12 @@ def cross_validate(
         columns = _named(source, target, tried)
         if family is None:
             table = open_table(source, None)
-            check_numeric(table, [target] if isinstance(target, str) else target)
+            targets = [target] if isinstance(target, str) else target
+            check_numeric(table, targets)
             source = gram_by(
-                table, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed
-            )
+                table, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed,
+                null_policy=policy_but_for(targets, null_policy),
+            )  # fmt: skip
             keys, segments = _on_records(source, target)
         else:
             folds = _row_folds(open_table(source, None), folding, columns, weight, target)

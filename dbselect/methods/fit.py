@@ -144,7 +144,7 @@ def fit(
         check_numeric(table, [target])
         known = read_gram(table, wanted, weight)
     known.position(target, "target")
-    features = [name for name in features_of(known.columns, target) if name != weight]
+    features = [name for name in features_of(known.columns, target, known.terms) if name != weight]
     if columns is not None:
         named = match(columns, known.columns, "columns")
         used = [name for name in named if name in features]

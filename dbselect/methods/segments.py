@@ -179,8 +179,8 @@ def sequence_lists(
     for stack in read_stacks(records):
         constant = constant_targets(stack, target)
         filled = is_filled(stack.columns, stack.mean, target)
-        features = features_of(stack.columns, target)
         first = Terms.from_json(terms[stack.at[0]].as_py())
+        features = features_of(stack.columns, target, first)
         found_groups = groups_of(features, groups, costs, target, first)
         width = len(found_groups.members)
         if width > WIDEST or RULES[options.rule].batched is None:

@@ -139,7 +139,7 @@ def prepare(
     gram, unread = _gram_of(source, targets, groups, null_policy, weight)
     for name in targets:
         gram.position(name, "target")
-    features = features_of(gram.columns, targets)
+    features = features_of(gram.columns, targets, gram.terms)
     resolved = groups_of(features, groups, costs, targets, gram.terms)
     resolved = replace(resolved, unused=(*resolved.unused, *unread))
     first = numbers_of(always or (), resolved)
@@ -321,13 +321,18 @@ def _gram_of(
         return stored, []
     named = named_in(groups, source)
     patterns = None if named is None else list(dict.fromkeys([*targets, *named]))
-    if null_policy != "skip":
-        policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
-        others = {name: each for name, each in policies.items() if name not in targets}
-        null_policy = {**others, **dict.fromkeys(targets, "skip")}  # the last one holds
     table = open_table(source, patterns)
     check_numeric(table, targets)
-    return read_columns(table, patterns, weight, null_policy)
+    return read_columns(table, patterns, weight, policy_but_for(targets, null_policy))
+
+
+def policy_but_for(targets: Sequence[str], null_policy: NullPolicy) -> NullPolicy:
+    """Return a policy by which rows without a target are left out."""
+    if null_policy == "skip":
+        return null_policy
+    policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
+    others = {name: each for name, each in policies.items() if name not in targets}
+    return {**others, **dict.fromkeys(targets, "skip")}  # the last one holds
 
 
 def named_in(groups: Any, source: Any) -> list[str] | None:

@@ -167,6 +167,12 @@ def position(column: str, names: Sequence[str], what: str) -> int:
     """
     if not isinstance(column, str):
         raise ColumnError(f"{what} is {column!r}; it must be the name of a column")
+    made = [name for name in names if name.startswith((f"{column}.", f"{column}["))]
+    if column not in names and made:
+        raise ColumnError(
+            f"{what} names '{column}', of which there is a column for each level or part, as "
+            f"'{made[0]}'; give one of these, or the table and family 'multinomial' for all levels"
+        )
     if column not in names:
         raise ColumnError(f"{what} names {unknown('column', column, names)}")
     return names.index(column)

@@ -16,7 +16,7 @@ from dbselect.errors import RecordError
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
 from dbselect.record.terms import Terms
-from dbselect.record.union import union, zeros
+from dbselect.record.union import check_read_alike, marked, union, zeros
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -248,7 +248,7 @@ class Gram(files.Stored):
 
     def spread(self, columns: Sequence[str], terms: Terms) -> "Gram":
         """Return the Gram of some columns, 0 in every row where it has none, and their terms."""
-        places = {name: at for at, name in enumerate(self.columns)}
+        places = {name: at for at, name in enumerate(marked(self.columns, self.terms, terms))}
         at = [places.get(name, -1) for name in columns]
         return replace(
             self,
@@ -398,7 +398,9 @@ def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
     Raises
     ------
     ColumnError : the rows lack another column
+    RecordError : columns of equal names do not mean the same in both
     """
+    check_read_alike(gram.terms.of(columns), terms.of(columns))
     lacking = zeros(gram.terms, terms) - set(gram.columns)
     match([name for name in columns if name not in lacking], gram.columns, "columns")
     return gram.spread(columns, terms)

@@ -21,10 +21,18 @@ NO_SHARE = 1e-14
 ROUNDING_SHARE = 1e-12
 
 
-def features_of(columns: Sequence[str], target: str | Sequence[str]) -> list[str]:
-    """Return the columns that may explain one or several targets: none, and no indicator of one."""
+def features_of(columns: Sequence[str], target: str | Sequence[str], terms: Terms) -> list[str]:
+    """Return the columns that may explain one or several targets.
+
+    None of them, no indicator of one, and no level beside one that is a level: where
+    another is 1, it is 0.
+    """
     targets = [target] if isinstance(target, str) else target
     apart = {name + end for name in targets for end in ("", SUFFIX)}
+    for category in terms.categories:
+        levels = {*category.names, category.missing}
+        if not levels.isdisjoint(targets):
+            apart |= levels
     return [name for name in columns if name not in apart]
 
 
@@ -36,8 +44,8 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     grams : Grams or records of equal columns, made with ``null_policy="indicator"``:
         folds, months, regions, as the column ``gram`` of `gram_by`; one without
         ``<name>.missing`` had no missing value there
-    columns : names and globs of columns that some record has ``<name>.missing`` of;
-        default: every such column
+    columns : names and globs of columns that some record has ``<name>.missing`` of, a
+        category by the name of its column; default: every such column
 
     Returns
     -------
@@ -71,9 +79,21 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     if not grams:
         raise ArgumentError("grams is empty; at least one record is needed")
     grams = aligned(grams)
-    marked = list(grams[0].terms.indicators)
-    filled = marked if columns is None else match(columns, marked, "columns")
-    return fill_jointly(grams, {name: name + SUFFIX for name in filled})
+    marks = _marks_of(grams[0])
+    filled = list(marks) if columns is None else match(columns, list(marks), "columns")
+    return fill_jointly(
+        grams, {name: mark for each in filled for name, mark in marks[each].items()}
+    )
+
+
+def _marks_of(gram: Gram) -> dict[str, dict[str, str]]:
+    """Return what can be filled: each column, or all levels of a category, with its indicator."""
+    found = {name: {name: name + SUFFIX} for name in gram.terms.indicators}
+    for category in gram.terms.categories:
+        if category.missing in gram.columns:
+            levels = [name for name in category.names if name in gram.columns]
+            found[category.column] = dict.fromkeys(levels, category.missing)
+    return found
 
 
 def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:

@@ -41,13 +41,14 @@ def too_few(rows: int, skipped: int) -> bool:
     return skipped > SKIPPED_SHARE * (rows + skipped)
 
 
-def warn_of_skipped(rows: int, skipped: int, missing: Mapping[str, int]) -> None:
+def warn_of_skipped(rows: int, skipped: int, missing: Mapping[str, int], *, weighted: bool) -> None:
     """Warn where more rows are left out than `SKIPPED_SHARE` of them.
 
     Parameters
     ----------
     rows, skipped : rows used, and left out
     missing : of each column whose missing values leave rows out, the rows without a value
+    weighted : whether rows have weights
 
     Warns
     -----
@@ -59,7 +60,11 @@ def warn_of_skipped(rows: int, skipped: int, missing: Mapping[str, int]) -> None
     causes = [f"'{name}' is missing in {missing[name]}" for name in columns[:NAMED]]
     causes += [f"{len(columns) - NAMED} more columns have missing values"] * (len(columns) > NAMED)
     others = skipped - sum(missing.values())
-    causes += [f"the weight is missing or 0 in at least {others}"] * (others > 0)
+    # A column of text without any level is none of the columns that are counted.
+    rest = (
+        "the weight is missing or 0" if weighted else "text of which there is no level is missing"
+    )
+    causes += [f"{rest} in at least {others}"] * (others > 0)
     told = ", ".join(causes)
     warn_caller(
         f"{skipped} of {rows + skipped} rows are left out: {told}; leave such columns out, or "

@@ -30,6 +30,7 @@ def union(
     RecordError : they differ in more than the levels of categories and indicators
     """
     joint = union_of_terms(terms, other_terms)
+    columns, others = marked(columns, terms, joint), marked(others, other_terms, joint)
     blocks = {one.column: [*one.names, one.missing] for one in joint.categories}
     blocks |= {name: [name, name + SUFFIX] for name in joint.indicators}
     heads = {name: head for head, names in blocks.items() for name in names}
@@ -39,12 +40,28 @@ def union(
     found = [name for head in order for name in blocks.get(head, [head]) if name in every]
     ordered = [head for head in order if head in one] == one
     ordered = ordered and [head for head in order if head in two] == two
-    if not ordered or not all(
+    if not all(
         every.difference(names) <= zeros(own, joint)
         for names, own in ((columns, terms), (others, other_terms))
     ):
         raise RecordError(_difference(columns, others))
+    if not ordered:
+        raise RecordError(_another_order(one, two))
     return found, joint
+
+
+def marked(columns: Sequence[str], own: Terms, joint: Terms) -> list[str]:
+    """Return the columns of a record as they are called beside the levels of others.
+
+    The column of what is missing in a category gives way to a level of its name.
+    """
+    names = {each.column: each.missing for each in joint.categories}
+    renamed = {
+        each.missing: names.get(each.column, each.missing)
+        for each in own.categories
+        if each.null_policy == "indicator"
+    }
+    return [renamed.get(name, name) for name in columns]
 
 
 def union_of_terms(one: Terms, two: Terms) -> Terms:
@@ -59,7 +76,16 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
     own, others = ({each.column: each for each in terms.categories} for terms in (one, two))
     if own.keys() != others.keys():
         raise RecordError(_unequal("categories", list(own), list(others)))
-    for name in ("bases", "dates", "means", "flat"):
+    if one.means != two.means:
+        odd = next(
+            name for name in (*one.means, *two.means) if one.means.get(name) != two.means.get(name)
+        )
+        raise RecordError(
+            f"gram records have unequal means where values were missing: of '{odd}' "
+            f"{one.means.get(odd)} in the first, {two.means.get(odd)} in the second; read the "
+            "tables with the terms of one, or with indicators, which impute_mean fills"
+        )
+    for name in ("bases", "dates", "flat"):
         if getattr(one, name) != getattr(two, name):
             raise RecordError(_unequal(name, getattr(one, name), getattr(two, name)))
     return replace(
@@ -67,6 +93,41 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
         categories=tuple(_joint(each, others[column]) for column, each in own.items()),
         indicators=tuple(dict.fromkeys([*one.indicators, *two.indicators])),
     )
+
+
+def check_read_alike(own: Terms, fitted: Terms) -> None:
+    """Refuse rows whose columns do not mean what columns of the same names mean in a fit.
+
+    What only one of the two tells is no difference: a number may stand for a date of the
+    fit, and rows without missing values need no mean. A date for a number is one.
+
+    Parameters
+    ----------
+    own : terms of the rows
+    fitted : terms of the fit
+
+    Raises
+    ------
+    RecordError : curves, units of dates, means, or levels beside a column ``other`` differ
+    """
+    bases = {each.column: each for each in own.bases}
+    categories = {each.column: each for each in own.categories}
+    units = {**dict.fromkeys(own.dates), **fitted.dates}
+    pairs: list[tuple[str, Any, Any]] = [
+        *((f"basis of '{one.column}'", one, bases.get(one.column)) for one in fitted.bases),
+        *((f"unit of '{name}'", unit, own.dates.get(name)) for name, unit in units.items()),
+        *((f"mean of '{name}'", mean, own.means.get(name)) for name, mean in fitted.means.items()),
+    ]
+    for category in fitted.categories:
+        other = categories.get(category.column, category)
+        if category.rest or other.rest:
+            pairs.append((f"levels of '{category.column}'", category.names, other.names))
+    for what, there, here in pairs:
+        if here is not None and here != there:
+            raise RecordError(
+                f"the rows have another {what} than the fit: {here!r}, and {there!r} in the fit; "
+                "read the table with terms= of the fit"
+            )
 
 
 def _joint(one: Category, two: Category) -> Category:
@@ -111,14 +172,17 @@ def _unequal(what: str, one: Any, two: Any) -> str:
     return f"gram records have unequal {what}: {one!r} in the first, {two!r} in the second"
 
 
+def _another_order(columns: Sequence[str], others: Sequence[str]) -> str:
+    return (
+        f"gram records have the same columns in another order: {list(columns)} and {list(others)}"
+    )
+
+
 def _difference(columns: Sequence[str], others: Sequence[str]) -> str:
     first = [name for name in columns if name not in others]
     second = [name for name in others if name not in columns]
     if not first and not second:
-        return (
-            "gram records have the same columns in another order: "
-            f"{list(columns)} and {list(others)}"
-        )
+        return _another_order(columns, others)
     return (
         f"gram records have unequal columns; only in the first: {first}; "
         f"only in the second: {second}"

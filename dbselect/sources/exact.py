@@ -115,7 +115,7 @@ def exact_sums(
     skipped = rows.skipped + seen - used
     if not used:
         raise DataError(f"no usable rows: {skipped} rows were skipped")
-    warn_of_skipped(used, skipped, rows.missing)
+    warn_of_skipped(used, skipped, rows.missing, weighted=weight is not None)
     terms = rows.terms.of(features)
     return ExactSums([*features, target], used, skipped, *sums.finish(), terms)
 

@@ -207,7 +207,12 @@ class Passes:
         if too_few(gram.rows, gram.skipped):
             inputs = inputs_of(names, self.terms)
             needed = [one.source for one in inputs if one.missing is None]
-            warn_of_skipped(gram.rows, gram.skipped, self._missing(needed))
+            warn_of_skipped(
+                gram.rows,
+                gram.skipped,
+                self._missing(needed),
+                weighted=self._weight is not None,
+            )
 
     def _missing(self, names: Sequence[str]) -> dict[str, int]:
         """Read columns and return, of each, the rows in which it is NULL or NaN."""

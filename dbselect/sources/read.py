@@ -118,12 +118,32 @@ def gram(
         check_no_rows(weight, null_policy, categories=categories, basis=basis, terms=terms)
         return stored if columns is None else stored.select(columns)
     table = open_table(source, columns)
+    request, texts = prepared(
+        table, columns, weight, null_policy, categories, basis, max_levels, terms
+    )
+    return gram_of(table, request, texts)
+
+
+def prepared(
+    table: Table,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    null_policy: NullPolicy,
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    max_levels: int = MAX_LEVELS,
+    terms: Terms | None = None,
+) -> tuple[Request, list[str]]:
+    """Return what `gram` reads of a table, once what has to be learnt of it is.
+
+    Also returns the columns of text whose levels were learnt, for `seen`: none if there
+    are `terms`.
+    """
     texts = texts_of(table, columns, {weight})
     learnt = terms_for(table, texts, categories, basis, max_levels, terms)
     request = request_of(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
-    found = _read(table, request)
-    return found if terms is not None else _seen(found, texts)
+    return request, texts if terms is None else []
 
 
 def check_no_rows(weight: Any, null_policy: Any, **preparation: Any) -> None:
@@ -147,17 +167,14 @@ def read_columns(
 ) -> tuple[Gram, list[str]]:
     """Return what `gram` returns, and the columns of numbers and text that were not read."""
     table = open_table(source, columns)
-    texts = texts_of(table, columns, {weight})
-    learnt = terms_for(table, texts)
-    request = request_of(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
-    check_left_out(table, request, columns, why_left_out(table, MAX_LEVELS))
+    request, texts = prepared(table, columns, weight, null_policy)
     read = {*request.taken, weight}.difference(request.left_out)
     unread = [
         name
         for name, leaf in columns_of(table.schema).items()
         if (leaf.is_numeric or leaf.is_text) and name not in read
     ]
-    return _seen(_read(table, request), texts), unread
+    return gram_of(table, request, texts), unread
 
 
 def texts_of(
@@ -192,7 +209,7 @@ def check_left_out(table: Table, request: Request, columns: Sequence[str] | None
         if columns is not None and name in columns:
             raise ColumnError(
                 f"column '{name}' cannot be taken: {why}; leave it out, or make it a category by "
-                "categories=['name'], which keeps the most frequent levels"
+                f"categories=['{name}'], which keeps the most frequent levels"
             )
     found = dict.fromkeys(request.left_out, why)
     if columns is None:
@@ -207,7 +224,7 @@ def check_left_out(table: Table, request: Request, columns: Sequence[str] | None
         warn_caller(f"columns left out: {told}; columns= says which are wanted", LeftOutWarning)
 
 
-def _seen(gram: Gram, texts: Collection[str]) -> Gram:
+def seen(gram: Gram, texts: Collection[str]) -> Gram:
     """Return the Gram without the levels of columns of text that no row used has."""
     never = {
         name
@@ -223,7 +240,13 @@ def _seen(gram: Gram, texts: Collection[str]) -> Gram:
         for each in gram.terms.categories
     )
     left = gram.select([name for name in gram.columns if name not in never])
-    return replace(left, terms=replace(gram.terms, categories=categories).of(left.columns))
+    # A category of no level stays one: the rows of another part may have some.
+    return replace(left, terms=replace(gram.terms, categories=categories))
+
+
+def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
+    """Read what `prepared` returns of a table."""
+    return seen(_read(table, request), texts)
 
 
 def _read(table: Table, request: Request) -> Gram:
@@ -237,7 +260,7 @@ def _read(table: Table, request: Request) -> Gram:
             _scan(table, read, lambda batch: reader.add(read.terms.expand(batch)))
             found = Gram.from_struct(reader.finish()[0])
     check_missing(request.refusing, found.missing)
-    warn_of_skipped(found.rows, found.skipped, _skipping(request, found.missing))
+    tell_skipped(found, request)
     marks = {name + SUFFIX for name in found.terms.indicators}
     kept = [
         name
@@ -254,6 +277,12 @@ def _with_given_means(gram: Gram, request: Request) -> Gram:
     marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in given}
     filled = fill(gram, {name: given[name] for name in marks}, marks)
     return replace(filled, terms=replace(filled.terms, means=dict(given)))
+
+
+def tell_skipped(gram: Gram, request: Request) -> None:
+    """Warn where more than half of the rows are left out."""
+    missing = _skipping(request, gram.missing)
+    warn_of_skipped(gram.rows, gram.skipped, missing, weighted=request.weight is not None)
 
 
 def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
@@ -405,7 +434,7 @@ def _tell(found: pl.DataFrame, request: Request) -> None:
     missing = {sources.get(name, name): count for name, count in named}
     check_missing(request.refusing, missing)
     rows, skipped = int(records.field("rows").sum()), int(records.field("skipped").sum())
-    warn_of_skipped(rows, skipped, _skipping(request, missing))
+    warn_of_skipped(rows, skipped, _skipping(request, missing), weighted=request.weight is not None)
     if request.folding is not None:
         sizes = found.group_by(request.by).len()["len"] if request.by else [found.height]
         warn_of_folds(list(sizes), request.folding)

@@ -181,7 +181,8 @@ def request_of(
 
     Raises
     ------
-    ColumnError : a column is unknown, named twice or of another type, or there is none
+    ColumnError : a column is unknown, named twice or of another type, or there is none; or
+        a date counts in another unit than `terms` say
     ArgumentError : there is no such policy
     """
     terms = Terms() if terms is None else terms
@@ -216,6 +217,8 @@ def request_of(
         name: each for name, each in terms.policies().items() if name in read and each != "skip"
     }
     made, order, policies = _made(read, every, terms, policy)
+    for name in read:
+        _check_date(every[name], terms)
     categories = tuple(
         replace(each, null_policy="skip" if policy[each.column] == "error" else policy[each.column])
         for each in terms.categories
@@ -238,6 +241,16 @@ def request_of(
         [every[name].field for name in terms.columns],
         [leaf.name for leaf in wanted if leaf not in used],
     )
+
+
+def _check_date(leaf: Leaf, terms: Terms) -> None:
+    """Refuse a date that counts in another unit than terms say; numbers are as they are."""
+    learnt = terms.dates.get(leaf.name, leaf.unit)
+    if leaf.unit not in (learnt, None):
+        raise ColumnError(
+            f"column '{leaf.name}' has type {leaf.type}, which counts {leaf.unit}; the terms "
+            f"have it in {learnt}: cast it to {'DATE' if learnt == 'days' else 'TIMESTAMP'}"
+        )
 
 
 def wanted_of(

@@ -127,9 +127,17 @@ fn coded(dictionary: &dyn AnyDictionaryArray, place: Place, rows: Range<usize>) 
 }
 
 impl Leaf {
-    /// The values, one a row where the column is a field of the table.
+    /// The values, one a row where the column is a field of the table; see `of_rows`.
     pub fn values(&self) -> &ArrayRef {
         &self.values
+    }
+
+    /// What was found of each of the values, for the first `rows` rows.
+    pub fn of_rows<T: Copy>(&self, found: Vec<T>, rows: usize) -> Vec<T> {
+        match self.place {
+            Place { stride: 1, start: 0 } => found,
+            place => (0..rows).map(|row| found[place.of(row)]).collect(),
+        }
     }
 
     /// Whether the column is a field of the table, not part of one.
@@ -163,8 +171,40 @@ impl Leaf {
         let own = rows.clone();
         // What is no number is never asked for numbers.
         let numbers = move || self.present(own).unwrap_or_default();
+        let own = rows.clone();
+        let integers = move || self.integers(own);
         let texts = move || self.texts(rows);
-        inputs::Column::new(self.name.clone(), (kind, data_type.to_string()), numbers, texts)
+        let kind = (kind, data_type.to_string());
+        inputs::Column::new(self.name.clone(), kind, numbers, integers, texts)
+    }
+
+    /// The whole numbers of `rows`, exactly; none of a column of another type.
+    fn integers(&self, rows: Range<usize>) -> Vec<i128> {
+        macro_rules! each {
+            ($type:ty) => {{
+                let values = self.values.as_primitive::<$type>().values();
+                rows.map(|row| values[self.place.of(row)].into()).collect()
+            }};
+        }
+        match self.values.data_type() {
+            DataType::Int8 => each!(Int8Type),
+            DataType::Int16 => each!(Int16Type),
+            DataType::Int32 => each!(Int32Type),
+            DataType::Int64 => each!(Int64Type),
+            DataType::UInt8 => each!(UInt8Type),
+            DataType::UInt16 => each!(UInt16Type),
+            DataType::UInt32 => each!(UInt32Type),
+            DataType::UInt64 => each!(UInt64Type),
+            DataType::Decimal128(_, 0) => each!(Decimal128Type),
+            &UNSIGNED_128 => {
+                let values = self.values.as_fixed_size_binary();
+                let bytes = |row| values.value(self.place.of(row)).try_into();
+                let number = |row| u128::from_le_bytes(bytes(row).expect("sixteen bytes"));
+                // Levels have 64 bits: what does not fit is none.
+                rows.map(|row| number(row).try_into().unwrap_or(i128::MAX)).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// What the column counts since 1970, if it holds dates or timestamps.

@@ -48,12 +48,12 @@ impl Category {
         Category { levels: Levels::new(levels, others as u32), column, names, policy }
     }
 
-    /// The code of each value.
-    pub fn codes(&self, leaf: &Leaf) -> Result<Vec<u32>, String> {
-        let mut codes = self.levels.codes(leaf.values())?;
+    /// The code of each of the first `rows` rows.
+    pub fn codes(&self, leaf: &Leaf, rows: usize) -> Result<Vec<u32>, String> {
+        let mut codes = leaf.of_rows(self.levels.codes(leaf.values())?, rows);
         if self.policy.fills() {
             let missing = self.names.len() as u32 - 1;
-            leaf.missing(0..codes.len()).rows().for_each(|row| codes[row] = missing);
+            leaf.missing(0..rows).rows().for_each(|row| codes[row] = missing);
         }
         Ok(codes)
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::chunk::Missing;
 use crate::gaps::SUFFIX;
 use crate::levels::Dictionary;
-use crate::terms::{Category, Terms, text_of};
+use crate::terms::{Category, Terms, integer};
 use crate::texts::{Texts, Values};
 
 /// Degree of the splines' pieces.
@@ -52,25 +52,35 @@ pub struct Column<'c> {
     /// The type of that, for errors.
     pub type_name: String,
     numbers: Lazy<'c, (Cow<'c, [f64]>, Missing)>,
+    /// Whole numbers as they are: doubles tell them apart up to 2^53.
+    integers: Lazy<'c, Vec<i128>>,
     texts: Lazy<'c, Texts<'c>>,
 }
 
 impl<'c> Column<'c> {
-    /// A column of which one of two can be read, as its kind says.
+    /// A column of which some can be read, as its kind says.
     pub fn new(
         name: String,
         (kind, type_name): (Kind, String),
         numbers: impl FnOnce() -> (Cow<'c, [f64]>, Missing) + 'c,
+        integers: impl FnOnce() -> Vec<i128> + 'c,
         texts: impl FnOnce() -> Texts<'c> + 'c,
     ) -> Column<'c> {
         let numbers = LazyCell::new(Box::new(numbers) as Box<dyn FnOnce() -> _ + 'c>);
+        let integers = LazyCell::new(Box::new(integers) as Box<dyn FnOnce() -> _ + 'c>);
         let texts = LazyCell::new(Box::new(texts) as Box<dyn FnOnce() -> _ + 'c>);
-        Column { name, kind, type_name, numbers, texts }
+        Column { name, kind, type_name, numbers, integers, texts }
     }
 
     fn number(&self, row: usize) -> Option<f64> {
         let (values, missing) = &*self.numbers;
         (!missing.contains(row)).then(|| values[row])
+    }
+
+    /// The whole number of a row; a boolean is 0 or 1.
+    fn integer(&self, row: usize) -> Option<i128> {
+        let number = self.number(row)?;
+        Some(if self.kind == Kind::Whole { self.integers[row] } else { number as i128 })
     }
 
     fn text(&self, row: usize) -> Option<&[u8]> {
@@ -132,24 +142,22 @@ struct Lookup {
     missing: String,
     kind: Option<Kind>,
     texts: Dictionary,
-    /// Whole numbers and booleans by the bits of their double.
-    numbers: HashMap<u64, u32>,
+    /// Whole numbers, and booleans as 0 and 1.
+    integers: HashMap<i128, u32>,
     rest: bool,
 }
 
 impl Lookup {
     fn new(category: &Category) -> Lookup {
-        let (mut texts, mut numbers) = (Dictionary::default(), HashMap::new());
+        let (mut texts, mut integers) = (Dictionary::default(), HashMap::new());
         for (code, level) in (0..).zip(&category.levels) {
             match level {
                 Value::String(text) => texts.insert(text.as_bytes(), code),
                 Value::Bool(flag) => {
-                    numbers.insert(f64::from(u8::from(*flag)).to_bits(), code);
+                    integers.insert(i128::from(*flag), code);
                 }
-                // Doubles tell whole numbers apart up to 2^53.
                 other => {
-                    let number = text_of(other).parse().unwrap_or(f64::NAN);
-                    numbers.insert(number.to_bits(), code);
+                    integers.insert(integer(other), code);
                 }
             }
         }
@@ -164,7 +172,7 @@ impl Lookup {
             missing: category.missing(),
             kind,
             texts,
-            numbers,
+            integers,
             rest: category.rest,
         }
     }
@@ -175,9 +183,8 @@ impl Lookup {
             let text = column.text(row);
             return (text.is_some(), text.and_then(|text| self.texts.get(text)));
         }
-        let number = column.number(row);
-        let code = number.and_then(|number| self.numbers.get(&(number + 0.0).to_bits()).copied());
-        (number.is_some(), code)
+        let level = column.integer(row);
+        (level.is_some(), level.and_then(|level| self.integers.get(&level).copied()))
     }
 
     /// A row's value, for errors.
@@ -185,7 +192,7 @@ impl Lookup {
         match column.kind {
             Kind::Text => String::from_utf8_lossy(column.text(row).unwrap_or_default()).into(),
             Kind::Boolean => (column.number(row) == Some(1.0)).to_string(),
-            _ => column.number(row).unwrap_or_default().to_string(),
+            _ => column.integer(row).unwrap_or_default().to_string(),
         }
     }
 }

@@ -22,6 +22,7 @@
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `convolution` | (max,+) convolution with a concave sequence |
 //! | `projection` | the nearest vector with few nonzeros in few groups |
+//! | `leaps` | the best set of groups within a budget |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
 //! | `search` | which groups of columns buy most prediction: searches on one record |
@@ -40,6 +41,7 @@ pub mod fold;
 pub mod gaps;
 pub mod inputs;
 pub mod kernel;
+pub mod leaps;
 pub mod levels;
 pub mod moments;
 pub mod polars;

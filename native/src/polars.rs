@@ -25,11 +25,11 @@ use crate::arrow::{
     Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
     write_records,
 };
-use crate::chunk::{Labels, Missing};
+use crate::chunk::Labels;
 use crate::fold;
 use crate::gaps::{Policy, impute};
 use crate::inputs::Unknown;
-use crate::prefix::{Case, Plan, Prediction};
+use crate::prefix::{self, Case, Plan, Prediction};
 use crate::record::Record;
 use crate::rows::{Column, Group, Rows, Shape, terms_of};
 use crate::sequences::{Sequence, Sequences};
@@ -153,13 +153,14 @@ fn gram_of(inputs: &[Input], policy: Policy, limit: Limit) -> Result<Option<Reco
         let (texts, columns): (Vec<&Leaf>, Vec<&Leaf>) =
             leaves.iter().partition(|leaf| leaf.is_text());
         let weight = (inputs.len() > 1).then(|| piece.leaf(1, "weight")).transpose()?;
-        let (shape, group) = state.get_or_insert_with(|| {
+        if state.is_none() {
             let fields: Vec<Column> = leaves.iter().map(column).collect();
             let policies = vec![policy; columns.len()];
-            let shape = Arc::new(Shape::of(&fields, policies, limit, terms_of(&fields)));
+            let shape = Arc::new(Shape::of(&fields, policies, limit, terms_of(&fields))?);
             let group = Group::new(&shape);
-            (shape, group)
-        });
+            state = Some((shape, group));
+        }
+        let Some((shape, group)) = &mut state else { continue };
         let labels = Labels { columns: &shape.numbers, weight: "weight" };
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
@@ -224,10 +225,9 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
             let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
-            let budgets = budget.doubles(rows.clone())?;
-            let mut unlimited = Missing::none();
-            budget.mark_missing(rows.clone(), &mut unlimited);
-            for row in 0..rows.len() {
+            let limits =
+                prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
+            for (row, &limit) in limits.iter().enumerate() {
                 let Some(sequence) = sequences.at(piece.place(0).of(start + row)) else {
                     out.push(None);
                     continue;
@@ -241,7 +241,6 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
                         empty.insert(plan.check(&columns)?)
                     }
                 };
-                let limit = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
                 out.push(plan.predict(&columns, row, limit)?);
             }
         }

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::chunk::Missing;
 use crate::inputs::{Column, Inputs, Model, Unknown};
 use crate::terms::Terms;
 
@@ -148,6 +149,18 @@ fn order(steps: &[Step]) -> Vec<usize> {
     (start..steps.len()).collect()
 }
 
+/// The budgets of some rows; those that are missing are no limit.
+///
+/// `check_budget` in `dbselect/record/checks.py` is the same rule.
+pub fn limits(budgets: &[f64], unlimited: &Missing) -> Result<Vec<f64>, String> {
+    let limit = |(row, &budget): (usize, &f64)| match unlimited.contains(row) {
+        true => Ok(f64::INFINITY),
+        false if budget >= 0.0 => Ok(budget),
+        false => Err(format!("budget is {budget}; it must be a number >= 0, or NULL for no limit")),
+    };
+    budgets.iter().enumerate().map(limit).collect()
+}
+
 /// Whether a cost lies within a budget, up to the rounding of a sum of costs.
 ///
 /// `fits` in `dbselect/steps.py` is the same rule.
@@ -160,7 +173,6 @@ mod tests {
     use super::*;
     use std::borrow::Cow;
 
-    use crate::chunk::Missing;
     use crate::inputs::Kind;
     use crate::terms;
     use crate::texts::{Texts, Values};
@@ -174,7 +186,8 @@ mod tests {
             (Cow::Owned(vec![value.unwrap_or_default()]), missing)
         };
         let texts = || Texts { values: Values::Each(Vec::new()), missing: Missing::none() };
-        Column::new(name.to_string(), (Kind::Number, "DOUBLE".to_string()), numbers, texts)
+        let kind = (Kind::Number, "DOUBLE".to_string());
+        Column::new(name.to_string(), kind, numbers, Vec::new, texts)
     }
 
     fn plan(steps: Vec<Step>, columns: &[Column]) -> Plan {

@@ -167,12 +167,12 @@ impl Record {
 
     /// The record with some columns, 0 in every row where it has none.
     fn spread(&self, columns: &Names, terms: &Arc<Terms>) -> Record {
+        let own = terms::marked(&self.columns, &self.terms, terms);
         let places: HashMap<&String, usize> =
-            self.columns.iter().enumerate().map(|(at, name)| (name, at)).collect();
+            own.iter().enumerate().map(|(at, name)| (name, at)).collect();
         let sources = terms::sources(terms);
         let source = |name: &String| sources.get(name).cloned().unwrap_or_else(|| name.clone());
-        let missing_in: HashMap<String, u64> = self
-            .columns
+        let missing_in: HashMap<String, u64> = own
             .iter()
             .zip(&self.missing)
             .rev()

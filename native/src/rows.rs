@@ -1,6 +1,6 @@
 //! Rows of numbers and texts in, one record a group of rows out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -53,7 +53,13 @@ pub struct Column<'n> {
 
 impl Shape {
     /// The shape of a row of some columns; `policies` are those of the numbers.
-    pub fn of(columns: &[Column], policies: Vec<Policy>, limit: Limit, base: Terms) -> Shape {
+    pub fn of(
+        columns: &[Column],
+        policies: Vec<Policy>,
+        limit: Limit,
+        base: Terms,
+    ) -> Result<Shape, String> {
+        check_distinct(columns.iter().map(|column| column.name))?;
         let base = Arc::new(base);
         let (mut numbers, mut texts, mut order) = (Vec::new(), Vec::new(), Vec::new());
         for column in columns {
@@ -62,12 +68,25 @@ impl Shape {
             order.push(if column.is_text { Item::Text(at) } else { Item::Number(at) });
             into.push(column.name.to_string());
         }
-        Shape { numbers: numbers.into(), policies, texts, order, base, limit }
+        Ok(Shape { numbers: numbers.into(), policies, texts, order, base, limit })
     }
 
     /// Whether a row with anything missing is left out.
     fn is_plain(&self) -> bool {
         !self.policies.iter().any(Policy::fills)
+    }
+}
+
+/// Refuse columns of which two have one name.
+fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), String> {
+    let mut met = HashSet::new();
+    match names.into_iter().find(|name| !met.insert(*name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "two columns of the record would have the name '{name}': a field of that name, and \
+             a child, an element, a level or an indicator of another field; rename one of the \
+             fields"
+        )),
     }
 }
 
@@ -233,6 +252,7 @@ impl Group {
                 (Item::Text(_), None) => {}
             }
         }
+        check_distinct(columns.iter().map(|column| &column.1[..]))?;
         let terms = Arc::new(shape.terms(&moments, &names, &places, found));
         let order: Vec<Option<usize>> = columns.iter().map(|column| column.0).collect();
         let as_is = order.iter().enumerate().all(|(at, place)| *place == Some(at));

@@ -16,6 +16,9 @@ use crate::gaps::SUFFIX;
 /// What a NULL of a category becomes unless something else is said.
 pub const SKIP: &str = "skip";
 
+/// Terms that are kept as they were read.
+const MOST_KNOWN: usize = 16;
+
 /// The terms of a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -113,7 +116,8 @@ fn kind(level: &Value) -> u8 {
     }
 }
 
-fn integer(level: &Value) -> i128 {
+/// The number of a level that is one.
+pub fn integer(level: &Value) -> i128 {
     let signed = level.as_i64().map(i128::from);
     signed.or(level.as_u64().map(i128::from)).unwrap_or_default()
 }
@@ -191,8 +195,8 @@ impl Terms {
 thread_local! {
     /// No terms.
     static NONE: Arc<Terms> = Arc::default();
-    /// The terms that were read last: those of a column of records are mostly equal.
-    static LAST: RefCell<(String, Arc<Terms>)> = RefCell::default();
+    /// The terms that were read last, the latest first: a column of records has few.
+    static LAST: RefCell<Vec<(String, Arc<Terms>)>> = RefCell::default();
 }
 
 /// The terms of columns that are taken as they are.
@@ -204,12 +208,16 @@ pub fn none() -> Arc<Terms> {
 pub fn read(json: Option<&str>) -> Result<Arc<Terms>, String> {
     let Some(json) = json else { return Ok(none()) };
     LAST.with_borrow_mut(|last| {
-        if last.0 != json {
-            let terms: Terms = serde_json::from_str(json)
-                .map_err(|error| format!("gram record has terms that are none: {error}"))?;
-            *last = (json.to_string(), Arc::new(terms));
+        match last.iter().position(|known| known.0 == json) {
+            Some(at) => last[..=at].rotate_right(1),
+            None => {
+                let terms: Terms = serde_json::from_str(json)
+                    .map_err(|error| format!("gram record has terms that are none: {error}"))?;
+                last.truncate(MOST_KNOWN - 1);
+                last.insert(0, (json.to_string(), Arc::new(terms)));
+            }
         }
-        Ok(last.1.clone())
+        Ok(last[0].1.clone())
     })
 }
 
@@ -234,6 +242,8 @@ pub fn union(
     other_terms: &Terms,
 ) -> Result<(Vec<String>, Terms), String> {
     let joint = terms.union(other_terms)?;
+    let (columns, others) =
+        (&marked(columns, terms, &joint)[..], &marked(others, other_terms, &joint)[..]);
     let (one, two) = (heads(&joint, columns), heads(&joint, others));
     let mut order = one.clone();
     for (at, head) in two.iter().enumerate() {
@@ -262,6 +272,22 @@ pub fn union(
         return Ok((found, joint));
     }
     Err(difference(columns, others))
+}
+
+/// The columns of a record as they are called beside the levels of others: that of what is
+/// missing in a category gives way to a level of its name.
+pub fn marked(columns: &[String], own: &Terms, joint: &Terms) -> Vec<String> {
+    let has_mark = |one: &&Category| one.null_policy == "indicator";
+    let renamed: HashMap<String, String> = own
+        .categories
+        .iter()
+        .filter(has_mark)
+        .filter_map(|one| {
+            let other = joint.categories.iter().find(|other| other.column == one.column)?;
+            Some((one.missing(), other.missing()))
+        })
+        .collect();
+    columns.iter().map(|name| renamed.get(name).unwrap_or(name).clone()).collect()
 }
 
 /// The columns of the table that the columns of a record come from, each once.

@@ -145,15 +145,25 @@ unsafe fn read_options(options: Vector) -> Result<Limit, String> {
         if !name.eq_ignore_ascii_case("max_levels") {
             return Err(format!("unknown option '{name}'; there is 'max_levels'"));
         }
-        let value = leaf("max_levels", options.child(index as u64))?;
-        // SAFETY: see the caller's promise.
-        let (levels, missing) = unsafe { value.present(1) };
-        if !missing.contains(0) {
-            if levels[0].fract() != 0.0 {
-                return Err(format!("max_levels is {}; it must be a whole number >= 1", levels[0]));
-            }
-            limit = Limit::of(levels[0] as i64)?;
+        let value = options.child(index as u64);
+        if value.is_null(0) {
+            continue; // The default.
         }
+        let refused =
+            |shown: &str| format!("max_levels is {shown}; it must be a whole number >= 1");
+        let own = value.logical_type().id();
+        // SAFETY: see the caller's promise; a VARCHAR that is not NULL.
+        let levels = unsafe {
+            if own == type_id::VARCHAR {
+                return Err(refused(&format!("'{}'", text(value, 0))));
+            }
+            let shown = format!("of type {}", type_id::name(own));
+            leaf("max_levels", value).map_err(|_| refused(&shown))?.doubles(1)[0]
+        };
+        if levels.fract() != 0.0 {
+            return Err(refused(&levels.to_string()));
+        }
+        limit = Limit::of(levels as i64)?;
     }
     Ok(limit)
 }
@@ -260,7 +270,7 @@ fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
         Some("") => Terms::default(),
         Some(json) => Terms::clone(&*terms::read(Some(json))?),
     };
-    let shape = Arc::new(Shape::of(&fields, policies, told.limit, base));
+    let shape = Arc::new(Shape::of(&fields, policies, told.limit, base)?);
     let own = |c: &Column| (c.name.to_string(), c.is_field, c.is_text, c.unit);
     let columns = fields.iter().map(own).collect();
     KNOWN.set(Some(Known { columns, told, shape: shape.clone() }));

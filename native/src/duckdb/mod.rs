@@ -14,32 +14,30 @@
 
 mod aggregates;
 mod api;
+mod plans;
 mod records;
 mod sequences;
 mod table;
 mod types;
 mod vectors;
 
-use std::cell::Cell;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use api::{Access, Handle, Update, type_id};
+use plans::Plans;
 use records::{Records, write_records};
-use sequences::Stored;
+use sequences::Fields;
 use table::{leaf, leaves, mix_key};
 use types::{LogicalType, plain};
-use vectors::{Vector, text};
+use vectors::{ListEntry, Vector, text};
 
 use crate::chunk::Missing;
 use crate::fold;
 use crate::gaps::impute;
-use crate::inputs::{Kind, Unknown};
-use crate::prefix::{Case, Plan};
-use crate::terms;
+use crate::inputs::Unknown;
+use crate::prefix::{self, Plan};
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///
@@ -221,23 +219,6 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
     });
 }
 
-/// Names and kinds of columns.
-type Shape = Vec<(String, Kind)>;
-
-/// A plan, and what it was made of.
-struct Known {
-    sequence: Stored,
-    unknown: Unknown,
-    shape: Shape,
-    plan: Rc<Plan>,
-}
-
-thread_local! {
-    /// The last plan: the next chunk mostly has the same sequence, which costs far less to
-    /// compare than to plan.
-    static LAST: Cell<Option<Known>> = const { Cell::new(None) };
-}
-
 /// `dbselect_predict(sequence, row, budget, handle_unknown)`; NULL without a sequence.
 unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, "anytime_predict", || {
@@ -247,58 +228,33 @@ unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
             let (sequences, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
             let leaves = leaves(Vector::of_chunk(chunk, 1))?;
             let columns: Vec<_> = leaves.iter().flatten().map(|leaf| leaf.input(rows)).collect();
-            // Only NULL is no limit: within a NaN nothing fits.
             let budget = leaf("budget", Vector::of_chunk(chunk, 2))?;
-            let budgets = budget.doubles(rows);
             let mut unlimited = Missing::none();
             budget.mark_missing(rows, &mut unlimited);
+            let limits = prefix::limits(&budget.doubles(rows), &unlimited)?;
             let unknown = Vector::of_chunk(chunk, 3);
             let unknown_of = |row: usize| match unknown.is_null(row) {
                 true => Ok(Unknown::default()),
                 false => Unknown::of(&text(unknown, row)),
             };
-            let shape: Shape =
-                columns.iter().map(|one| (one.name.clone(), one.kind.clone())).collect();
-            // Rows of one sequence share its list entry, constants all of them.
-            let mut plans = HashMap::new();
-            for row in 0..rows {
+            let (fields, mut plans) =
+                (Fields::of(sequences), Plans::take(&columns, leaves.is_some()));
+            // Rows of a constant share its list entry.
+            let mut last: Option<(ListEntry, Unknown, Rc<Plan>)> = None;
+            for (row, &limit) in limits.iter().enumerate() {
                 let Some(entry) = sequences::sequence_entry(sequences, row) else {
                     sequences::write_prediction(out, row, None);
                     continue;
                 };
-                let plan = match plans.entry((entry, unknown_of(row)?)) {
-                    Entry::Occupied(plan) => plan.into_mut(),
-                    Entry::Vacant(empty) => {
-                        let (entry, unknown) = *empty.key();
-                        let is_known = |known: &Known| {
-                            known.unknown == unknown
-                                && known.shape == shape
-                                && known.sequence.is(sequences, entry)
-                        };
-                        let known = LAST.take().filter(|known| is_known(known));
-                        let known = known.map_or_else(
-                            || {
-                                let sequence = sequences::read_steps(sequences, entry)?;
-                                let terms = terms::read(sequence.json.as_deref())?;
-                                let steps = &sequence.steps;
-                                let case = Case::Insensitive;
-                                let plan = Plan::new(steps, terms, &columns, case, unknown)?;
-                                // A row without a type is NULL, as are all its fields.
-                                let is_row = leaves.is_some();
-                                let plan = if is_row { plan.check(&columns)? } else { plan };
-                                let (shape, plan) = (shape.clone(), Rc::new(plan));
-                                Ok::<_, String>(Known { sequence, unknown, shape, plan })
-                            },
-                            Ok,
-                        )?;
-                        let plan = known.plan.clone();
-                        LAST.set(Some(known));
-                        empty.insert(plan)
-                    }
+                let unknown = unknown_of(row)?;
+                let plan = match last.take().filter(|last| (last.0, last.1) == (entry, unknown)) {
+                    Some((_, _, plan)) => plan,
+                    None => plans.of(&fields, entry, &columns, unknown)?,
                 };
-                let budget = if unlimited.contains(row) { f64::INFINITY } else { budgets[row] };
-                sequences::write_prediction(out, row, plan.predict(&columns, row, budget)?);
+                sequences::write_prediction(out, row, plan.predict(&columns, row, limit)?);
+                last = Some((entry, unknown, plan));
             }
+            plans.keep();
         }
         Ok(())
     });

@@ -16,7 +16,7 @@ pub unsafe fn sequence_entry(vector: Vector, row: usize) -> Option<ListEntry> {
 }
 
 /// The fields of the steps of some sequences.
-struct Fields {
+pub struct Fields {
     steps: Vector,
     step: Vector,
     group: Vector,
@@ -29,7 +29,8 @@ struct Fields {
 }
 
 impl Fields {
-    fn of(sequences: Vector) -> Fields {
+    /// Those of a vector of sequences.
+    pub fn of(sequences: Vector) -> Fields {
         let steps = sequences.elements();
         let field = |name: &str| {
             let index = STEP_FIELDS.iter().position(|field| field.0 == name);
@@ -49,20 +50,88 @@ impl Fields {
         }
     }
 
+    /// Which of some rows has the terms.
+    fn terms_at(&self, rows: Range<usize>) -> Option<usize> {
+        let mut rows = rows;
+        rows.find(|&row| !self.steps.is_null(row) && !self.terms.is_null(row))
+    }
+
     /// # Safety
     /// The fields are live, and have these rows.
-    unsafe fn json(&self, rows: Range<usize>) -> Option<String> {
-        let mut rows = rows;
-        let first = rows.find(|&row| !self.steps.is_null(row) && !self.terms.is_null(row));
+    unsafe fn is_json(&self, rows: Range<usize>, known: Option<&str>) -> bool {
         // SAFETY: a VARCHAR that is not NULL.
-        first.map(|row| unsafe { text(self.terms, row) })
+        let own = self.terms_at(rows).map(|row| unsafe { bytes(self.terms, row) });
+        own == known.map(str::as_bytes)
+    }
+
+    /// A number that equal sequences share, and others hardly ever.
+    ///
+    /// # Safety
+    /// As `read`.
+    pub unsafe fn hash(&self, entry: ListEntry) -> u64 {
+        let last = entry.range().last().filter(|&row| !self.intercept.is_null(row));
+        // SAFETY: the field has this type and is not NULL.
+        last.map_or(0, |row| unsafe { self.intercept.get::<f64>(row) }.to_bits())
+    }
+
+    /// Whether an entry is some sequence.
+    ///
+    /// # Safety
+    /// As `read`.
+    pub unsafe fn is(&self, entry: ListEntry, known: &Stored) -> bool {
+        let mut both = entry.range().zip(&known.steps);
+        // SAFETY: see the caller's promise.
+        unsafe {
+            entry.length as usize == known.steps.len()
+                && both.all(|(row, known)| self.is_step(row, known))
+                && self.is_json(entry.range(), known.json.as_deref())
+        }
+    }
+
+    /// Read a sequence.
+    ///
+    /// # Safety
+    /// The vector is live, and `entry` comes from `sequence_entry` of it.
+    pub unsafe fn read(&self, entry: ListEntry) -> Result<Stored, String> {
+        let Fields { steps, step, group, spent, intercept, coefficients, names, values, .. } =
+            *self;
+        let read = |row: usize| {
+            for (name, vector) in [
+                ("step", step),
+                ("spent", spent),
+                ("intercept", intercept),
+                ("coefficients", coefficients),
+            ] {
+                if steps.is_null(row) || vector.is_null(row) {
+                    return Err(format!("sequence has a step with NULL in '{name}'"));
+                }
+            }
+            // SAFETY: the fields have these types and are not NULL.
+            unsafe {
+                let range = coefficients.get::<ListEntry>(row).range();
+                if range.clone().any(|i| values.is_null(i)) {
+                    return Err("sequence has a NULL coefficient".to_string());
+                }
+                Ok(Step {
+                    step: step.get(row),
+                    group: (!group.is_null(row)).then(|| text(group, row)),
+                    spent: spent.get(row),
+                    intercept: intercept.get(row),
+                    coefficients: range.map(|i| (text(names, i), values.get(i))).collect(),
+                })
+            }
+        };
+        let steps = entry.range().map(read).collect::<Result<_, _>>()?;
+        // SAFETY: see the caller's promise; a VARCHAR that is not NULL.
+        let json = self.terms_at(entry.range()).map(|row| unsafe { text(self.terms, row) });
+        Ok(Stored { steps, json })
     }
 
     /// Whether a row is a step, field by field.
     ///
     /// # Safety
     /// The fields are live, and have that row.
-    unsafe fn is(&self, row: usize, known: &Step) -> bool {
+    unsafe fn is_step(&self, row: usize, known: &Step) -> bool {
         let Fields { steps, step, group, spent, intercept, coefficients, names, values, .. } = self;
         let nulls = [steps, step, spent, intercept, coefficients];
         if nulls.iter().any(|vector| vector.is_null(row)) {
@@ -96,61 +165,6 @@ pub struct Stored {
     pub steps: Vec<Step>,
     /// Their terms as JSON, if they have any.
     pub json: Option<String>,
-}
-
-impl Stored {
-    /// Whether an entry of a vector is the same sequence.
-    ///
-    /// # Safety
-    /// As `read_steps`.
-    pub unsafe fn is(&self, vector: Vector, entry: ListEntry) -> bool {
-        let fields = Fields::of(vector);
-        let mut both = entry.range().zip(&self.steps);
-        // SAFETY: see the caller's promise.
-        unsafe {
-            entry.length as usize == self.steps.len()
-                && both.all(|(row, known)| fields.is(row, known))
-                && fields.json(entry.range()) == self.json
-        }
-    }
-}
-
-/// Read a sequence.
-///
-/// # Safety
-/// As above, and `entry` comes from `sequence_entry` of that vector.
-pub unsafe fn read_steps(vector: Vector, entry: ListEntry) -> Result<Stored, String> {
-    let fields = Fields::of(vector);
-    let Fields { steps, step, group, spent, intercept, coefficients, names, values, .. } = fields;
-    let read = |row: usize| {
-        for (name, vector) in [
-            ("step", step),
-            ("spent", spent),
-            ("intercept", intercept),
-            ("coefficients", coefficients),
-        ] {
-            if steps.is_null(row) || vector.is_null(row) {
-                return Err(format!("sequence has a step with NULL in '{name}'"));
-            }
-        }
-        // SAFETY: the fields have these types and are not NULL.
-        unsafe {
-            let range = coefficients.get::<ListEntry>(row).range();
-            if range.clone().any(|i| values.is_null(i)) {
-                return Err("sequence has a NULL coefficient".to_string());
-            }
-            Ok(Step {
-                step: step.get(row),
-                group: (!group.is_null(row)).then(|| text(group, row)),
-                spent: spent.get(row),
-                intercept: intercept.get(row),
-                coefficients: range.map(|i| (text(names, i), values.get(i))).collect(),
-            })
-        }
-    };
-    let steps = entry.range().map(read).collect::<Result<_, _>>()?;
-    // SAFETY: see the caller's promise.
-    Ok(Stored { steps, json: unsafe { fields.json(entry.range()) } })
 }
 
 /// Write one prediction; an absent one is NULL.

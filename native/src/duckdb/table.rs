@@ -74,10 +74,12 @@ pub fn leaves(row: Vector) -> Result<Option<Vec<Leaf>>, String> {
 
 /// A plain number, such as a weight.
 pub fn leaf(name: &str, vector: Vector) -> Result<Leaf, String> {
+    let own = vector.logical_type();
     let mut leaves = Vec::with_capacity(1);
-    flatten(name.to_string(), vector, &vector.logical_type(), Place::ROW, &[], &mut leaves)?;
-    let leaf = leaves.pop().ok_or_else(|| format!("{name} must be a number"))?;
-    leaf.check().map(|()| leaf)
+    flatten(name.to_string(), vector, &own, Place::ROW, &[], &mut leaves)?;
+    let leaf = leaves.pop().filter(|leaf| leaf.name == name && leaf.check().is_ok());
+    let is = type_id::name(own.id());
+    leaf.ok_or_else(|| format!("{name} has type {is}; it must be numeric or boolean"))
 }
 
 /// Mix the values of a key into the hashes of its rows; see `crate::arrow::mix_key`.
@@ -175,9 +177,38 @@ impl Leaf {
         };
         let type_name = type_id::name(self.number.stored_as).to_string();
         // SAFETY: see the caller's promise; what is read is of the kind that was told.
-        let (numbers, texts) =
-            (move || unsafe { self.present(rows) }, move || unsafe { self.texts(rows) });
-        inputs::Column::new(self.name.clone(), (kind, type_name), numbers, texts)
+        let (numbers, integers, texts) = (
+            move || unsafe { self.present(rows) },
+            move || unsafe { self.integers(rows) },
+            move || unsafe { self.texts(rows) },
+        );
+        inputs::Column::new(self.name.clone(), (kind, type_name), numbers, integers, texts)
+    }
+
+    /// The first `rows` whole numbers, exactly; none of a column of another type.
+    ///
+    /// # Safety
+    /// As `doubles`.
+    unsafe fn integers(&self, rows: usize) -> Vec<i128> {
+        // SAFETY: the values are stored as the type says.
+        unsafe {
+            match self.number.stored_as {
+                type_id::TINYINT => self.collect(rows, |x: i8| x.into()),
+                type_id::SMALLINT => self.collect(rows, |x: i16| x.into()),
+                type_id::INTEGER => self.collect(rows, |x: i32| x.into()),
+                type_id::BIGINT => self.collect(rows, |x: i64| x.into()),
+                type_id::HUGEINT => self.collect(rows, |x: Wide<i128>| x.0),
+                type_id::UTINYINT => self.collect(rows, |x: u8| x.into()),
+                type_id::USMALLINT => self.collect(rows, |x: u16| x.into()),
+                type_id::UINTEGER => self.collect(rows, |x: u32| x.into()),
+                type_id::UBIGINT => self.collect(rows, |x: u64| x.into()),
+                // Levels have 64 bits: what does not fit is none.
+                type_id::UHUGEINT => {
+                    self.collect(rows, |x: Wide<u128>| { x.0 }.try_into().unwrap_or(i128::MAX))
+                }
+                _ => Vec::new(),
+            }
+        }
     }
 
     /// Whether the column holds text.
@@ -295,10 +326,17 @@ impl Leaf {
         rows: usize,
         number: impl Fn(T) -> f64,
     ) -> Cow<'c, [f64]> {
+        // SAFETY: see the caller's promise.
+        Cow::Owned(unsafe { self.collect(rows, number) })
+    }
+
+    /// # Safety
+    /// As `convert`.
+    unsafe fn collect<T: Copy, N>(&self, rows: usize, number: impl Fn(T) -> N) -> Vec<N> {
         let values: *const T = self.vector.data();
         // SAFETY: see the caller's promise.
         let value = |row| number(unsafe { *values.add(self.place.of(row)) });
-        Cow::Owned((0..rows).map(value).collect())
+        (0..rows).map(value).collect()
     }
 
     /// Mix the values, each as it is, into the hashes of their rows.
