@@ -128,7 +128,7 @@ def best_within(
     []
     >>> found = ds.best_within(table, "y", 4.0, costs=costs)
     >>> found
-    Selected(best_within: b; explained 0.0476, spent 1; proven)
+    Selected(best_within: b; explained 0.0476, spent 1; proven; 4 rows)
     >>> found.how.proven, found.how.gap
     (True, 0.0)
     """

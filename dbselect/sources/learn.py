@@ -93,7 +93,7 @@ def terms(
     >>> table = pl.DataFrame({"k": ["a", "b", "b", "c"], "x": [0.0, 1.0, 2.0, 4.0]})
     >>> terms = ds.terms(table, ["k"], {"x": ("poly", 2)}, max_levels=1)
     >>> ds.gram(table, terms=terms).columns
-    ['x.poly1', 'x.poly2', 'k.b', 'k.other']
+    ['k.b', 'k.other', 'x.poly1', 'x.poly2']
     """
     return learn(open_table(source, None), categories, basis, max_levels)
 
