@@ -21,7 +21,7 @@ from dbselect.doors.results import (
     plain,
 )
 from dbselect.doors.tables import number_of, reading
-from dbselect.errors import EngineError
+from dbselect.errors import ArgumentError, EngineError
 from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 from dbselect.methods.segments import statuses
 from dbselect.methods.setup import check_target
@@ -175,9 +175,19 @@ def _answer(
     read = _Options(options)
     with _TURN:
         return pa.concat_arrays(
-            _run(method, records[start:end], targets[start].as_py(), read.at(start))
+            _run(method, records[start:end], targets[start].as_py(), _spread(read.at(start)))
             for start, end in _runs(targets, *options.flatten())
         )
+
+
+def _spread(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given by name, and in a STRUCT as the native functions take it."""
+    named = dict(given)
+    options = named.pop("options", {})
+    if not isinstance(options, dict):
+        raise ArgumentError("options must be a STRUCT, as {'budget': 5}")
+    # A parameter at its default cannot be told from one that is not given.
+    return named | {name: value for name, value in options.items() if value is not None}
 
 
 def _run(method: Method, records: pa.Array, target: Any, given: Mapping[str, Any]) -> pa.Array:

@@ -19,6 +19,7 @@
 
 mod aggregates;
 mod api;
+mod grams;
 mod names;
 mod predictions;
 mod records;
@@ -60,7 +61,9 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
             }
-            let registered = register(connection).and_then(|()| names::attach(connection));
+            let registered = names::check(connection)
+                .and_then(|()| register(connection))
+                .and_then(|()| names::attach(connection));
             api::duckdb_disconnect(&mut connection);
             registered
         }

@@ -10,8 +10,8 @@ use std::ffi::{CStr, CString};
 use super::api::{self, Handle};
 use crate::search::given::names_of;
 
-/// A database of the user that has the name already is an error, which tells the way out.
-const IS_OURS: &str = "SELECT error('a database is called ''dbselect'', as the catalog of this \
+/// An error that tells the way out, for each database in a file that has the name already.
+const IS_TAKEN: &str = "SELECT error('a database is called ''dbselect'', as the catalog of this \
     extension is; attach it under another name: ATTACH ''' || path || ''' AS other') \
     FROM duckdb_databases() WHERE database_name = 'dbselect' AND path IS NOT NULL";
 /// A read-only database opens others for reading only, unless told.
@@ -53,6 +53,15 @@ const OTHERS: [(&str, &str, &str, &str); 2] = [
     ),
 ];
 
+/// Refuse a database of the user that is called as the catalog is.
+///
+/// # Safety
+/// `connection` is live.
+pub unsafe fn check(connection: Handle) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    unsafe { run(connection, IS_TAKEN) }
+}
+
 /// Attach the catalog `dbselect` with the macros.
 ///
 /// # Safety
@@ -60,7 +69,6 @@ const OTHERS: [(&str, &str, &str, &str); 2] = [
 pub unsafe fn attach(connection: Handle) -> Result<(), String> {
     // SAFETY: see the caller's promise.
     let run = |statement: &str| unsafe { run(connection, statement) };
-    run(IS_OURS)?;
     run(ATTACH)?;
     for (name, does) in METHODS {
         let names = names_of(name);

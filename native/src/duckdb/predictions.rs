@@ -152,7 +152,7 @@ unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), St
         let shape: Shape = columns.iter().map(|one| (one.name.clone(), one.kind.clone())).collect();
         // Rows of one sequence share its list entry, constants all of them.
         let mut plans = HashMap::new();
-        for row in 0..rows {
+        for (row, &budget) in budgets.iter().enumerate() {
             let Some(entry) = sequences::sequence_entry(sequences, row) else {
                 sequences::write_prediction(out, row, None);
                 continue;
@@ -187,7 +187,7 @@ unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), St
                     empty.insert(plan)
                 }
             };
-            sequences::write_prediction(out, row, plan.predict(&columns, row, budgets[row])?);
+            sequences::write_prediction(out, row, plan.predict(&columns, row, budget)?);
         }
     }
     Ok(())

@@ -5,18 +5,17 @@
 use std::sync::Arc;
 
 use super::api::{self, Handle};
-use super::records::Records;
+use super::grams::Grams;
 use super::scalar_guard;
 use super::sequences::write_sequence;
 use super::values::Values;
-use super::vectors::{Vector, text, write_text};
-use crate::record::{Names, Record};
+use super::vectors::{Vector, bytes, text, write_text};
+use crate::record::Names;
 use crate::search::given::read_request;
-use crate::search::problem::{Gram, Target};
+use crate::search::problem::Target;
 use crate::search::run::Workspace;
 use crate::search::setup::{Plan, Request};
 use crate::search::value::Value;
-use crate::terms::{Terms, Written};
 
 /// `anytime_sequence(record, target [, options])`; empty if the record is unusable.
 pub unsafe extern "C" fn anytime_sequence(info: Handle, chunk: Handle, out: Handle) {
@@ -41,17 +40,37 @@ pub unsafe extern "C" fn gram_check(info: Handle, chunk: Handle, out: Handle) {
     // SAFETY: as above; an output of VARCHARs.
     scalar_guard(info, "gram_check", || unsafe {
         let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-        let (records, targets) = (Records::of_chunk(chunk, 0), Vector::of_chunk(chunk, 1));
+        let (grams, targets) = (Grams::of_chunk(chunk, 0), Vector::of_chunk(chunk, 1));
         let out = Vector::output(out);
+        let mut known: Vec<(Names, String, Target)> = Vec::new();
         for row in 0..rows {
             let target = target_of(targets, row)?;
-            let reason = match records.at(row) {
-                Ok(None) => Some("no rows".to_string()),
-                Ok(Some(record)) => {
-                    let found = Target::of(&target, &record.columns).map_err(|e| e.message)?;
-                    with_gram(&record, |gram| found.unusable(gram))
+            let reason = match grams.as_ref().map(|grams| (grams.gram(row), grams)) {
+                None => Some(NO_ROWS.to_string()),
+                Some((Some(gram), grams)) => {
+                    let is_it = |(columns, name, _): &(Names, String, Target)| {
+                        *name == target && grams.has_columns(row, columns)
+                    };
+                    match known.last().filter(|known| is_it(known)) {
+                        Some((.., found)) => found.unusable(&gram),
+                        None => match grams.record(row) {
+                            Ok(Some(record)) => {
+                                let found = Target::of(&target, &record.columns);
+                                let found = found.map_err(|error| error.message)?;
+                                let reason = found.unusable(&gram);
+                                known = vec![(record.columns, target, found)];
+                                reason
+                            }
+                            other => Some(other.err().unwrap_or_else(|| NO_ROWS.to_string())),
+                        },
+                    }
                 }
-                Err(reason) => Some(reason),
+                Some((None, grams)) => {
+                    let reason = grams.record(row).err();
+                    let is_null = grams.records.is_null(row);
+                    let damaged = if is_null { NO_ROWS } else { "gram record is damaged" };
+                    Some(reason.unwrap_or_else(|| damaged.to_string()))
+                }
             };
             match reason {
                 Some(reason) => write_text(out, row, &reason),
@@ -82,23 +101,20 @@ unsafe fn search(method: &str, chunk: Handle, out: Handle) -> Result<(), String>
         });
         // Wrong options are an error before any record is read.
         let requests = requests.collect::<Result<Vec<_>, String>>()?;
-        let (records, out) = (Records::of_chunk(chunk, 0), Vector::output(out));
-        let (mut workspace, mut plans, mut written) =
-            (Workspace::default(), Plans::default(), Written::default());
+        let (grams, out) = (Grams::of_chunk(chunk, 0), Vector::output(out));
+        let (mut workspace, mut plans) = (Workspace::default(), Plans::default());
         for (row, request) in requests.iter().enumerate() {
-            let Ok(Some(record)) = records.at(row) else {
-                write_sequence(out, row, None);
-                continue;
+            let gram = grams.as_ref().and_then(|grams| Some((grams.gram(row)?, grams)));
+            let planned = match &gram {
+                Some((gram, grams)) => plans.of(request, grams, row)?.map(|plan| (plan, gram)),
+                None => None,
             };
-            let plan = plans.of(request, &record)?;
-            match with_gram(&record, |gram| workspace.search(request, plan, gram)) {
-                Ok(found) => {
-                    let terms = written.json(&record.terms);
-                    write_sequence(out, row, Some((found, &plan.groups, terms)));
-                }
-                // `gram_check` tells the reason.
-                Err(_) => write_sequence(out, row, None),
-            }
+            // `gram_check` tells why there is none.
+            let found = planned.and_then(|(known, gram)| {
+                let sequence = workspace.search(request, &known.plan, gram).ok()?;
+                Some((sequence, &known.plan.groups, known.terms.as_deref()))
+            });
+            write_sequence(out, row, found);
         }
         Ok(())
     }
@@ -133,7 +149,7 @@ impl<'c> Asked<'c> {
         // SAFETY: see the caller's promise; no target of a request is NULL.
         unsafe {
             !self.targets.is_null(b)
-                && text(self.targets, a) == text(self.targets, b)
+                && bytes(self.targets, a) == bytes(self.targets, b)
                 && self.options.iter().all(|options| options.same(a, b))
         }
     }
@@ -168,46 +184,61 @@ unsafe fn target_of(targets: Vector, row: usize) -> Result<String, String> {
     Ok(unsafe { text(targets, row) })
 }
 
+/// What is said of a NULL.
+const NO_ROWS: &str = "no rows";
+
 /// The plans made so far: those of a chunk have mostly the same columns and options.
 #[derive(Default)]
 struct Plans {
-    plans: Vec<(Arc<Request>, Names, Arc<Terms>, Plan)>,
+    plans: Vec<Known>,
     last: usize,
 }
 
-impl Plans {
-    /// The plan of a request for a record.
-    fn of(&mut self, request: &Arc<Request>, record: &Record) -> Result<&Plan, String> {
-        let is_it = |(one, columns, terms, _): &(Arc<Request>, Names, Arc<Terms>, Plan)| {
-            Arc::ptr_eq(one, request)
-                && *columns == record.columns
-                && (Arc::ptr_eq(terms, &record.terms) || *terms == record.terms)
-        };
-        if !self.plans.get(self.last).is_some_and(is_it) {
-            self.last = match self.plans.iter().position(is_it) {
-                Some(found) => found,
-                None => {
-                    let plan = request.plan(&record.columns, &record.terms);
-                    let (columns, terms) = (record.columns.clone(), record.terms.clone());
-                    let plan = plan.map_err(|error| error.message)?;
-                    self.plans.push((request.clone(), columns, terms, plan));
-                    self.plans.len() - 1
-                }
-            };
-        }
-        Ok(&self.plans[self.last].3)
-    }
+/// A plan, and what it was made of.
+struct Known {
+    request: Arc<Request>,
+    columns: Names,
+    terms: Option<String>,
+    plan: Plan,
 }
 
-/// Give a record as a search reads it.
-fn with_gram<T>(record: &Record, answer: impl FnOnce(&Gram) -> T) -> T {
-    let (moments, mean) = (&record.moments, record.moments.exact_mean());
-    answer(&Gram {
-        rows: moments.rows as i64,
-        skipped: moments.skipped as i64,
-        weight: moments.weight,
-        mean: &mean.high,
-        mean_low: &mean.low,
-        comoment: &moments.comoment,
-    })
+impl Plans {
+    /// The plan of a request for a record that has a Gram; nothing if its columns or terms are
+    /// those of none.
+    ///
+    /// # Safety
+    /// The chunk is live and has that row.
+    unsafe fn of(
+        &mut self,
+        request: &Arc<Request>,
+        grams: &Grams,
+        row: usize,
+    ) -> Result<Option<&Known>, String> {
+        // SAFETY: see the caller's promise.
+        unsafe {
+            let terms = grams.terms(row);
+            let is_it = |known: &Known| {
+                Arc::ptr_eq(&known.request, request)
+                    && known.terms.as_deref().map(str::as_bytes) == terms
+                    && grams.has_columns(row, &known.columns)
+            };
+            if !self.plans.get(self.last).is_some_and(is_it) {
+                self.last = match self.plans.iter().position(is_it) {
+                    Some(found) => found,
+                    None => {
+                        let Ok(Some(record)) = grams.record(row) else {
+                            return Ok(None);
+                        };
+                        let plan = request.plan(&record.columns, &record.terms);
+                        let plan = plan.map_err(|error| error.message)?;
+                        let terms = terms.map(|json| String::from_utf8_lossy(json).into_owned());
+                        let (request, columns) = (request.clone(), record.columns);
+                        self.plans.push(Known { request, columns, terms, plan });
+                        self.plans.len() - 1
+                    }
+                };
+            }
+        }
+        Ok(self.plans.get(self.last))
+    }
 }

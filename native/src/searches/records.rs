@@ -124,11 +124,7 @@ impl Views<'_> {
             comoment: list(1, triangle(width))?,
             mean_low: list(2, width)?,
         };
-        let counts = rows >= 0.0 && skipped >= 0.0 && weight >= 0.0 && weight.is_finite();
-        let lists = [gram.mean, gram.comoment, gram.mean_low];
-        let finite = || lists.iter().all(|list| list.iter().all(|x| x.is_finite()));
-        let varies = || (0..width).all(|j| gram.comoment(j, j) >= 0.0);
-        (counts && (rows > 0.0) == (weight > 0.0) && finite() && varies()).then_some(gram)
+        gram.is_sound().then_some(gram)
     }
 }
 
