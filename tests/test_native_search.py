@@ -297,7 +297,7 @@ def test_options_of_another_method_are_refused():
         _native.search(records, "anytime_sequence", "y", {"nu": 0.5})
     with pytest.raises(ds.ArgumentError, match="backward has no option 'colour'"):
         _native.search(records, "backward", "y", {"colour": 1})
-    with pytest.raises(ds.ArgumentError, match="groups has a NULL"):
+    with pytest.raises(ds.GroupError, match=r"group 'g' is \['a', None\]; it must be a list"):
         _native.search(records, "foba", "y", {"groups": {"g": ["a", None]}})
     with pytest.raises(ds.RecordError, match="must be a mapping, not Float64"):
         _native.search(pa.array([1.0]), "foba", "y", {})
