@@ -84,8 +84,15 @@ impl Target {
             ));
         }
         is_constant(gram.deviation(*at), gram.mean(*at))
-            .then(|| format!("target '{name}' is constant"))
+            .then(|| format!("target '{name}' is constant ({})", rows_told(gram)))
     }
+}
+
+/// The rows used, and those left out if there are any, in words.
+fn rows_told(gram: &Gram) -> String {
+    let left_out =
+        if gram.skipped == 0 { String::new() } else { format!(", {} skipped", gram.skipped) };
+    format!("{} rows{left_out}", gram.rows)
 }
 
 /// Whether a column is constant but for rounding.
