@@ -92,7 +92,7 @@ struct Records<'r> {
 impl<'r> Records<'r> {
     /// The records of an array; nothing if all are NULL, of whatever type.
     fn of(records: &'r ArrayRef) -> Result<Option<Records<'r>>, String> {
-        if records.null_count() == records.len() {
+        if records.logical_null_count() == records.len() {
             return Ok(None);
         }
         let rows = records.as_struct_opt().ok_or_else(|| {
