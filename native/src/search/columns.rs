@@ -2,10 +2,12 @@
 //!
 //! The twin of `dbselect/record/columns.py`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::error::Error;
 use super::nearest::unknown;
+use crate::inputs::curves;
+use crate::terms::Terms;
 
 /// What the name of an indicator of missing values adds to that of its column.
 pub const SUFFIX: &str = ".missing";
@@ -18,10 +20,40 @@ pub fn field_of(column: &str) -> &str {
     }
 }
 
-/// The columns that may explain a target: not itself, nor its indicator.
-pub fn features_of(columns: &[String], target: &str) -> Vec<String> {
-    let mark = format!("{target}{SUFFIX}");
-    columns.iter().filter(|name| *name != target && **name != mark).cloned().collect()
+/// The top-level field of the table that each column of a record comes from.
+///
+/// The twin of `Terms.fields` in `dbselect/record/terms.py`.
+pub fn fields_of(columns: &[String], terms: &Terms) -> Vec<String> {
+    let mut made: HashMap<String, String> = HashMap::new();
+    for (column, names) in curves(terms) {
+        made.extend(names.into_iter().map(|name| (name, column.clone())));
+    }
+    for category in &terms.categories {
+        let names = category.names().into_iter().chain([category.missing()]);
+        made.extend(names.map(|name| (name, category.column.clone())));
+    }
+    let source = |name: &String| made.get(name).unwrap_or(name).clone();
+    let marks: HashMap<String, String> =
+        terms.indicators.iter().map(|name| (format!("{name}{SUFFIX}"), source(name))).collect();
+    let field = |name: &String| {
+        let source = marks.get(name).cloned().unwrap_or_else(|| source(name));
+        if terms.flat.contains(&source) { source } else { field_of(&source).to_string() }
+    };
+    columns.iter().map(field).collect()
+}
+
+/// The columns that may explain a target: not itself, nor its indicator, nor, of a level, any
+/// other level of its category.
+pub fn features_of(columns: &[String], target: &str, terms: &Terms) -> Vec<String> {
+    let mut apart = vec![target.to_string(), format!("{target}{SUFFIX}")];
+    for category in &terms.categories {
+        let levels: Vec<String> =
+            category.names().into_iter().chain([category.missing()]).collect();
+        if levels.iter().any(|level| level == target) {
+            apart.extend(levels);
+        }
+    }
+    columns.iter().filter(|name| !apart.contains(name)).cloned().collect()
 }
 
 /// Some columns, each with its indicator `x.missing` after it.
@@ -159,6 +191,27 @@ mod tests {
         assert_eq!(error.message, "columns names unknown column 'c*'; there is 'ab'");
         let error = matched(&["ab", "ab"], &["ab"]).unwrap_err();
         assert_eq!(error.message, "columns names column 'ab' twice");
+    }
+
+    #[test]
+    fn terms_tell_the_fields_of_what_they_made() {
+        let json = r#"{"flat": ["a.b"], "indicators": ["a.b.poly1", "c.d"],
+            "bases": [{"column": "a.b", "degree": 2, "center": 0.0, "scale": 1.0}],
+            "categories": [{"column": "k.l", "levels": ["u.v"], "rest": true}]}"#;
+        let terms = crate::terms::read(Some(json)).unwrap();
+        let columns = [
+            "a.b",
+            "a.b.poly2",
+            "a.b.poly1.missing",
+            "c.d",
+            "c.d.missing",
+            "k.l.u.v",
+            "k.l.other",
+            "k.l.missing",
+            "a.c",
+        ];
+        let fields = fields_of(&texts(&columns), &terms);
+        assert_eq!(fields, ["a.b", "a.b", "a.b", "c", "c", "k", "k", "k", "a"]);
     }
 
     #[test]

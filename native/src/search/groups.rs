@@ -4,9 +4,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::columns::{SUFFIX, field_of, match_columns, with_indicators};
+use super::columns::{SUFFIX, fields_of, match_columns, with_indicators};
 use super::error::{Error, listed, shown};
 use super::nearest::unknown;
+use crate::terms::Terms;
 
 /// Name of each group and its columns or globs, in order.
 pub type GroupColumns = Vec<(String, Vec<String>)>;
@@ -49,15 +50,16 @@ impl Groups {
 ///
 /// `features` are the columns other than the target; without `groups` every top-level field
 /// is a group, without `costs` every cost is 1. Indicators `x.missing` follow their columns
-/// unless a group names these.
+/// unless a group names these. `terms` tell how the columns of the table became the features.
 pub fn groups_of(
     features: &[String],
     groups: Option<&GroupColumns>,
     costs: Option<&Costs>,
     target: &str,
+    terms: &Terms,
 ) -> Result<Groups, Error> {
     let columns = match groups {
-        None => fields(features),
+        None => fields(features, terms),
         Some(groups) => named(features, groups, target)?,
     };
     if columns.is_empty() {
@@ -77,14 +79,13 @@ pub fn groups_of(
 }
 
 /// Every top-level field as a group.
-fn fields(features: &[String]) -> GroupColumns {
+fn fields(features: &[String], terms: &Terms) -> GroupColumns {
     let mut groups: GroupColumns = Vec::new();
-    let mut numbers: HashMap<&str, usize> = HashMap::new();
-    for column in features {
-        let field = field_of(column);
-        let number = *numbers.entry(field).or_insert(groups.len());
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    for (column, field) in features.iter().zip(fields_of(features, terms)) {
+        let number = *numbers.entry(field.clone()).or_insert(groups.len());
         if number == groups.len() {
-            groups.push((field.to_string(), Vec::new()));
+            groups.push((field, Vec::new()));
         }
         groups[number].1.push(column.clone());
     }
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn every_top_level_field_is_a_group() {
         let features = texts(&["demo.age", "x", "emb[1]", "demo.job", "emb[2]"]);
-        let groups = groups_of(&features, None, None, "y").unwrap();
+        let groups = groups_of(&features, None, None, "y", &Terms::default()).unwrap();
         assert_eq!(groups.names, ["demo", "x", "emb"]);
         assert_eq!(groups.members, ["demo.age", "demo.job", "x", "emb[1]", "emb[2]"]);
         assert_eq!(groups.starts, [0, 2, 3, 5]);
@@ -190,14 +191,14 @@ mod tests {
     fn indicators_follow_their_columns_unless_they_are_named() {
         let features = texts(&["a", "a.missing", "b", "b.missing"]);
         let asked = given(&[("g", &["a"]), ("h", &["b"]), ("i", &["b.missing"])]);
-        let groups = groups_of(&features, Some(&asked), None, "y").unwrap();
+        let groups = groups_of(&features, Some(&asked), None, "y", &Terms::default()).unwrap();
         assert_eq!(groups.members, ["a", "a.missing", "b", "b.missing"]);
         assert_eq!(groups.starts, [0, 2, 3, 4]);
     }
 
     #[test]
     fn each_mistake_is_named() {
-        let features = texts(&["a", "b"]);
+        let (features, none) = (texts(&["a", "b"]), Terms::default());
         let cases: [(Named, &str); 5] = [
             (&[], "there is no group"),
             (&[("g", &[])], "group 'g' is empty"),
@@ -206,7 +207,7 @@ mod tests {
             (&[("g", &["c*"])], "group 'g' names unknown column 'c*'"),
         ];
         for (asked, message) in cases {
-            let error = groups_of(&features, Some(&given(asked)), None, "y").unwrap_err();
+            let error = groups_of(&features, Some(&given(asked)), None, "y", &none).unwrap_err();
             assert!(error.message.contains(message), "{error}");
         }
         let costs: [(&[(&str, f64)], &str); 4] = [
@@ -217,7 +218,7 @@ mod tests {
         ];
         for (costs, message) in costs {
             let costs = costs.iter().map(|(name, cost)| (name.to_string(), *cost)).collect();
-            let error = groups_of(&features, None, Some(&costs), "y").unwrap_err();
+            let error = groups_of(&features, None, Some(&costs), "y", &none).unwrap_err();
             assert!(error.message.contains(message), "{error}");
         }
     }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `error`, `nearest` | mistakes in arguments; near names, for errors that help |
 //! | `columns`, `groups`, `options` | what users give, matched and checked |
+//! | `value`, `given` | values that a door was given by name, read into a request |
 //! | `setup` | a request, matched to the columns of a record |
 //! | `dense`, `eigen`, `elimination` | small kernels of dense algebra |
 //! | `problem`, `state`, `refine` | the linear problem, what is selected, the last digits |
@@ -23,6 +24,7 @@ mod eigen;
 mod elimination;
 pub mod error;
 pub mod foba;
+pub mod given;
 pub mod greedy;
 pub mod groups;
 pub mod nearest;
@@ -36,3 +38,4 @@ pub mod setup;
 pub mod state;
 pub mod steps;
 mod ties;
+pub mod value;

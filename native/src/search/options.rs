@@ -3,7 +3,27 @@
 //! The twin of `AnytimeOptions`, `FobaOptions` and `BackwardOptions` in `dbselect/methods/`,
 //! without what needs the rows of a table.
 
-use super::error::{Error, listed, shown};
+use super::error::{Error, listed};
+use super::value::Value;
+
+/// What an option may be, where it is not one of some names.
+const ALLOWED: [(&str, &str); 9] = [
+    ("ridge", "be a number >= 0"),
+    ("scale", "be True or False"),
+    ("budget", "be a number >= 0, or None for no limit"),
+    ("max_groups", "be a whole number >= 1"),
+    ("max_steps", "be a whole number >= 1"),
+    ("always", "be a list of group names"),
+    ("c_min", "be a number > 0"),
+    ("epsilon", "be a number >= 0"),
+    ("nu", "lie between 0 and 1, both excluded"),
+];
+
+/// Refuse the value of an option.
+pub fn refused(option: &str, value: &Value) -> Error {
+    let allowed = ALLOWED.iter().find(|(name, _)| *name == option).map_or("", |(_, words)| words);
+    Error::argument(format!("{option} is {value}; it must {allowed}"))
+}
 
 /// What a forward step maximises per unit of cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +55,7 @@ impl Rule {
     ];
 
     /// The rule of a name.
-    pub fn of(name: &str) -> Result<Rule, Error> {
+    pub fn of(name: &Value) -> Result<Rule, Error> {
         choice("rule", name, &Rule::NAMES)
     }
 
@@ -45,7 +65,7 @@ impl Rule {
     }
 
     /// The rule of a forward step of FoBa.
-    pub fn of_foba(name: &str) -> Result<Rule, Error> {
+    pub fn of_foba(name: &Value) -> Result<Rule, Error> {
         choice("rule", name, &Rule::NAMES[..5])
     }
 }
@@ -62,17 +82,18 @@ pub enum Usefulness {
 
 impl Usefulness {
     /// The kind of a name.
-    pub fn of(name: &str) -> Result<Usefulness, Error> {
+    pub fn of(name: &Value) -> Result<Usefulness, Error> {
         let names = [("loss", Usefulness::Loss), ("coefficient", Usefulness::Coefficient)];
         choice("backward", name, &names)
     }
 }
 
-fn choice<T: Copy>(option: &str, name: &str, names: &[(&str, T)]) -> Result<T, Error> {
-    let found = names.iter().find(|(other, _)| *other == name).map(|(_, one)| *one);
+fn choice<T: Copy>(option: &str, name: &Value, names: &[(&str, T)]) -> Result<T, Error> {
+    let is_it = |other: &str| matches!(name, Value::Text(text) if text == other);
+    let found = names.iter().find(|(other, _)| is_it(other)).map(|(_, one)| *one);
     found.ok_or_else(|| {
         let names = listed(names.iter().map(|(name, _)| *name));
-        Error::argument(format!("{option} is '{name}'; it must be one of {names}"))
+        Error::argument(format!("{option} is {name}; it must be one of {names}"))
     })
 }
 
@@ -122,11 +143,11 @@ impl AnytimeOptions {
         match self.c_min {
             Some(c_min) if self.rule != Rule::Doubling => Err(Error::argument(format!(
                 "c_min is {}; rule '{}' has none, rule 'doubling' has",
-                shown(c_min),
+                Value::Number(c_min),
                 self.rule.name()
             ))),
             Some(c_min) if !(c_min > 0.0 && c_min.is_finite()) => {
-                Err(Error::argument(format!("c_min is {}; it must be a number > 0", shown(c_min))))
+                Err(refused("c_min", &Value::Number(c_min)))
             }
             _ => Ok(()),
         }
@@ -189,14 +210,12 @@ impl FobaOptions {
     pub fn check(&self) -> Result<(), Error> {
         self.backward.check()?;
         if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
-            let epsilon = shown(self.epsilon);
-            return Err(Error::argument(format!("epsilon is {epsilon}; it must be a number >= 0")));
+            return Err(refused("epsilon", &Value::Number(self.epsilon)));
         }
         if self.nu > 0.0 && self.nu < 1.0 {
             return Ok(());
         }
-        let nu = shown(self.nu);
-        Err(Error::argument(format!("nu is {nu}; it must lie between 0 and 1, both excluded")))
+        Err(refused("nu", &Value::Number(self.nu)))
     }
 }
 
@@ -204,24 +223,21 @@ fn check_ridge(ridge: f64) -> Result<(), Error> {
     if ridge >= 0.0 && ridge.is_finite() {
         return Ok(());
     }
-    Err(Error::argument(format!("ridge is {}; it must be a number >= 0", shown(ridge))))
+    Err(refused("ridge", &Value::Number(ridge)))
 }
 
 fn check_budget(budget: Option<f64>) -> Result<(), Error> {
     match budget {
-        Some(budget) if budget.is_nan() || budget < 0.0 => Err(Error::argument(format!(
-            "budget is {}; it must be a number >= 0, or None for no limit",
-            shown(budget)
-        ))),
+        Some(budget) if budget.is_nan() || budget < 0.0 => {
+            Err(refused("budget", &Value::Number(budget)))
+        }
         _ => Ok(()),
     }
 }
 
 fn check_count(name: &str, count: Option<i64>) -> Result<(), Error> {
     match count {
-        Some(count) if count < 1 => {
-            Err(Error::argument(format!("{name} is {count}; it must be a whole number >= 1")))
-        }
+        Some(count) if count < 1 => Err(refused(name, &Value::Whole(count))),
         _ => Ok(()),
     }
 }
@@ -232,11 +248,12 @@ mod tests {
 
     #[test]
     fn a_name_that_there_is_not_is_shown_with_those_there_are() {
-        assert_eq!(Rule::of("omp-single"), Ok(Rule::OmpSingle));
-        let error = Rule::of_foba("doubling").unwrap_err();
+        let text = |name: &str| Value::Text(name.to_string());
+        assert_eq!(Rule::of(&text("omp-single")), Ok(Rule::OmpSingle));
+        let error = Rule::of_foba(&text("doubling")).unwrap_err();
         assert!(error.message.contains("rule is 'doubling'; it must be one of ['fr', 'score'"));
         assert!(!error.message.ends_with("'doubling']"));
-        assert!(Usefulness::of("").is_err());
+        assert!(Usefulness::of(&text("")).is_err());
     }
 
     #[test]

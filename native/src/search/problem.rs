@@ -46,6 +46,17 @@ impl Gram<'_> {
         self.comoment[triangle(a.max(b)) + a.min(b)]
     }
 
+    /// Whether the numbers can be those of rows; their lengths are known to fit.
+    pub fn is_sound(&self) -> bool {
+        let Gram { rows, skipped, weight, .. } = *self;
+        let counts = rows >= 0 && skipped >= 0 && weight >= 0.0 && weight.is_finite();
+        let mut lists = [self.mean, self.comoment, self.mean_low].into_iter();
+        counts
+            && (rows > 0) == (weight > 0.0)
+            && lists.all(|list| list.iter().all(|x| x.is_finite()))
+            && (0..self.mean.len()).all(|j| self.comoment(j, j) >= 0.0)
+    }
+
     /// Standard deviation of a column.
     fn deviation(&self, column: usize) -> f64 {
         (self.comoment(column, column) / self.weight).sqrt()
@@ -84,8 +95,15 @@ impl Target {
             ));
         }
         is_constant(gram.deviation(*at), gram.mean(*at))
-            .then(|| format!("target '{name}' is constant"))
+            .then(|| format!("target '{name}' is constant ({})", rows_told(gram)))
     }
+}
+
+/// The rows used, and those left out if there are any, in words.
+fn rows_told(gram: &Gram) -> String {
+    let left_out =
+        if gram.skipped == 0 { String::new() } else { format!(", {} skipped", gram.skipped) };
+    format!("{} rows{left_out}", gram.rows)
 }
 
 /// Whether a column is constant but for rounding.

@@ -69,12 +69,17 @@ impl Workspace {
             Method::Backward(options) => backward(&mut state, plan, options, sequence),
         };
         sequence.condition = state.condition();
+        sequence.used = sequence.used.max(state.support().len());
         sequence.aliased.extend(state.aliased());
         sequence.price(&plan.groups);
         self.buffers = state.into_buffers();
         self.sequence.stop = searched?;
         if !self.sequence.steps.iter().all(|step| is_possible(step.explained)) {
             return Err("gram record has comoments that no rows can have".to_string());
+        }
+        self.sequence.limit_shares();
+        if self.sequence.is_saturated(gram.rows, ridge) {
+            self.sequence.stop = Stop::Saturated;
         }
         Ok(&self.sequence)
     }
@@ -212,6 +217,7 @@ fn recorder(sequence: &mut Sequence) -> impl FnMut(Step, &mut State) {
 mod tests {
     use super::*;
     use crate::search::options::AnytimeOptions;
+    use crate::terms::Terms;
 
     /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
     const GRAM: Gram = Gram {
@@ -226,7 +232,7 @@ mod tests {
     fn request(method: Method) -> (Request, Plan) {
         let costs = Some(vec![("b".to_string(), 1.0), ("a".to_string(), 50.0)]);
         let request = Request { target: "y".to_string(), groups: None, costs, method };
-        let plan = request.plan(&["a", "b", "y"].map(str::to_string)).unwrap();
+        let plan = request.plan(&["a", "b", "y"].map(str::to_string), &Terms::default()).unwrap();
         (request, plan)
     }
 
@@ -268,6 +274,6 @@ mod tests {
         assert_eq!(error, "no usable rows: 3 rows were skipped");
         let constant = Gram { comoment: &[0.0; 6], ..GRAM };
         let error = workspace.search(&request, &plan, &constant).unwrap_err();
-        assert_eq!(error, "target 'y' is constant");
+        assert_eq!(error, "target 'y' is constant (4 rows)");
     }
 }

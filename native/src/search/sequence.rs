@@ -27,6 +27,8 @@ pub struct Sequence {
     pub coefficients: Vec<f64>,
     /// Where the columns of each model end.
     pub ends: Vec<usize>,
+    /// The most coefficients that one of the models has other than 0.
+    pub used: usize,
     /// Columns that depend linearly on columns before them.
     pub aliased: Vec<usize>,
     /// Why the search ended.
@@ -50,6 +52,7 @@ impl Sequence {
         self.ends.clear();
         self.ends.push(0);
         self.aliased.clear();
+        self.used = 0;
     }
 
     /// Append the model of some groups that a state holds, which explains a share.
@@ -65,12 +68,14 @@ impl Sequence {
     ) {
         let problem = state.problem;
         let (mut intercept, mut penalty) = (problem.target_mean, 0.0);
+        let mut used = 0;
         for group in groups {
             for column in state.columns(group) {
                 let w = state.place(column).map_or(0.0, |row| coef[row]);
                 let own = w * (problem.target_spread / problem.spread[column]);
                 intercept -= own * problem.mean[column];
                 penalty += w * w * problem.ridge[column];
+                used += usize::from(own != 0.0);
                 self.columns.push(column);
                 self.coefficients.push(own);
             }
@@ -78,6 +83,18 @@ impl Sequence {
         self.r2.push(explained + penalty);
         self.intercept.push(intercept);
         self.ends.push(self.columns.len());
+        self.used = self.used.max(used);
+    }
+
+    /// Whether a model has a coefficient a row, so that it fits any target exactly.
+    pub fn is_saturated(&self, rows: i64, ridge: f64) -> bool {
+        ridge == 0.0 && 1 + self.used as i64 >= rows
+    }
+
+    /// Take away the rounding by which shares of a variance exceed 1.
+    pub fn limit_shares(&mut self) {
+        self.steps.iter_mut().for_each(|step| step.explained = step.explained.min(1.0));
+        self.r2.iter_mut().for_each(|share| *share = share.min(1.0));
     }
 
     /// Fill in what groups cost, once all steps are there.

@@ -10,6 +10,7 @@ use super::groups::{Costs, GroupColumns, Groups, groups_of};
 use super::options::{AnytimeOptions, BackwardOptions, FobaOptions};
 use super::problem::Target;
 use super::steps::fits;
+use crate::terms::Terms;
 
 /// Which search, and its options.
 #[derive(Clone, Debug)]
@@ -58,11 +59,12 @@ impl Request {
         }
     }
 
-    /// Match the request to the columns of a record.
-    pub fn plan(&self, columns: &[String]) -> Result<Plan, Error> {
+    /// Match the request to the columns of a record, and to how these came to be.
+    pub fn plan(&self, columns: &[String], terms: &Terms) -> Result<Plan, Error> {
         let target = Target::of(&self.target, columns)?;
-        let features = features_of(columns, &self.target);
-        let groups = groups_of(&features, self.groups.as_ref(), self.costs.as_ref(), &self.target)?;
+        let features = features_of(columns, &self.target, terms);
+        let (groups, costs) = (self.groups.as_ref(), self.costs.as_ref());
+        let groups = groups_of(&features, groups, costs, &self.target, terms)?;
         let numbers: HashMap<&str, usize> =
             columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
         let at = groups.members.iter().filter_map(|name| numbers.get(name.as_str()).copied());

@@ -25,11 +25,14 @@ pub enum Stop {
     Threshold,
     /// No group is left to remove.
     Empty,
+    /// It has as many coefficients as rows, which fit any target, whatever else was left.
+    Saturated,
 }
 
 impl Stop {
     /// Names by number, as Python writes them.
-    pub const NAMES: [&str; 6] = ["EXHAUSTED", "BUDGET", "STEPS", "ROUNDS", "THRESHOLD", "EMPTY"];
+    pub const NAMES: [&str; 7] =
+        ["EXHAUSTED", "BUDGET", "STEPS", "ROUNDS", "THRESHOLD", "EMPTY", "SATURATED"];
 }
 
 /// Among which groups a step chose.
@@ -112,7 +115,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_its_name() {
-        assert_eq!(Stop::NAMES[Stop::Empty as usize], "EMPTY");
+        assert_eq!(Stop::NAMES[Stop::Saturated as usize], "SATURATED");
         assert_eq!(Choice::NAMES[Choice::Forced as usize], "FORCED");
     }
 }

@@ -10,6 +10,7 @@ use arrow_array::{
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields};
 
+use super::NO_ROWS;
 use crate::search::groups::Groups;
 use crate::search::sequence::Sequence;
 use crate::search::steps::{Action, Choice, Stop};
@@ -47,6 +48,8 @@ struct Steps {
     ends: Ends,
     names: Texting,
     values: Vec<f64>,
+    has_terms: Vec<bool>,
+    terms: Texting,
 }
 
 /// Where lists or texts in the making end, the first beginning at 0.
@@ -70,6 +73,15 @@ impl Ends {
         self.0.len() - 1
     }
 
+    fn last(&self) -> usize {
+        self.0.last().map_or(0, |&end| end as usize)
+    }
+
+    fn append(&mut self, more: Ends) -> Result<(), String> {
+        let before = self.last();
+        more.0[1..].iter().try_for_each(|&end| self.push(before + end as usize))
+    }
+
     fn finish(self) -> OffsetBuffer<i32> {
         OffsetBuffer::new(ScalarBuffer::from(self.0))
     }
@@ -88,6 +100,11 @@ impl Texting {
         self.ends.push(self.bytes.len())
     }
 
+    fn append(&mut self, more: Texting) -> Result<(), String> {
+        self.bytes.extend_from_slice(&more.bytes);
+        self.ends.append(more.ends)
+    }
+
     fn finish(self, valid: Option<NullBuffer>) -> StringArray {
         StringArray::new(self.ends.finish(), Buffer::from_vec(self.bytes), valid)
     }
@@ -102,7 +119,20 @@ impl Answers {
         self.push_ends(false)
     }
 
-    pub fn push(&mut self, sequence: &Sequence, groups: &Groups) -> Result<(), String> {
+    /// A column of NULLs.
+    pub fn none(rows: usize) -> Result<Answers, String> {
+        let mut found = Answers::default();
+        (0..rows).try_for_each(|_| found.push_none(NO_ROWS))?;
+        Ok(found)
+    }
+
+    /// The sequence of a record of some terms.
+    pub fn push(
+        &mut self,
+        sequence: &Sequence,
+        groups: &Groups,
+        terms: Option<&str>,
+    ) -> Result<(), String> {
         self.status.push("")?;
         self.stop.push(sequence.stop as i8);
         self.condition.push(sequence.condition);
@@ -110,8 +140,26 @@ impl Answers {
             self.aliased.push(&groups.members[column])?;
         }
         self.choices.extend(sequence.steps.iter().map(|step| step.choice as i8));
-        self.steps.push(sequence, groups)?;
+        self.steps.push(sequence, groups, terms)?;
         self.push_ends(true)
+    }
+
+    /// Add the answers for the records that follow.
+    pub fn append(&mut self, more: Answers) -> Result<(), String> {
+        if self.is_sequence.is_empty() {
+            *self = more;
+            return Ok(());
+        }
+        self.status.append(more.status)?;
+        self.stop.extend(more.stop);
+        self.is_sequence.extend(more.is_sequence);
+        self.condition.extend(more.condition);
+        self.aliased_ends.append(more.aliased_ends)?;
+        self.aliased.append(more.aliased)?;
+        self.ends.append(more.ends)?;
+        self.choices.extend(more.choices);
+        self.choice_ends.append(more.choice_ends)?;
+        self.steps.append(more.steps)
     }
 
     fn push_ends(&mut self, is_sequence: bool) -> Result<(), String> {
@@ -139,8 +187,15 @@ impl Answers {
 }
 
 impl Steps {
-    fn push(&mut self, sequence: &Sequence, groups: &Groups) -> Result<(), String> {
+    fn push(
+        &mut self,
+        sequence: &Sequence,
+        groups: &Groups,
+        terms: Option<&str>,
+    ) -> Result<(), String> {
         self.is_start.push(true);
+        self.has_terms.push(terms.is_some());
+        self.terms.push(terms.unwrap_or_default())?;
         self.action.push("start")?;
         self.group.push("")?;
         for zeros in [&mut self.cost, &mut self.score, &mut self.gain, &mut self.explained] {
@@ -149,6 +204,8 @@ impl Steps {
         self.useful.push(true);
         for step in &sequence.steps {
             self.is_start.push(false);
+            self.has_terms.push(false);
+            self.terms.push("")?;
             self.action.push(match step.action {
                 Action::Add => "add",
                 Action::Remove => "remove",
@@ -175,6 +232,26 @@ impl Steps {
         Ok(())
     }
 
+    fn append(&mut self, more: Steps) -> Result<(), String> {
+        self.step.extend(more.step);
+        self.is_start.extend(more.is_start);
+        self.action.append(more.action)?;
+        self.group.append(more.group)?;
+        self.cost.extend(more.cost);
+        self.spent.extend(more.spent);
+        self.score.extend(more.score);
+        self.gain.extend(more.gain);
+        self.explained.extend(more.explained);
+        self.r2.extend(more.r2);
+        self.useful.extend(more.useful);
+        self.intercept.extend(more.intercept);
+        self.ends.append(more.ends)?;
+        self.names.append(more.names)?;
+        self.values.extend(more.values);
+        self.has_terms.extend(more.has_terms);
+        self.terms.append(more.terms)
+    }
+
     fn finish(self) -> StructArray {
         let taken: Option<NullBuffer> = Some(self.is_start.iter().map(|start| !start).collect());
         let number = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
@@ -197,6 +274,7 @@ impl Steps {
             ("useful", Arc::new(BooleanArray::from(self.useful))),
             ("intercept", number(self.intercept)),
             ("coefficients", Arc::new(maps)),
+            ("terms", Arc::new(self.terms.finish(Some(self.has_terms.into())))),
         ])
     }
 }

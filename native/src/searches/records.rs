@@ -22,6 +22,8 @@ pub struct Columns {
     numbers: [Leaf; 3],
     /// Mean, comoment and, where records have it, what rounding took from the mean.
     lists: Vec<(Lists, Leaf)>,
+    /// How the columns came to be, where records say it.
+    terms: Option<Texts>,
     nulls: Vec<NullBuffer>,
 }
 
@@ -38,6 +40,8 @@ impl Columns {
             let (places, values) = Lists::new(&field(name)?, name)?;
             lists.push((places, numbers(name, &values)?));
         }
+        let terms = records.column_by_name("terms");
+        let terms = terms.filter(|array| *array.data_type() != DataType::Null);
         let needed = ["columns", "rows", "skipped", "weight", "mean", "comoment"];
         let nulls =
             |name: &&str| records.column_by_name(name).and_then(|array| array.logical_nulls());
@@ -46,6 +50,7 @@ impl Columns {
             texts: Texts::new(&texts, "columns")?,
             numbers: [number("rows")?, number("skipped")?, number("weight")?],
             lists,
+            terms: terms.map(|array| Texts::new(array, "terms")).transpose()?,
             nulls: needed.iter().filter_map(nulls).collect(),
         })
     }
@@ -53,6 +58,11 @@ impl Columns {
     /// Whether no field of a record is NULL.
     pub fn are_present(&self, row: usize) -> bool {
         self.nulls.iter().all(|nulls| nulls.is_valid(row))
+    }
+
+    /// How the columns of a record came to be, as JSON.
+    pub fn terms(&self, row: usize) -> Option<&str> {
+        self.terms.as_ref().and_then(|terms| terms.at(row))
     }
 
     pub fn views(&self) -> Result<Views<'_>, String> {
@@ -87,6 +97,11 @@ pub struct Views<'c> {
 }
 
 impl Views<'_> {
+    /// The sum of the cubes of the widths of all records.
+    pub fn cubes(&self) -> f64 {
+        self.names.lengths().map(|width| (width as f64).powi(3)).sum()
+    }
+
     /// The numbers of a record; nothing if they are not those of one.
     pub fn gram(&self, row: usize) -> Option<Gram<'_>> {
         let width = self.names.of(row).len();
@@ -109,11 +124,7 @@ impl Views<'_> {
             comoment: list(1, triangle(width))?,
             mean_low: list(2, width)?,
         };
-        let counts = rows >= 0.0 && skipped >= 0.0 && weight >= 0.0 && weight.is_finite();
-        let lists = [gram.mean, gram.comoment, gram.mean_low];
-        let finite = || lists.iter().all(|list| list.iter().all(|x| x.is_finite()));
-        let varies = || (0..width).all(|j| gram.comoment(j, j) >= 0.0);
-        (counts && (rows > 0.0) == (weight > 0.0) && finite() && varies()).then_some(gram)
+        gram.is_sound().then_some(gram)
     }
 }
 
@@ -134,8 +145,18 @@ impl Lists {
                 let places = list.value_offsets().iter().map(|&at| at as usize);
                 (Lists(places.collect()), list.values().clone())
             }
+            DataType::FixedSizeList(_, size) => {
+                let list = array.as_fixed_size_list();
+                let places = (0..=list.len()).map(|row| row * *size as usize);
+                (Lists(places.collect()), list.values().clone())
+            }
             other => return Err(format!("'{name}' has type {other}; a list is needed")),
         })
+    }
+
+    /// How many elements each list has.
+    fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.0.windows(2).map(|places| places[1] - places[0])
     }
 
     pub fn of(&self, row: usize) -> Range<usize> {
