@@ -694,7 +694,7 @@ mod tests {
         state.losses(&mut losses);
         state.remove(1);
         assert!(losses[1].abs() < 1e-13);
-        assert_eq!(state.aliased(), []);
+        assert!(state.aliased().is_empty());
     }
 
     #[test]
