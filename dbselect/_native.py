@@ -317,13 +317,15 @@ def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]
 
     Notes
     -----
-    A search costs O(D^3) for D columns, and its memory does not grow with the number of records.
+    A search costs O(D^3) for D columns; many run on all cores, each as it would alone. The GIL is
+    released, and memory beside the answer does not grow with the number of records.
     """
     row = {"method": method, "target": target, **given}
     unknown = [name for name in row if name not in _REQUEST.names]
     if unknown:
         raise ArgumentError(f"{method} has no option {unknown[0]!r}")
-    request = pa.RecordBatch.from_pylist([row], schema=_REQUEST)
+    asked = pa.schema([field for field in _REQUEST if row.get(field.name) is not None])
+    request = pa.RecordBatch.from_pylist([row], schema=asked)
     with _stream(_batch(records)) as first, _stream(request) as second:
         return _array(partial(_library().dbselect_search, first, second))
 

@@ -128,8 +128,10 @@ def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype:
     share = READ_BYTES / max(records.estimated_size(), 1)
     size = max(1, int(len(records) * share))
     starts = range(0, max(len(records), 1), size)
-    answers = (answer(records.slice(start, size).to_arrow()) for start in starts)
-    parts = [pl.Series(records.name, part).cast(dtype) for part in answers]
+    # Views of text are not copied; other text would be, for every block that of all.
+    level = pl.CompatLevel.newest()
+    blocks = (records.slice(start, size).to_arrow(compat_level=level) for start in starts)
+    parts = [pl.Series(records.name, answer(block)).cast(dtype) for block in blocks]
     return pl.concat(parts, rechunk=False)
 
 

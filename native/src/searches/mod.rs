@@ -38,7 +38,7 @@ pub fn search_records(records: &ArrayRef, request: &Request) -> Result<StructArr
         return Ok(Answers::none(records.len())?.finish());
     };
     let views = records.columns.views()?;
-    let pieces = in_pieces(records.rows.len(), views.cubes(), |rows| {
+    let pieces = in_pieces(records.rows.len(), views.work(), |rows| {
         let mut found = Answers::default();
         let mut workspace = Workspace::default();
         records.each(

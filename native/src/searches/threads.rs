@@ -5,29 +5,30 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Cubes of widths below which a run is not worth a second thread: searches of some
-/// milliseconds, where a thread starts in tens of microseconds.
+/// Work below which a run is not worth a second thread, in cubes of widths: some ten
+/// milliseconds, for which a thread may have to wait where cores are busy. A chunk of DuckDB's of
+/// small records is less, and DuckDB has threads of its own.
 const WORTH_THREADS: f64 = 1e7;
 /// Pieces for each thread, so that none waits long for one that got slow records.
 const PIECES: usize = 8;
 
 /// Answer rows `0..rows`, in pieces of them, one after the other in the result.
 ///
-/// `cubes` is the sum of the cubes of their widths: a search costs O(D^3).
+/// `work` is what they cost in all, in cubes of widths.
 pub fn in_pieces<T: Send>(
     rows: usize,
-    cubes: f64,
+    work: f64,
     answer: impl Fn(Range<usize>) -> T + Sync,
 ) -> Vec<T> {
-    let cores = thread::available_parallelism().map_or(1, |cores| cores.get()).min(rows);
-    if cores < 2 || cubes < WORTH_THREADS {
+    if rows < 2 || work < WORTH_THREADS {
         return vec![answer(0..rows)];
     }
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get()).min(rows);
     let size = rows.div_ceil(cores * PIECES);
     let count = rows.div_ceil(size);
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(count));
-    let work = || {
+    let answer_pieces = || {
         loop {
             let piece = next.fetch_add(1, Ordering::Relaxed);
             if piece >= count {
@@ -40,9 +41,9 @@ pub fn in_pieces<T: Send>(
     };
     thread::scope(|scope| {
         (1..cores).for_each(|_| {
-            scope.spawn(work);
+            scope.spawn(answer_pieces);
         });
-        work();
+        answer_pieces();
     });
     let mut found = found.into_inner().unwrap_or_else(|error| error.into_inner());
     found.sort_unstable_by_key(|(piece, _)| *piece);
@@ -56,9 +57,9 @@ mod tests {
     #[test]
     fn pieces_are_all_rows_in_their_order() {
         for rows in [0, 1, 2, 15, 16, 17, 1000] {
-            for cubes in [0.0, WORTH_THREADS] {
-                let found = in_pieces(rows, cubes, |piece| piece.collect::<Vec<usize>>());
-                assert_eq!(found.concat(), (0..rows).collect::<Vec<usize>>(), "{rows} {cubes}");
+            for work in [0.0, WORTH_THREADS] {
+                let found = in_pieces(rows, work, |piece| piece.collect::<Vec<usize>>());
+                assert_eq!(found.concat(), (0..rows).collect::<Vec<usize>>(), "{rows} {work}");
             }
         }
     }
