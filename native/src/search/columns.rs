@@ -149,10 +149,18 @@ fn glob(pattern: &[char], name: &[char]) -> bool {
 
 /// Index of a column among the columns there are.
 pub fn position(column: &str, names: &[String], what: &str) -> Result<usize, Error> {
-    names
-        .iter()
-        .position(|name| name == column)
-        .ok_or_else(|| Error::column(format!("{what} names {}", unknown("column", column, names))))
+    if let Some(at) = names.iter().position(|name| name == column) {
+        return Ok(at);
+    }
+    let is_made =
+        |name: &&String| name.strip_prefix(column).is_some_and(|rest| rest.starts_with(['.', '[']));
+    Err(Error::column(match names.iter().find(is_made) {
+        Some(made) => format!(
+            "{what} names '{column}', of which there is a column for each level or part, as \
+             '{made}'; give one of these, or the table and family 'multinomial' for all levels"
+        ),
+        None => format!("{what} names {}", unknown("column", column, names)),
+    }))
 }
 
 #[cfg(test)]
