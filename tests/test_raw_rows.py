@@ -694,21 +694,6 @@ def test_expr_reads_dates_and_numbers_as_predict_does():
             dates.select(number.expr())
 
 
-def test_a_column_that_ends_in_missing_is_itself():
-    """It is the user's own, beside another: no indicator of it."""
-    rng = np.random.default_rng(5)
-    names = ["foo", "foo.missing"]
-    frame = pl.DataFrame(rng.standard_normal((50, 3)), schema=[*names, "y"])
-    model = ds.fit(frame, "y")
-    solved, *_ = np.linalg.lstsq(
-        np.column_stack([np.ones(50), frame.select(names).to_numpy()]), frame["y"].to_numpy()
-    )
-    truth = np.column_stack([np.ones(50), frame.select(names).to_numpy()]) @ solved
-    by_sql = duckdb.sql(f"SELECT {model.sql()} FROM frame").fetchnumpy()
-    for found in (frame.select(model.expr()).to_series(), model.predict(frame), *by_sql.values()):
-        np.testing.assert_allclose(found, truth, rtol=1e-9, atol=1e-9)
-
-
 def test_whole_numbers_beyond_doubles_are_levels_of_their_own(connection):
     first = 2**53
     frame = pl.DataFrame({"k": [first, first + 1, first + 2] * 4, "y": [1.0, 5.0, 3.0] * 4})

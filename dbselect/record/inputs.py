@@ -219,9 +219,9 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
         if name in found:
             continue
         base = name.removesuffix(SUFFIX)
-        follows = (base in there or base in terms.indicators) and name not in flat
+        follows = base in there or base in terms.indicators
         own_name = base if base != name and follows else name
-        missing = _where_missing(own_name + SUFFIX, [own_name], there.difference(flat), terms)
+        missing = _where_missing(own_name + SUFFIX, [own_name], there, terms)
         path = _path(own_name, flat)
         one = Number(own_name, path, terms.dates.get(own_name), missing)
         found |= dict.fromkeys([own_name, *(missing or ())], one)

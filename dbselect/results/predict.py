@@ -112,10 +112,9 @@ class Predicting(ABC):
         Notes
         -----
         An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
-        table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. A column
-        that the table of the fit had by such a name is one here, too. With ``nested=False``
-        both are columns like all others. Where the fit had dates, numbers are taken for
-        days or seconds since 1970; where it had numbers, dates are an error.
+        table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. With
+        ``nested=False`` both are columns like all others. Where the fit had dates, numbers
+        are taken for days or seconds since 1970; where it had numbers, dates are an error.
         """
         means = [translate(mean, formulas.polars()) for mean in self._means(nested, handle_unknown)]
         if self._fields is None:
