@@ -32,6 +32,8 @@ PARTS = (
     glm.passes,
     glm.in_memory,
     searches.sequences,
+    searches.many_records,
+    searches.compiled,
     searches.responses,
     searches.certificates,
     best_within.proofs,

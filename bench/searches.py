@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from measure import Row, seconds
 from tables import columns
 
 import dbselect as ds
+from dbselect import _native
 
 
 def problem(width: int, n_groups: int, seed: int = 0) -> tuple[ds.Gram, dict[str, list[str]]]:
@@ -41,6 +43,72 @@ def sequences() -> Iterator[Row]:
             f"{fr:.3f} s; fr / omp {fr / omp:.2f}",
             f"< {bar} s; <= 1.5",
         )
+
+
+def records(count: int, width: int) -> pl.DataFrame:
+    """Return `count` Gram records of `width` features and a target, of random rows."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3 * width + 20, width + 1, min(count, 1000)))
+    rows[:, -1] += rows[:, :-1].sum(axis=1)
+    rows -= rows.mean(axis=0)
+    names, n = [*columns(width), "y"], len(rows)
+    mean = np.zeros(width + 1)
+    grams = [
+        ds.Gram(names, n, 0, float(n), mean, rows[:, :, k].T @ rows[:, :, k]).to_arrow()
+        for k in range(rows.shape[2])
+    ]
+    few = pa.concat_arrays(grams)
+    return pl.DataFrame({"gram": pl.Series(few.take(pa.array(np.arange(count) % len(few))))})
+
+
+def many_records() -> Iterator[Row]:
+    """Measure the searches of the compiled library, by door, against one by one in Python."""
+    for count, width, bar in ((1_000_000, 3, 3.0), (10_000, 50, 3.0)):
+        frame = records(count, width)
+        con = ds.connect()
+        con.execute("CREATE TABLE records AS SELECT * FROM frame")
+        query = "SELECT count(len(anytime_sequence(gram, 'y'))) FROM records"
+        alone = [ds.Gram.from_struct(record) for record in frame["gram"][:100].to_list()]
+        library, polars, sql, python = seconds(
+            lambda frame=frame: ds.anytime_sequences(frame, "y"),
+            lambda frame=frame: frame.select(pl.col("gram").dbselect.anytime_sequence("y")),
+            lambda con=con, query=query: con.execute(query).fetchall(),
+            lambda alone=alone: [ds.anytime_sequence(gram, "y") for gram in alone],
+            repeats=3,
+        )
+        yield (
+            f"{count:,} segments x {width} features",
+            f"{library:.1f} s in Python, {polars:.1f} s in Polars, {sql:.1f} s in SQL; "
+            f"1/{python / len(alone) * count / library:.0f} of one by one",
+            f"< {bar} s in Python and Polars",
+        )
+    frame = records(1, 18)
+    con = ds.connect()
+    con.execute("CREATE TABLE records AS SELECT * FROM frame")
+    search, scan = seconds(
+        lambda: con.execute("SELECT len(anytime_sequence(gram, 'y')) FROM records").fetchall(),
+        lambda: con.execute("SELECT len(gram.comoment) FROM records").fetchall(),
+        repeats=51,
+    )
+    yield (
+        "one record of 19 columns in SQL",
+        f"{search * 1e3:.1f} ms, of which the scan {scan * 1e3:.1f} ms",
+        "< 1 ms beside the scan",
+    )
+
+
+def compiled() -> Iterator[Row]:
+    """Measure the searches of the compiled library against those of Python."""
+    gram, groups = problem(2000, 200)
+    own, python = seconds(
+        lambda: _native.search(gram.to_arrow(), "anytime_sequence", "y", {"groups": groups}),
+        lambda: ds.anytime_sequence(gram, "y", groups),
+    )
+    yield (
+        "full fr sequence in the compiled library, D = 2000 in 200 groups",
+        f"{own:.2f} s; in Python {python:.2f} s",
+        "no slower",
+    )
 
 
 def responses() -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 import ctypes
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -13,13 +13,36 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dbselect.errors import DataError
+from dbselect.errors import ArgumentError, ColumnError, DataError, GroupError, RecordError
 
 _Vector = npt.NDArray[np.float64]
 _Index = npt.NDArray[np.intp]
 
 #: The library's letters for policies; what is an error is known when all rows are read.
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
+
+#: Errors that the library names before their sentence.
+_ERRORS = {error.__name__: error for error in (ArgumentError, ColumnError, GroupError, RecordError)}
+#: What a search is asked; NULL is the default.
+_REQUEST = pa.schema(
+    [
+        ("method", pa.string()),
+        ("target", pa.string()),
+        ("groups", pa.map_(pa.string(), pa.list_(pa.string()))),
+        ("costs", pa.map_(pa.string(), pa.float64())),
+        ("rule", pa.string()),
+        ("backward", pa.string()),
+        ("ridge", pa.float64()),
+        ("scale", pa.bool_()),
+        ("budget", pa.float64()),
+        ("max_groups", pa.int64()),
+        ("max_steps", pa.int64()),
+        ("always", pa.list_(pa.string())),
+        ("c_min", pa.float64()),
+        ("epsilon", pa.float64()),
+        ("nu", pa.float64()),
+    ]
+)
 
 
 @cache
@@ -67,6 +90,10 @@ def _library() -> ctypes.CDLL:
     library.dbselect_project.restype = pointer
     library.dbselect_support_table.argtypes = [*vector, pointer, pointer]
     library.dbselect_support_table.restype = pointer
+    library.dbselect_search.argtypes = [pointer, pointer, pointer, pointer]
+    library.dbselect_search.restype = pointer
+    library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
+    library.dbselect_check.restype = pointer
     library.dbselect_leaps.argtypes = [*4 * [pointer], *2 * [ctypes.c_size_t], *3 * [pointer]]
     library.dbselect_leaps.restype = pointer
     library.dbselect_text_free.argtypes = [pointer]
@@ -266,6 +293,63 @@ def _vector(v: _Vector, order: _Index | None, starts: _Index) -> Iterator[tuple[
     yield v.ctypes.data, len(v), at, starts.ctypes.data, len(starts) - 1
 
 
+def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]) -> pa.StructArray:
+    """Search every Gram record of an array.
+
+    Parameters
+    ----------
+    records : Arrow structs, with or without `missing`, `mean_low` and `terms`
+    method : ``"anytime_sequence"``, ``"foba"`` or ``"backward"``
+    target : column to predict
+    given : the method's options by name; groups, lists of names and globs by name; costs
+
+    Returns
+    -------
+    A row for each record: ``sequence``, a list of steps as in SQL, empty where there is none;
+    ``status``, null, or why there is none; and where there is one ``stop`` and ``choices``, the
+    names of why it ended and among which groups each step chose, ``aliased``, columns that
+    depend on columns before them, and ``condition``, that of the selected columns
+
+    Raises
+    ------
+    ArgumentError, ColumnError, GroupError : the method does not take what it is given
+    RecordError : the array holds something else than records
+
+    Notes
+    -----
+    A search costs O(D^3) for D columns; many run on all cores, each as it would alone. The GIL is
+    released, and memory beside the answer does not grow with the number of records.
+    """
+    row = {"method": method, "target": target, **given}
+    unknown = [name for name in row if name not in _REQUEST.names]
+    if unknown:
+        raise ArgumentError(f"{method} has no option {unknown[0]!r}")
+    asked = pa.schema([field for field in _REQUEST if row.get(field.name) is not None])
+    request = pa.RecordBatch.from_pylist([row], schema=asked)
+    with _stream(_batch(records)) as first, _stream(request) as second:
+        return _array(partial(_library().dbselect_search, first, second))
+
+
+def check(records: pa.Array, target: str) -> pa.StringArray:
+    """Say of every Gram record why it cannot be searched for a target; NULL if it can.
+
+    Parameters
+    ----------
+    records, target : as in `search`
+
+    Raises
+    ------
+    ColumnError : a record has no such column
+    RecordError : the array holds something else than records
+    """
+    with _stream(_batch(records)) as stream:
+        return _array(partial(_library().dbselect_check, stream, target.encode()))
+
+
+def _batch(records: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([records], ["gram"])
+
+
 @contextmanager
 def _stream(table: Any) -> Iterator[int]:
     """Give the address of the Arrow C stream of a table."""
@@ -298,4 +382,7 @@ def _check(error: int | None) -> None:
     if error:
         message = ctypes.string_at(error).decode(errors="replace")
         _library().dbselect_text_free(error)
+        kind, _, sentence = message.partition(": ")
+        if kind in _ERRORS:
+            raise _ERRORS[kind](sentence)
         raise DataError(message)

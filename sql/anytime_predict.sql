@@ -17,4 +17,6 @@
 -- Text where the fit has read a number is an error, as is a row with none of the columns.
 CREATE OR REPLACE TEMP MACRO anytime_predict(
     sequence, "row", budget := NULL, handle_unknown := 'unavailable'
-) AS dbselect_predict(sequence, "row", budget, handle_unknown);
+) AS system.main.anytime_predict(
+    sequence, "row", budget, {'handle_unknown': handle_unknown}
+);

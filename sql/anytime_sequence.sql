@@ -1,11 +1,12 @@
--- anytime_sequence(record, target, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
---                  scale := true, budget := NULL, max_groups := NULL, always := NULL,
---                  c_min := NULL)
+-- anytime_sequence(record, target, options := NULL, groups := NULL, costs := NULL,
+--                  rule := 'fr', ridge := 0.0, scale := true, budget := NULL,
+--                  max_groups := NULL, always := NULL, c_min := NULL)
 --
 -- Groups of columns in the order in which they buy prediction, from a Gram record.
 --
 --   record      Gram record, as gram(...) returns it
 --   target      column to predict
+--   options     STRUCT of what follows, by name, as the native function takes it
 --   groups      STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
 --   costs       STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
 --   rule        'fr' (exact gain), 'omp' (group-whitened gradient), 'omp-unwhitened' (gradient),
@@ -25,9 +26,10 @@
 -- of the record: how the columns of the table became these. Empty if the record is unusable:
 -- gram_check says why.
 CREATE OR REPLACE TEMP MACRO anytime_sequence(
-    record, target, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
+    record, target, options := NULL, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
     scale := true, budget := NULL, max_groups := NULL, always := NULL, c_min := NULL
 ) AS dbselect_sequence('anytime_sequence', record, target, {
-    'groups': groups, 'costs': costs, 'rule': rule, 'ridge': ridge, 'scale': scale,
-    'budget': budget, 'max_groups': max_groups, 'always': always, 'c_min': c_min
+    'options': options, 'groups': groups, 'costs': costs, 'rule': rule, 'ridge': ridge,
+    'scale': scale, 'budget': budget, 'max_groups': max_groups, 'always': always,
+    'c_min': c_min
 });

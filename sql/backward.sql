@@ -1,10 +1,11 @@
--- backward(record, target, groups := NULL, costs := NULL, backward := 'loss',
+-- backward(record, target, options := NULL, groups := NULL, costs := NULL, backward := 'loss',
 --          max_steps := NULL, ridge := 0.0, budget := NULL, always := NULL)
 --
 -- Backward elimination: all groups, then without the least useful one, again and again.
 --
 --   record      Gram record, as gram(...) returns it
 --   target      column to predict
+--   options     STRUCT of what follows, by name, as the native function takes it
 --   groups      STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
 --   costs       STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
 --   backward    least useful by 'loss' (exact) or by 'coefficient'
@@ -16,9 +17,9 @@
 -- Returns the LIST of steps of anytime_sequence: every group added, then removed; empty if
 -- the record is unusable, or if columns depend linearly on other groups and there is no ridge.
 CREATE OR REPLACE TEMP MACRO backward(
-    record, target, groups := NULL, costs := NULL, backward := 'loss',
+    record, target, options := NULL, groups := NULL, costs := NULL, backward := 'loss',
     max_steps := NULL, ridge := 0.0, budget := NULL, always := NULL
 ) AS dbselect_sequence('backward', record, target, {
-    'groups': groups, 'costs': costs, 'backward': backward, 'max_steps': max_steps,
-    'ridge': ridge, 'budget': budget, 'always': always
+    'options': options, 'groups': groups, 'costs': costs, 'backward': backward,
+    'max_steps': max_steps, 'ridge': ridge, 'budget': budget, 'always': always
 });

@@ -1,10 +1,12 @@
--- foba(record, target, groups := NULL, costs := NULL, epsilon := 0.0, nu := 0.5, rule := 'fr',
---      backward := 'loss', max_steps := NULL, ridge := 0.0, budget := NULL, always := NULL)
+-- foba(record, target, options := NULL, groups := NULL, costs := NULL, epsilon := 0.0,
+--      nu := 0.5, rule := 'fr', backward := 'loss', max_steps := NULL, ridge := 0.0,
+--      budget := NULL, always := NULL)
 --
 -- Groups added greedily, and given back where later ones made them dispensable.
 --
 --   record      Gram record, as gram(...) returns it
 --   target      column to predict
+--   options     STRUCT of what follows, by name, as the native function takes it
 --   groups      STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
 --   costs       STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
 --   epsilon     >= 0, share of the target's variance that a group must gain
@@ -19,10 +21,10 @@
 -- Returns the LIST of steps of anytime_sequence, with action 'add' and 'remove'; empty if
 -- the record is unusable: gram_check says why.
 CREATE OR REPLACE TEMP MACRO foba(
-    record, target, groups := NULL, costs := NULL, epsilon := 0.0, nu := 0.5, rule := 'fr',
-    backward := 'loss', max_steps := NULL, ridge := 0.0, budget := NULL, always := NULL
+    record, target, options := NULL, groups := NULL, costs := NULL, epsilon := 0.0, nu := 0.5,
+    rule := 'fr', backward := 'loss', max_steps := NULL, ridge := 0.0, budget := NULL, always := NULL
 ) AS dbselect_sequence('foba', record, target, {
-    'groups': groups, 'costs': costs, 'epsilon': epsilon, 'nu': nu, 'rule': rule,
-    'backward': backward, 'max_steps': max_steps, 'ridge': ridge, 'budget': budget,
+    'options': options, 'groups': groups, 'costs': costs, 'epsilon': epsilon, 'nu': nu,
+    'rule': rule, 'backward': backward, 'max_steps': max_steps, 'ridge': ridge, 'budget': budget,
     'always': always
 });

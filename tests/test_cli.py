@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -81,3 +82,29 @@ def test_gram_takes_categories(files, capsys):
     assert main([*arguments, "--columns", "y", "--categories", "s", "--max-levels", "5"]) == 0
     assert "2 columns, 200 rows" in capsys.readouterr().out
     assert ds.Gram.read_parquet(files / "g.parquet").columns == ["y", "s.t"]
+
+
+def test_the_extension_is_where_it_says_and_loads(tmp_path, capsys):
+    assert main(["extension", "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    path = tmp_path / "dbselect.duckdb_extension"
+    assert str(path) in printed
+    for client in ("Command line", "Node", "JDBC", "R", "Python"):
+        assert client in printed
+    (line,) = {line.strip() for line in printed.splitlines() if line.strip().startswith("LOAD")}
+    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as con:
+        con.execute(line)
+        ((record,),) = con.execute("SELECT gram({'x': i}) FROM range(4) t(i)").fetchall()
+    assert (record["rows"], record["mean"]) == (4, [1.5])
+
+
+def test_an_extension_of_another_name_is_refused(tmp_path, capsys):
+    assert main(["extension", "--out", str(tmp_path / "mine.ext")]) == 2
+    assert "must be called dbselect.duckdb_extension" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_extension_of_another_platform_says_so(tmp_path, capsys):
+    assert main(["extension", "--platform", "linux_amd64_gcc4", "--out", str(tmp_path)]) == 0
+    assert "for linux_amd64_gcc4" in capsys.readouterr().out
+    assert b"linux_amd64_gcc4" in (tmp_path / "dbselect.duckdb_extension").read_bytes()[-512:]

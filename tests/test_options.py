@@ -261,6 +261,7 @@ def test_a_macro_and_its_header_have_the_defaults_of_the_record(name):
     owner = getattr(ds, name, None)
     if name in ("anytime_predict", "glm_predict"):
         owner = ExprNamespace.predict
+    assert defaults.pop("options", None) is None  # a STRUCT of the others
     for parameter, value in defaults.items():
         option = RENAMED.get(parameter, parameter)
         if record is not None and option in record.names():

@@ -1,7 +1,6 @@
 """The recipe of CONTRIBUTING for a rule: a function, its line in `RULES`, and all doors have it."""
 
 import json
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -9,9 +8,9 @@ import pytest
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.linear.bounds import gamma
 from dbselect.selection.criteria import RULES, Rule, unwhitened
 
+of_any = RULES["omp-unwhitened"].gamma
 GROUPS = {"first": ["a"], "second": ["b"], "third": ["c"]}
 COSTS = {"first": 1.0, "second": 1.0, "third": 1.0}
 #: What the rule below says, whatever the data.
@@ -26,8 +25,7 @@ def last_named(state):
 
 @pytest.fixture(autouse=True)
 def rule(monkeypatch):
-    """Add a rule, with neither a batched form nor a word about other models."""
-    of_any = RULES["omp-unwhitened"].gamma
+    """Add a rule, with neither a twin in the library nor a word about other models."""
     monkeypatch.setitem(RULES, "last", Rule(last_named, of_any))
     return "last"
 
@@ -102,24 +100,22 @@ def test_command_line(frame, rule, tmp_path, capsys):
     assert "third" in capsys.readouterr().out
 
 
-def test_a_batched_form_is_used_and_agrees(frame, monkeypatch):
-    plain = RULES["omp-unwhitened"]
+def test_a_twin_in_the_library_is_used_where_it_is_told(frame, monkeypatch):
     used = []
 
-    def batched(states):
-        used.append(len(states.members))
-        return plain.batched(states)
+    def counted(state):
+        used.append(len(state.members))
+        return unwhitened(state)
 
-    unbatched = Rule(unwhitened, partial(gamma, whitener=None))
-    monkeypatch.setitem(RULES, "side by side", Rule(unwhitened, plain.gamma, batched))
-    monkeypatch.setitem(RULES, "one by one", unbatched)
     grams = ds.gram_by(frame.with_columns(k=pl.lit(1)), by=["k"])
-    first, second = (
-        ds.anytime_sequences(grams, "y", GROUPS, rule=rule)["sequence"][0]
-        for rule in ("side by side", "one by one")
-    )
-    assert used == [3]
-    assert first.struct.field("group").to_list() == second.struct.field("group").to_list()
+    found = {}
+    for compiled in (True, False):
+        rule = Rule(counted, of_any, compiled=compiled)
+        monkeypatch.setitem(RULES, "omp-unwhitened", rule)
+        sequences = ds.anytime_sequences(grams, "y", GROUPS, rule="omp-unwhitened")["sequence"]
+        found[compiled] = sequences[0].struct
+        assert used == ([] if compiled else [3])
+    assert found[True].field("group").to_list() == found[False].field("group").to_list()
     np.testing.assert_allclose(
-        first.struct.field("score").to_numpy(), second.struct.field("score").to_numpy(), rtol=1e-10
+        found[True].field("score").to_numpy(), found[False].field("score").to_numpy(), rtol=1e-10
     )

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 import duckdb
@@ -17,8 +18,9 @@ from reference import Table
 import dbselect as ds
 from dbselect.methods import segments
 from dbselect.methods.anytime import AnytimeOptions
-from dbselect.record.stack import check_type, read_stacks
+from dbselect.record.gram import check_type
 from dbselect.results.store import write_sequences
+from dbselect.selection.criteria import RULES as ALL_RULES
 
 ERRORS = (ds.DbselectError, pl.exceptions.ComputeError, duckdb.Error)
 RULES = ["fr", "omp", "omp-unwhitened", "omp-single", "doubling"]
@@ -155,17 +157,20 @@ UNUSABLE = {
     "no rows": ({"rows": 0, "weight": 0.0, "skipped": 9}, "no usable rows: 9 rows were skipped"),
     "constant target": ({"comoment": [0.0, 0.0, 4.0]}, "target 'y' is constant"),
     "rounding of a constant": ({"comoment": [1e-31, 0.0, 4.0]}, "target 'y' is constant"),
-    "short mean": ({"mean": [1.0]}, "'mean' of shape"),
+    "short mean": ({"mean": [1.0]}, "1 values in 'mean'; 2 columns need 2"),
     "long comoment": ({"comoment": [1.0, 1.0, 4.0, 1.0]}, "4 values in 'comoment'"),
-    "NaN": ({"mean": [1.0, float("nan")]}, "'mean' that is not finite"),
-    "infinite": ({"comoment": [2.0, 1.0, float("inf")]}, "'comoment' that is not finite"),
+    "NaN": ({"mean": [1.0, float("nan")]}, "NaN in 'mean'; values must be finite"),
+    "infinite": (
+        {"comoment": [2.0, 1.0, float("inf")]},
+        "inf in 'comoment'; values must be finite",
+    ),
     "NULL entry": ({"comoment": [2.0, None, 4.0]}, "'comoment'"),
-    "negative variance": ({"comoment": [2.0, 1.0, -4.0]}, "negative diagonal"),
+    "negative variance": ({"comoment": [2.0, 1.0, -4.0]}, "-4 on the diagonal of 'comoment'"),
     "negative rows": ({"rows": -3}, "-3 in 'rows'"),
     "negative skipped": ({"skipped": -1}, "-1 in 'skipped'"),
     "NaN weight": ({"weight": float("nan")}, "'weight'"),
     "weight 0": ({"weight": 0.0}, "3 rows of total weight 0"),
-    "NULL field": ({"mean": None}, "lacks ['mean']"),
+    "NULL field": ({"mean": None}, "'mean' is NULL"),
     "NULL name": ({"columns": ["y", None]}, "'columns'"),
     "equal names": ({"columns": ["y", "y"]}, "'y' twice"),
 }
@@ -223,17 +228,59 @@ def test_segments_with_columns_of_their_own_keep_their_places():
     assert_near(found, [*alone, None], 1e-11)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("WIDEST", 13), ("WIDEST", 12), ("BLOCK_DOUBLES", 1), ("READ_BYTES", 10_000)],
-)
-def test_neither_blocks_nor_the_one_by_one_search_change_a_sequence(monkeypatch, name, value):
-    parts = problems(np.random.default_rng(5), 30)
-    alone = [part.sequence(budget=9.0) for part in parts]
-    monkeypatch.setattr(segments, name, value)
-    found = searched(parts, budget=9.0)
-    assert_near(found["sequence"], alone, 100 * max(rounding(part.table) for part in parts))
+def test_neither_blocks_nor_threads_change_a_digit(monkeypatch):
+    parts = problems(np.random.default_rng(5), 8)
+    grams = frame_of([part.gram for part in parts] * 1000)
+    first = parts[0]
+
+    def sequences() -> pl.Series:
+        found = ds.anytime_sequences(grams, "y", first.names, first.costs, budget=9.0)
+        return found["sequence"]
+
+    alone = [ds.anytime_sequences(grams[i : i + 1], "y", first.names, first.costs, budget=9.0)
+             for i in range(8)]  # fmt: skip
+    expected = pl.concat([one["sequence"] for one in alone]).to_list() * 1000
+    assert sequences().to_list() == expected  # so many go to several threads
+    monkeypatch.setattr(segments, "READ_BYTES", 100_000)
+    assert sequences().to_list() == expected
+
+
+@pytest.mark.parametrize("rule", ["fr", "omp"])
+def test_what_python_searches_is_what_the_library_searches(monkeypatch, rule):
+    parts = problems(np.random.default_rng(5), 9)
+    found = searched(parts, rule=rule, budget=9.0)
+    monkeypatch.setitem(ALL_RULES, rule, replace(ALL_RULES[rule], compiled=False))
+    in_python = searched(parts, rule=rule, budget=9.0)
+    steps = [part.sequence(rule=rule, budget=9.0) for part in parts]
+    tolerance = 100 * max(rounding(part.table) for part in parts)
+    assert_near(found["sequence"], steps, tolerance)
+    assert_near(in_python["sequence"], steps, 0.0)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_segment_with_as_many_coefficients_as_rows_says_so(monkeypatch, compiled):
+    monkeypatch.setitem(ALL_RULES, "fr", replace(ALL_RULES["fr"], compiled=compiled))
+    rng = np.random.default_rng(12)
+    grams = [ds.gram(rng.normal(size=(rows, 4)), ["y", "a", "b", "c"]) for rows in (4, 9, 3)]
+    grams.append(ds.gram(np.column_stack([rng.normal(size=4), *np.eye(3, 4)]), grams[0].columns))
+    told = "{} rows: it has as many coefficients as rows, which fit any target"
+    status = ds.anytime_sequences(frame_of(grams), "y")["status"].to_list()
+    assert status == [told.format(4), None, told.format(3), told.format(4)]
+    assert ds.anytime_sequences(frame_of(grams), "y", max_groups=1)["status"].null_count() == 4
+    assert ds.anytime_sequences(frame_of(grams), "y", ridge=0.1)["status"].null_count() == 4
+
+
+def test_costs_without_labels_are_in_the_order_of_the_groups_of_each_segment():
+    rng = np.random.default_rng(13)
+    lists = [["y", "a", "b"], ["b", "y", "a"]]
+    grams = [ds.gram(rng.normal(size=(9, 3)), columns=names) for names in lists]
+    costs = pl.Series([1.0, 8.0])
+    found = ds.anytime_sequences(frame_of(grams), "y", costs=costs)["sequence"]
+    assert_near(found, [ds.anytime_sequence(gram, "y", costs=costs) for gram in grams], 1e-12)
+    groups = {"g": ["b"], "h": ["a"]}
+    found = ds.anytime_sequences(frame_of(grams), "y", groups, costs)["sequence"]
+    alone = [ds.anytime_sequence(gram, "y", groups, {"g": 1.0, "h": 8.0}) for gram in grams]
+    assert_near(found, alone, 1e-12)
 
 
 @pytest.mark.slow
@@ -322,6 +369,11 @@ def test_mistakes_are_named(options, words):
     assert not missing, f"{missing} not in: {refusal.value}"
 
 
+def sequence_lists(records: pa.Array) -> list[list[dict]]:
+    found = segments.searched(records, ds.anytime_sequence, "y", None, None, AnytimeOptions())
+    return found.field("sequence").to_pylist()
+
+
 KINDS = {
     "small": {},
     "large": {"columns": pa.large_list(pa.large_string()), "mean": pa.large_list(pa.float64())},
@@ -339,18 +391,23 @@ def test_records_are_read_at_every_type_and_in_slices(kind, cut):
     plain = pa.array(records)
     fields = [(field.name, KINDS[kind].get(field.name, field.type)) for field in plain.type]
     array = plain.cast(pa.struct(fields))[cut]
-    found = segments.sequence_lists(array, "y", None, None, AnytimeOptions()).to_pylist()
+    found = sequence_lists(array)
     last = [steps[-1]["r2"] if steps else 0 for steps in found]
     expected = [1 / 8, 0, 1 / 8, 1 / 2, 1 / 8][cut]
     assert last == pytest.approx(expected, rel=8 * EPS)
-    stacked = sorted(i for stack in read_stacks(array) for i in stack.at.tolist())
-    # What has an unusual type is read one by one.
-    assert stacked == ([] if kind == "views" else [i for i, x in enumerate(expected) if x])
+
+
+def test_lists_may_be_arrays_of_one_size():
+    wide = {**SOUND, "columns": ["z", "y", "x"], "mean": [0, 1, 2], "comoment": [1, 0, 2, 0, 1, 4]}
+    plain = pa.array([None, wide, wide])
+    sizes = {"columns": pa.list_(pa.string(), 3), "comoment": pa.list_(pa.float64(), 6)}
+    fields = [(field.name, sizes.get(field.name, field.type)) for field in plain.type]
+    found = sequence_lists(pa.array([None, wide, wide], pa.struct(fields))[1:])
+    assert [steps[-1]["r2"] for steps in found] == pytest.approx([1 / 8, 1 / 8], rel=8 * EPS)
 
 
 def test_a_column_of_nulls_may_have_any_type():
     check_type(pa.nulls(3))
     check_type(pa.nulls(3, pa.int32()))
-    found = segments.sequence_lists(pa.nulls(3, pa.int32()), "y", None, None, AnytimeOptions())
-    assert found.to_pylist() == [[], [], []]
+    assert sequence_lists(pa.nulls(3, pa.int32())) == [[], [], []]
     assert segments.statuses(pa.nulls(2), "y").to_pylist() == ["no rows"] * 2

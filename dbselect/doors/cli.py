@@ -1,4 +1,4 @@
-"""The command line: ``dbselect gram`` and ``dbselect sequence``."""
+"""The command line: ``dbselect gram``, ``dbselect sequence`` and ``dbselect extension``."""
 
 import argparse
 import json
@@ -10,6 +10,14 @@ from typing import Any
 
 import polars as pl
 
+from dbselect.doors.extension import (
+    FILE_NAME,
+    LOWEST_DUCKDB,
+    copied,
+    extension_path,
+    loading,
+    platform_of_this_machine,
+)
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.glm.families import FAMILY_NAMES
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
@@ -86,6 +94,15 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--weight", default=argparse.SUPPRESS, help="column of row weights")
     _add_null_policy(command)
     command.add_argument("--out", help="Parquet file to write the steps to")
+
+    command = commands.add_parser(
+        "extension", help="where the DuckDB extension lies, and how each client loads it"
+    )
+    command.set_defaults(command=_extension)
+    command.add_argument("--out", help="file to copy it to; it must be called " + FILE_NAME)
+    command.add_argument(
+        "--platform", help="as PRAGMA platform of the client says; default: this machine's"
+    )
     return parser
 
 
@@ -145,6 +162,16 @@ def _sequence(options: argparse.Namespace) -> None:
         print(f"Linearly dependent, coefficient 0: {', '.join(sequence.aliased)}.")
     if sequence.unused:
         print(f"In no group: {', '.join(sequence.unused)}.")
+
+
+def _extension(options: argparse.Namespace) -> None:
+    platform = options.platform or platform_of_this_machine()
+    path = extension_path(platform)
+    if options.out is not None:
+        path = copied(path, Path(options.out))
+    print(f"The DuckDB extension for {platform}, DuckDB {LOWEST_DUCKDB} or newer:\n{path}\n")
+    for client, lines in loading(path).items():
+        print(f"{client}\n    " + "\n    ".join(lines))
 
 
 def _read_json(path: str | None, option: str) -> Any:

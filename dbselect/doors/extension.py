@@ -7,13 +7,15 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from dbselect._native import library_path
-from dbselect.errors import EngineError
+from dbselect.errors import ArgumentError, EngineError
 from dbselect.record.files import replacing
 
 #: The stable C API asked for: every DuckDB that offers it loads the extension.
 C_API = "v1.2.0"
 #: DuckDB takes the name of the entry point from the file name.
 FILE_NAME = "dbselect.duckdb_extension"
+#: Older ones offer the C API and break in it.
+LOWEST_DUCKDB = "1.3"
 
 
 def extension_path(platform: str) -> Path:
@@ -50,3 +52,52 @@ def _footer(platform: str, release: str) -> bytes:
     """Return the 512 bytes by which DuckDB knows an extension; the signature is empty."""
     fields = ["4", platform, C_API, release, "C_STRUCT", "", "", ""]
     return b"".join(field.encode().ljust(32, b"\0") for field in reversed(fields)) + bytes(256)
+
+
+def platform_of_this_machine() -> str:
+    """Return what DuckDB calls the platform that this process runs on."""
+    import duckdb
+
+    with duckdb.connect() as con:
+        ((platform,),) = con.execute("PRAGMA platform").fetchall()
+        return str(platform)
+
+
+def copied(extension: Path, target: Path) -> Path:
+    """Copy the extension to a place of the caller's, and return where it is then.
+
+    Raises
+    ------
+    ArgumentError : the file has another name, of which DuckDB would ask another entry point
+    """
+    if target.is_dir():
+        target /= FILE_NAME
+    if target.name != FILE_NAME:
+        raise ArgumentError(
+            f"--out is '{target}'; DuckDB takes the name of an extension from its file, which "
+            f"must be called {FILE_NAME}"
+        )
+    with replacing(target) as temporary:
+        temporary.write_bytes(extension.read_bytes())
+    return target.absolute()
+
+
+def loading(path: Path) -> dict[str, list[str]]:
+    """Return what to write to load the extension in each client of DuckDB."""
+    load = "LOAD '" + str(path).replace("'", "''") + "';"
+    return {
+        "Command line": ["duckdb -unsigned my.db", load],
+        "Node (@duckdb/node-api)": [
+            "const db = await DuckDBInstance.create('my.db', {allow_unsigned_extensions: 'true'});",
+            f'await (await db.connect()).run("{load}");',
+        ],
+        "JDBC": [
+            'properties.setProperty("allow_unsigned_extensions", "true");',
+            f'statement.execute("{load}");',
+        ],
+        "R": [
+            'drv <- duckdb::duckdb("my.db", config = list(allow_unsigned_extensions = "true"))',
+            f'DBI::dbExecute(DBI::dbConnect(drv), "{load}")',
+        ],
+        "Python": ['con = dbselect.connect("my.db")  # loads it, and named arguments with it'],
+    }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from inspect import signature
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,13 +14,11 @@ from dbselect.methods.best_within import BestWithinOptions, best_within
 from dbselect.methods.dash import DashOptions, dash
 from dbselect.methods.foba import BackwardOptions, FobaOptions, backward, foba
 from dbselect.methods.options import Options
-from dbselect.methods.segments import result_of, sequence_lists
+from dbselect.methods.segments import result_of, searched
 from dbselect.methods.sght import SghtOptions, sght
-from dbselect.record.gram import Gram
-from dbselect.record.stack import check_type
+from dbselect.record.gram import Gram, check_type
 from dbselect.results.model import Model
 from dbselect.results.selected import Selected
-from dbselect.results.store import write_sequences
 
 #: A model in Arrow.
 MODEL_TYPE = pa.struct(
@@ -121,9 +119,15 @@ def _one_by_one(
     return Method(call, options, run)
 
 
-def _sequences(records: pa.Array, target: str, given: Call) -> pa.ListArray:
-    groups, costs = given.named.get("groups"), given.named.get("costs")
-    return sequence_lists(records, target, groups, costs, cast(AnytimeOptions, given.options))
+def _in_library(call: Callable[..., Any], options: type[Options]) -> Method:
+    """Return the method of a search that the compiled library has."""
+
+    def run(records: pa.Array, target: str, given: Call) -> pa.ListArray:
+        groups, costs = given.named.get("groups"), given.named.get("costs")
+        found = searched(records, call, target, groups, costs, given.options)
+        return found.field("sequence")
+
+    return Method(call, options, run)
 
 
 def write_models(models: Iterable[Selected[Model] | Model | None]) -> pa.StructArray:
@@ -166,9 +170,9 @@ def plain(value: Any) -> Any:
 
 #: Calls that make a sequence, by the name that users give.
 SEQUENCES: dict[str, Method] = {
-    "anytime_sequence": Method(anytime_sequence, AnytimeOptions, _sequences),
-    "foba": _one_by_one(foba, FobaOptions, write_sequences),
-    "backward": _one_by_one(backward, BackwardOptions, write_sequences),
+    "anytime_sequence": _in_library(anytime_sequence, AnytimeOptions),
+    "foba": _in_library(foba, FobaOptions),
+    "backward": _in_library(backward, BackwardOptions),
 }
 #: Calls that make one model.
 MODELS: dict[str, Method] = {

@@ -21,7 +21,7 @@ from dbselect.doors.results import (
     plain,
 )
 from dbselect.doors.tables import number_of, reading
-from dbselect.errors import EngineError
+from dbselect.errors import ArgumentError, EngineError
 from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 from dbselect.methods.segments import statuses
 from dbselect.methods.setup import check_target
@@ -34,7 +34,8 @@ _SQL_TYPES = {
     pa.float64(): "DOUBLE",
     pa.bool_(): "BOOLEAN",
 }
-#: DuckDB calls from several threads, which would only take the interpreter from each other.
+#: DuckDB calls from several threads; those that run in Python would only take the interpreter
+#: from each other. The compiled library runs without it.
 _TURN = Lock()
 
 
@@ -152,12 +153,14 @@ def _sequences(*arguments: pa.ChunkedArray) -> pa.ListArray:
 
 def _models(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer a chunk of `dbselect_model(method, record, target, options)`."""
-    return _answer(MODELS, MODEL_TYPE, *arguments)
+    with _TURN:
+        return _answer(MODELS, MODEL_TYPE, *arguments)
 
 
 def _proven(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer a chunk of `dbselect_proven(method, record, target, options)`."""
-    return _answer(PROVEN, PROVEN_TYPE, *arguments)
+    with _TURN:
+        return _answer(PROVEN, PROVEN_TYPE, *arguments)
 
 
 def _answer(
@@ -173,11 +176,20 @@ def _answer(
     method = methods[names[0].as_py()]
     records, targets, options = _flat(records), _flat(targets), _flat(options)
     read = _Options(options)
-    with _TURN:
-        return pa.concat_arrays(
-            _run(method, records[start:end], targets[start].as_py(), read.at(start))
-            for start, end in _runs(targets, *options.flatten())
-        )
+    return pa.concat_arrays(
+        _run(method, records[start:end], targets[start].as_py(), _spread(read.at(start)))
+        for start, end in _runs(targets, *options.flatten())
+    )
+
+
+def _spread(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given by name, and in a STRUCT as the native functions take it."""
+    named = dict(given)
+    options = named.pop("options", {})
+    if not isinstance(options, dict):
+        raise ArgumentError("options must be a STRUCT, as {'budget': 5}")
+    # A parameter at its default cannot be told from one that is not given.
+    return named | {name: value for name, value in options.items() if value is not None}
 
 
 def _run(method: Method, records: pa.Array, target: Any, given: Mapping[str, Any]) -> pa.Array:
@@ -257,10 +269,9 @@ def _check(records: pa.ChunkedArray, targets: pa.ChunkedArray) -> pa.Array:
     records, targets = _flat(records), _flat(targets)
     if len(records) == 0:
         return pa.array([], pa.string())
-    with _TURN:
-        return pa.concat_arrays(
-            statuses(records[start:end], targets[start].as_py()) for start, end in _runs(targets)
-        )
+    return pa.concat_arrays(
+        statuses(records[start:end], targets[start].as_py()) for start, end in _runs(targets)
+    )
 
 
 def _a_optimal(*arguments: pa.ChunkedArray) -> pa.ListArray:

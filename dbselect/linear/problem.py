@@ -45,8 +45,6 @@ Index = npt.NDArray[np.intp]
 class Linear:
     """The problem on unit-variance columns: everything that does not change.
 
-    B problems side by side have one more axis, the last (`linear.batched`).
-
     Parameters
     ----------
     G : shape (D, D), correlations; a constant column has a zero row
@@ -116,16 +114,10 @@ def filled_target(target: str) -> str:
     return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
 
 
-def is_filled(columns: Sequence[str], mean: Vector, target: str) -> npt.NDArray[np.bool_]:
-    """Whether zeros stand for a target that is missing, by its indicator.
-
-    Parameters
-    ----------
-    mean : shape (d,), or (d, B) of B records
-    """
+def is_filled(columns: Sequence[str], mean: Vector, target: str) -> bool:
+    """Whether zeros stand for a target that is missing, by its indicator."""
     mark = target + SUFFIX
-    share = mean[columns.index(mark)] if mark in columns else np.zeros(mean.shape[1:])
-    return np.asarray(share > NO_SHARE)
+    return mark in columns and bool(mean[columns.index(mark)] > NO_SHARE)
 
 
 def constant_target(target: str, rows: int, skipped: int) -> str:
@@ -192,20 +184,20 @@ def scaled(
     variation: Any,
     mean: Vector,
     target_mean: Any,
-    weight: Any,
+    weight: float,
     ridge: float,
     scale: bool,
 ) -> Linear:
-    """Scale columns and target to unit variance, in one problem or in B side by side.
+    """Scale columns and target to unit variance.
 
     Parameters
     ----------
-    comoment : shape (D, D) or (D, D, B), of the columns; overwritten
-    products : shape (D,) or (D, B), comoment of the columns with the target; of K
-        responses shape (K, D)
-    variation : scalar or shape (B,), comoment of the target with itself; shape (K, 1)
-    mean : shape (D,) or (D, B)
-    target_mean, weight : scalars or shape (B,); target_mean also shape (K,)
+    comoment : shape (D, D), of the columns; overwritten
+    products : shape (D,), comoment of the columns with the target; of K responses shape (K, D)
+    variation : comoment of the target with itself; of K responses shape (K, 1)
+    mean : shape (D,)
+    target_mean : mean of the target; of K responses shape (K,)
+    weight : sum of the row weights
     ridge, scale : as in `linear`
     """
     diagonal = np.arange(len(mean))

@@ -59,6 +59,27 @@ RECORD_DTYPE = pl.Struct(
 )
 
 
+def is_record(type_: pa.DataType) -> bool:
+    """Whether a type is that of Gram records."""
+    return bool(pa.types.is_struct(type_)) and set(FIELDS) <= {child.name for child in type_}
+
+
+def check_type(records: pa.Array) -> None:
+    """Refuse a column that holds something else than records.
+
+    Raises
+    ------
+    RecordError : it is no struct, or lacks a field
+    """
+    if records.null_count == len(records):
+        return
+    if not pa.types.is_struct(records.type):
+        raise RecordError(f"a gram record must be a mapping, not {records.type}")
+    missing = [name for name in FIELDS if name not in records.type.names]
+    if missing:
+        raise RecordError(f"gram record lacks {missing}; its fields must be {list(FIELDS)}")
+
+
 @dataclass(frozen=True, eq=False)
 class Gram(files.Stored):
     """Weighted count, mean and comoment of d columns: all that selection needs.

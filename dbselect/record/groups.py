@@ -100,20 +100,16 @@ def groups_of(
         fields = (Terms() if terms is None else terms).fields(features)
         for name, field in zip(features, fields, strict=True):
             columns.setdefault(field, []).append(name)
-    elif not isinstance(groups, Mapping):
-        raise GroupError(f"groups is {groups!r}; it must map names to lists of columns")
     else:
-        for name, means in groups.items():
-            if not isinstance(name, str):
-                raise GroupError(f"group {name!r} has no text for a name; group names are text")
-            taken = [each for each in targets if each in patterns_of(name, means)]
+        patterns = patterns_by_name(groups)
+        for name, means in patterns.items():
+            taken = [each for each in targets if each in means]
             if taken:
                 raise GroupError(
                     f"group '{name}' names the target '{taken[0]}'; a target belongs to no group"
                 )
         columns = {
-            name: match(patterns_of(name, means), features, f"group '{name}'")
-            for name, means in groups.items()
+            name: match(means, features, f"group '{name}'") for name, means in patterns.items()
         }
         known, named = set(features), {each for members in columns.values() for each in members}
         columns = {
@@ -132,6 +128,16 @@ def groups_of(
             owner[column] = name
     unused = tuple(column for column in features if column not in owner)
     return Groups(columns, costs_of(list(columns), costs), unused)
+
+
+def patterns_by_name(groups: Any) -> dict[str, list[str]]:
+    """Return the columns and globs that each group names."""
+    if not isinstance(groups, Mapping):
+        raise GroupError(f"groups is {groups!r}; it must map names to lists of columns")
+    for name in groups:
+        if not isinstance(name, str):
+            raise GroupError(f"group {name!r} has no text for a name; group names are text")
+    return {name: patterns_of(name, means) for name, means in groups.items()}
 
 
 def patterns_of(name: str, means: Any) -> list[str]:
@@ -160,12 +166,29 @@ def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:
     for name in names:
         if name not in costs:
             raise GroupError(f"group '{name}' has no cost; costs must name every group")
-        cost = costs[name]
-        if not isinstance(cost, numbers.Real | Decimal) or not 0 < float(cost) < math.inf:
-            shown = repr(cost) if isinstance(cost, str) else cost
-            raise GroupError(f"group '{name}' has cost {shown}; costs must be > 0 and finite")
-        values.append(float(cost))
+        values.append(_cost(name, costs[name]))
     return np.array(values)
+
+
+def costs_by_name(costs: Costs, names: Sequence[str]) -> dict[str, float]:
+    """Return the costs as they are given, each checked but not whether its group is there.
+
+    Parameters
+    ----------
+    names : of the groups in order, for costs without labels
+    """
+    given = _mapping_of(costs, names)
+    for name in given:
+        if not isinstance(name, str):
+            raise GroupError(f"costs names group {name!r}; group names are text")
+    return {name: _cost(name, cost) for name, cost in given.items()}
+
+
+def _cost(name: str, cost: Any) -> float:
+    if not isinstance(cost, numbers.Real | Decimal) or not 0 < float(cost) < math.inf:
+        shown = repr(cost) if isinstance(cost, str) else cost
+        raise GroupError(f"group '{name}' has cost {shown}; costs must be > 0 and finite")
+    return float(cost)
 
 
 def _mapping_of(costs: Any, names: Sequence[str]) -> Mapping[str, Any]:

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.linear.batched import States
 from dbselect.linear.bounds import gamma
 from dbselect.linear.problem import (
     Index,
@@ -34,13 +33,6 @@ from dbselect.linear.problem import (
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN
-from dbselect.selection.batched_criteria import (
-    BatchedCriterion,
-    batched_forward_regression,
-    batched_orthogonal_matching_pursuit,
-    batched_single,
-    batched_unwhitened,
-)
 from dbselect.selection.rounding import ROUNDING_GRADIENT, ROUNDING_WHITENED, above
 
 #: The state of the search -> one number a group.
@@ -128,47 +120,39 @@ class OnGlm(Enum):
 
 @dataclass(frozen=True)
 class Rule:
-    """A criterion, its other forms, what it means for the guarantee, and its cost limit.
+    """A criterion, what it means for the guarantee, its other forms, and its cost limit.
 
     Parameters
     ----------
     criterion : state -> criterion
     gamma : problem, columns of each group -> the constant of Theorem 3.2
-    batched : the criterion for many records side by side; None: they are searched one by one
     on_glm : its form for a generalised linear model; None: it has none
     doubling : whether a step may at most double the cost (Algorithm 2)
+    compiled : whether the compiled library has its twin; many records of a rule that it does
+        not have are searched one by one
     """
 
     criterion: Callable[[State], Criterion]
     gamma: Callable[[Linear, Sequence[Index]], float]
-    batched: Callable[[States], BatchedCriterion] | None = None
     on_glm: OnGlm | None = OnGlm.MODEL
     doubling: bool = False
+    compiled: bool = False
 
 
 #: Rules by the name that users give. On a Gram the linear problem is its own model, so that
 #: there ``score`` is the exact gain.
 RULES = {
-    "fr": Rule(
-        forward_regression,
-        partial(gamma, whitener=_exact),
-        batched_forward_regression,
-        OnGlm.REFITS,
-    ),
-    "score": Rule(forward_regression, partial(gamma, whitener=_exact), batched_forward_regression),
-    "omp": Rule(
-        orthogonal_matching_pursuit,
-        partial(gamma, whitener=_whitened),
-        batched_orthogonal_matching_pursuit,
-    ),
-    "omp-unwhitened": Rule(unwhitened, partial(gamma, whitener=_plain), batched_unwhitened),
-    "omp-single": Rule(single, _gamma_of_single, batched_single),
+    "fr": Rule(forward_regression, partial(gamma, whitener=_exact), OnGlm.REFITS, compiled=True),
+    "score": Rule(forward_regression, partial(gamma, whitener=_exact), compiled=True),
+    "omp": Rule(orthogonal_matching_pursuit, partial(gamma, whitener=_whitened), compiled=True),
+    "omp-unwhitened": Rule(unwhitened, partial(gamma, whitener=_plain), compiled=True),
+    "omp-single": Rule(single, _gamma_of_single, compiled=True),
     "doubling": Rule(
         forward_regression,
         partial(gamma, whitener=_exact),
-        batched_forward_regression,
         on_glm=None,
         doubling=True,
+        compiled=True,
     ),
 }
 

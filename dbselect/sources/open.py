@@ -22,8 +22,7 @@ from dbselect.errors import (
     warn_caller,
 )
 from dbselect.record.foreign import is_of, native
-from dbselect.record.gram import FIELDS, Gram
-from dbselect.record.stack import is_record
+from dbselect.record.gram import FIELDS, Gram, is_record
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match, unknown
+from dbselect.record.gram import is_record
 from dbselect.record.policies import policies_of
-from dbselect.record.stack import is_record
 from dbselect.record.terms import Terms
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.

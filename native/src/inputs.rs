@@ -211,6 +211,11 @@ enum Shape {
     Spline { knots: Vec<f64> },
 }
 
+/// The columns that come of each basis, after the column of the table that it is of.
+pub fn curves(terms: &Terms) -> impl Iterator<Item = (String, Vec<String>)> {
+    terms.bases.iter().filter_map(Curve::new).map(|curve| (curve.column, curve.names))
+}
+
 impl Curve {
     /// What a record of terms holds.
     fn new(basis: &Value) -> Option<Curve> {

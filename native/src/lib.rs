@@ -25,6 +25,8 @@
 //! | `leaps` | the best set of groups within a budget |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
+//! | `search` | which groups of columns buy most prediction: searches on one record |
+//! | `searches` | searches on an Arrow array of records |
 //! | `duckdb`, `polars`, `python` | entry points, one host each |
 
 pub mod accumulator;
@@ -48,6 +50,8 @@ pub mod projection;
 pub mod python;
 pub mod record;
 pub mod rows;
+pub mod search;
+pub mod searches;
 pub mod sequences;
 mod simd;
 pub mod sums;

@@ -31,6 +31,8 @@ use crate::gaps::{self, Place as Slot, Policy};
 use crate::leaps::{Leaps, Set};
 use crate::projection::{Best, Count, Groups, Limits, Table, support};
 use crate::record::{Names, Record, check_overflow};
+use crate::searches::request::read_request;
+use crate::searches::{check_records, search_records};
 use crate::terms::{self, Terms};
 
 /// A pass over a table that is still under way.
@@ -574,6 +576,64 @@ fn support_table<C: Count + ArrowNativeType>(
         ("choices", Arc::new(LargeBinaryArray::from(vec![table.choices.to_byte_slice()]))),
     ];
     Ok(RecordBatch::try_from_iter(columns).map_err(|error| error.to_string())?.into())
+}
+
+/// Write the sequences of the records in the first field of a stream to `array` and `schema`:
+/// a row for each, as `search_records` says. `request` is a stream of one row, an option a
+/// column, as `read_request` takes it. Both streams are consumed and released. Null comes
+/// back, or an error text for `dbselect_text_free`: the class of the error and a sentence.
+///
+/// # Safety
+/// The streams are live Arrow C streams; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_search(
+    records: *mut FFI_ArrowArrayStream,
+    request: *mut FFI_ArrowArrayStream,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
+        let found = search_records(records.column(0), &read_request(&request.into())?)?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&found, array, schema) }
+    })
+}
+
+/// Write why each record in the first field of a stream cannot be searched for a target to
+/// `array` and `schema`, NULL where it can. The stream is consumed and released. Null comes
+/// back, or an error text as above.
+///
+/// # Safety
+/// `records` is a live Arrow C stream, `target` a NUL-terminated string; `array` and `schema`
+/// are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_check(
+    records: *mut FFI_ArrowArrayStream,
+    target: *const c_char,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (records, target) = unsafe { (only_batch(records)?, CStr::from_ptr(target)) };
+        let found = check_records(records.column(0), &target.to_string_lossy())?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&found, array, schema) }
+    })
+}
+
+/// The batch of a stream that has at most one.
+///
+/// # Safety
+/// `stream` is a live Arrow C stream.
+unsafe fn only_batch(stream: *mut FFI_ArrowArrayStream) -> Result<RecordBatch, String> {
+    // SAFETY: see the caller's promise.
+    let batches = unsafe { RecordBatchStreamReader::from_raw(stream) };
+    let mut batches = batches.map_err(|error| error.to_string())?;
+    let empty = RecordBatch::new_empty(batches.schema());
+    batches.next().unwrap_or(Ok(empty)).map_err(|error| error.to_string())
 }
 
 /// Search the best set of groups within a budget. `groups` gets 1 for each group of a set

@@ -52,7 +52,7 @@ pub unsafe fn install(table: *const Table) {
 ///
 /// # Safety
 /// `install` was called.
-pub unsafe fn check_version() -> Result<(), String> {
+pub unsafe fn check_version() -> std::result::Result<(), String> {
     // SAFETY: see the caller's promise; the text is DuckDB's own and lives as long as it.
     let version = unsafe { CStr::from_ptr(duckdb_library_version()) }.to_string_lossy();
     match release(&version) {
@@ -105,6 +105,9 @@ api! {
     3 duckdb_connect(database: Handle, out: *mut Handle) -> u32;
     6 duckdb_disconnect(connection: *mut Handle);
     7 duckdb_library_version() -> *const c_char;
+    13 duckdb_query(connection: Handle, statement: *const c_char, out: *mut Result) -> u32;
+    14 duckdb_destroy_result(result: *mut Result);
+    21 duckdb_result_error(result: *mut Result) -> *const c_char;
     25 duckdb_free(memory: *mut c_void);
     156 duckdb_create_logical_type(id: u32) -> Handle;
     159 duckdb_create_list_type(item: Handle) -> Handle;
@@ -164,6 +167,11 @@ api! {
     241 duckdb_register_aggregate_function_set(connection: Handle, set: Handle) -> u32;
 }
 
+/// `duckdb_result`, whose fields DuckDB keeps to itself.
+#[repr(C)]
+#[derive(Default)]
+pub struct Result([usize; 6]);
+
 /// The memory of one aggregate state; ours holds one pointer.
 pub type State = *mut c_void;
 pub type StateSize = unsafe extern "C" fn(info: Handle) -> u64;
@@ -199,7 +207,9 @@ pub mod type_id {
     pub const TIMESTAMP_MS: u32 = 21;
     pub const TIMESTAMP_NS: u32 = 22;
     pub const ENUM: u32 = 23;
+    pub const LIST: u32 = 24;
     pub const STRUCT: u32 = 25;
+    pub const MAP: u32 = 26;
     pub const UUID: u32 = 27;
     pub const TIMESTAMP_TZ: u32 = 31;
     pub const UHUGEINT: u32 = 32;
@@ -261,7 +271,12 @@ pub mod type_id {
 
 #[cfg(test)]
 mod tests {
-    use super::{OLDEST, release};
+    use super::{OLDEST, Result, release};
+
+    #[test]
+    fn a_result_is_as_long_as_the_published_one() {
+        assert_eq!(size_of::<Result>(), size_of::<libduckdb_sys::duckdb_result>());
+    }
 
     #[test]
     fn versions_are_compared_as_numbers() {

@@ -10,34 +10,38 @@
 //! | `gram_remove(a, b)` | scalar |
 //! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
-//! | `dbselect_predict(sequence, row, budget, handle_unknown)` | scalar behind `anytime_predict` |
+//! | `anytime_sequence(record, target [, options])` | scalar; so are `foba` and `backward` |
+//! | `gram_check(record, target)` | scalar: why a record cannot be searched |
+//! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
+//! | `dbselect_predict(sequence, row, budget, handle_unknown)` | the same, behind `glm_predict` |
+//!
+//! `names` gives them named arguments, as `dbselect.anytime_sequence(g, 'y', budget := 5)`.
 
 mod aggregates;
 mod api;
+mod grams;
+mod names;
 mod plans;
+mod predictions;
 mod records;
+mod searches;
 mod sequences;
 mod table;
 mod types;
+mod values;
 mod vectors;
 
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
 use api::{Access, Handle, Update, type_id};
-use plans::Plans;
 use records::{Records, write_records};
-use sequences::Fields;
-use table::{leaf, leaves, mix_key};
+use table::mix_key;
 use types::{LogicalType, plain};
-use vectors::{ListEntry, Vector, text};
+use vectors::Vector;
 
-use crate::chunk::Missing;
 use crate::fold;
 use crate::gaps::impute;
-use crate::inputs::Unknown;
-use crate::prefix::{self, Plan};
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///
@@ -58,7 +62,9 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
             }
-            let registered = register(connection);
+            let registered = names::check(connection)
+                .and_then(|()| register(connection))
+                .and_then(|()| names::attach(connection));
             api::duckdb_disconnect(&mut connection);
             registered
         }
@@ -100,10 +106,39 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_scalar(connection, c"gram_remove", &pairs, &record(), remove)?;
         let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
         register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;
-        let arguments = [types::sequence(), any(), double(), text()];
+        // Of each record, nothing, a STRUCT of options, or two.
+        let asked = |record: &dyn Fn() -> LogicalType| {
+            (0..3).map(|n| arguments(&[record, &text], n)).collect::<Vec<_>>()
+        };
+        let kinds: [&dyn Fn() -> LogicalType; 3] = [&record, &types::record_of_before, &null];
+        let asked: Vec<_> = kinds.into_iter().flat_map(asked).collect();
+        let searches: Vec<&[LogicalType]> = asked.iter().map(Vec::as_slice).collect();
+        let sequence = types::sequence();
+        let functions: [(&CStr, api::ScalarCall); 3] = [
+            (c"anytime_sequence", searches::anytime_sequence),
+            (c"foba", searches::foba),
+            (c"backward", searches::backward),
+        ];
+        for (name, call) in functions {
+            register_scalar(connection, name, &searches, &sequence, call)?;
+        }
+        let checks: Vec<&[LogicalType]> = searches.iter().step_by(3).copied().collect();
+        register_scalar(connection, c"gram_check", &checks, &text(), searches::gram_check)?;
         let prediction = types::prediction();
-        register_scalar(connection, c"dbselect_predict", &[&arguments], &prediction, predict)
+        let told = [types::sequence(), any(), double(), text()];
+        let (name, call) = (c"dbselect_predict", predictions::predict_told);
+        register_scalar(connection, name, &[&told], &prediction, call)?;
+        let rows: Vec<_> = (0..3).map(|n| arguments(&[&types::sequence, &any], n)).collect();
+        let rows: Vec<&[LogicalType]> = rows.iter().map(Vec::as_slice).collect();
+        let (name, call) = (c"anytime_predict", predictions::predict);
+        register_scalar(connection, name, &rows, &prediction, call)
     }
+}
+
+/// Some types, and then so many of any.
+fn arguments(first: &[&dyn Fn() -> LogicalType], more: usize) -> Vec<LogicalType> {
+    let more = (0..more).map(|_| plain(type_id::ANY));
+    first.iter().map(|one| one()).chain(more).collect()
 }
 
 /// # Safety
@@ -214,47 +249,6 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let records: Vec<_> = (0..rows).map(difference).collect::<Result<_, String>>()?;
             write_records(Vector::output(out), 0, &records);
-        }
-        Ok(())
-    });
-}
-
-/// `dbselect_predict(sequence, row, budget, handle_unknown)`; NULL without a sequence.
-unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
-    scalar_guard(info, "anytime_predict", || {
-        // SAFETY: a live chunk of the registered types and an output of predictions.
-        unsafe {
-            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-            let (sequences, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
-            let leaves = leaves(Vector::of_chunk(chunk, 1))?;
-            let columns: Vec<_> = leaves.iter().flatten().map(|leaf| leaf.input(rows)).collect();
-            let budget = leaf("budget", Vector::of_chunk(chunk, 2))?;
-            let mut unlimited = Missing::none();
-            budget.mark_missing(rows, &mut unlimited);
-            let limits = prefix::limits(&budget.doubles(rows), &unlimited)?;
-            let unknown = Vector::of_chunk(chunk, 3);
-            let unknown_of = |row: usize| match unknown.is_null(row) {
-                true => Ok(Unknown::default()),
-                false => Unknown::of(&text(unknown, row)),
-            };
-            let (fields, mut plans) =
-                (Fields::of(sequences), Plans::take(&columns, leaves.is_some()));
-            // Rows of a constant share its list entry.
-            let mut last: Option<(ListEntry, Unknown, Rc<Plan>)> = None;
-            for (row, &limit) in limits.iter().enumerate() {
-                let Some(entry) = sequences::sequence_entry(sequences, row) else {
-                    sequences::write_prediction(out, row, None);
-                    continue;
-                };
-                let unknown = unknown_of(row)?;
-                let plan = match last.take().filter(|last| (last.0, last.1) == (entry, unknown)) {
-                    Some((_, _, plan)) => plan,
-                    None => plans.of(&fields, entry, &columns, unknown)?,
-                };
-                sequences::write_prediction(out, row, plan.predict(&columns, row, limit)?);
-                last = Some((entry, unknown, plan));
-            }
-            plans.keep();
         }
         Ok(())
     });

@@ -26,6 +26,17 @@ impl Records {
         Records { vector, places: FIELDS.map(|name| place(name).map(|at| at as u64)) }
     }
 
+    /// A field of the records, if they have it.
+    pub fn field(&self, name: &str) -> Option<Vector> {
+        let at = FIELDS.iter().position(|field| *field == name)?;
+        self.places[at].map(|place| self.vector.child(place))
+    }
+
+    /// Whether the record of a row is NULL.
+    pub fn is_null(&self, row: usize) -> bool {
+        self.vector.is_null(row)
+    }
+
     /// The record of a row; NULL gives nothing.
     ///
     /// # Safety

@@ -5,6 +5,9 @@ use std::ops::Range;
 use super::types::STEP_FIELDS;
 use super::vectors::{ListEntry, Vector, bytes, text, write_text};
 use crate::prefix::{Prediction, Step};
+use crate::search::groups::Groups;
+use crate::search::sequence::Sequence;
+use crate::search::steps::Action;
 
 /// Which steps row `row` of a vector of sequences holds; NULL gives nothing.
 ///
@@ -186,6 +189,78 @@ pub unsafe fn write_prediction(out: Vector, row: usize, found: Option<Prediction
         match found.next_group {
             Some(group) => write_text(child(3), row, group),
             None => child(3).set_null(row),
+        }
+    }
+}
+
+/// Write a sequence, with its groups and its terms as JSON; an absent one has no steps.
+///
+/// # Safety
+/// The vector is an output of the type of `types::sequence` with that row; the rows before it
+/// are written.
+pub unsafe fn write_sequence(
+    out: Vector,
+    row: usize,
+    found: Option<(&Sequence, &Groups, Option<&str>)>,
+) {
+    let count = found.map_or(0, |(sequence, ..)| sequence.steps.len() + 1);
+    let first = out.grow(count);
+    // SAFETY: the fields have these types; lists are grown before they are written.
+    unsafe {
+        let entry = ListEntry { offset: first as u64, length: count as u64 };
+        out.data::<ListEntry>().add(row).write(entry);
+        let Some((sequence, groups, terms)) = found else {
+            return;
+        };
+        let steps = out.elements();
+        let fields: [Vector; STEP_FIELDS.len()] =
+            std::array::from_fn(|index| steps.child(index as u64));
+        let [number, action, group, cost, spent, score, gain, explained, r2, useful, rest @ ..] =
+            fields;
+        let [intercept, coefficients, terms_out] = rest;
+        let before = coefficients.grow(sequence.columns.len());
+        let entries = coefficients.elements();
+        for (at, &column) in (before..).zip(&sequence.columns) {
+            write_text(entries.child(0), at, &groups.members[column]);
+        }
+        entries.child(1).write(before, &sequence.coefficients);
+        spent.write(first, &sequence.spent);
+        r2.write(first, &sequence.r2);
+        intercept.write(first, &sequence.intercept);
+        let mut start = 0;
+        for (step, &end) in sequence.ends.iter().enumerate() {
+            let at = first + step;
+            number.data::<i64>().add(at).write(step as i64);
+            let model = ListEntry { offset: (before + start) as u64, length: (end - start) as u64 };
+            coefficients.data::<ListEntry>().add(at).write(model);
+            start = end;
+            let taken = step.checked_sub(1).map(|before| &sequence.steps[before]);
+            let numbers = taken
+                .map_or([0.0; 3], |taken| [groups.costs[taken.group], taken.gain, taken.explained]);
+            for (field, value) in [cost, gain, explained].into_iter().zip(numbers) {
+                field.data::<f64>().add(at).write(value);
+            }
+            useful.data::<bool>().add(at).write(taken.is_none_or(|taken| taken.is_useful()));
+            match taken {
+                Some(taken) => {
+                    let name = match taken.action {
+                        Action::Add => "add",
+                        Action::Remove => "remove",
+                    };
+                    write_text(action, at, name);
+                    write_text(group, at, &groups.names[taken.group]);
+                    score.data::<f64>().add(at).write(taken.score);
+                }
+                None => {
+                    write_text(action, at, "start");
+                    group.set_null(at);
+                    score.set_null(at);
+                }
+            }
+            match terms.filter(|_| step == 0) {
+                Some(terms) => write_text(terms_out, at, terms),
+                None => terms_out.set_null(at),
+            }
         }
     }
 }

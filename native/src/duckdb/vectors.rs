@@ -46,6 +46,12 @@ impl Vector {
         Vector(unsafe { api::duckdb_list_vector_get_child(self.0) })
     }
 
+    /// How many they are.
+    pub fn length(self) -> usize {
+        // SAFETY: called for LIST and MAP vectors only.
+        unsafe { api::duckdb_list_vector_get_size(self.0) as usize }
+    }
+
     /// What the arrays of an ARRAY vector hold, one after the other.
     pub fn items(self) -> Vector {
         // SAFETY: called for ARRAY vectors only.

@@ -1,0 +1,118 @@
+//! Named arguments: macros over the functions, in a catalog of their own.
+//!
+//! DuckDB keeps `f(record, target, costs := {...})` for macros. A catalog in memory takes them,
+//! so that nothing is written to the user's database, which may be read-only, and that every
+//! connection of the process finds `dbselect.f`. They call the functions by their full name, which
+//! no macro of the same name hides.
+
+use std::ffi::{CStr, CString};
+
+use super::api::{self, Handle};
+use crate::search::given::names_of;
+
+/// An error that tells the way out, for each database in a file that has the name already.
+const IS_TAKEN: &str = "SELECT error('a database is called ''dbselect'', as the catalog of this \
+    extension is; attach it under another name: ATTACH ''' || path || ''' AS other') \
+    FROM duckdb_databases() WHERE database_name = 'dbselect' AND path IS NOT NULL";
+/// A read-only database opens others for reading only, unless told.
+const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
+
+/// The methods, and what each does.
+const METHODS: [(&str, &str); 3] = [
+    (
+        "anytime_sequence",
+        "Groups of columns in the order in which they buy prediction, from a Gram record: \
+         dbselect.anytime_sequence(g, 'y', costs := {'a': 1, 'b': 5}, budget := 5)",
+    ),
+    (
+        "foba",
+        "Groups added greedily, and given back where later ones made them dispensable: \
+         dbselect.foba(g, 'y', nu := 0.5)",
+    ),
+    (
+        "backward",
+        "All groups, then without the least useful one, again and again: \
+         dbselect.backward(g, 'y', budget := 5)",
+    ),
+];
+/// Parameters, what is passed on of them, and what comes of it.
+const OTHERS: [(&str, &str, &str, &str); 2] = [
+    (
+        "gram_check",
+        "record, target",
+        "record, target",
+        "Why no sequence can be computed from a Gram record, NULL if one can: \
+         dbselect.gram_check(g, 'y')",
+    ),
+    (
+        "anytime_predict",
+        "sequence, \"row\", budget := NULL, handle_unknown := NULL",
+        "sequence, \"row\", budget, {'handle_unknown': handle_unknown}",
+        "The prediction of the longest prefix within the budget whose columns are all there: \
+         dbselect.anytime_predict(s, {'a': 1.5}, budget := 5)",
+    ),
+];
+
+/// Refuse a database of the user that is called as the catalog is.
+///
+/// # Safety
+/// `connection` is live.
+pub unsafe fn check(connection: Handle) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    unsafe { run(connection, IS_TAKEN) }
+}
+
+/// Attach the catalog `dbselect` with the macros.
+///
+/// # Safety
+/// `connection` is live, and has the functions registered.
+pub unsafe fn attach(connection: Handle) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    let run = |statement: &str| unsafe { run(connection, statement) };
+    run(ATTACH)?;
+    for (name, does) in METHODS {
+        let names = names_of(name);
+        let parameters: Vec<String> = names.iter().map(|name| format!("{name} := NULL")).collect();
+        let passed: Vec<String> = names.iter().map(|name| format!("'{name}': {name}")).collect();
+        let parameters = format!("record, target, options := NULL, {}", parameters.join(", "));
+        let passed = format!("record, target, options, {{{}}}", passed.join(", "));
+        define(name, &parameters, &passed, does, run)?;
+    }
+    OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {
+        define(name, parameters, passed, does, run)
+    })
+}
+
+fn define(
+    name: &str,
+    parameters: &str,
+    passed: &str,
+    does: &str,
+    run: impl Fn(&str) -> Result<(), String>,
+) -> Result<(), String> {
+    let does = does.replace('\'', "''");
+    run(&format!(
+        "CREATE OR REPLACE MACRO dbselect.main.{name}({parameters}) AS system.main.{name}({passed})"
+    ))?;
+    run(&format!("COMMENT ON MACRO dbselect.main.{name} IS '{does}'"))
+}
+
+/// Run a statement; the error is DuckDB's.
+///
+/// # Safety
+/// `connection` is live.
+unsafe fn run(connection: Handle, statement: &str) -> Result<(), String> {
+    let statement = CString::new(statement).map_err(|error| error.to_string())?;
+    let mut result = api::Result::default();
+    // SAFETY: see the caller's promise; the error is copied before the result is destroyed.
+    unsafe {
+        let state = api::duckdb_query(connection, statement.as_ptr(), &mut result);
+        let error = api::duckdb_result_error(&mut result);
+        let told = (state != 0).then(|| match error.is_null() {
+            true => "DuckDB gives no reason".to_string(),
+            false => CStr::from_ptr(error).to_string_lossy().into_owned(),
+        });
+        api::duckdb_destroy_result(&mut result);
+        told.map_or(Ok(()), Err)
+    }
+}

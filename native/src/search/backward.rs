@@ -1,0 +1,53 @@
+//! Backward elimination: from all groups down, the least useful one each time.
+//!
+//! ```text
+//! while some group may go:
+//!     remove the group with the smallest loss(g | S) / cost(g)
+//! ```
+//!
+//! The twin of `dbselect/selection/backward.py`. Source: Zhang (2008), section 2.
+
+use super::options::Usefulness;
+use super::removal::{held_cost, least_useful, removal};
+use super::state::State;
+use super::steps::{Step, Stop, fits};
+
+/// What bounds the removals.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'l> {
+    /// What is held may cost; without it nothing is held in the end.
+    pub budget: Option<f64>,
+    /// The number of removals.
+    pub max_steps: Option<usize>,
+    /// What makes a selected group the least useful one.
+    pub usefulness: Usefulness,
+    /// Numbers of groups that stay.
+    pub always: &'l [usize],
+}
+
+/// Remove groups until only those that stay are left, or the rest fits a budget; `record`
+/// takes every step, as soon as the state has made it.
+pub fn backward_search(
+    state: &mut State,
+    costs: &[f64],
+    limits: Limits,
+    record: &mut dyn FnMut(Step, &mut State),
+) -> Stop {
+    let mut steps = 0;
+    while state.held().len() > limits.always.len() {
+        if limits.budget.is_some() && fits(held_cost(state, costs), limits.budget) {
+            return Stop::Budget;
+        }
+        if limits.max_steps == Some(steps) {
+            return Stop::Rounds;
+        }
+        let Some((group, worth)) = least_useful(state, costs, limits.usefulness, limits.always)
+        else {
+            break;
+        };
+        let step = removal(state, group, worth);
+        record(step, state);
+        steps += 1;
+    }
+    Stop::Empty
+}

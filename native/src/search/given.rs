@@ -1,0 +1,232 @@
+//! A search as a door asks for it, values by name, read into a request.
+//!
+//! The twin of `Method.read` in `dbselect/doors/results.py`: every door of the library makes the
+//! same request of the same words, and refuses the same ones.
+
+use super::error::Error;
+use super::groups::{Costs, GroupColumns};
+use super::nearest::unknown;
+use super::options::{AnytimeOptions, BackwardOptions, FobaOptions, Rule, Usefulness, refused};
+use super::setup::{Method, Request};
+use super::value::Value;
+
+/// What every search takes besides the options of its method.
+const ALWAYS: [&str; 2] = ["groups", "costs"];
+
+/// Read a request of a method, by the name that users give; NULL is the default.
+///
+/// The options are those that the method has, and each is of a type that it takes;
+/// `Request::check` says whether the values are allowed.
+pub fn read_request(
+    method: &str,
+    target: &str,
+    given: &[(String, Value)],
+) -> Result<Request, Error> {
+    let given = Given { method, values: given };
+    let method = match method {
+        "anytime_sequence" => Method::Anytime(anytime(&given)?),
+        "foba" => Method::Foba(foba(&given)?),
+        "backward" => {
+            given.check(BackwardOptions::NAMES)?;
+            Method::Backward(backward(&given)?)
+        }
+        other => return Err(Error::argument(format!("there is no search '{other}'"))),
+    };
+    let (groups, costs) = (given.groups()?, given.costs()?);
+    Ok(Request { target: target.to_string(), groups, costs, method })
+}
+
+/// The names of what a method takes, in the order of its parameters; none for another name.
+pub fn names_of(method: &str) -> Vec<&'static str> {
+    let own: &[&str] = match method {
+        "anytime_sequence" => AnytimeOptions::NAMES,
+        "foba" => FobaOptions::NAMES,
+        "backward" => BackwardOptions::NAMES,
+        _ => return Vec::new(),
+    };
+    ALWAYS.iter().chain(own).copied().collect()
+}
+
+fn anytime(given: &Given) -> Result<AnytimeOptions, Error> {
+    given.check(AnytimeOptions::NAMES)?;
+    let default = AnytimeOptions::default();
+    Ok(AnytimeOptions {
+        rule: given.get("rule").map_or(Ok(default.rule), Rule::of)?,
+        ridge: given.number("ridge")?.unwrap_or(default.ridge),
+        scale: given.truth("scale")?.unwrap_or(default.scale),
+        budget: given.number("budget")?,
+        max_groups: given.count("max_groups")?,
+        always: given.names("always")?.unwrap_or_default(),
+        c_min: given.number("c_min")?,
+    })
+}
+
+fn foba(given: &Given) -> Result<FobaOptions, Error> {
+    given.check(FobaOptions::NAMES)?;
+    let default = FobaOptions::default();
+    Ok(FobaOptions {
+        backward: backward(given)?,
+        epsilon: given.number("epsilon")?.unwrap_or(default.epsilon),
+        nu: given.number("nu")?.unwrap_or(default.nu),
+        rule: given.get("rule").map_or(Ok(default.rule), Rule::of_foba)?,
+    })
+}
+
+fn backward(given: &Given) -> Result<BackwardOptions, Error> {
+    let default = BackwardOptions::default();
+    Ok(BackwardOptions {
+        backward: given.get("backward").map_or(Ok(default.backward), Usefulness::of)?,
+        max_steps: given.count("max_steps")?,
+        ridge: given.number("ridge")?.unwrap_or(default.ridge),
+        budget: given.number("budget")?,
+        always: given.names("always")?.unwrap_or_default(),
+    })
+}
+
+/// Values by name, for a method.
+struct Given<'g> {
+    method: &'g str,
+    values: &'g [(String, Value)],
+}
+
+impl<'g> Given<'g> {
+    /// Refuse options that the method does not have, and such as come twice.
+    fn check(&self, names: &[&str]) -> Result<(), Error> {
+        let method = self.method;
+        let names: Vec<String> =
+            ALWAYS.iter().chain(names).map(|name| (*name).to_string()).collect();
+        for (at, (name, value)) in self.values.iter().enumerate() {
+            if !names.contains(name) {
+                let unknown = unknown("option", name, &names);
+                return Err(Error::argument(format!("{method} has {unknown}")));
+            }
+            let is_same = |(other, value): &(String, Value)| other == name && is_there(value);
+            if is_there(value) && self.values[..at].iter().any(is_same) {
+                return Err(Error::argument(format!("{method} is given {name} twice")));
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> Option<&'g Value> {
+        let mut found = self.values.iter().filter(|(other, _)| other == name);
+        found.find(|(_, value)| is_there(value)).map(|(_, value)| value)
+    }
+
+    fn read<T>(&self, name: &str, of: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, Error> {
+        let read = |value| of(value).ok_or_else(|| refused(name, value));
+        self.get(name).map(read).transpose()
+    }
+
+    fn number(&self, name: &str) -> Result<Option<f64>, Error> {
+        self.read(name, Value::number)
+    }
+
+    fn count(&self, name: &str) -> Result<Option<i64>, Error> {
+        self.read(name, |value| match value {
+            Value::Whole(count) => Some(*count),
+            _ => None,
+        })
+    }
+
+    fn truth(&self, name: &str) -> Result<Option<bool>, Error> {
+        self.read(name, |value| match value {
+            Value::Truth(truth) => Some(*truth),
+            _ => None,
+        })
+    }
+
+    fn names(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+        self.read(name, Value::texts)
+    }
+
+    fn groups(&self) -> Result<Option<GroupColumns>, Error> {
+        let group = |(name, means): &(String, Value)| {
+            let columns = match means {
+                // `groups_of` says that the group is empty.
+                Value::Nothing => Some(Vec::new()),
+                Value::Text(column) => Some(vec![column.clone()]),
+                other => other.texts(),
+            };
+            columns.map(|columns| (name.clone(), columns)).ok_or_else(|| {
+                let words = "it must be a list of columns or globs";
+                Error::group(format!("group '{name}' is {means}; {words}"))
+            })
+        };
+        match self.get("groups") {
+            None => Ok(None),
+            Some(Value::Map(groups)) => {
+                groups.iter().map(group).collect::<Result<_, _>>().map(Some)
+            }
+            Some(other) => Err(Error::group(format!(
+                "groups is {other}; it must map names to lists of columns"
+            ))),
+        }
+    }
+
+    fn costs(&self) -> Result<Option<Costs>, Error> {
+        let cost = |(name, cost): &(String, Value)| {
+            let number = cost.number().map(|number| (name.clone(), number));
+            number.ok_or_else(|| {
+                Error::group(format!(
+                    "group '{name}' has cost {cost}; costs must be > 0 and finite"
+                ))
+            })
+        };
+        match self.get("costs") {
+            None => Ok(None),
+            Some(Value::Map(costs)) => costs.iter().map(cost).collect::<Result<_, _>>().map(Some),
+            Some(other) => Err(Error::group(format!(
+                "costs is {other}; it must map group names to numbers > 0"
+            ))),
+        }
+    }
+}
+
+fn is_there(value: &Value) -> bool {
+    *value != Value::Nothing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(method: &str, given: &[(&str, Value)]) -> Result<Request, String> {
+        let given: Vec<_> =
+            given.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        read_request(method, "y", &given).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn null_is_the_default() {
+        let all: Vec<_> = names_of("foba").into_iter().map(|name| (name, Value::Nothing)).collect();
+        let request = read("foba", &all).unwrap();
+        assert!(request.groups.is_none() && request.costs.is_none());
+        assert_eq!(
+            format!("{:?}", request.method),
+            format!("{:?}", read("foba", &[]).unwrap().method)
+        );
+    }
+
+    #[test]
+    fn what_no_option_takes_is_named() {
+        let text = || Value::Text("nonsense".to_string());
+        for method in ["anytime_sequence", "foba", "backward"] {
+            for name in names_of(method) {
+                let error = read(method, &[(name, text())]).unwrap_err();
+                assert!(error.starts_with(&format!("{name} is 'nonsense'; it must")), "{error}");
+            }
+            let error = read(method, &[("rigde", Value::Nothing)]).unwrap_err();
+            assert_eq!(error, format!("{method} has unknown option 'rigde'; there is 'ridge'"));
+            let error = read(method, &[("ridge", Value::Whole(1)), ("ridge", Value::Whole(1))]);
+            assert_eq!(error.unwrap_err(), format!("{method} is given ridge twice"));
+        }
+        let group = |means| Value::Map(vec![("g".to_string(), means)]);
+        let error = read("foba", &[("groups", group(Value::Whole(5)))]).unwrap_err();
+        assert_eq!(error, "group 'g' is 5; it must be a list of columns or globs");
+        let error = read("foba", &[("costs", group(Value::Nothing))]).unwrap_err();
+        assert_eq!(error, "group 'g' has cost None; costs must be > 0 and finite");
+        let one = read("foba", &[("groups", group(text()))]).unwrap();
+        assert_eq!(one.groups, Some(vec![("g".to_string(), vec!["nonsense".to_string()])]));
+    }
+}

@@ -1,0 +1,88 @@
+//! Which known names are near an unknown one, for errors that help.
+//!
+//! Source: Ratcliff, Metzener (1988), Pattern Matching: The Gestalt Approach; the measure of
+//! Python's `difflib`, so that errors name the same columns in every host.
+
+/// Likeness below which a name is no help.
+const CUTOFF: f64 = 0.6;
+/// Near names that are shown, and names where none is near.
+const NEAR: usize = 3;
+const FIRST: usize = 10;
+
+/// Describe an unknown name, with the nearest known ones.
+pub fn unknown(kind: &str, name: &str, names: &[String]) -> String {
+    let mut shown = near(name, names);
+    if shown.is_empty() {
+        shown = names.iter().take(FIRST).map(String::as_str).collect();
+    }
+    let more = if shown.len() == FIRST && names.len() > FIRST { ", ..." } else { "" };
+    let listed: Vec<String> = shown.iter().map(|other| format!("'{other}'")).collect();
+    let listed = if listed.is_empty() { "none".to_string() } else { listed.join(", ") + more };
+    format!("unknown {kind} '{name}'; there is {listed}")
+}
+
+/// The known names most like a name, best first.
+fn near<'n>(name: &str, names: &'n [String]) -> Vec<&'n str> {
+    let word: Vec<char> = name.chars().collect();
+    let likeness = |other: &str| {
+        let letters: Vec<char> = other.chars().collect();
+        2.0 * in_common(&letters, &word) as f64 / (letters.len() + word.len()).max(1) as f64
+    };
+    let mut found: Vec<(f64, &str)> = names
+        .iter()
+        .map(|other| (likeness(other), other.as_str()))
+        .filter(|(likeness, _)| *likeness >= CUTOFF)
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| b.1.cmp(a.1)));
+    found.into_iter().take(NEAR).map(|(_, other)| other).collect()
+}
+
+/// Letters in the longest common stretch, and in those on both sides of it.
+fn in_common(a: &[char], b: &[char]) -> usize {
+    let (mut start_a, mut start_b, mut longest) = (0, 0, 0);
+    // Lengths of the stretches that end at the letter before, by their end in `b`.
+    let mut before = vec![0; b.len() + 1];
+    for (i, letter) in a.iter().enumerate() {
+        let mut lengths = vec![0; b.len() + 1];
+        for (j, _) in b.iter().enumerate().filter(|(_, other)| *other == letter) {
+            lengths[j + 1] = before[j] + 1;
+            if lengths[j + 1] > longest {
+                longest = lengths[j + 1];
+                (start_a, start_b) = (i + 1 - longest, j + 1 - longest);
+            }
+        }
+        before = lengths;
+    }
+    if longest == 0 {
+        return 0;
+    }
+    longest
+        + in_common(&a[..start_a], &b[..start_b])
+        + in_common(&a[start_a + longest..], &b[start_b + longest..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
+
+    #[test]
+    fn the_nearest_names_come_first() {
+        // The example in the documentation of Python's `difflib`.
+        let words = names(&["ape", "apple", "peach", "puppy"]);
+        assert_eq!(near("appel", &words), ["apple", "ape"]);
+    }
+
+    #[test]
+    fn without_a_near_name_the_first_ones_are_shown() {
+        let many: Vec<String> = (0..12).map(|i| format!("x{i}")).collect();
+        assert_eq!(unknown("column", "abc", &many[..2]), {
+            "unknown column 'abc'; there is 'x0', 'x1'"
+        });
+        assert!(unknown("column", "abc", &many).ends_with("'x9', ..."));
+        assert_eq!(unknown("group", "g", &[]), "unknown group 'g'; there is none");
+    }
+}

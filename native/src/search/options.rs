@@ -1,0 +1,276 @@
+//! The options of each method, which check themselves, and their defaults.
+//!
+//! The twin of `AnytimeOptions`, `FobaOptions` and `BackwardOptions` in `dbselect/methods/`,
+//! without what needs the rows of a table.
+
+use super::error::{Error, listed};
+use super::value::Value;
+
+/// What an option may be, where it is not one of some names.
+const ALLOWED: [(&str, &str); 9] = [
+    ("ridge", "be a number >= 0"),
+    ("scale", "be True or False"),
+    ("budget", "be a number >= 0, or None for no limit"),
+    ("max_groups", "be a whole number >= 1"),
+    ("max_steps", "be a whole number >= 1"),
+    ("always", "be a list of group names"),
+    ("c_min", "be a number > 0"),
+    ("epsilon", "be a number >= 0"),
+    ("nu", "lie between 0 and 1, both excluded"),
+];
+
+/// Refuse the value of an option.
+pub fn refused(option: &str, value: &Value) -> Error {
+    let allowed = ALLOWED.iter().find(|(name, _)| *name == option).map_or("", |(_, words)| words);
+    Error::argument(format!("{option} is {value}; it must {allowed}"))
+}
+
+/// What a forward step maximises per unit of cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rule {
+    /// The exact gain.
+    #[default]
+    Fr,
+    /// On a Gram the same.
+    Score,
+    /// The gradient, whitened within the group.
+    Omp,
+    /// The gradient as it is.
+    OmpUnwhitened,
+    /// Its largest entry.
+    OmpSingle,
+    /// The exact gain among groups that at most double the cost.
+    Doubling,
+}
+
+impl Rule {
+    /// Rules by the name that users give; the last one knows a cost limit, as FoBa does not.
+    const NAMES: [(&str, Rule); 6] = [
+        ("fr", Rule::Fr),
+        ("score", Rule::Score),
+        ("omp", Rule::Omp),
+        ("omp-unwhitened", Rule::OmpUnwhitened),
+        ("omp-single", Rule::OmpSingle),
+        ("doubling", Rule::Doubling),
+    ];
+
+    /// The rule of a name.
+    pub fn of(name: &Value) -> Result<Rule, Error> {
+        choice("rule", name, &Rule::NAMES)
+    }
+
+    /// The name that users give.
+    fn name(self) -> &'static str {
+        Rule::NAMES.iter().find(|(_, rule)| *rule == self).map_or("", |(name, _)| name)
+    }
+
+    /// The rule of a forward step of FoBa.
+    pub fn of_foba(name: &Value) -> Result<Rule, Error> {
+        choice("rule", name, &Rule::NAMES[..5])
+    }
+}
+
+/// What makes a selected group the least useful one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Usefulness {
+    /// The exact loss per cost.
+    #[default]
+    Loss,
+    /// The length of its coefficients on unit-variance columns.
+    Coefficient,
+}
+
+impl Usefulness {
+    /// The kind of a name.
+    pub fn of(name: &Value) -> Result<Usefulness, Error> {
+        let names = [("loss", Usefulness::Loss), ("coefficient", Usefulness::Coefficient)];
+        choice("backward", name, &names)
+    }
+}
+
+fn choice<T: Copy>(option: &str, name: &Value, names: &[(&str, T)]) -> Result<T, Error> {
+    let is_it = |other: &str| matches!(name, Value::Text(text) if text == other);
+    let found = names.iter().find(|(other, _)| is_it(other)).map(|(_, one)| *one);
+    found.ok_or_else(|| {
+        let names = listed(names.iter().map(|(name, _)| *name));
+        Error::argument(format!("{option} is {name}; it must be one of {names}"))
+    })
+}
+
+/// The options of `anytime_sequence`.
+#[derive(Clone, Debug)]
+pub struct AnytimeOptions {
+    /// What a step maximises.
+    pub rule: Rule,
+    /// Penalty, >= 0, on unit-variance columns.
+    pub ridge: f64,
+    /// False takes the ridge on the columns as they are.
+    pub scale: bool,
+    /// Limit on the summed cost.
+    pub budget: Option<f64>,
+    /// Limit on the number of groups.
+    pub max_groups: Option<i64>,
+    /// Groups taken first, in this order.
+    pub always: Vec<String>,
+    /// Rule doubling: the largest cost of the first group; default: the cheapest there is.
+    pub c_min: Option<f64>,
+}
+
+impl Default for AnytimeOptions {
+    fn default() -> Self {
+        AnytimeOptions {
+            rule: Rule::Fr,
+            ridge: 0.0,
+            scale: true,
+            budget: None,
+            max_groups: None,
+            always: Vec::new(),
+            c_min: None,
+        }
+    }
+}
+
+impl AnytimeOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] =
+        &["rule", "ridge", "scale", "budget", "max_groups", "always", "c_min"];
+
+    /// Refuse options that no Gram could make right.
+    pub fn check(&self) -> Result<(), Error> {
+        check_ridge(self.ridge)?;
+        check_budget(self.budget)?;
+        check_count("max_groups", self.max_groups)?;
+        match self.c_min {
+            Some(c_min) if self.rule != Rule::Doubling => Err(Error::argument(format!(
+                "c_min is {}; rule '{}' has none, rule 'doubling' has",
+                Value::Number(c_min),
+                self.rule.name()
+            ))),
+            Some(c_min) if !(c_min > 0.0 && c_min.is_finite()) => {
+                Err(refused("c_min", &Value::Number(c_min)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The options of `backward`.
+#[derive(Clone, Debug, Default)]
+pub struct BackwardOptions {
+    /// What makes a group the least useful one.
+    pub backward: Usefulness,
+    /// Limit on the removals.
+    pub max_steps: Option<i64>,
+    /// Penalty, >= 0, on unit-variance columns.
+    pub ridge: f64,
+    /// Removal ends as soon as what is held fits it.
+    pub budget: Option<f64>,
+    /// Groups that stay.
+    pub always: Vec<String>,
+}
+
+impl BackwardOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] = &["backward", "max_steps", "ridge", "budget", "always"];
+
+    /// Refuse options that no Gram could make right.
+    pub fn check(&self) -> Result<(), Error> {
+        check_count("max_steps", self.max_steps)?;
+        check_ridge(self.ridge)?;
+        check_budget(self.budget)
+    }
+}
+
+/// The options of `foba`: those of its backward steps, and what a forward step takes.
+#[derive(Clone, Debug)]
+pub struct FobaOptions {
+    /// Those of its backward steps; `max_steps` counts additions, too.
+    pub backward: BackwardOptions,
+    /// Share of the target's variance that a group must gain.
+    pub epsilon: f64,
+    /// Share of a gain that a removal may lose.
+    pub nu: f64,
+    /// What a forward step maximises; not `Rule::Doubling`.
+    pub rule: Rule,
+}
+
+impl Default for FobaOptions {
+    fn default() -> Self {
+        let backward = BackwardOptions::default();
+        FobaOptions { backward, epsilon: 0.0, nu: 0.5, rule: Rule::Fr }
+    }
+}
+
+impl FobaOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] =
+        &["backward", "max_steps", "ridge", "budget", "always", "epsilon", "nu", "rule"];
+
+    /// Refuse options that no Gram could make right.
+    pub fn check(&self) -> Result<(), Error> {
+        self.backward.check()?;
+        if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
+            return Err(refused("epsilon", &Value::Number(self.epsilon)));
+        }
+        if self.nu > 0.0 && self.nu < 1.0 {
+            return Ok(());
+        }
+        Err(refused("nu", &Value::Number(self.nu)))
+    }
+}
+
+fn check_ridge(ridge: f64) -> Result<(), Error> {
+    if ridge >= 0.0 && ridge.is_finite() {
+        return Ok(());
+    }
+    Err(refused("ridge", &Value::Number(ridge)))
+}
+
+fn check_budget(budget: Option<f64>) -> Result<(), Error> {
+    match budget {
+        Some(budget) if budget.is_nan() || budget < 0.0 => {
+            Err(refused("budget", &Value::Number(budget)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_count(name: &str, count: Option<i64>) -> Result<(), Error> {
+    match count {
+        Some(count) if count < 1 => Err(refused(name, &Value::Whole(count))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_there_is_not_is_shown_with_those_there_are() {
+        let text = |name: &str| Value::Text(name.to_string());
+        assert_eq!(Rule::of(&text("omp-single")), Ok(Rule::OmpSingle));
+        let error = Rule::of_foba(&text("doubling")).unwrap_err();
+        assert!(error.message.contains("rule is 'doubling'; it must be one of ['fr', 'score'"));
+        assert!(!error.message.ends_with("'doubling']"));
+        assert!(Usefulness::of(&text("")).is_err());
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        let anytime = AnytimeOptions::default;
+        let wrong = [
+            AnytimeOptions { ridge: f64::NAN, ..anytime() },
+            AnytimeOptions { ridge: -1.0, ..anytime() },
+            AnytimeOptions { budget: Some(-0.5), ..anytime() },
+            AnytimeOptions { max_groups: Some(0), ..anytime() },
+            AnytimeOptions { c_min: Some(1.0), ..anytime() },
+            AnytimeOptions { c_min: Some(0.0), rule: Rule::Doubling, ..anytime() },
+        ];
+        assert!(wrong.iter().all(|options| options.check().is_err()));
+        assert!(AnytimeOptions { budget: Some(f64::INFINITY), ..anytime() }.check().is_ok());
+        for (epsilon, nu) in [(-1.0, 0.5), (0.0, 0.0), (0.0, 1.0), (f64::NAN, 0.5)] {
+            assert!(FobaOptions { epsilon, nu, ..FobaOptions::default() }.check().is_err());
+        }
+    }
+}

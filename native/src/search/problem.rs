@@ -1,0 +1,204 @@
+//! The linear problem on a Gram record, columns and target scaled to unit variance.
+//!
+//! ```text
+//! C = G + diag(ridge)          F(S) = c_S' C_SS^-1 c_S
+//! b = c - C_.S w(S)            gain(g | S) = b_g' (C_gg|S)^-1 b_g
+//! ```
+//!
+//! The twin of `dbselect/linear/problem.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
+//! and section 3.
+
+use super::columns::{SUFFIX, position};
+use super::error::Error;
+use crate::kernel::triangle;
+
+/// A column is constant where its deviation is below this share of its mean: the rounding of
+/// the means of constant blocks.
+const CONSTANT_SHARE: f64 = 16.0 * f64::EPSILON;
+/// Share of the weight that is taken for nothing beside rounding.
+const NO_SHARE: f64 = 1e-14;
+
+/// The numbers of a sound Gram record of d columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Gram<'r> {
+    /// Rows used.
+    pub rows: i64,
+    /// Rows left out.
+    pub skipped: i64,
+    /// Sum of the row weights.
+    pub weight: f64,
+    /// Weighted means, of length d.
+    pub mean: &'r [f64],
+    /// What rounding took from the means; of length d, or empty.
+    pub mean_low: &'r [f64],
+    /// Sums of w (x - mean)(x - mean)', lower triangle, row by row.
+    pub comoment: &'r [f64],
+}
+
+impl Gram<'_> {
+    /// Mean of a column.
+    pub fn mean(&self, column: usize) -> f64 {
+        self.mean[column] + self.mean_low.get(column).copied().unwrap_or(0.0)
+    }
+
+    /// Comoment of two columns.
+    pub fn comoment(&self, a: usize, b: usize) -> f64 {
+        self.comoment[triangle(a.max(b)) + a.min(b)]
+    }
+
+    /// Whether the numbers can be those of rows; their lengths are known to fit.
+    pub fn is_sound(&self) -> bool {
+        let Gram { rows, skipped, weight, .. } = *self;
+        let counts = rows >= 0 && skipped >= 0 && weight >= 0.0 && weight.is_finite();
+        let mut lists = [self.mean, self.comoment, self.mean_low].into_iter();
+        counts
+            && (rows > 0) == (weight > 0.0)
+            && lists.all(|list| list.iter().all(|x| x.is_finite()))
+            && (0..self.mean.len()).all(|j| self.comoment(j, j) >= 0.0)
+    }
+
+    /// Standard deviation of a column.
+    fn deviation(&self, column: usize) -> f64 {
+        (self.comoment(column, column) / self.weight).sqrt()
+    }
+}
+
+/// The column to predict, among those of a record.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub at: usize,
+    /// The number of its indicator of missing values, if there is one.
+    mark: Option<usize>,
+}
+
+impl Target {
+    /// Find a target; the error says that there is no such column.
+    pub fn of(name: &str, columns: &[String]) -> Result<Target, Error> {
+        let at = position(name, columns, "target")?;
+        let mark = format!("{name}{SUFFIX}");
+        let mark = columns.iter().position(|column| *column == mark);
+        Ok(Target { name: name.to_string(), at, mark })
+    }
+
+    /// Say why no sequence can be computed from a record; nothing if one can.
+    pub fn unusable(&self, gram: &Gram) -> Option<String> {
+        let Target { name, at, mark } = self;
+        if gram.rows == 0 {
+            return Some(format!("no usable rows: {} rows were skipped", gram.skipped));
+        }
+        if mark.is_some_and(|mark| gram.mean(mark) > NO_SHARE) {
+            return Some(format!(
+                "target '{name}' is 0 in rows where it is missing; give it null_policy 'skip'"
+            ));
+        }
+        is_constant(gram.deviation(*at), gram.mean(*at))
+            .then(|| format!("target '{name}' is constant ({})", rows_told(gram)))
+    }
+}
+
+/// The rows used, and those left out if there are any, in words.
+fn rows_told(gram: &Gram) -> String {
+    let left_out =
+        if gram.skipped == 0 { String::new() } else { format!(", {} skipped", gram.skipped) };
+    format!("{} rows{left_out}", gram.rows)
+}
+
+/// Whether a column is constant but for rounding.
+fn is_constant(deviation: f64, mean: f64) -> bool {
+    deviation <= CONSTANT_SHARE * mean.abs()
+}
+
+/// The problem of explaining a target by D columns: everything that does not change.
+#[derive(Clone, Debug, Default)]
+pub struct Linear {
+    /// Correlations, row by row; a constant column has a row of zeros.
+    pub correlations: Vec<f64>,
+    /// Correlations with the target.
+    pub target: Vec<f64>,
+    /// Added to the diagonal.
+    pub ridge: Vec<f64>,
+    /// What a step of 1 is in the units that the caller compares columns in.
+    pub unit: Vec<f64>,
+    /// Standard deviation of each column, 1 for constant ones.
+    pub spread: Vec<f64>,
+    /// Whether a column is constant.
+    pub constant: Vec<bool>,
+    /// Mean of each column.
+    pub mean: Vec<f64>,
+    /// Mean of the target.
+    pub target_mean: f64,
+    /// Standard deviation of the target.
+    pub target_spread: f64,
+}
+
+impl Linear {
+    /// D, the number of columns.
+    pub fn width(&self) -> usize {
+        self.target.len()
+    }
+
+    /// The correlations of a column with all others.
+    pub fn row(&self, column: usize) -> &[f64] {
+        &self.correlations[column * self.width()..(column + 1) * self.width()]
+    }
+
+    /// Diagonal entry of C.
+    pub fn variance(&self, column: usize) -> f64 {
+        self.correlations[column * (self.width() + 1)] + self.ridge[column]
+    }
+
+    /// Root of the diagonal of C, 1 where that is 0.
+    pub fn deviation(&self, column: usize) -> f64 {
+        let variance = self.variance(column);
+        if variance > 0.0 { variance.sqrt() } else { 1.0 }
+    }
+
+    /// Set up the problem of a target and some columns, given by their numbers in a record.
+    ///
+    /// `ridge` is on columns of unit variance, with `scale` false on the columns as they are.
+    pub fn set_up(&mut self, gram: &Gram, target: usize, at: &[usize], ridge: f64, scale: bool) {
+        let root = gram.weight.sqrt();
+        self.target_mean = gram.mean(target);
+        self.target_spread = gram.deviation(target);
+        self.clear();
+        for &column in at {
+            let (mean, deviation) = (gram.mean(column), gram.deviation(column));
+            let constant = is_constant(deviation, mean);
+            let spread = if constant { 1.0 } else { deviation };
+            let unit = if scale { 1.0 } else { spread };
+            self.mean.push(mean);
+            self.constant.push(constant);
+            self.spread.push(spread);
+            self.unit.push(unit);
+            self.ridge.push(ridge / (unit * unit));
+        }
+        let inverse = |j: usize| {
+            if self.constant[j] { 0.0 } else { 1.0 / (self.spread[j] * root) }
+        };
+        self.correlations.reserve(at.len() * at.len());
+        for (i, &a) in at.iter().enumerate() {
+            let own = inverse(i);
+            for (j, &b) in at.iter().enumerate() {
+                let entry = gram.comoment(a, b) * inverse(j) * own;
+                self.correlations.push(if i == j { f64::from(!self.constant[i]) } else { entry });
+            }
+            self.target.push(gram.comoment(a, target) * own / (self.target_spread * root));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.constant.clear();
+        let vectors = [
+            &mut self.correlations,
+            &mut self.target,
+            &mut self.ridge,
+            &mut self.unit,
+            &mut self.spread,
+            &mut self.mean,
+        ];
+        vectors.into_iter().for_each(Vec::clear);
+    }
+}

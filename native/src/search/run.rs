@@ -1,0 +1,279 @@
+//! A search of one record after another, in memory that is used again.
+//!
+//! The twin of `dbselect/methods/anytime.py` and `foba.py`: from a record to a sequence.
+
+use super::backward::{self, backward_search};
+use super::criteria::Criterion;
+use super::error::listed;
+use super::foba::{self, foba_search};
+use super::greedy::{self, greedy_search};
+use super::options::{AnytimeOptions, BackwardOptions, FobaOptions, Rule, Usefulness};
+use super::problem::{Gram, Linear};
+use super::refine::{Refiner, is_refined};
+use super::sequence::Sequence;
+use super::setup::{Method, Plan, Request};
+use super::state::{Buffers, State};
+use super::steps::{Action, Choice, Step, Stop, is_possible};
+
+/// The memory of a search.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    problem: Linear,
+    buffers: Buffers,
+    criterion: Criterion,
+    refiner: Refiner,
+    scores: Vec<f64>,
+    coef: Vec<f64>,
+    sequence: Sequence,
+}
+
+impl Workspace {
+    /// Search a record whose columns the plan was made for.
+    ///
+    /// A record that cannot be searched gives the reason, one sentence.
+    pub fn search(
+        &mut self,
+        request: &Request,
+        plan: &Plan,
+        gram: &Gram,
+    ) -> Result<&Sequence, String> {
+        if let Some(reason) = plan.target.unusable(gram) {
+            return Err(reason);
+        }
+        let (ridge, scale) = match &request.method {
+            Method::Anytime(options) => (options.ridge, options.scale),
+            Method::Foba(options) => (options.backward.ridge, true),
+            Method::Backward(options) => (options.ridge, true),
+        };
+        self.problem.set_up(gram, plan.target.at, &plan.at, ridge, scale);
+        self.sequence.begin(&self.problem);
+        let buffers = std::mem::take(&mut self.buffers);
+        let Workspace { problem, criterion, refiner, scores, coef, sequence, .. } = self;
+        let mut state = State::new(problem, &plan.groups.starts, buffers);
+        let searched = match &request.method {
+            Method::Anytime(options) => {
+                criterion.set_up(options.rule, problem, &plan.groups.starts);
+                let steps = &mut sequence.steps;
+                let stop = anytime(&mut state, plan, options, criterion, scores, steps);
+                let refined = is_refined(state.condition(), ridge).then(|| {
+                    refiner.set_up(gram, &state, &plan.at, plan.target.at);
+                    refiner
+                });
+                push_prefixes(&mut state, refined, coef, sequence);
+                Ok(stop)
+            }
+            Method::Foba(options) => {
+                criterion.set_up(options.rule, problem, &plan.groups.starts);
+                Ok(foba(&mut state, plan, options, criterion, sequence))
+            }
+            Method::Backward(options) => backward(&mut state, plan, options, sequence),
+        };
+        sequence.condition = state.condition();
+        sequence.used = sequence.used.max(state.support().len());
+        sequence.aliased.extend(state.aliased());
+        sequence.price(&plan.groups);
+        self.buffers = state.into_buffers();
+        self.sequence.stop = searched?;
+        if !self.sequence.steps.iter().all(|step| is_possible(step.explained)) {
+            return Err("gram record has comoments that no rows can have".to_string());
+        }
+        self.sequence.limit_shares();
+        if self.sequence.is_saturated(gram.rows, ridge) {
+            self.sequence.stop = Stop::Saturated;
+        }
+        Ok(&self.sequence)
+    }
+}
+
+/// Order groups by how much each buys for its cost.
+fn anytime(
+    state: &mut State,
+    plan: &Plan,
+    options: &AnytimeOptions,
+    criterion: &mut Criterion,
+    scores: &mut Vec<f64>,
+    steps: &mut Vec<Step>,
+) -> Stop {
+    let costs = &plan.groups.costs;
+    let cheapest = || costs.iter().copied().fold(f64::INFINITY, f64::min);
+    let limits = greedy::Limits {
+        budget: options.budget,
+        max_groups: options.max_groups.and_then(|limit| usize::try_from(limit).ok()),
+        first_cost: (options.rule == Rule::Doubling)
+            .then(|| options.c_min.unwrap_or_else(cheapest)),
+        always: &plan.first,
+    };
+    greedy_search(state, costs, criterion, limits, scores, steps)
+}
+
+/// Append the model of every prefix of the groups added: `w = M'z` is a sum over the rows of M.
+fn push_prefixes(
+    state: &mut State,
+    mut refiner: Option<&mut Refiner>,
+    coef: &mut Vec<f64>,
+    sequence: &mut Sequence,
+) {
+    let width = state.problem.width();
+    state.invert();
+    let mut refined = Vec::new();
+    coef.clear();
+    for step in 0..sequence.steps.len() {
+        let rows = state.held()[step].rows();
+        coef.resize(rows.end, 0.0);
+        for row in rows {
+            let z = state.coordinates()[row];
+            let m = &state.inverse()[row * width..][..=row];
+            coef.iter_mut().zip(m).for_each(|(w, m)| *w += z * m);
+        }
+        let mut found = &coef[..];
+        if let Some(refiner) = &mut refiner {
+            refined.clone_from(coef);
+            refiner.refine(state.problem, state.inverse(), &mut refined);
+            found = &refined;
+        }
+        let (groups, explained) = (&state.held()[..=step], sequence.steps[step].explained);
+        sequence.push_model(state, groups.iter().map(|held| held.group), found, explained);
+    }
+}
+
+/// Add groups greedily, and give back those that later ones made dispensable.
+fn foba(
+    state: &mut State,
+    plan: &Plan,
+    options: &FobaOptions,
+    criterion: &mut Criterion,
+    sequence: &mut Sequence,
+) -> Stop {
+    let limits = foba::Limits {
+        epsilon: options.epsilon,
+        nu: options.nu,
+        budget: options.backward.budget,
+        max_steps: options.backward.max_steps.and_then(|limit| usize::try_from(limit).ok()),
+        usefulness: options.backward.backward,
+        always: &plan.first,
+    };
+    let mut record = recorder(sequence);
+    foba_search(state, &plan.groups.costs, criterion, limits, &mut record)
+}
+
+/// Start from all groups and remove the least useful one, again and again.
+///
+/// The error says which columns depend on others, so that the order of removals would decide
+/// what a group is worth.
+fn backward(
+    state: &mut State,
+    plan: &Plan,
+    options: &BackwardOptions,
+    sequence: &mut Sequence,
+) -> Result<Stop, String> {
+    let costs = &plan.groups.costs;
+    let rest = (0..costs.len()).filter(|group| !plan.first.contains(group));
+    let order: Vec<usize> = plan.first.iter().copied().chain(rest).collect();
+    let mut record = recorder(sequence);
+    for group in order {
+        let gain = state.add(group);
+        let (score, explained) = (gain / costs[group], state.explained());
+        let choice = Choice::Forced;
+        record(Step { action: Action::Add, group, score, gain, explained, choice }, state);
+    }
+    // Within a group a loss is that of all its columns, whichever of them is aliased.
+    let dependent = match options.backward {
+        Usefulness::Loss => state.entangled(),
+        Usefulness::Coefficient => state.aliased(),
+    };
+    if !dependent.is_empty() && options.ridge == 0.0 {
+        let names = listed(dependent.iter().map(|&j| plan.groups.members[j].as_str()));
+        return Err(format!(
+            "columns {names} depend linearly on others; backward elimination needs groups that \
+             do not: leave them out, or give a ridge > 0"
+        ));
+    }
+    let limits = backward::Limits {
+        budget: options.budget,
+        max_steps: options.max_steps.and_then(|limit| usize::try_from(limit).ok()),
+        usefulness: options.backward,
+        always: &plan.first,
+    };
+    Ok(backward_search(state, costs, limits, &mut record))
+}
+
+/// Keep every step with its model.
+fn recorder(sequence: &mut Sequence) -> impl FnMut(Step, &mut State) {
+    let mut coef = Vec::new();
+    // In the order taken; that of the state changes where a removal takes groups anew.
+    let mut held = Vec::new();
+    move |step, state| {
+        match step.action {
+            Action::Add => held.push(step.group),
+            Action::Remove => held.retain(|&group| group != step.group),
+        }
+        state.coefficients(&mut coef);
+        sequence.push_model(state, held.iter().copied(), &coef, step.explained);
+        sequence.steps.push(step);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::options::AnytimeOptions;
+    use crate::terms::Terms;
+
+    /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
+    const GRAM: Gram = Gram {
+        rows: 4,
+        skipped: 0,
+        weight: 4.0,
+        mean: &[2.5, 0.0, 5.5],
+        mean_low: &[],
+        comoment: &[5.0, 0.0, 4.0, 10.0, 2.0, 21.0],
+    };
+
+    fn request(method: Method) -> (Request, Plan) {
+        let costs = Some(vec![("b".to_string(), 1.0), ("a".to_string(), 50.0)]);
+        let request = Request { target: "y".to_string(), groups: None, costs, method };
+        let plan = request.plan(&["a", "b", "y"].map(str::to_string), &Terms::default()).unwrap();
+        (request, plan)
+    }
+
+    #[test]
+    fn the_cheap_group_comes_first_and_every_prefix_has_its_model() {
+        let (request, plan) = request(Method::Anytime(AnytimeOptions::default()));
+        let mut workspace = Workspace::default();
+        for _ in 0..2 {
+            let found = workspace.search(&request, &plan, &GRAM).unwrap();
+            let order: Vec<usize> = found.steps.iter().map(|step| step.group).collect();
+            assert_eq!((order, &found.spent[..]), (vec![1, 0], &[0.0, 1.0, 51.0][..]));
+            assert_eq!((&found.columns[..], &found.ends[..]), (&[1, 1, 0][..], &[0, 1, 3][..]));
+            let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-14, "{a} {b}");
+            found.coefficients.iter().zip([0.5, 0.5, 2.0]).for_each(|(a, b)| near(*a, b));
+            found.intercept.iter().zip([5.5, 5.5, 0.5]).for_each(|(a, b)| near(*a, b));
+            found.r2.iter().zip([0.0, 1.0 / 21.0, 1.0]).for_each(|(a, b)| near(*a, b));
+            assert_eq!((found.stop, found.condition), (Stop::Exhausted, 1.0));
+        }
+    }
+
+    #[test]
+    fn an_elimination_ends_with_the_model_without_columns() {
+        let (request, plan) = request(Method::Backward(BackwardOptions::default()));
+        let mut workspace = Workspace::default();
+        let found = workspace.search(&request, &plan, &GRAM).unwrap();
+        let order: Vec<usize> = found.steps.iter().map(|step| step.group).collect();
+        // A loss of 20/21 for 50 is less than one of 1/21 for 1.
+        assert_eq!((order, found.stop), (vec![0, 1, 0, 1], Stop::Empty));
+        assert_eq!(found.spent, [0.0, 50.0, 51.0, 1.0, 0.0]);
+        assert_eq!(found.intercept.last(), Some(&5.5));
+    }
+
+    #[test]
+    fn a_record_without_rows_or_spread_says_so() {
+        let (request, plan) = request(Method::Foba(FobaOptions::default()));
+        let mut workspace = Workspace::default();
+        let nothing = Gram { rows: 0, skipped: 3, weight: 0.0, ..GRAM };
+        let error = workspace.search(&request, &plan, &nothing).unwrap_err();
+        assert_eq!(error, "no usable rows: 3 rows were skipped");
+        let constant = Gram { comoment: &[0.0; 6], ..GRAM };
+        let error = workspace.search(&request, &plan, &constant).unwrap_err();
+        assert_eq!(error, "target 'y' is constant (4 rows)");
+    }
+}

@@ -1,0 +1,120 @@
+//! The result of a search: an order of groups and a linear model of each prefix.
+//!
+//! The twin of `dbselect/results/sequence.py`, in one stretch of memory that serves the next
+//! search.
+
+use super::groups::Groups;
+use super::problem::Linear;
+use super::state::State;
+use super::steps::{Action, Step, Stop};
+
+/// Groups in the order in which they buy prediction, with a model for each prefix.
+///
+/// Step 0 is the model without columns.
+#[derive(Clone, Debug, Default)]
+pub struct Sequence {
+    /// The steps 1, 2, ...
+    pub steps: Vec<Step>,
+    /// Summed cost of the groups held, from step 0 on.
+    pub spent: Vec<f64>,
+    /// 1 - RSS/TSS of each model on the rows of the record.
+    pub r2: Vec<f64>,
+    /// Constant term of each model.
+    pub intercept: Vec<f64>,
+    /// Columns of the models, one model after the other: their numbers in the groups.
+    pub columns: Vec<usize>,
+    /// Their coefficients, in the table's units.
+    pub coefficients: Vec<f64>,
+    /// Where the columns of each model end.
+    pub ends: Vec<usize>,
+    /// The most coefficients that one of the models has other than 0.
+    pub used: usize,
+    /// Columns that depend linearly on columns before them.
+    pub aliased: Vec<usize>,
+    /// Why the search ended.
+    pub stop: Stop,
+    /// Condition number of the selected columns' correlations.
+    pub condition: f64,
+}
+
+impl Sequence {
+    /// Forget the last search, and begin with the model without columns.
+    pub fn begin(&mut self, problem: &Linear) {
+        self.steps.clear();
+        self.columns.clear();
+        self.coefficients.clear();
+        for values in [&mut self.spent, &mut self.r2] {
+            values.clear();
+            values.push(0.0);
+        }
+        self.intercept.clear();
+        self.intercept.push(problem.target_mean);
+        self.ends.clear();
+        self.ends.push(0);
+        self.aliased.clear();
+        self.used = 0;
+    }
+
+    /// Append the model of some groups that a state holds, which explains a share.
+    ///
+    /// `coef` has w on unit-variance columns, one for each row of U. With it, RSS/TSS =
+    /// 1 - z'z - w' diag(ridge) w.
+    pub fn push_model(
+        &mut self,
+        state: &State,
+        groups: impl IntoIterator<Item = usize>,
+        coef: &[f64],
+        explained: f64,
+    ) {
+        let problem = state.problem;
+        let (mut intercept, mut penalty) = (problem.target_mean, 0.0);
+        let mut used = 0;
+        for group in groups {
+            for column in state.columns(group) {
+                let w = state.place(column).map_or(0.0, |row| coef[row]);
+                let own = w * (problem.target_spread / problem.spread[column]);
+                intercept -= own * problem.mean[column];
+                penalty += w * w * problem.ridge[column];
+                used += usize::from(own != 0.0);
+                self.columns.push(column);
+                self.coefficients.push(own);
+            }
+        }
+        self.r2.push(explained + penalty);
+        self.intercept.push(intercept);
+        self.ends.push(self.columns.len());
+        self.used = self.used.max(used);
+    }
+
+    /// Whether a model has a coefficient a row, so that it fits any target exactly.
+    pub fn is_saturated(&self, rows: i64, ridge: f64) -> bool {
+        ridge == 0.0 && 1 + self.used as i64 >= rows
+    }
+
+    /// Take away the rounding by which shares of a variance exceed 1.
+    pub fn limit_shares(&mut self) {
+        self.steps.iter_mut().for_each(|step| step.explained = step.explained.min(1.0));
+        self.r2.iter_mut().for_each(|share| *share = share.min(1.0));
+    }
+
+    /// Fill in what groups cost, once all steps are there.
+    pub fn price(&mut self, groups: &Groups) {
+        let mut held = vec![false; if self.only_adds() { 0 } else { groups.costs.len() }];
+        let mut spent = 0.0;
+        for step in &self.steps {
+            if held.is_empty() {
+                spent += groups.costs[step.group];
+            } else {
+                // Differences of sums would leave rounding where nothing is held.
+                held[step.group] = step.action == Action::Add;
+                let costs = groups.costs.iter().zip(&held);
+                spent = costs.filter(|(_, held)| **held).map(|(cost, _)| cost).sum();
+            }
+            self.spent.push(spent);
+        }
+    }
+
+    fn only_adds(&self) -> bool {
+        self.steps.iter().all(|step| step.action == Action::Add)
+    }
+}

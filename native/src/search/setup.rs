@@ -1,0 +1,105 @@
+//! What every search begins with: a request, matched to the columns of a record.
+//!
+//! The twin of `dbselect/methods/setup.py`.
+
+use std::collections::HashMap;
+
+use super::columns::features_of;
+use super::error::{Error, rounded, shown};
+use super::groups::{Costs, GroupColumns, Groups, groups_of};
+use super::options::{AnytimeOptions, BackwardOptions, FobaOptions};
+use super::problem::Target;
+use super::steps::fits;
+use crate::terms::Terms;
+
+/// Which search, and its options.
+#[derive(Clone, Debug)]
+pub enum Method {
+    /// `anytime_sequence`.
+    Anytime(AnytimeOptions),
+    /// `foba`.
+    Foba(FobaOptions),
+    /// `backward`.
+    Backward(BackwardOptions),
+}
+
+/// What is asked of every record.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Column to predict.
+    pub target: String,
+    /// Name of each group -> columns or globs; default: every top-level field.
+    pub groups: Option<GroupColumns>,
+    /// Name of each group -> cost > 0; default: 1 each.
+    pub costs: Option<Costs>,
+    /// The search.
+    pub method: Method,
+}
+
+/// A request, matched to some columns.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The column to predict.
+    pub target: Target,
+    /// Groups and costs.
+    pub groups: Groups,
+    /// Numbers of the columns of the groups, group by group.
+    pub at: Vec<usize>,
+    /// Numbers of the groups to take first.
+    pub first: Vec<usize>,
+}
+
+impl Request {
+    /// Refuse what no columns could make right.
+    pub fn check(&self) -> Result<(), Error> {
+        match &self.method {
+            Method::Anytime(options) => options.check(),
+            Method::Foba(options) => options.check(),
+            Method::Backward(options) => options.check(),
+        }
+    }
+
+    /// Match the request to the columns of a record, and to how these came to be.
+    pub fn plan(&self, columns: &[String], terms: &Terms) -> Result<Plan, Error> {
+        let target = Target::of(&self.target, columns)?;
+        let features = features_of(columns, &self.target, terms);
+        let (groups, costs) = (self.groups.as_ref(), self.costs.as_ref());
+        let groups = groups_of(&features, groups, costs, &self.target, terms)?;
+        let numbers: HashMap<&str, usize> =
+            columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
+        let at = groups.members.iter().filter_map(|name| numbers.get(name.as_str()).copied());
+        let at = at.collect();
+        let (always, budget, max_groups) = match &self.method {
+            Method::Anytime(options) => (&options.always, options.budget, options.max_groups),
+            Method::Foba(options) => (&options.backward.always, options.backward.budget, None),
+            Method::Backward(options) => (&options.always, options.budget, None),
+        };
+        let first = groups.numbers(always)?;
+        check_first(&groups, &first, budget, max_groups)?;
+        Ok(Plan { target, groups, at, first })
+    }
+}
+
+/// Refuse groups to take first that go beyond the limits.
+fn check_first(
+    groups: &Groups,
+    first: &[usize],
+    budget: Option<f64>,
+    max_groups: Option<i64>,
+) -> Result<(), Error> {
+    let cost: f64 = first.iter().map(|&group| groups.costs[group]).sum();
+    if let Some(budget) = budget.filter(|_| !fits(cost, budget)) {
+        return Err(Error::argument(format!(
+            "always costs {} in all; that is over the budget of {}",
+            rounded(cost),
+            shown(budget)
+        )));
+    }
+    match max_groups {
+        Some(limit) if (first.len() as i64) > limit => Err(Error::argument(format!(
+            "always names {} groups; max_groups allows {limit}",
+            first.len()
+        ))),
+        _ => Ok(()),
+    }
+}

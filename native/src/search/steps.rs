@@ -1,0 +1,121 @@
+//! What a search writes down: the groups it took or gave back, and why it ended.
+//!
+//! The twin of `dbselect/record/steps.py`.
+
+/// A gain below this share of the target's variance is rounding, not explanation.
+pub const ROUNDING_GAIN: f64 = 1e-14;
+/// Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
+const BUDGET_SLACK: f64 = 1e-12;
+/// Share of the target's variance that rows never explain; rounding adds some 1e-4 to 1.
+const IMPOSSIBLE: f64 = 2.0;
+
+/// Why a sequence ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stop {
+    /// Every group is in the sequence.
+    #[default]
+    Exhausted,
+    /// No other group fits the budget.
+    Budget,
+    /// `max_groups` was reached.
+    Steps,
+    /// `max_steps` was reached.
+    Rounds,
+    /// No other group gains enough.
+    Threshold,
+    /// No group is left to remove.
+    Empty,
+    /// It has as many coefficients as rows, which fit any target, whatever else was left.
+    Saturated,
+}
+
+impl Stop {
+    /// Names by number, as Python writes them.
+    pub const NAMES: [&str; 7] =
+        ["EXHAUSTED", "BUDGET", "STEPS", "ROUNDS", "THRESHOLD", "EMPTY", "SATURATED"];
+}
+
+/// Among which groups a step chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// All that were left.
+    Free,
+    /// Those within the budget, or the cost limit of the rule.
+    Limited,
+    /// The cheapest, as none was within the cost limit of the rule.
+    Cheapest,
+    /// The one named by the caller.
+    Forced,
+}
+
+impl Choice {
+    /// Names by number, as Python writes them.
+    pub const NAMES: [&str; 4] = ["FREE", "LIMITED", "CHEAPEST", "FORCED"];
+}
+
+/// Whether a group was taken or given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Taken.
+    Add,
+    /// Given back.
+    Remove,
+}
+
+/// One group added or removed, as the search saw it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// What was done.
+    pub action: Action,
+    /// Number of the group.
+    pub group: usize,
+    /// What the rule maximised.
+    pub score: f64,
+    /// Change of `explained`.
+    pub gain: f64,
+    /// Share of the target's variance explained after the step.
+    pub explained: f64,
+    /// Among which groups it was chosen.
+    pub choice: Choice,
+}
+
+impl Step {
+    /// Whether the change of what is explained is above rounding.
+    pub fn is_useful(&self) -> bool {
+        self.gain.abs() > ROUNDING_GAIN
+    }
+}
+
+/// Whether so much is explained of the variance of some rows; where it is not, comoments are
+/// those of no rows.
+pub fn is_possible(explained: f64) -> bool {
+    explained < IMPOSSIBLE
+}
+
+/// Whether a cost lies within a budget, up to the rounding of a sum of costs.
+pub fn fits(spent: f64, budget: Option<f64>) -> bool {
+    budget.is_none_or(|budget| spent <= budget * (1.0 + BUDGET_SLACK))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_that_sum_to_the_budget_fit() {
+        assert!(fits(0.1 + 0.2, Some(0.3)) && fits(1e300, None));
+        assert!(!fits(0.3001, Some(0.3)));
+    }
+
+    #[test]
+    fn more_than_all_is_impossible() {
+        assert!(is_possible(1.0 + 1e-4));
+        assert!(!is_possible(4.0) && !is_possible(f64::NAN));
+    }
+
+    #[test]
+    fn every_reason_has_its_name() {
+        assert_eq!(Stop::NAMES[Stop::Saturated as usize], "SATURATED");
+        assert_eq!(Choice::NAMES[Choice::Forced as usize], "FORCED");
+    }
+}

@@ -1,0 +1,95 @@
+//! A value that a door was given for an option, before anybody knows whether it is allowed.
+
+use std::fmt;
+
+use super::error::shown;
+
+/// What an engine's value means, whatever its type there.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// NULL.
+    Nothing,
+    /// True or false.
+    Truth(bool),
+    /// A whole number.
+    Whole(i64),
+    /// Any other number.
+    Number(f64),
+    /// Text.
+    Text(String),
+    /// A list of values.
+    List(Vec<Value>),
+    /// Values by name, in their order.
+    Map(Vec<(String, Value)>),
+    /// What no option takes, in words.
+    Other(String),
+}
+
+impl Value {
+    /// The value as a number, if it is one; true and false are 1 and 0.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Truth(truth) => Some(f64::from(u8::from(*truth))),
+            Value::Whole(number) => Some(*number as f64),
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The value as a list of texts, if it is one.
+    pub fn texts(&self) -> Option<Vec<String>> {
+        let Value::List(items) = self else {
+            return None;
+        };
+        let text = |item: &Value| match item {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        items.iter().map(text).collect()
+    }
+}
+
+impl fmt::Display for Value {
+    /// The value as Python shows it.
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Value::Nothing => write!(out, "None"),
+            Value::Truth(true) => write!(out, "True"),
+            Value::Truth(false) => write!(out, "False"),
+            Value::Whole(number) => write!(out, "{number}"),
+            Value::Number(number) => write!(out, "{}", shown(*number)),
+            Value::Text(text) => write!(out, "'{text}'"),
+            Value::List(items) => {
+                let items: Vec<String> = items.iter().map(Value::to_string).collect();
+                write!(out, "[{}]", items.join(", "))
+            }
+            Value::Map(entries) => {
+                let entries: Vec<String> =
+                    entries.iter().map(|(name, value)| format!("'{name}': {value}")).collect();
+                write!(out, "{{{}}}", entries.join(", "))
+            }
+            Value::Other(words) => write!(out, "{words}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_as_python_shows_them() {
+        let list = Value::List(vec![Value::Whole(1), Value::Nothing, Value::Truth(true)]);
+        let map = Value::Map(vec![("a".to_string(), list), ("b".to_string(), Value::Number(2.0))]);
+        assert_eq!(map.to_string(), "{'a': [1, None, True], 'b': 2.0}");
+        assert_eq!(Value::Text("x".to_string()).to_string(), "'x'");
+    }
+
+    #[test]
+    fn a_list_of_texts_holds_nothing_else() {
+        let text = || Value::Text("x".to_string());
+        assert_eq!(Value::List(vec![text()]).texts(), Some(vec!["x".to_string()]));
+        assert_eq!(Value::List(vec![text(), Value::Nothing]).texts(), None);
+        assert_eq!(text().texts(), None);
+    }
+}
