@@ -24,6 +24,8 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Linear
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
 from dbselect.record import files
 from dbselect.record.checks import check_budget
 from dbselect.record.foreign import is_frame
@@ -49,7 +51,7 @@ from dbselect.results.store import to_table
 M = TypeVar("M", bound=Predicting)
 
 
-class Prefixes(files.Stored, Generic[M]):
+class Prefixes(files.Stored, InNotebooks, Generic[M]):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
     Step 0 is the model without columns.
@@ -106,15 +108,31 @@ class Prefixes(files.Stored, Generic[M]):
             """Why the search ended."""
 
     def __repr__(self) -> str:
-        order = ", ".join(
-            ("" if step.action == "add" else "-") + self.groups.names[step.group]
-            for step in self.records
-        )
         told, height = self._told
         return (
-            f"{type(self).__name__}({told} ~ {order or 'nothing'}; {height}, "
+            f"{type(self).__name__}({told} ~ {listed(self._order)}; {height}, "
             f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
         )
+
+    @property
+    def _order(self) -> list[str]:
+        """The groups of the steps, those given back with a minus."""
+        return [
+            ("" if step.action == "add" else "-") + self.groups.names[step.group]
+            for step in self.records
+        ]
+
+    @property
+    def _glance(self) -> Glance:
+        table = self.steps.select(
+            "step",
+            pl.Series("group", [None, *self._order], pl.String),
+            "cost",
+            "spent",
+            "gain",
+            "r2",
+        )
+        return Glance(table, (self.spent, self.r2, "r2 against what is spent"))
 
     @property
     @abstractmethod
