@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ CURVE_POINTS = 160
 
 def cell_text(value: Any) -> str:
     """Return a value as text for HTML: four digits of a number, nothing for NULL."""
-    if value is None or value != value:  # noqa: PLR0124 - NaN
+    if value is None or (isinstance(value, float) and isnan(value)):
         return ""
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"

@@ -517,6 +517,58 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         """
         return drawn(self, bound, held_out)
 
+    def report(
+        self,
+        path: str | Path,
+        *,
+        source: Any = None,
+        held_out: Any = None,
+        segments: pl.DataFrame | None = None,
+    ) -> None:
+        """Write a report: one page of HTML that needs no network and no file beside it.
+
+        It has what was asked, the rows used and left out, the curve with a slider for the
+        budget that shows the model it buys, what each group is worth, and the code for it.
+
+        Parameters
+        ----------
+        path : file to write
+        source : the table, read once more for residuals and calibration of the whole model;
+            any that `dbselect.gram` reads
+        held_out : as of `plot`
+        segments : what `anytime_sequences` found, as a table with small curves
+
+        Raises
+        ------
+        ArgumentError : `held_out` or `segments` is something else
+        SourceError, ColumnError : there is no such table, or it lacks a column
+
+        Notes
+        -----
+        Standard errors cost O(D^3) a step, redundancy O(J D^2) for J groups. The page grows
+        with steps times coefficients, to some 15 MB; beyond, those of steps between are left
+        out, and the page says so.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> with TemporaryDirectory() as folder:
+        ...     page = Path(folder, "report.html")
+        ...     ds.anytime_sequence(table, "y").report(page, source=table)
+        ...     "What a budget buys" in page.read_text()
+        True
+        """
+        # It asks sequences of all families.
+        from dbselect.results.report.write import report_page
+
+        text = report_page(self, source, held_out, segments)
+        with files.replacing(path) as written:
+            Path(written).write_text(text, encoding="utf-8")
+
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:
         """Return the sequence as plain Python data.
