@@ -124,7 +124,19 @@ def test_residuals_are_those_of_the_rows(family, tmp_path):
         else:
             predicted = model.predict(table()).reshape(400, -1)[:, k]
             errors = table()[name].cast(pl.Float64).to_numpy() - predicted
-        assert f"400 rows, root mean squared error {np.sqrt(np.mean(errors**2)):.4g}." in text
+        assert (
+            f"400 rows, root mean squared error {np.sqrt(np.mean(errors**2)):.4g}; 0 rows" in text
+        )
+
+
+def test_rows_of_the_source_that_cannot_be_predicted_are_counted(tmp_path):
+    frame = table().select("x", "noise", "y")
+    seq = ds.anytime_sequence(frame, "y")
+    holes = frame.with_columns(x=pl.when(pl.col("noise") > 0).then("x"))
+    left = int((frame["noise"] <= 0).sum())
+    assert f"{left} rows are left out, as a value is missing" in report(seq, tmp_path, source=holes)
+    nothing = frame.with_columns(x=pl.lit(None, pl.Float64))
+    assert "No row of the source, of 400 read, has" in report(seq, tmp_path, source=nothing)
 
 
 def test_rows_left_out_are_told_with_their_columns(tmp_path):
@@ -202,11 +214,14 @@ def test_names_cannot_leave_their_place(tmp_path):
         ({"segments": 3}, ds.ArgumentError, "segments is a int; it must be what"),
         ({"source": pl.DataFrame({"q": [1]})}, ds.ColumnError, "source names unknown column 'y'"),
         ({"source": "no/such.parquet"}, ds.SourceError, "no/such.parquet"),
+        ({"path": "no/such/r.html"}, ds.ArgumentError, "path is 'no/such/r.html'; it must be a"),
+        ({"path": "."}, ds.ArgumentError, r"path is '\.'; it must be a file in a folder that is"),
+        ({"path": 3}, ds.ArgumentError, "path is 3; it must be a file"),
     ],
 )
 def test_what_cannot_be_told_is_refused_and_nothing_is_written(more, error, message, tmp_path):
     with pytest.raises(error, match=message):
-        report(found("linear"), tmp_path, **more)
+        found("linear").report(**({"path": tmp_path / "r.html"} | more))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -27,7 +27,7 @@ from dbselect.linear.problem import Linear
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_budget
+from dbselect.record.checks import check_budget, check_writable
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -540,7 +540,8 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
 
         Raises
         ------
-        ArgumentError : `held_out` or `segments` is something else
+        ArgumentError : `held_out` or `segments` is something else, or `path` no file in a folder
+            that is there
         SourceError, ColumnError : there is no such table, or it lacks a column
 
         Notes
@@ -565,6 +566,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         # It asks sequences of all families.
         from dbselect.results.report.write import report_page
 
+        check_writable("path", path)
         text = report_page(self, source, held_out, segments)
         with files.replacing(path) as written:
             Path(written).write_text(text, encoding="utf-8")

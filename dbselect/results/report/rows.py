@@ -24,6 +24,7 @@ from dbselect.sources.rows import values
 
 #: Bins of predictions, of about as many rows each, and bins of residuals, of equal width.
 PREDICTED, RESIDUALS = 20, 40
+TITLE = "How the whole model does on the rows"
 #: Residuals of the first batch that lie in the outer bins, on each side.
 OUTER = 0.002
 
@@ -39,6 +40,7 @@ class Checked:
     observed: Any
     residuals: Any
     rows: int = 0
+    skipped: int = 0
     squares: float = 0.0
 
     def add(self, prediction: Any, target: Any) -> None:
@@ -68,14 +70,21 @@ def checked_rows(model: Any, source: Any) -> list[Section]:
     SourceError, ColumnError : there is no such table, or it lacks a column
     """
     found: dict[str, Checked] = {}
+    waiting = 0
     for name, every_prediction, every_target in _predictions(model, source):
         there = np.isfinite(every_prediction) & np.isfinite(every_target)
-        if there.any():
+        if not there.any():
+            waiting += len(there)
+        else:
             prediction, target = every_prediction[there], every_target[there]
             if name not in found:
                 found[name] = _empty(prediction, target - prediction)
             found[name].add(prediction, target)
-    return [_section(name, one) for name, one in found.items()]
+            found[name].skipped += int((~there).sum())
+    if not found:
+        told = f"No row of the source, of {waiting:,} read, has all that a prediction needs."
+        return [Section(TITLE, [told])]
+    return [_section(name, one, waiting // len(found)) for name, one in found.items()]
 
 
 def _empty(prediction: Any, residual: Any) -> Checked:
@@ -113,7 +122,7 @@ def _predictions(model: Any, source: Any) -> Iterator[tuple[str, Any, Any]]:
             bar.update(batch.num_rows)
 
 
-def _section(name: str, found: Checked) -> Section:
+def _section(name: str, found: Checked, waiting: int) -> Section:
     there = found.counts > 0
     predicted = found.predicted[there] / found.counts[there]
     observed = found.observed[there] / found.counts[there]
@@ -131,8 +140,13 @@ def _section(name: str, found: Checked) -> Section:
         "below 0."
     )
     return Section(
-        f"How the whole model does on the rows: {name}",
-        [f"{found.rows:,} rows, root mean squared error {error:.4g}.", calibration, residual],
+        f"{TITLE}: {name}",
+        [
+            f"{found.rows:,} rows, root mean squared error {error:.4g}; "
+            f"{found.skipped + waiting:,} rows are left out, as a value is missing.",
+            calibration,
+            residual,
+        ],
         [
             point_chart(predicted, observed, ("mean prediction", f"mean of {name}"), calibration),
             bar_chart(found.residual_edges, shares, f"{name} less prediction", residual),
