@@ -58,6 +58,8 @@ from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sources.learn import terms
 from dbselect.sources.read import gram, gram_by
 
+__version__: str
+
 __all__ = [
     "ArgumentError",
     "ColumnError",

@@ -5,6 +5,7 @@ import json
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def _check_folder(out: str | None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dbselect", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"dbselect {version('dbselect')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser("gram", help="read a table once and write its Gram record")
