@@ -55,6 +55,7 @@ from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
+from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
 from dbselect.sources.read import gram, gram_by
 
@@ -80,6 +81,7 @@ __all__ = [
     "Guarantee",
     "JointModel",
     "JointSequence",
+    "KeySums",
     "LeftOutWarning",
     "Model",
     "RecordError",
@@ -114,6 +116,7 @@ __all__ = [
     "group_lasso",
     "group_lasso_path",
     "impute_mean",
+    "key_sums",
     "oracle",
     "plateau",
     "random_k",
