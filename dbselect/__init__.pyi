@@ -19,6 +19,7 @@ from dbselect.errors import (
     SourceError,
     UnknownLevelWarning,
 )
+from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
     compare,
@@ -43,7 +44,7 @@ from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
-from dbselect.methods.sght_path import sght_path
+from dbselect.methods.sght_path import SghtPath, sght_path
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -64,6 +65,7 @@ __version__: str
 __all__ = [
     "ArgumentError",
     "ColumnError",
+    "Comparison",
     "ConditionWarning",
     "CrossValidation",
     "DataError",
@@ -89,6 +91,7 @@ __all__ = [
     "SelectionWarning",
     "SeparationWarning",
     "Sequence",
+    "SghtPath",
     "SkippedRowsWarning",
     "SourceError",
     "SupportTable",

@@ -2,7 +2,7 @@
 
 import numbers
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -332,6 +332,39 @@ class Gram(files.Stored):
             correlation = self.comoment / np.outer(deviation, deviation)
         np.fill_diagonal(correlation, np.where(deviation > 0, 1.0, np.nan))
         return np.asarray(correlation)
+
+    def plot(self, groups: Mapping[str, Iterable[str]] | None = None, *, most: int = 60) -> Any:
+        """Return a picture of how groups of columns correlate.
+
+        Parameters
+        ----------
+        groups : name -> columns or globs; default: every top-level field
+        most : groups that are drawn, at most 70: those that correlate most with another
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a pair of
+        groups: group, other, correlation, strength, columns. The correlation is that of the
+        two columns that correlate most; groups that do so stand beside each other
+
+        Raises
+        ------
+        ArgumentError : `most` is not a whole number from 2 to 70
+        GroupError, ColumnError : `groups` do not fit the columns
+        EngineError : altair is not installed
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> chart = ds.gram(pl.DataFrame({"x": [1, 2, 3], "y": [3, 2, 1], "z": [1, 0, 1]})).plot()
+        >>> chart.data.filter(group="x", other="y")["correlation"].round(6).to_list()
+        [-1.0]
+        """
+        # They build on the record.
+        from dbselect.record.correlations import drawn_pairs
+
+        return drawn_pairs(self, groups, most)
 
     def to_struct(self) -> dict[str, Any]:
         """Return the record as plain Python data, comoment as a packed lower triangle."""
