@@ -56,6 +56,7 @@ from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sources.learn import terms
+from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "GlmObjective",
     "GlmSequence",
     "Gram",
+    "GramPlan",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
@@ -113,6 +115,7 @@ __all__ = [
     "group_lasso_path",
     "impute_mean",
     "oracle",
+    "plan_gram",
     "plateau",
     "random_k",
     "register",
