@@ -58,6 +58,7 @@ from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
+from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
 
 __version__: str
@@ -78,6 +79,7 @@ __all__ = [
     "GlmObjective",
     "GlmSequence",
     "Gram",
+    "GramPlan",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
@@ -121,6 +123,7 @@ __all__ = [
     "impute_mean",
     "key_sums",
     "oracle",
+    "plan_gram",
     "plateau",
     "random_k",
     "register",
