@@ -454,7 +454,7 @@ class Gram(files.Stored):
 
         Raises
         ------
-        SourceError : there is no such file, no such column or not exactly one row
+        SourceError : there is no such file, no such column or not exactly one row, or it is damaged
         """
         return cls.from_struct(files.read_row(path, ["gram"], "a gram")["gram"])
 
