@@ -261,7 +261,7 @@ def _read(table: Table, request: Request) -> Gram:
         with work.begin() as sums:
             _gather(table, work, sums)
             found = Gram.from_struct(sums.record())
-    return finished(found, request)
+    return finished_gram(found, request)
 
 
 def to_read(request: Request) -> Request:
@@ -273,7 +273,7 @@ def to_read(request: Request) -> Request:
     return request.marked() if folds or request.terms.means else request
 
 
-def finished(found: Gram, request: Request) -> Gram:
+def finished_gram(found: Gram, request: Request) -> Gram:
     """Check the Gram that was read, of a request or of its `marked`, and fill it."""
     check_missing(request.refusing, found.missing)
     tell_skipped(found, request)
@@ -402,7 +402,7 @@ def gram_by(
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
     if folding is not None:
         table = with_digits_of(folding.key, table)
-    check_keys(request, table.schema)
+    check_group_keys(request, table.schema)
     read = to_read(request)
     # Which indicators there are is known when the last group is.
     records = None if not read.is_settled else _aggregated(table, read)
@@ -414,7 +414,7 @@ def gram_by(
     return finished_groups(records, request)
 
 
-def check_keys(request: Request, schema: pa.Schema) -> None:
+def check_group_keys(request: Request, schema: pa.Schema) -> None:
     """Refuse keys whose records have no name left, and of a type that decides no fold."""
     if request.folding is not None:
         folds_of(schema.empty_table(), request.folding, request.taken)
