@@ -19,6 +19,7 @@ from dbselect.errors import (
     SourceError,
     UnknownLevelWarning,
 )
+from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
     compare,
@@ -43,7 +44,7 @@ from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
-from dbselect.methods.sght_path import sght_path
+from dbselect.methods.sght_path import SghtPath, sght_path
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -55,7 +56,9 @@ from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
+from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
+from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
 
 __version__: str
@@ -63,6 +66,7 @@ __version__: str
 __all__ = [
     "ArgumentError",
     "ColumnError",
+    "Comparison",
     "ConditionWarning",
     "CrossValidation",
     "DataError",
@@ -75,11 +79,13 @@ __all__ = [
     "GlmObjective",
     "GlmSequence",
     "Gram",
+    "GramPlan",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
     "JointModel",
     "JointSequence",
+    "KeySums",
     "LeftOutWarning",
     "Model",
     "RecordError",
@@ -87,6 +93,7 @@ __all__ = [
     "SelectionWarning",
     "SeparationWarning",
     "Sequence",
+    "SghtPath",
     "SkippedRowsWarning",
     "SourceError",
     "SupportTable",
@@ -114,7 +121,9 @@ __all__ = [
     "group_lasso",
     "group_lasso_path",
     "impute_mean",
+    "key_sums",
     "oracle",
+    "plan_gram",
     "plateau",
     "random_k",
     "register",

@@ -33,7 +33,7 @@ class SourceError(DbselectError):
 
 
 class EngineError(DbselectError):
-    """A DuckDB connection cannot take the extension."""
+    """A DuckDB connection cannot take the extension, or a library for pictures is not there."""
 
 
 class ConditionWarning(UserWarning):

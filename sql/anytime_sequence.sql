@@ -11,7 +11,8 @@
 --   costs       STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
 --   rule        'fr' (exact gain), 'omp' (group-whitened gradient), 'omp-unwhitened' (gradient),
 --               'omp-single' (its largest entry), 'doubling' (exact gain, among groups
---               that at most double the cost) or 'score' (here the exact gain)
+--               that at most double the cost), 'score' (here the exact gain) or
+--               'omp-information' (here the same as 'omp')
 --   ridge       >= 0, lambda on unit-variance columns
 --   scale       false takes ridge and gradients on the columns as they are
 --   budget      limit on the summed cost, in the unit of costs

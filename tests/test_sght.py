@@ -277,7 +277,7 @@ def test_path_has_the_model_of_every_pair():
     problem = problem_of(8)
     grid = {"grid_columns": [2, 5, 9], "grid_groups": range(1, 5)}
     for refit in (True, False):
-        path = sght_path(problem.gram, "y", groups=problem.names, **grid, refit=refit)
+        path = sght_path(problem.gram, "y", groups=problem.names, **grid, refit=refit).points
         assert path.select("max_columns", "max_groups").rows() == list(
             product([2, 5, 9], [1, 2, 3, 4])
         )
@@ -297,7 +297,7 @@ def test_path_has_the_model_of_every_pair():
 
 def test_path_has_a_schema_even_where_nothing_is_kept():
     frame = pl.DataFrame({"a": [1, -1, 1, -1], "b": [1, 1, -1, -1], "y": [1, -1, -1, 1]})
-    path = sght_path(ds.gram(frame), "y", grid_columns=[1], grid_groups=[1])
+    path = sght_path(ds.gram(frame), "y", grid_columns=[1], grid_groups=[1]).points
     assert path["columns"].dtype == path["groups"].dtype == pl.List(pl.String)
     assert path["coefficients"].dtype == pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
     assert path["columns"].to_list() == [[]]

@@ -22,7 +22,8 @@ from dbselect.doors.extension import (
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.glm.families import FAMILY_NAMES
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
-from dbselect.record.files import replacing
+from dbselect.record.files import write_parquet
+from dbselect.record.writing import check_place
 from dbselect.selection.criteria import RULES
 from dbselect.sources.learn import MAX_LEVELS
 from dbselect.sources.read import gram
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     warnings.showwarning = _show_warning
     try:
-        _check_folder(options.out)
+        _check_out(options)
         options.command(options)
     except (DbselectError, OSError) as error:
         print(f"dbselect: {error}", file=sys.stderr)
@@ -48,10 +49,16 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"dbselect: warning: {message}", file=sys.stderr)
 
 
-def _check_folder(out: str | None) -> None:
+def _check_out(options: argparse.Namespace) -> None:
     """Refuse a result that could not be written, before anything is read."""
-    if out is not None and not Path(out).absolute().parent.is_dir():
+    out = options.out
+    if out is None:
+        return
+    if not Path(out).absolute().parent.is_dir():
         raise ArgumentError(f"--out is '{out}'; its folder does not exist")
+    # The extension can go into a folder, under its own name.
+    if options.command is not _extension or not Path(out).is_dir():
+        check_place(out)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -156,8 +163,7 @@ def _sequence(options: argparse.Namespace) -> None:
     groups, costs = _read_json(options.groups, "--groups"), _read_json(options.costs, "--costs")
     sequence = anytime_sequence(options.source, options.target, groups, costs, **_options(options))
     if options.out is not None:
-        with replacing(options.out) as path:
-            sequence.steps.write_parquet(path)
+        write_parquet(sequence.steps.to_arrow(), options.out)
     _print_table(sequence.steps)
     print(f"{sequence.stop.value}.")
     if sequence.aliased:

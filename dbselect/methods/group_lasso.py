@@ -3,7 +3,7 @@
 import numbers
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -12,12 +12,14 @@ from dbselect.errors import ArgumentError
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup, check_first, finish, prepare
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, Source
+from dbselect.pictures.growth import growth
 from dbselect.record.checks import (
     check_budget,
     check_names,
     check_ridge,
     check_scale,
     check_share,
+    check_whole,
 )
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
@@ -124,6 +126,44 @@ class GroupLassoPath:
     def columns(self) -> list[str]:
         """D columns of the groups, in the order of `coef`."""
         return self.groups.members
+
+    def plot(self, *, most: int = 60) -> Any:
+        """Return a picture of how the groups' coefficients grow as the penalty falls.
+
+        Parameters
+        ----------
+        most : groups that are drawn, those of the longest coefficients
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a penalty and
+        group: penalty, group, cost, length, spent, r2, line, label
+
+        Raises
+        ------
+        ArgumentError : `most` is not a whole number >= 1
+        EngineError : altair is not installed
+        """
+        check_whole("most", most)
+        longest = self.lengths.max(axis=0)
+        kept = [int(j) for j in np.argsort(-longest, kind="stable")[:most] if longest[j] > 0]
+        names = self.groups.names
+        frame = pl.DataFrame(
+            {
+                "penalty": np.tile(self.penalties, len(kept)),
+                "group": np.repeat([names[j] for j in kept], len(self.penalties)),
+                "cost": np.repeat(self.groups.costs[kept], len(self.penalties)),
+                "length": self.lengths[:, kept].T.ravel(),
+                "spent": np.tile(self.spent, len(kept)),
+                "r2": np.tile(self.r2, len(kept)),
+            },
+            schema_overrides={"group": pl.String},
+        )
+        rows = rows_told(self.rows, self.skipped)
+        told = [f"{len(self.entered)} of {len(names)} groups enter; {rows}."]
+        if len(kept) < len(self.entered):
+            told.append(f"The {len(kept)} of the longest coefficients are drawn.")
+        return growth(frame, f"{self.target}: the path of the group lasso", told)
 
     @property
     def spent(self) -> Vector:

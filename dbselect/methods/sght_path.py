@@ -17,6 +17,7 @@ from dbselect.methods.types import (
     NullPolicy,
     Source,
 )
+from dbselect.pictures.cells import limits_grid
 from dbselect.results.model import Model
 from dbselect.selection.descent import (
     Descent,
@@ -34,6 +35,57 @@ class SghtPathOptions(DescentOptions):
     grid_groups: Iterable[int]
 
 
+@dataclass(frozen=True, eq=False)
+class SghtPath:
+    """The models of `sght` at every pair of limits.
+
+    Parameters
+    ----------
+    points : one row a pair, as `sght_path` tells
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> a, b, c = [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]
+    >>> y = [3 * i + 2 * j + k for i, j, k in zip(a, b, c)]
+    >>> table = pl.DataFrame({"a": a, "b": b, "c": c, "y": y})
+    >>> ds.sght_path(table, "y", grid_columns=[1, 2], grid_groups=[1, 2])
+    SghtPath(4 pairs; explained 0.6429 to 0.9286)
+    """
+
+    points: pl.DataFrame
+
+    def __repr__(self) -> str:
+        explained = self.points["explained"].to_numpy()
+        return (
+            f"SghtPath({len(explained)} pairs; explained {explained.min():.4f} "
+            f"to {explained.max():.4f})"
+        )
+
+    def plot(self) -> Any:
+        """Return a picture of what is explained at each pair of limits.
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, `points` with the
+        lists as text
+
+        Raises
+        ------
+        EngineError : altair is not installed
+        """
+        names = pl.col("columns", "groups").list.join(", ")
+        frame = self.points.select(
+            "max_columns", "max_groups", names, "spent", "explained", "r2", "converged"
+        )
+        stopped = frame.filter(~pl.col("converged")).height
+        told = ["Each cell is a model; hovering tells its columns."]
+        if stopped:
+            told.append(f"{stopped} descents were stopped by max_iter.")
+        return limits_grid(frame, "What is explained within two limits", told)
+
+
 def sght_path(
     source: Source | GlmObjective,
     target: str | None = None,
@@ -49,7 +101,7 @@ def sght_path(
     tol: float = SghtPathOptions.tol,
     max_iter: int = SghtPathOptions.max_iter,
     null_policy: NullPolicy = SghtPathOptions.null_policy,
-) -> pl.DataFrame:
+) -> SghtPath:
     """Return the model of `sght` for every pair of limits.
 
     Parameters
@@ -62,8 +114,8 @@ def sght_path(
 
     Returns
     -------
-    DataFrame, one row a pair, the values of `grid_groups` within those of
-    `grid_columns`: max_columns, max_groups, columns (list of names), groups (list of
+    SghtPath, whose ``points`` have one row a pair, the values of `grid_groups` within those
+    of `grid_columns`: max_columns, max_groups, columns (list of names), groups (list of
     names), spent, intercept, coefficients (list of key and value), explained, r2 (NULL with
     a family), iterations, converged
 
@@ -88,7 +140,8 @@ def sght_path(
     >>> y = [3 * i + 2 * j + k for i, j, k in zip(a, b, c)]
     >>> g = ds.gram(pl.DataFrame({"a": a, "b": b, "c": c, "y": y}))
     >>> u_v = {"u": ["a", "c"], "v": ["b"]}
-    >>> ds.sght_path(g, "y", groups=u_v, grid_columns=[2], grid_groups=[1, 2])["columns"].to_list()
+    >>> path = ds.sght_path(g, "y", groups=u_v, grid_columns=[2], grid_groups=[1, 2])
+    >>> path.points["columns"].to_list()
     [['a', 'c'], ['a', 'b']]
     """
     options = SghtPathOptions(
@@ -108,7 +161,7 @@ def sght_path(
     # No comprehension, whose frame a warning would point to.
     models = list(map(task.model, descents))
     rows = [_row(*each) for each in zip(limits, models, descents, strict=True)]
-    return pl.DataFrame(rows, schema=PATH_DTYPES, orient="row")
+    return SghtPath(pl.DataFrame(rows, schema=PATH_DTYPES, orient="row"))
 
 
 #: Columns of `sght_path`.

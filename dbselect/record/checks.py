@@ -28,10 +28,15 @@ def check_ridge(ridge: Any) -> None:
         raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
 
 
-def check_scale(scale: Any) -> None:
+def check_flag(name: str, value: Any) -> None:
     """Refuse what is neither true nor false."""
-    if not isinstance(scale, bool | np.bool_):
-        raise ArgumentError(f"scale is {scale!r}; it must be True or False")
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name} is {value!r}; it must be True or False")
+
+
+def check_scale(scale: Any) -> None:
+    """Refuse a scale that is neither true nor false."""
+    check_flag("scale", scale)
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:

@@ -41,6 +41,7 @@ from dbselect.record.steps import (
     longest_within,
     spent_after,
 )
+from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.predict import Predicting
 from dbselect.results.store import to_table
@@ -57,6 +58,8 @@ class Prefixes(files.Stored, Generic[M]):
     #: The record's type in Arrow, and what it is called in errors.
     _RECORD_TYPE: ClassVar[pa.StructType]
     _WHAT: ClassVar[str]
+    #: Whether bounds are proved of the objective.
+    _is_quadratic: ClassVar[bool] = True
 
     # To a type checker properties, which a family may have as fields; at run time nothing,
     # as a property could not be assigned when the fields are.
@@ -458,6 +461,43 @@ class Prefixes(files.Stored, Generic[M]):
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:
         """Return the quadratic problem that was searched, of which bounds are proved."""
+
+    def plot(self, *, bound: bool = True, held_out: Any = None) -> Any:
+        """Return a picture of what is explained against what is spent.
+
+        Parameters
+        ----------
+        bound : whether to draw the bounds of `certificate` above, O(D^3); families whose
+            objective is not quadratic have none
+        held_out : how the steps do on other rows: what `cross_validate` found of one point,
+            with a band of one standard error, or the frame of `evaluate`
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a curve and
+        step: step, group, cost, spent, gain, why, curve, value, low, high, label
+
+        Raises
+        ------
+        ArgumentError : `held_out` is something else, or has no r2 of one sequence; `bound` is
+            neither True nor False
+        EngineError : altair is not installed
+
+        Notes
+        -----
+        Where shares of held-out rows fall below -25 %, the picture ends, not the data. Of
+        more than 1,000 steps as many are drawn, spread evenly, and the subtitle says so.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> chart = ds.anytime_sequence(table, "y").plot()
+        >>> chart.data.filter(curve="r2").select("group", pl.col("value").round(3)).rows()
+        [(None, 0.0), ('a', 0.952), ('b', 1.0)]
+        """
+        return drawn(self, bound, held_out)
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:

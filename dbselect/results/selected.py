@@ -33,6 +33,8 @@ class Diagnostics:
     opt, alpha : the guess that won; None for the baselines
     stalled : sets taken because a filter step left everybody in
     completed : candidates taken because too few passed the filter
+    bound : no candidates at all are worth more, for an objective that only grows: the value of
+        all of them; None where nothing asked for it
     """
 
     value: float
@@ -43,6 +45,7 @@ class Diagnostics:
     alpha: float | None
     stalled: int
     completed: int
+    bound: float | None
 
 
 @dataclass(frozen=True, eq=False)
