@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Runs a command with Rust, which it sets up where the machine has none.
+RUST := $(BIN)/python release/rust.py
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
@@ -16,13 +18,13 @@ setup: $(VENV)/.ready ## a virtual environment, the compiled library, the packag
 $(VENV)/.ready: pyproject.toml constraints.txt native/Cargo.toml native/Cargo.lock $(shell find native/src -name '*.rs')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -qq --upgrade pip
-	$(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev]'
+	$(RUST) $(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 lock: ## write constraints.txt anew: the newest tools, which `make test` must then pass
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install -qq --upgrade pip
-	$(BIN)/pip install -qq --editable '.[dev]'
+	$(RUST) $(BIN)/pip install -qq --editable '.[dev]'
 	(sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable) > constraints.new
 	mv constraints.new constraints.txt
 	@touch $(VENV)/.ready
@@ -32,8 +34,8 @@ lint: setup ## formatting, style, spelling, import directions
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/codespell
-	cargo fmt --manifest-path native/Cargo.toml --check
-	cargo clippy --locked --quiet --manifest-path native/Cargo.toml --all-targets -- --deny warnings
+	$(RUST) cargo fmt --manifest-path native/Cargo.toml --check
+	$(RUST) cargo clippy --locked --quiet --manifest-path native/Cargo.toml --all-targets -- --deny warnings
 
 type: setup ## static types
 	$(BIN)/mypy
@@ -45,8 +47,8 @@ browser:
 		|| echo 'no chromium: the report is not tested in a browser'
 
 test: lint type browser ## everything that CI runs
-	cargo test --locked --quiet --manifest-path native/Cargo.toml
-	$(BIN)/pytest
+	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
+	$(RUST) $(BIN)/pytest
 
 test-fast: setup ## the quick tests, under a minute
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' --numprocesses auto
@@ -58,4 +60,4 @@ bench: setup ## measure; writes bench/RESULTS.md
 	$(BIN)/python bench/run.py
 
 wheel: setup ## one file to install anywhere, in dist/
-	$(BIN)/python -m build --wheel --outdir dist .
+	$(RUST) $(BIN)/python -m build --wheel --outdir dist .

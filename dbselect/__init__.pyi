@@ -5,6 +5,7 @@ from dbselect.errors import (
     ArgumentError,
     ColumnError,
     ConditionWarning,
+    ConvergenceWarning,
     DataError,
     DbselectError,
     DriverWarning,
@@ -56,14 +57,19 @@ from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
+from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
+from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+
+__version__: str
 
 __all__ = [
     "ArgumentError",
     "ColumnError",
     "Comparison",
     "ConditionWarning",
+    "ConvergenceWarning",
     "CrossValidation",
     "DataError",
     "DbselectError",
@@ -75,11 +81,13 @@ __all__ = [
     "GlmObjective",
     "GlmSequence",
     "Gram",
+    "GramPlan",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
     "JointModel",
     "JointSequence",
+    "KeySums",
     "LeftOutWarning",
     "Model",
     "RecordError",
@@ -115,7 +123,9 @@ __all__ = [
     "group_lasso",
     "group_lasso_path",
     "impute_mean",
+    "key_sums",
     "oracle",
+    "plan_gram",
     "plateau",
     "random_k",
     "register",

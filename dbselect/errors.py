@@ -40,6 +40,10 @@ class ConditionWarning(UserWarning):
     """The columns are so nearly dependent that coefficients lose most of their digits."""
 
 
+class ConvergenceWarning(UserWarning):
+    """A search ran out of steps before it settled."""
+
+
 class LeftOutWarning(UserWarning):
     """Columns or rows of a table have no part in the result."""
 

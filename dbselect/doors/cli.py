@@ -5,6 +5,7 @@ import json
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from dbselect.errors import ArgumentError, DbselectError
 from dbselect.glm.families import FAMILY_NAMES
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.cross_validate import cross_validate
-from dbselect.record.files import replacing
+from dbselect.record.files import write_parquet
+from dbselect.record.writing import check_place
 from dbselect.selection.criteria import RULES
 from dbselect.sources.learn import MAX_LEVELS
 from dbselect.sources.open import stored_gram
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     warnings.showwarning = _show_warning
     try:
-        _check_folder(options.out)
+        _check_out(options)
         options.command(options)
     except (DbselectError, OSError) as error:
         print(f"dbselect: {error}", file=sys.stderr)
@@ -49,14 +51,21 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"dbselect: warning: {message}", file=sys.stderr)
 
 
-def _check_folder(out: str | None) -> None:
+def _check_out(options: argparse.Namespace) -> None:
     """Refuse a result that could not be written, before anything is read."""
-    if out is not None and not Path(out).absolute().parent.is_dir():
+    out = options.out
+    if out is None:
+        return
+    if not Path(out).absolute().parent.is_dir():
         raise ArgumentError(f"--out is '{out}'; its folder does not exist")
+    # The extension can go into a folder, under its own name.
+    if options.command is not _extension or not Path(out).is_dir():
+        check_place(out)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dbselect", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"dbselect {version('dbselect')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser("gram", help="read a table once and write its Gram record")
@@ -193,8 +202,7 @@ def _report(options: argparse.Namespace) -> None:
 def _sequence(options: argparse.Namespace) -> None:
     sequence, _ = _found(options)
     if options.out is not None:
-        with replacing(options.out) as path:
-            sequence.steps.write_parquet(path)
+        write_parquet(sequence.steps.to_arrow(), options.out)
     _print_table(sequence.steps)
     print(f"{sequence.stop.value}.")
     if sequence.aliased:

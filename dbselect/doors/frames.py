@@ -21,9 +21,10 @@ from dbselect.record.policies import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
 from dbselect.results.glm.store import GLM_DTYPE, GLM_TYPE, to_scalar
+from dbselect.sources.gather import reader_of
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, check_max_levels
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.read import gram_of, prepared, reader_of, seen, tell_skipped
+from dbselect.sources.read import gram_of, prepared, seen, tell_skipped
 from dbselect.sources.request import NullPolicy, check_folds, check_seed
 
 _COEFFICIENTS: dict[str, Any] = {

@@ -200,8 +200,9 @@ def anytime_sequence(
         ``"doubling"``, the exact gain among groups that at most double the cost. With another
         `family`: ``"fr"``, a refit with every group; ``"score"``, the score test, that is
         the gradient against the information that the groups held leave, which is much
-        cheaper and nearly as good, and the exact gain where the model is linear; or the
-        three of ``"omp"``
+        cheaper and nearly as good, and the exact gain where the model is linear;
+        ``"omp-information"``, the gradient whitened by the information of the group alone;
+        or the three of ``"omp"``, which see the columns as they are (X'X, as the paper does)
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
     budget : limit on the summed cost: only groups that still fit are candidates

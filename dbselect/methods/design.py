@@ -18,7 +18,7 @@ from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.candidates import Block, Pick
-from dbselect.selection.dash import best_guess, default_rounds
+from dbselect.selection.dash import best_guess
 from dbselect.selection.lazy_greedy import lazy_greedy
 from dbselect.sources.rows import TableRows, usable
 from dbselect.sources.types import TableSource
@@ -241,7 +241,7 @@ def _sampled(
     run = best_guess(
         ChosenRows(AOptimal(X, beta2, sigma2)),
         k,
-        rounds=default_rounds(len(X), k),
+        rounds=None,
         samples=DashOptions.samples,
         epsilon=DashOptions.epsilon,
         opt=None,

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,11 @@ from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
 from dbselect.record.terms import Terms
 from dbselect.record.union import check_read_alike, marked, union, zeros
+
+if TYPE_CHECKING:
+    from dbselect.sources.key_sums import KeySums
+    from dbselect.sources.keys import Key
+    from dbselect.sources.types import TableSource
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -298,6 +303,37 @@ class Gram(files.Stored, InNotebooks):
             terms=terms,
         )
 
+    def extend(
+        self, sums: "KeySums", table: "TableSource", key: "Key | None" = None, **options: Any
+    ) -> "Gram":
+        """Return the Gram with the columns of a table that is looked up by a key.
+
+        Neither the facts are read nor is the join made; the result equals the Gram of the
+        joined rows.
+
+        Parameters
+        ----------
+        sums : what `dbselect.key_sums` returns of the facts of this Gram
+        table, key, options : as in `KeySums.extend`
+
+        Raises
+        ------
+        RecordError : the sums are of other rows, or lack a column of this Gram
+        ColumnError, ArgumentError, DataError : as `KeySums.extend`
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> facts = pl.DataFrame({"shop": ["a", "a", "b", "c"], "sales": [2, 4, 7, 7]})
+        >>> shops = pl.DataFrame({"id": ["a", "b"], "area": [10.0, 30.0]})
+        >>> gram = ds.gram(facts, ["sales"])
+        >>> sums = ds.key_sums(facts, "shop", gram=gram)
+        >>> gram.extend(sums, shops, key="id").columns
+        ['sales', 'area', 'area.missing']
+        """
+        return sums.of(self).extend(table, key, **options).gram
+
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
         return position(column, self.columns, what)
@@ -436,7 +472,7 @@ class Gram(files.Stored, InNotebooks):
 
         Raises
         ------
-        SourceError : there is no such file, no such column or not exactly one row
+        SourceError : there is no such file, no such column or not exactly one row, or it is damaged
         """
         return cls.from_struct(files.read_row(path, ["gram"], "a gram")["gram"])
 

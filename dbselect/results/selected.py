@@ -35,6 +35,8 @@ class Diagnostics:
     opt, alpha : the guess that won; None for the baselines
     stalled : sets taken because a filter step left everybody in
     completed : candidates taken because too few passed the filter
+    bound : no candidates at all are worth more, for an objective that only grows: the value of
+        all of them; None where nothing asked for it
     """
 
     value: float
@@ -45,6 +47,7 @@ class Diagnostics:
     alpha: float | None
     stalled: int
     completed: int
+    bound: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +56,18 @@ class Convergence:
 
     Parameters
     ----------
-    history : f at the start and after every step, before the refit; 1 + 2 f is the share
-        of the variance, or of the null deviance, that is left
+    history : f at the start and after every step, before exchanges and the refit; 1 + 2 f is
+        the share of the variance, or of the null deviance, that is left
     converged : False if the descent was stopped by `max_iter`
+    start : what won: the start of the descent by name, ``"given"``, or ``"forward"`` where
+        forward steps and exchanges ended lower than the descent
+    exchanges : whole changes of columns after the steps; None if none were tried
     """
 
     history: Vector
     converged: bool
+    start: str
+    exchanges: int | None
 
     @property
     def iterations(self) -> int:
