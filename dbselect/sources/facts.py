@@ -1,13 +1,15 @@
 """Facts that tables are added to by several keys, and the Gram of all columns there are."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dbselect.errors import SourceError
+from dbselect.errors import SkippedRowsWarning, SourceError, warn_caller
 from dbselect.record.gram import Gram, Matrix
+from dbselect.record.rows import too_few
 from dbselect.sources.by_key import WEIGHT, pairs, rows_of, weights_of
 from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.keys import check_keys, compared
@@ -78,8 +80,22 @@ class Facts:
         )
 
     def read_again(self) -> None:
-        """Read the Gram of the rows that are kept."""
-        self.own = self.gram = read_gram(LazyTable(self._frame), self._columns, self._weight)
+        """Read the Gram of the rows that are kept; the others count as left out.
+
+        Warns
+        -----
+        SkippedRowsWarning : more than half of the rows are left out
+        """
+        before = self.own
+        found = read_gram(LazyTable(self._frame), self._columns, self._weight)
+        skipped = before.rows + before.skipped - found.rows
+        self.own = self.gram = replace(found, skipped=skipped, missing=before.missing)
+        if too_few(found.rows, skipped):
+            warn_caller(
+                f"{skipped} of {found.rows + skipped} rows are left out: values are missing in "
+                "them, or in a table within the budget; unmatched='indicator' keeps the latter",
+                SkippedRowsWarning,
+            )
         self._sums.clear()
 
     def add(

@@ -13,6 +13,7 @@ Source: aggregates pushed through a join, as in Schleich, Olteanu, Ciucanu (2016
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +21,10 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, RecordError
 from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.rows import warn_of_skipped
 from dbselect.sources.beside import side_by_side, weighed
 from dbselect.sources.by_key import PREFIX, names_of, product_names, rows_of, summed
-from dbselect.sources.keys import Key, check_keys, fields_of
+from dbselect.sources.keys import Key, check_keys, compared, fields_of
 from dbselect.sources.lazy import lazy
 from dbselect.sources.learn import MAX_LEVELS
 from dbselect.sources.looked_up import LookedUp, LookUp, Mask, Unmatched, look_up
@@ -30,6 +32,7 @@ from dbselect.sources.many import Many
 from dbselect.sources.open import open_table
 from dbselect.sources.polars import LazyTable
 from dbselect.sources.read import gram as read_gram
+from dbselect.sources.records_by_key import parts_of
 from dbselect.sources.types import TableSource
 
 Counts = npt.NDArray[np.int64]
@@ -77,6 +80,56 @@ class KeySums:
         return (
             f"KeySums({self.keys.height} keys of {', '.join(self.keys.columns)}; "
             f"{len(self.gram.columns)} columns, {self.gram.rows} rows)"
+        )
+
+    @classmethod
+    def from_records(cls, table: pl.DataFrame) -> Self:
+        """Return the sums of a table of records by key, as `dbselect.gram_by` makes it.
+
+        Parameters
+        ----------
+        table : fields of the key, and a column ``gram`` with the record of each
+
+        Raises
+        ------
+        RecordError : there is no such column or no key beside it, or records do not merge
+        DataError : no row was used
+
+        Notes
+        -----
+        The sums have their products, as the records have.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> facts = pl.DataFrame({"shop": [1, 1, 2, 3], "sales": [2.0, 4.0, 7.0, 7.0]})
+        >>> ds.KeySums.from_records(ds.gram_by(facts, by=["shop"]))
+        KeySums(3 keys of shop; 1 columns, 4 rows)
+        """
+        if "gram" not in table.columns or table.width < 2:
+            raise RecordError(
+                f"a table of records by key has a column 'gram' beside its key; it has "
+                f"{table.columns}"
+            )
+        table = table.filter(pl.col("gram").is_not_null())
+        if not table["gram"].struct.field("rows").sum():
+            raise DataError("no row of the facts was used in the records: there is nothing to sum")
+        keys = table.drop("gram")
+        kinds = check_keys(keys.columns, keys.schema, "the records")
+        keys = keys.select(compared(f, kind) for f, kind in zip(keys.columns, kinds, strict=True))
+        parts = parts_of(table["gram"])
+        total, step = parts.total()
+        heavy = parts.weight[:, None] * step
+        rows, columns = np.tril_indices(len(total.columns))
+        return cls(
+            keys,
+            parts.rows + parts.skipped,
+            parts.rows,
+            parts.weight,
+            heavy,
+            total,
+            parts.lower + heavy[:, rows] * step[:, columns],
         )
 
     @property
@@ -196,7 +249,11 @@ class KeySums:
             complete = self.check_complete(found, unmatched)
             base = self if self.used[~complete].sum() == 0 else self._only(complete)
         own, centred = weighed(found, base.rows, base.weight, base.gram)
-        return base.beside(own, base.sums.T @ centred, base.weight[:, None] * centred)
+        found_sums = base.beside(own, base.sums.T @ centred, base.weight[:, None] * centred)
+        if base is not self:
+            gram = found_sums.gram
+            warn_of_skipped(gram.rows, gram.skipped, gram.missing, weighted=False)
+        return found_sums
 
     def check_complete(self, found: LookedUp, unmatched: Unmatched) -> Mask:
         """Return the keys of which nothing is missing; refuse others where that is an error.
