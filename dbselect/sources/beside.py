@@ -24,7 +24,7 @@ def weighed(
 
     Parameters
     ----------
-    found : the columns for each of K keys
+    found : the columns for each of K keys, whose values are overwritten
     rows, weight : shape (K,), rows read and the weight of those used
     facts : Gram of the same rows
 
@@ -33,14 +33,14 @@ def weighed(
     Gram of p columns, and an array of shape (K, p): values less the means
     """
     centred, mean, low = _centred(found.values, weight)
-    own = centred.T @ (weight[:, None] * centred)
+    heavy = np.sqrt(weight)[:, None] * centred
     every = Gram(
         found.columns,
         facts.rows,
         facts.skipped,
         facts.weight,
         mean,
-        (own + own.T) / 2.0,
+        heavy.T @ heavy,
         {name: int(rows[where].sum()) for name, where in found.missing.items()},
         low,
         found.terms,
@@ -83,17 +83,23 @@ def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
 
     Parameters
     ----------
-    values : shape (K, p)
+    values : shape (K, p), column by column; overwritten
     weight : shape (K,), of which some is > 0
     """
-    total = weight.sum()
-    there = values[weight > 0]
-    # The mean of a constant is itself, whatever rounding makes of the sum.
-    first = np.clip(weight @ values / total, there.min(axis=0), there.max(axis=0))
-    centred = values - first
-    step = weight @ centred / total
+    total, there = weight.sum(), weight > 0
+    first = weight @ values / total
+    step = np.empty_like(first)
+    # A column fits into the caches, all of them do not.
+    for j in range(values.shape[1]):
+        column = values[:, j]
+        known = column if there.all() else column[there]
+        # The mean of a constant is itself, whatever rounding makes of the sum.
+        first[j] = min(max(first[j], known.min()), known.max())
+        column -= first[j]
+        step[j] = weight @ column / total
+        column -= step[j]
     mean = first + step
-    return centred - step, mean, (first - mean) + step
+    return values, mean, (first - mean) + step
 
 
 def _together(one: Terms, two: Terms) -> Terms:
