@@ -32,8 +32,10 @@ from dbselect.judging.timeliness import (
 )
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.anytime_tables import anytime_tables
 from dbselect.methods.baselines import greedy, random_k, top_k
 from dbselect.methods.best_within import best_within
+from dbselect.methods.candidates import Candidate
 from dbselect.methods.coverage import coverage
 from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import dash
@@ -66,6 +68,7 @@ __version__: str
 
 __all__ = [
     "ArgumentError",
+    "Candidate",
     "ColumnError",
     "Comparison",
     "ConditionWarning",
@@ -104,6 +107,7 @@ __all__ = [
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
+    "anytime_tables",
     "backward",
     "best_within",
     "compare",

@@ -1,4 +1,4 @@
-"""Build the wheel for a Linux that this machine need not be: zig links, against the C library asked for.
+"""Build the wheel of a Linux that this machine need not be: zig links, against the C library asked.
 
 ``python release/wheel.py manylinux_2_17_aarch64`` writes it to dist/. It needs the packages build,
 cargo-zigbuild and ziglang, and takes what else Rust needs from rustup. macOS and Windows have

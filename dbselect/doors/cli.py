@@ -1,4 +1,4 @@
-"""The command line: ``dbselect gram``, ``sequence``, ``report`` and ``extension``."""
+"""The command line: ``dbselect gram``, ``sequence``, ``report``, ``tables``, ``extension``."""
 
 import argparse
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from dbselect.doors import buying
 from dbselect.doors.extension import (
     FILE_NAME,
     LOWEST_DUCKDB,
@@ -25,6 +26,7 @@ from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.cross_validate import cross_validate
 from dbselect.record.files import write_parquet
 from dbselect.record.writing import check_place
+from dbselect.results.prefixes import Prefixes
 from dbselect.selection.criteria import RULES
 from dbselect.sources.learn import MAX_LEVELS
 from dbselect.sources.open import stored_gram
@@ -94,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--folds", type=int, help="cut the table into so many folds, for r2 on held-out rows"
     )
+
+    buying.add_command(commands, _tables)
 
     command = commands.add_parser(
         "extension", help="where the DuckDB extension lies, and how each client loads it"
@@ -201,14 +205,25 @@ def _report(options: argparse.Namespace) -> None:
 
 def _sequence(options: argparse.Namespace) -> None:
     sequence, _ = _found(options)
-    if options.out is not None:
-        write_parquet(sequence.steps.to_arrow(), options.out)
+    _show(sequence, options.out, "In no group")
+
+
+def _tables(options: argparse.Namespace) -> None:
+    groups, costs = _read_json(options.groups, "--groups"), _read_json(options.costs, "--costs")
+    candidates = _read_json(options.candidates, "--candidates")
+    _show(buying.bought(options, candidates, groups, costs), options.out, "Not bought")
+
+
+def _show(sequence: Prefixes[Any], out: str | None, left: str) -> None:
+    """Write and print the steps, why there are no more, and what was left."""
+    if out is not None:
+        write_parquet(sequence.steps.to_arrow(), out)
     _print_table(sequence.steps)
     print(f"{sequence.stop.value}.")
     if sequence.aliased:
         print(f"Linearly dependent, coefficient 0: {', '.join(sequence.aliased)}.")
     if sequence.unused:
-        print(f"In no group: {', '.join(sequence.unused)}.")
+        print(f"{left}: {', '.join(sequence.unused)}.")
 
 
 def _extension(options: argparse.Namespace) -> None:

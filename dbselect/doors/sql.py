@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import extension_path
+from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.results import (
     MODEL_TYPE,
     MODELS,
@@ -289,6 +290,23 @@ def _places(candidates: pa.ListScalar, k: Any, *options: Any) -> list[int] | Non
     return [at + 1 for at in chosen_of(candidates.values.field("row"), k, **given)]
 
 
+def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
+    """Answer a chunk of `dbselect_extend(record, sums, table, options)`.
+
+    Sums are lists of STRUCT(key, gram), tables lists of their rows.
+    """
+    records, sums, tables, options = (_flat(argument) for argument in arguments)
+    if len(records) == 0:
+        return pa.array([], PLAIN_RECORD)
+    read = _Options(options)
+    with _TURN:
+        found = [
+            with_table(records[row], sums[row], tables[row], read.at(row))
+            for row in range(len(records))
+        ]
+    return pa.array(found, PLAIN_RECORD)
+
+
 def _flat(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
@@ -311,6 +329,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
     "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
+    "dbselect_extend": (_extended, _sql_type(PLAIN_RECORD)),
 }
 #: Those that read tables: what they return is more than what they are given.
 _READING = {"dbselect_sequence_glm"}
