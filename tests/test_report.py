@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +16,7 @@ from test_results import COSTS, FAMILIES, GROUPS, columns_of, found, table
 
 import dbselect as ds
 from dbselect.doors.cli import main
+from dbselect.results.report import models
 
 families = pytest.mark.parametrize("family", list(FAMILIES))
 
@@ -84,6 +86,29 @@ def test_the_page_has_the_model_of_every_step(family, tmp_path):
         ]
         assert [row[2] for row in step["rows"]] == pytest.approx(expected, rel=1e-9)
     assert "errors" in data["certainty"]
+
+
+def test_standard_errors_are_those_of_summary_up_to_some_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr(models, "MOST_TESTED", 3)
+    seq = found("linear")
+    data = data_of(report(seq, tmp_path))
+    assert data["certainty"].startswith("Standard errors are told of models of at most 3 columns")
+    for at, step in enumerate(data["steps"]):
+        model = seq.model(at)
+        errors = [row[3] for row in step["rows"]]
+        if at < len(data["steps"]) - 1 and len(model.columns) > 3:
+            assert errors == [None] * len(errors)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ds.SelectionWarning)
+                assert errors == pytest.approx(model.summary()["std_error"].to_list())
+
+
+def test_coefficients_that_would_be_too_many_are_left_out_and_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(models, "MOST_COEFFICIENTS", 8)
+    steps = data_of(report(found("linear"), tmp_path))["steps"]
+    there = [at for at, step in enumerate(steps) if step["rows"] is not None]
+    assert {0, 4} <= set(there) < set(range(5))
 
 
 def test_roles_are_refits(tmp_path):

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -10,9 +11,13 @@ from dbselect.errors import DbselectError, SelectionWarning
 from dbselect.linear.inference import INTERCEPT
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.model import JointModel
+from dbselect.sources.open import progress
 
 #: Coefficients on the page; those of steps between are left out where there are more.
 MOST_COEFFICIENTS = 300_000
+#: Columns of a model up to which its standard errors are asked, which cost their cube at every
+#: step; those of the whole model always are.
+MOST_TESTED = 150
 #: Digits of a number on the page.
 DIGITS = 10
 
@@ -39,13 +44,16 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None, axis: dict[str, Any])
     responses = _responses(sequence.model(0))
     shown = _with_rows(sequence, len(responses) or 1)
     held = {} if held_out is None else {row["step"]: row for row in held_out.rows(named=True)}
-    steps, refusal = [], None
-    for at, row in enumerate(sequence.steps.rows(named=True)):
+    steps: list[dict[str, Any]] = []
+    refusal, untested = None, False
+    rows, last = sequence.steps.rows(named=True), len(sequence.spent) - 1
+    for at, row in enumerate(_counted(rows)):
         model = sequence.model(at)
         table = None
         if at in shown:
-            summary, refused = _summary(model)
-            refusal = refusal or refused
+            tested = at == last or len(model.columns) <= MOST_TESTED
+            summary, refused = _summary(model) if tested else (_coefficients(model), None)
+            refusal, untested = refusal or refused, untested or not tested
             table = _rows(summary, number, responses)
         there = held.get(at, {})
         high, value = there.get("high"), there.get("value")
@@ -64,7 +72,7 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None, axis: dict[str, Any])
         "terms": [[term, owner.get(term), costs.get(owner.get(term, ""))] for term in terms],
         "responses": responses,
         "steps": steps,
-        "certainty": _certainty(refusal),
+        "certainty": _certainty(refusal, untested),
     }
 
 
@@ -88,22 +96,27 @@ def _summary(model: Any) -> tuple[pl.DataFrame, str | None]:
             warnings.simplefilter("ignore", SelectionWarning)
             return model.summary(), None
     except DbselectError as error:
-        parts = []
-        several = isinstance(next(iter(model.coefficients.values()), None), dict)
-        for name, own in model.coefficients.items() if several else [(None, model.coefficients)]:
-            first = model.intercept[name] if several else model.intercept
-            parts.append(
-                pl.DataFrame(
-                    {
-                        "response": [None if name is None else str(name)] * (1 + len(own)),
-                        "term": [INTERCEPT, *own],
-                        "estimate": [first, *own.values()],
-                    },
-                    schema_overrides={"response": pl.String, "estimate": pl.Float64},
-                )
+        return _coefficients(model), str(error)
+
+
+def _coefficients(model: Any) -> pl.DataFrame:
+    """Return the table of `summary` without standard errors."""
+    several = isinstance(next(iter(model.coefficients.values()), None), dict)
+    parts = []
+    for name, own in model.coefficients.items() if several else [(None, model.coefficients)]:
+        first = model.intercept[name] if several else model.intercept
+        parts.append(
+            pl.DataFrame(
+                {
+                    "response": [None if name is None else str(name)] * (1 + len(own)),
+                    "term": [INTERCEPT, *own],
+                    "estimate": [first, *own.values()],
+                },
+                schema_overrides={"response": pl.String, "estimate": pl.Float64},
             )
-        none = pl.lit(None, pl.Float64)
-        return pl.concat(parts).with_columns(std_error=none, p_value=none), str(error)
+        )
+    none = pl.lit(None, pl.Float64)
+    return pl.concat(parts).with_columns(std_error=none, p_value=none)
 
 
 def _rows(summary: pl.DataFrame, number: dict[str, int], responses: list[str]) -> list[list[Any]]:
@@ -119,10 +132,23 @@ def _rows(summary: pl.DataFrame, number: dict[str, int], responses: list[str]) -
     ]
 
 
-def _certainty(refusal: str | None) -> str:
+def _counted(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the steps, and count them on a terminal."""
+    with progress(len(rows), "steps of the report") as bar:
+        for row in rows:
+            yield row
+            bar.update()
+
+
+def _certainty(refusal: str | None, untested: bool) -> str:
     if refusal is not None:
         return f"No standard errors: {refusal}."
-    return (
+    most = (
+        f"Standard errors are told of models of at most {MOST_TESTED} columns, and of the whole. "
+        if untested
+        else ""
+    )
+    return most + (
         "The rows that chose the groups also judge them: standard errors and p-values are smaller "
         "than they should be, unless all groups are held."
     )
