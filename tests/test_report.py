@@ -255,7 +255,7 @@ def test_the_command_line_writes_it(tmp_path, capsys):
     (tmp_path / "costs.json").write_text('{"x": 2, "noise": 1, "logs": 3}')
     source, out = str(tmp_path / "t.parquet"), str(tmp_path / "r.html")
     arguments = ["report", source, "--target", "y", "--costs", str(tmp_path / "costs.json")]
-    assert main([*arguments, "--ridge", "0.1", "--folds", "4", "--out", out]) == 0
+    assert main([*arguments, "--ridge", "0.1", "--fold", "4", "--out", out]) == 0
     data = data_of(Path(out).read_text())
     seq = ds.anytime_sequence(source, "y", costs={"x": 2, "noise": 1, "logs": 3}, ridge=0.1)
     assert [one["r2"] for one in data["steps"]] == pytest.approx(seq.r2.tolist())
@@ -265,5 +265,5 @@ def test_the_command_line_writes_it(tmp_path, capsys):
     gram = ["report", str(tmp_path / "g.parquet"), "--target", "y", "--out", out]
     assert main(gram) == 0
     assert "need the table; this was a Gram" in capsys.readouterr().out
-    assert main([*gram, "--folds", "3"]) == 2
-    assert "--folds is 3; a Gram holds no rows" in capsys.readouterr().err
+    assert main([*gram, "--fold", "3"]) == 2
+    assert "--fold is 3; a Gram holds no rows" in capsys.readouterr().err

@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_search(command)
     command.add_argument("--out", required=True, help="HTML file to write")
     command.add_argument(
-        "--folds", type=int, help="cut the table into so many folds, for r2 on held-out rows"
+        "--fold", type=int, help="cut the table into so many folds, for r2 on held-out rows"
     )
 
     buying.add_command(commands, _tables)
@@ -186,15 +186,15 @@ def _found(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 def _report(options: argparse.Namespace) -> None:
     table = None if stored_gram(options.source) is not None else options.source
-    if options.folds is not None and table is None:
+    if options.fold is not None and table is None:
         raise ArgumentError(
-            f"--folds is {options.folds}; a Gram holds no rows to cut, which the table does"
+            f"--fold is {options.fold}; a Gram holds no rows to cut, which the table does"
         )
     sequence, named = _found(options)
     held_out = None
-    if options.folds is not None:
+    if options.fold is not None:
         held_out = cross_validate(
-            table, options.target, "anytime_sequence", fold=options.folds, **named,
+            table, options.target, "anytime_sequence", fold=options.fold, **named,
             **_options(options),
         )  # fmt: skip
     sequence.report(options.out, source=table, held_out=held_out)
