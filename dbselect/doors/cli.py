@@ -1,4 +1,4 @@
-"""The command line: ``dbselect gram``, ``sequence``, ``tables`` and ``extension``."""
+"""The command line: ``dbselect gram``, ``sequence``, ``tables``, ``report`` and ``extension``."""
 
 import argparse
 import json
@@ -23,11 +23,13 @@ from dbselect.doors.extension import (
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.glm.families import FAMILY_NAMES
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
+from dbselect.methods.cross_validate import cross_validate
 from dbselect.record.files import write_parquet
 from dbselect.record.writing import check_place
 from dbselect.results.prefixes import Prefixes
 from dbselect.selection.criteria import RULES
 from dbselect.sources.learn import MAX_LEVELS
+from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram
 
 
@@ -84,6 +86,31 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("sequence", help="order groups of columns by gain per cost")
     command.set_defaults(command=_sequence)
+    _add_search(command)
+    command.add_argument("--out", help="Parquet file to write the steps to")
+
+    command = commands.add_parser("report", help="the same, told on one page of HTML")
+    command.set_defaults(command=_report)
+    _add_search(command)
+    command.add_argument("--out", required=True, help="HTML file to write")
+    command.add_argument(
+        "--folds", type=int, help="cut the table into so many folds, for r2 on held-out rows"
+    )
+
+    buying.add_command(commands, _tables)
+
+    command = commands.add_parser(
+        "extension", help="where the DuckDB extension lies, and how each client loads it"
+    )
+    command.set_defaults(command=_extension)
+    command.add_argument("--out", help="file to copy it to; it must be called " + FILE_NAME)
+    command.add_argument(
+        "--platform", help="as PRAGMA platform of the client says; default: this machine's"
+    )
+    return parser
+
+
+def _add_search(command: argparse.ArgumentParser) -> None:
     command.add_argument("source", help="Parquet file, folder or glob, or what 'gram' wrote")
     command.add_argument("--target", required=True, help="column to predict")
     command.add_argument("--groups", help="JSON file: name -> list of columns or globs")
@@ -104,19 +131,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--family", default=argparse.SUPPRESS, choices=FAMILY_NAMES)
     command.add_argument("--weight", default=argparse.SUPPRESS, help="column of row weights")
     _add_null_policy(command)
-    command.add_argument("--out", help="Parquet file to write the steps to")
-
-    buying.add_command(commands, _tables)
-
-    command = commands.add_parser(
-        "extension", help="where the DuckDB extension lies, and how each client loads it"
-    )
-    command.set_defaults(command=_extension)
-    command.add_argument("--out", help="file to copy it to; it must be called " + FILE_NAME)
-    command.add_argument(
-        "--platform", help="as PRAGMA platform of the client says; default: this machine's"
-    )
-    return parser
 
 
 def _add_null_policy(command: argparse.ArgumentParser) -> None:
@@ -163,9 +177,34 @@ def _gram(options: argparse.Namespace) -> None:
         print(f"{name}: missing in {rows:,} rows")
 
 
-def _sequence(options: argparse.Namespace) -> None:
+def _found(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """Return the sequence, and the groups and costs that were given."""
     groups, costs = _read_json(options.groups, "--groups"), _read_json(options.costs, "--costs")
     sequence = anytime_sequence(options.source, options.target, groups, costs, **_options(options))
+    return sequence, {"groups": groups, "costs": costs}
+
+
+def _report(options: argparse.Namespace) -> None:
+    table = None if stored_gram(options.source) is not None else options.source
+    if options.folds is not None and table is None:
+        raise ArgumentError(
+            f"--folds is {options.folds}; a Gram holds no rows to cut, which the table does"
+        )
+    sequence, named = _found(options)
+    held_out = None
+    if options.folds is not None:
+        held_out = cross_validate(
+            table, options.target, "anytime_sequence", fold=options.folds, **named,
+            **_options(options),
+        )  # fmt: skip
+    sequence.report(options.out, source=table, held_out=held_out)
+    print(f"{options.out}: {len(sequence.spent) - 1} steps, {sequence.stop.value}")
+    if table is None:
+        print("Residuals and calibration need the table; this was a Gram.")
+
+
+def _sequence(options: argparse.Namespace) -> None:
+    sequence, _ = _found(options)
     _show(sequence, options.out, "In no group")
 
 

@@ -40,6 +40,7 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import doubling, greedy_search
+from dbselect.sources.open import progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,15 +300,19 @@ def anytime_sequence(
         null_policy=null_policy, weight=weight, several=True,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, max_groups)
-    steps, stop = greedy_search(
-        search.state,
-        search.groups,
-        search.criterion(rule),
-        cost_limit=doubling(search.groups.costs, options.c_min) if RULES[rule].doubling else None,
-        budget=options.budget,
-        max_groups=max_groups,
-        always=search.first,
-    )
+    with progress(max_groups or len(search.groups.costs), "groups") as bar:
+        steps, stop = greedy_search(
+            search.state,
+            search.groups,
+            search.criterion(rule),
+            cost_limit=doubling(search.groups.costs, options.c_min)
+            if RULES[rule].doubling
+            else None,
+            budget=options.budget,
+            max_groups=max_groups,
+            always=search.first,
+            record=lambda _: bar.update(),
+        )
     if search.is_joint:
         return finish_joint(search, rule, steps, stop)
     return finish(search, rule, steps, prefix_coefficients(search), stop)

@@ -17,6 +17,7 @@ from dbselect.methods.types import (
     NullPolicy,
     Source,
 )
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pictures.cells import limits_grid
 from dbselect.results.model import Model
 from dbselect.selection.descent import (
@@ -36,7 +37,7 @@ class SghtPathOptions(DescentOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class SghtPath:
+class SghtPath(InNotebooks):
     """The models of `sght` at every pair of limits.
 
     Parameters
@@ -62,6 +63,15 @@ class SghtPath:
             f"SghtPath({len(explained)} pairs; explained {explained.min():.4f} "
             f"to {explained.max():.4f})"
         )
+
+    @property
+    def _glance(self) -> Glance:
+        return Glance(
+            self.points.select(
+                "max_columns", "max_groups", pl.col("columns", "groups").list.len(), "spent",
+                "explained", "converged",
+            )
+        )  # fmt: skip
 
     def plot(self) -> Any:
         """Return a picture of what is explained at each pair of limits.

@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import RecordError
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
 from dbselect.record.terms import Terms
@@ -86,7 +87,7 @@ def check_type(records: pa.Array) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Gram(files.Stored):
+class Gram(files.Stored, InNotebooks):
     """Weighted count, mean and comoment of d columns: all that selection needs.
 
     Parameters
@@ -179,6 +180,23 @@ class Gram(files.Stored):
 
     def __repr__(self) -> str:
         return f"Gram({len(self.columns)} columns, {self.rows} rows, {self.skipped} skipped)"
+
+    @property
+    def _glance(self) -> Glance:
+        sources = self.terms.sources()
+        with np.errstate(invalid="ignore"):
+            deviation = np.sqrt(np.diagonal(self.covariance()))
+        return Glance(
+            pl.DataFrame(
+                {
+                    "column": self.columns,
+                    "mean": self.mean,
+                    "deviation": deviation,
+                    "missing": [self.missing.get(sources.get(n, n), 0) for n in self.columns],
+                },
+                schema_overrides={"column": pl.String, "missing": pl.Int64},
+            )
+        )
 
     def __add__(self, other: Self) -> "Gram":
         """Merge the statistics of other rows (Chan, Golub, LeVeque 1983, eq. 2.1)."""

@@ -215,8 +215,13 @@ def _can_be_looked_at(source: Any) -> bool:
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 
 
-def progress(rows: int | None) -> Any:
-    """Return a progress bar of some rows, for terminals only."""
+def progress(total: int | None, unit: str = "rows") -> Any:
+    """Return a progress bar of some rows, or turns of a search, for terminals only."""
     return tqdm(
-        total=rows, unit=" rows", unit_scale=True, delay=PROGRESS_DELAY, disable=None, leave=False
+        total=total,
+        unit=f" {unit}",
+        unit_scale=True,
+        delay=PROGRESS_DELAY,
+        disable=None,
+        leave=False,
     )
