@@ -294,7 +294,7 @@ def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
 def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
     """Return the records that the table's engine makes itself, None if it does not."""
     aggregate = getattr(table, "aggregate", None)
-    return aggregate(request) if aggregate and not request.terms.columns else None
+    return aggregate(request) if aggregate else None
 
 
 def reader_of(request: Request, group: str | None = None) -> Reader:
@@ -408,8 +408,7 @@ def gram_by(
     # A fold must not be filled by rows of its own alone.
     is_filled = bool(request.terms.means) or (folding is not None and "mean" in request.policies)
     read = request.marked() if is_filled else request
-    # Which indicators there are is known when the last group is.
-    records = None if not read.is_settled else _aggregated(table, read)
+    records = _aggregated(table, read)
     if records is None:
         grouping = Grouping(read, table.schema)
         with reader_of(read, GROUP) as reader:
