@@ -44,20 +44,24 @@ class RemoteTable(IbisTable):
 
     def __init__(self, expression: Any) -> None:
         super().__init__(expression)
-        self._why = "this takes each of them"
+        self._why = "not all that is asked is a sum"
+        self._is_told = False
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, each consumed on one of several threads.
 
         Warns
         -----
-        DriverWarning : always
+        DriverWarning : at the first reading
         """
-        engine = self._expression.get_backend().name
-        warn_caller(
-            f"the rows of the table of {engine} all pass into this process, as {self._why}",
-            DriverWarning,
-        )
+        if not self._is_told:
+            warn_caller(
+                f"the rows of the table of {self._expression.get_backend().name} all pass into "
+                f"this process, as {self._why}; write them to Parquet and give its path where "
+                "they are many, or read more than once",
+                DriverWarning,
+            )
+            self._is_told = True
         super().scan(fields, consume)
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
@@ -69,7 +73,7 @@ class RemoteTable(IbisTable):
             self._why = "the fold of a row is a hash of its values, which SQL does not have"
             return None
         if request.terms.bases:
-            self._why = "SQL has no curves"
+            self._why = "the curves of basis are no sums of columns"
             return None
         try:
             return records_of(self._expression, request)
