@@ -7,7 +7,7 @@ RUST := $(BIN)/python release/rust.py
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type browser test test-fast bench demo wheel
+.PHONY: help setup lock lint type browser postgres test test-fast bench demo wheel
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -46,7 +46,14 @@ browser:
 		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver > /dev/null; } \
 		|| echo 'no chromium: the report is not tested in a browser'
 
-test: lint type browser ## everything that CI runs
+# Tests start a server of their own; they skip what needs it where it cannot be installed.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || command -v initdb > /dev/null \
+		|| $(if $(filter 0,$(shell id -u)),,sudo -n) apt-get install -qq --yes \
+			--no-install-recommends postgresql > /dev/null 2>&1 \
+		|| echo 'PostgreSQL cannot be installed: its tests are skipped'
+
+test: lint type browser postgres ## everything that CI runs
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
 	$(RUST) $(BIN)/pytest
 

@@ -18,6 +18,7 @@ import polars as pl
 import scans
 import searches
 import start
+import warehouse
 
 PARTS = (
     start.imports,
@@ -29,6 +30,7 @@ PARTS = (
     scans.many_segments,
     scans.predictions,
     scans.peers,
+    warehouse.push_down,
     glm.passes,
     glm.in_memory,
     searches.sequences,

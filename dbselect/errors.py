@@ -69,7 +69,7 @@ class FoldsWarning(UserWarning):
 
 
 class DriverWarning(UserWarning):
-    """A distributed table is pulled through one process."""
+    """The rows of a table elsewhere are pulled through one process."""
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

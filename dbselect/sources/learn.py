@@ -191,8 +191,8 @@ class Values:
     """
 
     def __init__(self, limit: int | None = None, most: int | None = None) -> None:
-        self._limit = limit
-        self._most = most
+        self.limit = limit
+        self.most = most
         self._are_more = False
         self._parts: list[pl.DataFrame] = []
         self._waiting = 0
@@ -205,17 +205,29 @@ class Values:
         if self._are_more:
             return
         values = values.drop_nulls()
-        if self._limit is not None:
+        if self.limit is not None:
             # Adding 0 makes one zero of two.
             values = values.cast(pl.Float64).drop_nans() + 0.0
             self._widen(values)
-        if self._limit == 0 or values.is_empty():
+        if self.limit == 0 or values.is_empty():
             return
         counts = pl.Series(distinct(values.to_frame())).struct.unnest()
         found = values.gather(counts["row"])
         if found.dtype in (pl.Categorical, pl.Enum):
             found = found.cast(pl.String)
-        part = pl.DataFrame({"value": found, "rows": counts["rows"]})
+        self._add(pl.DataFrame({"value": found, "rows": counts["rows"]}))
+
+    def add_counts(self, counts: pl.DataFrame) -> None:
+        """Count the values that an engine has counted: the columns ``value`` and ``rows``."""
+        counts = counts.select("value", pl.col("rows").cast(pl.Int64)).drop_nulls()
+        if self.limit is not None:
+            counts = counts.with_columns(pl.col("value").cast(pl.Float64) + 0.0)
+            counts = counts.filter(pl.col("value").is_not_nan())
+            self._widen(counts["value"])
+        if self.limit != 0 and not counts.is_empty():
+            self._add(counts)
+
+    def _add(self, part: pl.DataFrame) -> None:
         with self._lock:
             self._parts.append(part)
             self._waiting += part.height
@@ -238,10 +250,10 @@ class Values:
 
     def _merge(self) -> None:
         merged = pl.concat(self._parts).group_by("value").agg(pl.col("rows").sum())
-        if self._limit is not None and merged.height > self._limit:
+        if self.limit is not None and merged.height > self.limit:
             hashes = hash_of(merged["value"].to_numpy())
-            merged = merged[np.argpartition(hashes, self._limit)[: self._limit]]
-        self._are_more = self._most is not None and merged.height > self._most
+            merged = merged[np.argpartition(hashes, self.limit)[: self.limit]]
+        self._are_more = self.most is not None and merged.height > self.most
         self._parts = [merged]
         self._waiting, self._room = 0, max(WAITING, merged.height)
 
@@ -291,6 +303,11 @@ def _read(table: Table, values: Mapping[str, Values]) -> None:
         )
 
     known = {leaf.name: leaf for leaf in leaves(table.schema) if leaf.name in values}
+    count = getattr(table, "counts_of", None)
+    if count is not None:
+        for column, counter in values.items():
+            counter.add_counts(count(known[column], counter.limit, counter.most))
+        return
 
     def consume(batch: Any) -> None:
         frame = pl.DataFrame(batch)

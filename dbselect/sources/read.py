@@ -310,7 +310,7 @@ def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
 def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
     """Return the records that the table's engine makes itself, None if it does not."""
     aggregate = getattr(table, "aggregate", None)
-    return aggregate(request) if aggregate and not request.terms.columns else None
+    return aggregate(request) if aggregate else None
 
 
 def gram_by(
