@@ -43,6 +43,7 @@ from dbselect.record.steps import (
     longest_within,
     spent_after,
 )
+from dbselect.record.writing import replacing
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.predict import Predicting
@@ -568,7 +569,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
 
         check_writable("path", path)
         text = report_page(self, source, held_out, segments)
-        with files.replacing(path) as written:
+        with replacing(path) as written:
             Path(written).write_text(text, encoding="utf-8")
 
     @abstractmethod
