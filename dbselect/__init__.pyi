@@ -57,6 +57,7 @@ from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sources.learn import terms
 from dbselect.sources.read import gram, gram_by
+from dbselect.store.gram_store import GramStore
 
 __all__ = [
     "ArgumentError",
@@ -73,6 +74,7 @@ __all__ = [
     "GlmObjective",
     "GlmSequence",
     "Gram",
+    "GramStore",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
