@@ -36,6 +36,7 @@ from dbselect.methods.coverage import coverage
 from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import dash
 from dbselect.methods.design import Design, a_optimal
+from dbselect.methods.drift import Drift, drift
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
@@ -57,16 +58,21 @@ from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sources.learn import terms
 from dbselect.sources.read import gram, gram_by
+from dbselect.store.cut import Cut
 from dbselect.store.gram_store import GramStore
+from dbselect.store.refresh import Refreshed
+from dbselect.store.rolling import OverTime, Rolling
 
 __all__ = [
     "ArgumentError",
     "ColumnError",
     "ConditionWarning",
     "CrossValidation",
+    "Cut",
     "DataError",
     "DbselectError",
     "Design",
+    "Drift",
     "DriverWarning",
     "EngineError",
     "FoldsWarning",
@@ -82,7 +88,10 @@ __all__ = [
     "JointSequence",
     "LeftOutWarning",
     "Model",
+    "OverTime",
     "RecordError",
+    "Refreshed",
+    "Rolling",
     "Selected",
     "SelectionWarning",
     "SeparationWarning",
@@ -102,6 +111,7 @@ __all__ = [
     "coverage",
     "cross_validate",
     "dash",
+    "drift",
     "evaluate",
     "explained_at",
     "fit",

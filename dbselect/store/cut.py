@@ -6,13 +6,17 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
+from dbselect.methods.anytime import AnytimeOptions
+from dbselect.methods.drift import Drift, drift
+from dbselect.methods.types import Costs, GroupColumns, GroupNames, RuleName
 from dbselect.record.columns import unknown
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.sources.open import merged
 from dbselect.sources.request import FOLD, check_folds, check_seed
 from dbselect.store.interval import between
-from dbselect.store.merging import alike, columns_of_table, settled, window_of
+from dbselect.store.merging import Sliding, alike, columns_of_table, compared, settled, window_of
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
+from dbselect.store.rolling import Rolling, ends_of_windows
 
 
 class Cut:
@@ -22,6 +26,17 @@ class Cut:
     ----------
     records : the keys, ``part`` and ``gram``, sorted by the keys
     reading : how the table was read
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> import tempfile
+    >>> table = pl.DataFrame({"day": [1, 1, 2, 3], "shop": ["a", "b", "a", "a"], "x": [1, 2, 3, 5]})
+    >>> store = ds.GramStore(tempfile.mkdtemp() + "/stats")
+    >>> _ = store.refresh(table, by=["day", "shop"])
+    >>> store.where(pl.col("shop") == "a").window(2, 3).mean.tolist()
+    [4.0]
     """
 
     def __init__(self, records: pl.DataFrame, reading: Reading) -> None:
@@ -129,6 +144,94 @@ class Cut:
         check_seed(seed)
         return self.by(pl.col(reading.by[0]).dbselect.fold(fold, seed).alias(FOLD))  # type: ignore[attr-defined]
 
+    def rolling(self, *, days: int, every: int = 1) -> Rolling:
+        """Return the Gram of each window that moves over the first key.
+
+        Parameters
+        ----------
+        days : length of a window: days of dates and times, units of whole numbers
+        every : from the end of one window to that of the next; the last ends with the last key
+
+        Returns
+        -------
+        Rolling: its `grams`, and from them the sequences over time. All windows have the
+        columns that all parts have; a window without a record is left out
+
+        Raises
+        ------
+        ArgumentError : `days` or `every` is no whole number >= 1, or the key is of another type
+        DataError : the keys do not reach over `days`
+
+        Notes
+        -----
+        Each record is added three times at most, however long the windows.
+        """
+        records, reading = self._now()
+        name = reading.by[0]
+        records = records.filter(pl.col(name).is_not_null())
+        grams = alike(_grams(records, "the store is empty"))
+        keys = records.get_column(name)
+        keys = keys.dt.date() if isinstance(keys.dtype, pl.Datetime) else keys
+        ends = ends_of_windows(keys, days, every)
+        moving, found, kept = Sliding(grams), [], []
+        for first, last in ends:
+            start, stop = keys.search_sorted(first, "left"), keys.search_sorted(last, "right")
+            if start < stop:
+                found.append(settled(moving.moved(start, stop), reading))
+                kept.append((first, last))
+        table = pl.DataFrame(kept, schema={"first": keys.dtype, "last": keys.dtype}, orient="row")
+        return Rolling(table.with_columns(column_of(found)))
+
+    def drift(
+        self,
+        a: Any,
+        b: Any,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        *,
+        rule: RuleName = AnytimeOptions.rule,
+        ridge: float = AnytimeOptions.ridge,
+        scale: bool = AnytimeOptions.scale,
+        budget: float | None = AnytimeOptions.budget,
+        max_groups: int | None = AnytimeOptions.max_groups,
+        always: GroupNames = AnytimeOptions.always,
+        c_min: float | None = AnytimeOptions.c_min,
+    ) -> Drift:
+        """Compare two windows: moments, the sequence, and what a model of one is worth.
+
+        Parameters
+        ----------
+        a, b : what `window` takes: a key, ``"2013-01"``, or the first and the last,
+            ``("2013-01", "2013-03")``. No record may be in both
+        target, groups, costs, rule, ridge, scale, budget, max_groups, always, c_min : as in
+            `anytime_sequence`
+
+        Returns
+        -------
+        Drift, as `drift` of the Grams of the windows. Where missing values have the mean, both
+        have that of a, which a model of a puts there
+
+        Raises
+        ------
+        ArgumentError : an end is of another type than the key, or a record is in both
+        DataError : no record lies in a window, or the target is constant there
+        """
+        records, reading = self._now()
+        key = records.get_column(reading.by[0])
+        inside = [between(key, *_ends(name, value)) for name, value in (("a", a), ("b", b))]
+        if (inside[0] & inside[1]).any():
+            raise ArgumentError(f"a is {a!r} and b is {b!r}; no record may be in both")
+        grams = [_grams(records.filter(rows), f"{name} is {value!r}, where no record has "
+                        f"'{key.name}'; there are {key.min()!s} to {key.max()!s}")
+                 for name, value, rows in zip("ab", (a, b), inside, strict=True)]  # fmt: skip
+        every = alike([*grams[0], *grams[1]])
+        one, two = merged(every[: len(grams[0])]), merged(every[len(grams[0]) :])
+        return drift(
+            *compared(one, two, reading), target, groups, costs, rule=rule, ridge=ridge,
+            scale=scale, budget=budget, max_groups=max_groups, always=always, c_min=c_min,
+        )  # fmt: skip
+
     def show(self) -> pl.DataFrame:
         """Return what there is: the keys, part, rows, skipped, and version of each record."""
         records, reading = self._now()
@@ -187,6 +290,15 @@ def _grams(records: pl.DataFrame, why: str) -> list[Gram]:
         raise DataError(why)
     # Arrow takes no Python object for every number.
     return [Gram.from_struct(each) for each in records[GRAM].to_arrow()]
+
+
+def _ends(name: str, value: Any) -> tuple[Any, Any]:
+    """Return the first and the last key that one says."""
+    if not isinstance(value, tuple | list):
+        return value, value
+    if len(value) != 2:
+        raise ArgumentError(f"{name} is {value!r}; it must be a key, or the first and the last")
+    return value[0], value[1]
 
 
 def _evaluated(keys: pl.DataFrame, cuts: list[Any], what: str) -> pl.DataFrame:

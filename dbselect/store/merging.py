@@ -12,7 +12,7 @@ from dbselect.errors import LeftOutWarning, warn_caller
 from dbselect.record.categories import Level
 from dbselect.record.columns import SUFFIX, match
 from dbselect.record.gram import Gram, aligned
-from dbselect.record.missing import impute_mean
+from dbselect.record.missing import fill, impute_mean, marks_of
 from dbselect.sources.open import merged
 from dbselect.sources.read import seen
 from dbselect.store.reading import Reading
@@ -113,20 +113,55 @@ def _reduced(gram: Gram, columns: Sequence[str]) -> Gram:
 
 def settled(gram: Gram, reading: Reading) -> Gram:
     """Return the Gram of a window, once all its parts are in."""
+    found = trimmed(gram, reading)
+    filled = to_be_filled(found, reading)
+    return impute_mean([found], filled)[0] if filled else found
+
+
+def trimmed(gram: Gram, reading: Reading) -> Gram:
+    """Return a Gram without levels and indicators that are 0 in all rows."""
     texts = [each.column for each in gram.terms.categories] if reading.terms is None else []
     found = seen(gram, texts)
     marks = {name + SUFFIX for name in found.terms.indicators}
     means = zip(found.columns, found.mean, strict=True)
     kept = [name for name, mean in means if mean > 0 or name not in marks]
-    if len(kept) < len(found.columns):
-        categories = found.terms.categories
-        found = found.select(kept)
-        found = replace(found, terms=replace(found.terms, categories=categories))
-    filled = _filled(found, reading)
-    return impute_mean([found], filled)[0] if filled else found
+    if len(kept) == len(found.columns):
+        return found
+    left = found.select(kept)
+    return replace(left, terms=replace(left.terms, categories=found.terms.categories))
 
 
-def _filled(gram: Gram, reading: Reading) -> list[str]:
+def compared(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
+    """Return the Grams of two windows, with the means of the first where values are missing.
+
+    These are what a model of the first puts there when it predicts the second.
+
+    Parameters
+    ----------
+    one, two : sums of the records, not settled, of the same columns
+    """
+    first, second = settled(one, reading), trimmed(two, reading)
+    columns = to_be_filled(second, reading)
+    if not columns:
+        return first, replace(second, terms=replace(second.terms, means=first.terms.means))
+    marks = {name: mark for each in columns for name, mark in marks_of(second)[each].items()}
+    means = {name: _mean_of(first, name) for name in marks}
+    second = fill(second, means, marks)
+    joint = {**first.terms.means, **means}
+    first, second = (
+        replace(gram, terms=replace(gram.terms, means=joint)) for gram in (first, second)
+    )
+    return first, second
+
+
+def _mean_of(gram: Gram, name: str) -> float:
+    """Return the mean of a column, 0 of a level that no row has."""
+    if name in gram.terms.means:
+        return gram.terms.means[name]
+    return float(gram.mean[gram.columns.index(name)]) if name in gram.columns else 0.0
+
+
+def to_be_filled(gram: Gram, reading: Reading) -> list[str]:
     """Return the columns of the table that have an indicator and are to have a mean."""
     policy = reading.null_policy
     marked = [*gram.terms.indicators]

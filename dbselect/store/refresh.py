@@ -26,7 +26,16 @@ class Refreshed:
     Parameters
     ----------
     added, changed, dropped : names of parts: files, or keys as JSON
-    unchanged : number of parts that were not read
+    unchanged : number of parts that are as they were
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> import tempfile
+    >>> table = pl.DataFrame({"day": [1, 1, 2], "x": [1, 2, 3]})
+    >>> ds.GramStore(tempfile.mkdtemp() + "/stats").refresh(table, by="day").added
+    ['["1"]', '["2"]']
     """
 
     added: list[str]
