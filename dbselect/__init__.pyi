@@ -3,6 +3,7 @@
 from dbselect.doors.sql import connect, register
 from dbselect.errors import (
     ArgumentError,
+    BusyError,
     ColumnError,
     ConditionWarning,
     DataError,
@@ -65,6 +66,7 @@ from dbselect.store.rolling import OverTime, Rolling
 
 __all__ = [
     "ArgumentError",
+    "BusyError",
     "ColumnError",
     "ConditionWarning",
     "CrossValidation",

@@ -456,3 +456,15 @@ def test_a_file_that_is_no_table_is_named(store, tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"no parquet")
     with pytest.raises(ds.SourceError, match=r"in the file '.*a\.parquet'"):
         store.refresh(tmp_path, by="day")
+
+
+def test_a_table_that_is_gone_drops_nothing(store, year, tmp_path):
+    folder = write(year, tmp_path / "flights")
+    store.refresh(folder, by="day")
+    for path in folder.glob("*/*.parquet"):
+        path.unlink()
+    with pytest.raises(ds.SourceError, match="never drops all parts"):
+        store.refresh(folder)
+    with pytest.raises(ds.SourceError, match="has 8 parts of it, which a refresh would all drop"):
+        store.refresh(year.clear())
+    same(store.total(), ds.gram(year.drop("day")))

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from dbselect.errors import SourceError
+from dbselect.errors import BusyError, SourceError
 from dbselect.formulas import quote
 from dbselect.record.gram import RECORD_DTYPE
 from dbselect.shelves.shelf import Shelved, was_first
@@ -62,8 +62,10 @@ class DatabaseFile:
                 connection = duckdb.connect(self._path)
                 break
             except duckdb.IOException as error:
-                if "lock" not in str(error) or time.monotonic() > end:
+                if "lock" not in str(error):
                     raise SourceError(f"cannot open the store '{self._path}': {error}") from error
+                if time.monotonic() > end:
+                    raise BusyError(f"cannot open the store '{self._path}': {error}") from error
                 time.sleep(PAUSE)
             except duckdb.Error as error:
                 raise SourceError(

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from dbselect.errors import SourceError
+from dbselect.errors import BusyError
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,14 @@ class Shelf(Protocol):
 
         Raises
         ------
-        SourceError : somebody has written since, or nothing can be written
+        BusyError : somebody has written since
+        SourceError : nothing can be written
         """
 
 
-def was_first(path: str) -> SourceError:
+def was_first(path: str) -> BusyError:
     """Return the error of a writer who comes second."""
-    return SourceError(
+    return BusyError(
         f"another process has refreshed the store '{path}' meanwhile and nothing was written; "
         "refresh again"
     )

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from dbselect.errors import DbselectError, SourceError
+from dbselect.errors import BusyError, DbselectError, SourceError
 from dbselect.store.parts import ATTEMPTS, labelled, read
 from dbselect.store.reading import Reading
 
@@ -48,8 +48,10 @@ class Files:
         visible = (name for name in names if not Path(name).name.startswith((".", "_")))
         found = {Path(name).as_posix(): self.root / name for name in sorted(visible)}
         found = {name: path for name, path in found.items() if path.is_file()}
-        if not found and not self.root.is_dir():
-            raise SourceError(f"no file is at '{self.shown}'; a Parquet file or a glob is needed")
+        if not found:
+            raise SourceError(
+                f"no Parquet file is at '{self.shown}'; a store never drops all parts"
+            )
         return found
 
 
@@ -111,7 +113,7 @@ class FileParts:
                     yield labelled(found, part, before, self._reading)
                     break
             else:
-                raise SourceError(
+                raise BusyError(
                     f"the file '{self._paths[part]}' changes while it is read, {ATTEMPTS} times in "
                     "turn; refresh again when it is written"
                 )

@@ -98,9 +98,10 @@ class GramStore(Cut):
         ------
         ArgumentError : `by` is missing at the first refresh, or something else is told than at
             the first
-        SourceError : there is no such table, a stream that can be read only once, a part that
-            changes while it is read, or another process has refreshed meanwhile; the store is
-            what it was
+        SourceError : there is no such table, it is a stream that can be read only once, or it
+            has no rows any more, which would drop all parts
+        BusyError : a part changes while it is read, or another process has refreshed
+            meanwhile; the store is what it was
         ColumnError, DataError : as `gram_by`
 
         Warns

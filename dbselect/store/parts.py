@@ -30,7 +30,7 @@ class Parts(Protocol):
 
         Raises
         ------
-        SourceError : a part changes while it is read, at each of some attempts
+        BusyError : a part changes while it is read, at each of some attempts
         """
 
 

@@ -86,6 +86,12 @@ def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> R
     """
     parts = parts_of(source, reading)
     known, found = before.fingerprints, parts.fingerprints()
+    if known and not found:
+        # Rather a disk that is not there, or a query that went wrong, than a table without rows.
+        raise SourceError(
+            f"the table has no rows, and the store has {len(known)} parts of it, which a refresh "
+            "would all drop; remove the store if that is meant"
+        )
     wanted = [part for part, told in found.items() if known.get(part) != told]
     with _gathered_warnings(len(wanted)):
         frames = list(parts.records(wanted))

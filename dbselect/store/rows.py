@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect._native import folds
-from dbselect.errors import SourceError
+from dbselect.errors import BusyError
 from dbselect.record.columns import Leaf
 from dbselect.sources.grouping import folds_of
 from dbselect.sources.open import open_table
@@ -83,7 +83,7 @@ class RowParts:
                 seen = watched.seen()
                 break
         else:
-            raise SourceError(
+            raise BusyError(
                 f"the table changes while it is read, {ATTEMPTS} times in turn; refresh again "
                 "when it is written, or read it in one transaction"
             )
