@@ -18,6 +18,7 @@ import polars as pl
 import scans
 import searches
 import start
+import stores
 import warehouse
 
 PARTS = (
@@ -50,6 +51,7 @@ PARTS = (
     searches.designs,
     fits.exact_sums,
     fits.exact_solutions,
+    stores.refreshes,
 )
 
 
