@@ -31,6 +31,7 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.sources.types import TableSource
+from dbselect.sources.works import gather
 
 
 def gram(
@@ -93,7 +94,6 @@ def gram(
     LeftOutWarning : columns that were not named are left out: of another type, or text of
         more than `max_levels` levels or in a stream that can be read only once
     SkippedRowsWarning : more than half of the rows are left out
-    DriverWarning : the table is of Spark, whose rows all pass through one process
 
     Notes
     -----
@@ -476,26 +476,20 @@ def with_digits_of(key: str | None, table: Table) -> Table:
 
 
 def _gather(table: Table, work: GramWork, sums: GramSums) -> None:
-    """Read the table here, or have the processes of its engine read their parts."""
-    reduce = getattr(table, "reduce", None)
-    if reduce is None:
-        _scan(table, work.request, sums.add)
-        return
-    for part in reduce(work.request.fields, work):
-        sums.load(part)
+    """Read the table; what is read here has a progress bar on a terminal."""
 
+    def scan(fields: list[str], consume: Consumer) -> None:
+        lock = Lock()
+        with progress(table.rows) as bar:
 
-def _scan(table: Table, request: Request, consume: Consumer) -> None:
-    """Read the table, with a progress bar on a terminal."""
-    lock = Lock()
-    with progress(table.rows) as bar:
+            def consume_and_show(batch: Any) -> None:
+                consume(batch)
+                with lock:
+                    bar.update(len(batch))
 
-        def consume_and_show(batch: Any) -> None:
-            consume(batch)
-            with lock:
-                bar.update(len(batch))
+            table.scan(fields, consume_and_show)
 
-        table.scan(request.fields, consume_and_show)
+    gather(table, work.request.fields, work, sums, scan)
 
 
 def _empty(request: Request) -> Gram:
