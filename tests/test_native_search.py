@@ -365,9 +365,8 @@ def test_comoments_that_no_rows_have_are_told(method):
         for comoment in lower
     ]
     found = _native.search(pa.array(parts), method, "y", {})
-    assert (
-        found.field("status").to_pylist() == ["gram record has comoments that no rows can have"] * 2
-    )
+    for status in found.field("status").to_pylist():
+        assert status.startswith("gram record has comoments that no rows can have")
     assert found.field("sequence").to_pylist() == [[], []]
 
 
