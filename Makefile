@@ -7,7 +7,7 @@ RUST := $(BIN)/python release/rust.py
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type browser postgres test test-fast bench demo wheel
+.PHONY: help setup lock lint type browser postgres test test-fast oracle bench demo wheel
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ test: lint type browser postgres ## everything that CI runs
 
 test-fast: setup ## the quick tests, under a minute
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' --numprocesses auto
+
+oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
 
 demo: setup ## which groups of features predict flight delays best for their cost
 	$(BIN)/python examples/flights.py
