@@ -7,7 +7,7 @@ RUST := $(BIN)/python release/rust.py
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type browser postgres test test-fast oracle bench demo wheel
+.PHONY: help setup lock lint type browser postgres test test-fast oracle bench demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -69,5 +69,13 @@ demo: setup ## which groups of features predict flight delays best for their cos
 bench: setup ## measure; writes bench/RESULTS.md
 	$(BIN)/python bench/run.py
 
-wheel: setup ## one file to install anywhere, in dist/
+wheel: setup ## one file to install, in dist/; PLATFORM=manylinux_2_17_aarch64 and such for others
+ifdef PLATFORM
+	$(BIN)/pip install -qq --constraint constraints.txt build cargo-zigbuild ziglang
+	$(RUST) $(BIN)/python release/wheel.py $(PLATFORM)
+else
 	$(RUST) $(BIN)/python -m build --wheel --outdir dist .
+endif
+
+matrix: setup ## try the wheel of dist/ with the oldest and the newest that docs/versions.md promises
+	$(BIN)/python release/matrix.py $(firstword $(wildcard dist/*.whl))
