@@ -5,6 +5,7 @@ from dbselect.errors import (
     ArgumentError,
     ColumnError,
     ConditionWarning,
+    ConvergenceWarning,
     DataError,
     DbselectError,
     DriverWarning,
@@ -19,6 +20,7 @@ from dbselect.errors import (
     SourceError,
     UnknownLevelWarning,
 )
+from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
     compare,
@@ -30,8 +32,10 @@ from dbselect.judging.timeliness import (
 )
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.anytime_tables import anytime_tables
 from dbselect.methods.baselines import greedy, random_k, top_k
 from dbselect.methods.best_within import best_within
+from dbselect.methods.candidates import Candidate
 from dbselect.methods.coverage import coverage
 from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import dash
@@ -43,7 +47,7 @@ from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
-from dbselect.methods.sght_path import sght_path
+from dbselect.methods.sght_path import SghtPath, sght_path
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -55,13 +59,20 @@ from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
+from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
+from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+
+__version__: str
 
 __all__ = [
     "ArgumentError",
+    "Candidate",
     "ColumnError",
+    "Comparison",
     "ConditionWarning",
+    "ConvergenceWarning",
     "CrossValidation",
     "DataError",
     "DbselectError",
@@ -73,11 +84,13 @@ __all__ = [
     "GlmObjective",
     "GlmSequence",
     "Gram",
+    "GramPlan",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
     "JointModel",
     "JointSequence",
+    "KeySums",
     "LeftOutWarning",
     "Model",
     "RecordError",
@@ -85,6 +98,7 @@ __all__ = [
     "SelectionWarning",
     "SeparationWarning",
     "Sequence",
+    "SghtPath",
     "SkippedRowsWarning",
     "SourceError",
     "SupportTable",
@@ -93,6 +107,7 @@ __all__ = [
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
+    "anytime_tables",
     "backward",
     "best_within",
     "compare",
@@ -112,7 +127,9 @@ __all__ = [
     "group_lasso",
     "group_lasso_path",
     "impute_mean",
+    "key_sums",
     "oracle",
+    "plan_gram",
     "plateau",
     "random_k",
     "register",

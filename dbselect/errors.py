@@ -33,11 +33,15 @@ class SourceError(DbselectError):
 
 
 class EngineError(DbselectError):
-    """A DuckDB connection cannot take the extension."""
+    """A DuckDB connection cannot take the extension, or a library for pictures is not there."""
 
 
 class ConditionWarning(UserWarning):
     """The columns are so nearly dependent that coefficients lose most of their digits."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A search ran out of steps before it settled."""
 
 
 class LeftOutWarning(UserWarning):

@@ -227,7 +227,10 @@ def test_a_mistake_is_told_as_python_tells_it(raw, wrong):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ("anytime_sequence(g, 'y', {'rigde': 1})", "unknown option 'rigde'; there is 'ridge'"),
+        (
+            "anytime_sequence(g, 'y', {'rigde': 1})",
+            "unknown option 'rigde'; there is 'ridge', 'groups', 'costs', 'rule', 'scale'",
+        ),
         (
             "backward(g, 'y', {'colour': NULL})",
             "there is 'groups', 'costs', 'backward', 'max_steps'",

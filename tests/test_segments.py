@@ -170,7 +170,7 @@ UNUSABLE = {
     "negative skipped": ({"skipped": -1}, "-1 in 'skipped'"),
     "NaN weight": ({"weight": float("nan")}, "'weight'"),
     "weight 0": ({"weight": 0.0}, "3 rows of total weight 0"),
-    "NULL field": ({"mean": None}, "'mean' is NULL"),
+    "NULL field": ({"mean": None}, "NULL in 'mean'"),
     "NULL name": ({"columns": ["y", None]}, "'columns'"),
     "equal names": ({"columns": ["y", "y"]}, "'y' twice"),
 }

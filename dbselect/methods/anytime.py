@@ -40,6 +40,7 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import doubling, greedy_search
+from dbselect.sources.open import progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,8 +200,9 @@ def anytime_sequence(
         ``"doubling"``, the exact gain among groups that at most double the cost. With another
         `family`: ``"fr"``, a refit with every group; ``"score"``, the score test, that is
         the gradient against the information that the groups held leave, which is much
-        cheaper and nearly as good, and the exact gain where the model is linear; or the
-        three of ``"omp"``
+        cheaper and nearly as good, and the exact gain where the model is linear;
+        ``"omp-information"``, the gradient whitened by the information of the group alone;
+        or the three of ``"omp"``, which see the columns as they are (X'X, as the paper does)
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
     budget : limit on the summed cost: only groups that still fit are candidates
@@ -298,15 +300,19 @@ def anytime_sequence(
         null_policy=null_policy, weight=weight, several=True,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, max_groups)
-    steps, stop = greedy_search(
-        search.state,
-        search.groups,
-        search.criterion(rule),
-        cost_limit=doubling(search.groups.costs, options.c_min) if RULES[rule].doubling else None,
-        budget=options.budget,
-        max_groups=max_groups,
-        always=search.first,
-    )
+    with progress(max_groups or len(search.groups.costs), "groups") as bar:
+        steps, stop = greedy_search(
+            search.state,
+            search.groups,
+            search.criterion(rule),
+            cost_limit=doubling(search.groups.costs, options.c_min)
+            if RULES[rule].doubling
+            else None,
+            budget=options.budget,
+            max_groups=max_groups,
+            always=search.first,
+            record=lambda _: bar.update(),
+        )
     if search.is_joint:
         return finish_joint(search, rule, steps, stop)
     return finish(search, rule, steps, prefix_coefficients(search), stop)

@@ -2,10 +2,10 @@
 
 import numbers
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,16 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import RecordError
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
 from dbselect.record.terms import Terms
 from dbselect.record.union import check_read_alike, marked, union, zeros
+
+if TYPE_CHECKING:
+    from dbselect.sources.key_sums import KeySums
+    from dbselect.sources.keys import Key
+    from dbselect.sources.types import TableSource
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -81,7 +87,7 @@ def check_type(records: pa.Array) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Gram(files.Stored):
+class Gram(files.Stored, InNotebooks):
     """Weighted count, mean and comoment of d columns: all that selection needs.
 
     Parameters
@@ -174,6 +180,23 @@ class Gram(files.Stored):
 
     def __repr__(self) -> str:
         return f"Gram({len(self.columns)} columns, {self.rows} rows, {self.skipped} skipped)"
+
+    @property
+    def _glance(self) -> Glance:
+        sources = self.terms.sources()
+        with np.errstate(invalid="ignore"):
+            deviation = np.sqrt(np.diagonal(self.covariance()))
+        return Glance(
+            pl.DataFrame(
+                {
+                    "column": self.columns,
+                    "mean": self.mean,
+                    "deviation": deviation,
+                    "missing": [self.missing.get(sources.get(n, n), 0) for n in self.columns],
+                },
+                schema_overrides={"column": pl.String, "missing": pl.Int64},
+            )
+        )
 
     def __add__(self, other: Self) -> "Gram":
         """Merge the statistics of other rows (Chan, Golub, LeVeque 1983, eq. 2.1)."""
@@ -280,6 +303,37 @@ class Gram(files.Stored):
             terms=terms,
         )
 
+    def extend(
+        self, sums: "KeySums", table: "TableSource", key: "Key | None" = None, **options: Any
+    ) -> "Gram":
+        """Return the Gram with the columns of a table that is looked up by a key.
+
+        Neither the facts are read nor is the join made; the result equals the Gram of the
+        joined rows.
+
+        Parameters
+        ----------
+        sums : what `dbselect.key_sums` returns of the facts of this Gram
+        table, key, options : as in `KeySums.extend`
+
+        Raises
+        ------
+        RecordError : the sums are of other rows, or lack a column of this Gram
+        ColumnError, ArgumentError, DataError : as `KeySums.extend`
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> facts = pl.DataFrame({"shop": ["a", "a", "b", "c"], "sales": [2, 4, 7, 7]})
+        >>> shops = pl.DataFrame({"id": ["a", "b"], "area": [10.0, 30.0]})
+        >>> gram = ds.gram(facts, ["sales"])
+        >>> sums = ds.key_sums(facts, "shop", gram=gram)
+        >>> gram.extend(sums, shops, key="id").columns
+        ['sales', 'area', 'area.missing']
+        """
+        return sums.of(self).extend(table, key, **options).gram
+
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
         return position(column, self.columns, what)
@@ -296,6 +350,39 @@ class Gram(files.Stored):
             correlation = self.comoment / np.outer(deviation, deviation)
         np.fill_diagonal(correlation, np.where(deviation > 0, 1.0, np.nan))
         return np.asarray(correlation)
+
+    def plot(self, groups: Mapping[str, Iterable[str]] | None = None, *, most: int = 60) -> Any:
+        """Return a picture of how groups of columns correlate.
+
+        Parameters
+        ----------
+        groups : name -> columns or globs; default: every top-level field
+        most : groups that are drawn, at most 70: those that correlate most with another
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a pair of
+        groups: group, other, correlation, strength, columns. The correlation is that of the
+        two columns that correlate most; groups that do so stand beside each other
+
+        Raises
+        ------
+        ArgumentError : `most` is not a whole number from 2 to 70
+        GroupError, ColumnError : `groups` do not fit the columns
+        EngineError : altair is not installed
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> chart = ds.gram(pl.DataFrame({"x": [1, 2, 3], "y": [3, 2, 1], "z": [1, 0, 1]})).plot()
+        >>> chart.data.filter(group="x", other="y")["correlation"].round(6).to_list()
+        [-1.0]
+        """
+        # They build on the record.
+        from dbselect.record.correlations import drawn_pairs
+
+        return drawn_pairs(self, groups, most)
 
     def to_struct(self) -> dict[str, Any]:
         """Return the record as plain Python data, comoment as a packed lower triangle."""
@@ -385,7 +472,7 @@ class Gram(files.Stored):
 
         Raises
         ------
-        SourceError : there is no such file, no such column or not exactly one row
+        SourceError : there is no such file, no such column or not exactly one row, or it is damaged
         """
         return cls.from_struct(files.read_row(path, ["gram"], "a gram")["gram"])
 

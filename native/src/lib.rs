@@ -18,6 +18,7 @@
 //! | `terms` | how the columns of a table became those of a record |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `fold` | which fold a key lies in |
+//! | `state` | what one process knows of a table, as bytes for another |
 //! | `inputs` | what a sequence reads of a row of the raw table |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `convolution` | (max,+) convolution with a concave sequence |
@@ -54,6 +55,7 @@ pub mod search;
 pub mod searches;
 pub mod sequences;
 mod simd;
+mod state;
 pub mod sums;
 pub mod terms;
 #[cfg(test)]

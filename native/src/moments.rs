@@ -10,6 +10,7 @@
 
 use crate::kernel::triangle;
 use crate::simd::vectorised;
+use crate::state::state;
 use crate::sums::Sums;
 
 /// Share of a column's variation that rounding may take away too much when rows
@@ -45,6 +46,8 @@ pub struct Moments {
     origin: Vec<f64>,
     offset: Vec<f64>,
 }
+
+state!(Moments { rows, skipped, weight, comoment, origin, offset });
 
 impl Moments {
     /// The moments of no rows.
