@@ -407,8 +407,7 @@ def gram_by(
         table = with_digits_of(folding.key, table)
     check_group_keys(request, table.schema)
     read = to_read(request)
-    # Which indicators there are is known when the last group is.
-    records = None if not read.is_settled else _aggregated(table, read)
+    records = _aggregated(table, read)
     if records is None:
         work = GramWork(read, table.schema)
         with work.begin() as sums:
