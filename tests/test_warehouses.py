@@ -2,6 +2,8 @@
 
 import datetime as dt
 import re
+import shutil
+import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -252,3 +254,53 @@ def test_levels_are_learnt_where_the_rows_are(pair):
         assert_same(found, own)
     with pytest.warns(ds.LeftOutWarning, match="'k' .more than 2 levels"):
         assert "k.a" not in ds.gram(table, ["x", "k*"], max_levels=2).columns
+
+
+def test_columns_may_have_the_names_of_the_queries(warehouse):
+    names = ["w", "used", "rows", "d0", "x0", "c0", "by_0", "key0", "level_0", "sum_0"]
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(rng.integers(0, 3, (60, len(names))).astype(float), names)
+    frame = frame.with_columns(k=pl.Series(["a", "b", "c"] * 20))
+    table = warehouse.load(frame)
+    assert_same(ds.gram(table, weight="used"), ds.gram(frame, weight="used"))
+    for by in (["w"], ["rows", "by_0"], ["used"]):
+        found, own = (
+            ds.gram_by(source, by, ["d0", "x0", "key0", "k"]) for source in (table, frame)
+        )
+        assert found.select(by).equals(own.select(by))
+        for one, other in zip(found["gram"], own["gram"], strict=True):
+            assert_same(ds.Gram.from_struct(one), ds.Gram.from_struct(other))
+
+
+@pytest.fixture
+def spark() -> Iterator[object]:
+    """Offer a session; one that there is already goes on."""
+    sql = pytest.importorskip("pyspark.sql")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    before = sql.SparkSession.getActiveSession()
+    builder = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = before or builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    yield session
+    if before is None:
+        session.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # a machine with other work takes minutes for Spark's small jobs
+@pytest.mark.filterwarnings("ignore")
+def test_spark_through_ibis_is_summed_there(spark):
+    connection = pytest.importorskip("ibis").pyspark.connect(spark)
+    frame = rows()
+    spark.createDataFrame(frame.to_arrow()).createOrReplaceTempView("dbselect_rows")
+    table = connection.table("dbselect_rows")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ds.DriverWarning)
+        columns = ["x", "y", "i", "flag", "k", "day", "at"]
+        found, own = (
+            ds.gram(source, columns, "w", null_policy="mean") for source in (table, frame)
+        )
+        assert_same(found, own)
+        found, own = (ds.gram_by(source, ["g"], ["x", "y"]) for source in (table, frame))
+    for one, other in zip(found["gram"], own["gram"], strict=True):
+        assert_same(ds.Gram.from_struct(one), ds.Gram.from_struct(other))

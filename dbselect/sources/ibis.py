@@ -99,7 +99,11 @@ def from_expression(expression: Any) -> Table:
     backend = expression.get_backend()
     if backend.name == "duckdb":
         return _of_duckdb(expression, backend)
-    if backend.name in ("polars", "datafusion"):
+    if backend.name == "polars":
+        from dbselect.sources.polars import LazyTable
+
+        return LazyTable(backend.compile(expression))
+    if backend.name == "datafusion":
         return IbisTable(expression)
     return RemoteTable(expression)
 

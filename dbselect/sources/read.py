@@ -94,9 +94,13 @@ def gram(
     LeftOutWarning : columns that were not named are left out: of another type, or text of
         more than `max_levels` levels or in a stream that can be read only once
     SkippedRowsWarning : more than half of the rows are left out
+    DriverWarning : the table is one of ibis elsewhere that cannot be summed there; all rows pass
+        through one process
 
     Notes
     -----
+    A table of ibis is summed where it is, by queries that read it some times; see
+    ``examples/warehouses.md``. All others:
     O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles a thread, and the
     batches in flight. A progress bar appears on a terminal after two seconds.
     Of d numbers and c categories, a row costs O(d^2 + c d + c^2), however many levels

@@ -80,7 +80,8 @@ def records_of(table: Any, request: Request) -> pl.DataFrame:
         _with_means(gram, request) if read is not request else gram for gram in _grams(rows, counts)
     ]
     column = pl.Series("gram", [gram.to_struct() for gram in found], RECORD_DTYPE)
-    return pl.DataFrame([*counts.keys, column])
+    keys = counts.keys.rename(dict(zip(rows.keys, request.by, strict=True)))
+    return pl.DataFrame([*keys, column])
 
 
 def _with_means(gram: Gram, request: Request) -> Gram:

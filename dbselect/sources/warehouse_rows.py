@@ -59,7 +59,7 @@ class Rows:
 
     Attributes
     ----------
-    keys : names of the keys in the results of all queries
+    keys : names of the keys in the results of all queries, which no other column has there
     labels : column of the table -> what its sums are named by in the result of `counts`
     """
 
@@ -67,7 +67,8 @@ class Rows:
         self.table = table
         self.request = request
         self._backend = table.get_backend()
-        self.keys = list(request.by)
+        self.keys = [f"by_{at}" for at in range(len(request.by))]
+        self._by = dict(zip(self.keys, request.by, strict=True))
         every = {leaf.name: leaf for leaf in leaves(table.schema().to_pyarrow())}
         self._numbers = [double_of(table, leaf) for leaf in request.columns]
         self._levels = [
@@ -131,7 +132,7 @@ class Rows:
                 kind = value_of(self.table, self.request.columns[at]).typeof()
                 if not is_time(value_of(self.table, self.request.columns[at])):
                     sums[f"text_{at}"] = kind.isin(["text", "blob"]).sum()
-        keys = {name: self.table[name] for name in self.keys}
+        keys = {key: self.table[name] for key, name in self._by.items()}
         return run(self.table.group_by(**keys, used=self._used).aggregate(**sums))
 
     def parts(self, gaps: Mapping[str, npt.NDArray[np.int64]]) -> list[Part]:
@@ -149,8 +150,8 @@ class Rows:
 
         A value is NULL where it is missing.
         """
-        columns = {name: self.table[name] for name in self.keys}
-        for key, name in enumerate(self.keys):
+        columns = {key: self.table[name] for key, name in self._by.items()}
+        for key, name in enumerate(self._by.values()):
             columns |= stand_in(self.table[name], key)
         if self.weight is not None:
             columns["w"] = self.weight
