@@ -15,6 +15,7 @@ import fits
 import glm
 import numpy as np
 import polars as pl
+import purchases
 import scans
 import searches
 import start
@@ -48,6 +49,8 @@ PARTS = (
     searches.designs,
     fits.exact_sums,
     fits.exact_solutions,
+    purchases.star,
+    purchases.purchases,
 )
 
 
