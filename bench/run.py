@@ -15,6 +15,7 @@ import fits
 import glm
 import numpy as np
 import polars as pl
+import purchases
 import scans
 import searches
 import start
@@ -52,6 +53,8 @@ PARTS = (
     fits.exact_sums,
     fits.exact_solutions,
     stores.refreshes,
+    purchases.star,
+    purchases.purchases,
 )
 
 

@@ -185,8 +185,8 @@ class KeySums:
         table : of any engine, with one row a key; it is read once, and in memory
         key : what the table calls the fields of the key, or a mapping of the facts' names
             to the table's; default: as the facts call them
-        columns : names and globs of the table's columns; default: all but the key, of
-            numbers, booleans, dates and text, which is a category
+        columns : names and globs of the table's columns, with `many` of its summaries;
+            default: all but the key, of numbers, booleans, dates and text, a category
         name : field that the columns are put into: ``temp`` of table ``weather`` is
             ``weather.temp``, as in ``SELECT facts.*, weather FROM ...`` of DuckDB
         unmatched : of a row of the facts whose key the table does not have, or has with a
