@@ -215,7 +215,7 @@ def test_names_cannot_leave_their_place(tmp_path):
         ({"source": pl.DataFrame({"q": [1]})}, ds.ColumnError, "source names unknown column 'y'"),
         ({"source": "no/such.parquet"}, ds.SourceError, "no/such.parquet"),
         ({"path": "no/such/r.html"}, ds.ArgumentError, "path is 'no/such/r.html'; it must be a"),
-        ({"path": "."}, ds.ArgumentError, r"path is '\.'; it must be a file in a folder that is"),
+        ({"path": "."}, ds.SourceError, r"'\.' is a folder, which is not replaced"),
         ({"path": 3}, ds.ArgumentError, "path is 3; it must be a file"),
     ],
 )

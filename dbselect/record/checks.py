@@ -59,10 +59,10 @@ def check_share(name: str, value: Any) -> None:
         raise ArgumentError(f"{name} is {value!r}; it must lie between 0 and 1, both excluded")
 
 
-def check_writable(name: str, path: Any) -> None:
+def check_folder(name: str, path: Any) -> None:
     """Refuse what is not the path of a file in a folder that is there."""
     fits = isinstance(path, str | PathLike)
-    if not fits or Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
+    if not fits or not Path(path).absolute().parent.is_dir():
         shown = str(path) if fits else path
         raise ArgumentError(f"{name} is {shown!r}; it must be a file in a folder that is there")
 

@@ -27,7 +27,7 @@ from dbselect.linear.problem import Linear
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_budget, check_writable
+from dbselect.record.checks import check_budget, check_folder
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -43,7 +43,7 @@ from dbselect.record.steps import (
     longest_within,
     spent_after,
 )
-from dbselect.record.writing import replacing
+from dbselect.record.writing import check_place, replacing
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.predict import Predicting
@@ -541,9 +541,9 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
 
         Raises
         ------
-        ArgumentError : `held_out` or `segments` is something else, or `path` no file in a folder
-            that is there
-        SourceError, ColumnError : there is no such table, or it lacks a column
+        ArgumentError : `held_out` or `segments` is something else; `path` lies in no folder
+        SourceError, ColumnError : there is no such table, or it lacks a column; at the path is
+            something else than a file
 
         Notes
         -----
@@ -567,10 +567,11 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         # It asks sequences of all families.
         from dbselect.results.report.write import report_page
 
-        check_writable("path", path)
+        check_folder("path", path)
+        check_place(path)
         text = report_page(self, source, held_out, segments)
         with replacing(path) as written:
-            Path(written).write_text(text, encoding="utf-8")
+            written.write_text(text, encoding="utf-8")
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:
