@@ -9,21 +9,37 @@ import glob
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import polars as pl
 
-from dbselect.errors import BusyError, DbselectError, SourceError
-from dbselect.store.parts import ATTEMPTS, labelled, read
+from dbselect.errors import DbselectError, SourceError
+from dbselect.record.foreign import is_of
+from dbselect.shelves.delta import delta_table
+from dbselect.store.parts import labelled, read
 from dbselect.store.reading import Reading
 
 #: The folder of rows without a value, in Hive.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
+class Files(Protocol):
+    """The files of a table."""
+
+    @property
+    def shown(self) -> str:
+        """The table, for errors."""
+
+    def paths(self) -> dict[str, Path]:
+        """Return the files there are now, by name."""
+
+    def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
+        """Return the type of what folders say."""
+
+
 @dataclass(frozen=True)
-class Files:
+class LocalFiles:
     """Which files a path means.
 
     Parameters
@@ -54,6 +70,20 @@ class Files:
             )
         return found
 
+    def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
+        """Return the type of all values: whole numbers, dates or text.
+
+        Polars would take each file by itself.
+        """
+        said: dict[str, list[str]] = {}
+        for name in names:
+            for key, value in _folders(name).items():
+                if value != NO_VALUE:
+                    said.setdefault(key, []).append(value)
+                else:
+                    said.setdefault(key, [])
+        return {key: _type_of(pl.Series(values, dtype=pl.String)) for key, values in said.items()}
+
 
 def files_of(source: Any) -> Files | None:
     """Return the files that a source means, None if it is no path.
@@ -62,6 +92,10 @@ def files_of(source: Any) -> Files | None:
     ------
     SourceError : a path on another machine, whose files have no time to tell changes by
     """
+    if is_of(source, "deltalake"):
+        from dbselect.store.delta_files import DeltaFiles
+
+        return DeltaFiles(source)
     if not isinstance(source, str | Path):
         return None
     text = str(source)
@@ -71,14 +105,16 @@ def files_of(source: Any) -> Files | None:
             "give pl.scan_parquet of it, whose rows are then hashed"
         )
     path = Path(text).expanduser()
+    if (path / "_delta_log").is_dir():
+        return files_of(delta_table(path))
     if path.is_dir():
-        return Files(path, "**/*.parquet", text)
+        return LocalFiles(path, "**/*.parquet", text)
     at = next((i for i, part in enumerate(path.parts) if glob.has_magic(part)), None)
     if at is None:
         if not path.exists():
             raise SourceError(f"no file is at '{text}'; a Parquet file or a glob is needed")
-        return Files(path.parent, glob.escape(path.name), text)
-    return Files(Path(*path.parts[:at]), str(Path(*path.parts[at:])), text)
+        return LocalFiles(path.parent, glob.escape(path.name), text)
+    return LocalFiles(Path(*path.parts[:at]), str(Path(*path.parts[at:])), text)
 
 
 class FileParts:
@@ -90,36 +126,32 @@ class FileParts:
     reading : how
     """
 
+    looked_at = True
+
     def __init__(self, files: Files, reading: Reading) -> None:
         self._files = files
         self._reading = reading
-        self._paths = files.paths()
-        self._types = _types(self._paths)
+        self._paths: dict[str, Path] = {}
+        self._types: dict[str, pl.DataType] = {}
+        self._told: dict[str, str] = {}
+        self.shown = f"'{files.shown}'"
 
     def fingerprints(self) -> dict[str, str]:
         """Return size and time of each file."""
+        self._paths = self._files.paths()
+        self._types = self._files.types(self._paths)
         found = {name: _fingerprint(path) for name, path in self._paths.items()}
-        return {name: told for name, told in found.items() if told is not None}
+        self._told = {name: told for name, told in found.items() if told is not None}
+        return self._told
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
-        """Yield the records of each file."""
+        """Yield the records of each file; none of one that is gone or changes meanwhile."""
         for part in parts:
-            for _ in range(ATTEMPTS):
-                before = _fingerprint(self._paths[part])
-                if before is None:
-                    break
-                found = self._records(part)
-                if found is not None and _fingerprint(self._paths[part]) == before:
-                    yield labelled(found, part, before, self._reading)
-                    break
-            else:
-                raise BusyError(
-                    f"the file '{self._paths[part]}' changes while it is read, {ATTEMPTS} times in "
-                    "turn; refresh again when it is written"
-                )
+            found = self._records(part)
+            if found is not None:
+                yield labelled(found, part, self._told[part], self._reading)
 
     def _records(self, part: str) -> pl.DataFrame | None:
-        """Return the records of a file, a NULL where it has no rows; None if it is gone."""
         path = self._paths[part]
         hive = {name: self._types[name] for name in _folders(part)}
         above = {name for name in _folders(path.absolute().as_posix()) if name not in hive}
@@ -128,13 +160,13 @@ class FileParts:
         try:
             own = set(pl.read_parquet_schema(path))
             found = read(frame.drop(above - own, strict=False), self._reading)
-        except FileNotFoundError:
-            return None
         except (DbselectError, OSError, pl.exceptions.PolarsError) as error:
-            if not path.exists():
+            # Half a file is no table, but that it changes is what counts.
+            if _fingerprint(path) != self._told[part]:
                 return None
             kind = type(error) if isinstance(error, DbselectError) else SourceError
             raise kind(f"in the file '{path}': {error}") from error
+        # A file without rows is a part, too.
         return found if found.height else found.clear(1)
 
 
@@ -151,19 +183,6 @@ def _folders(name: str) -> dict[str, str]:
     """Return what the folders of a file say: ``name=value``."""
     pairs = (folder.partition("=") for folder in name.split("/")[:-1])
     return {key: unquote(value) for key, equals, value in pairs if equals}
-
-
-def _types(names: Collection[str]) -> dict[str, pl.DataType]:
-    """Return the type of what folders say: that of all its values, whole numbers, dates or text.
-
-    Polars would take each file by itself.
-    """
-    said: dict[str, list[str]] = {}
-    for name in names:
-        for key, value in _folders(name).items():
-            if value != NO_VALUE:
-                said.setdefault(key, []).append(value)
-    return {key: _type_of(pl.Series(values)) for key, values in said.items()}
 
 
 def _type_of(values: pl.Series) -> pl.DataType:

@@ -31,9 +31,9 @@ class GramStore(Cut):
 
     Parameters
     ----------
-    path : a file of DuckDB (``.duckdb``, ``.db``, ``.ddb``) or a folder of Parquet files; with
-        `connection` the name of a table there: ``"lake.main.stats"``. It is made at the first
-        refresh
+    path : a file of DuckDB (``.duckdb``, ``.db``, ``.ddb``), a Delta table (``.delta``, or a folder
+        that is one) or a folder of Parquet files; with `connection` the name of a table there:
+        ``"lake.main.stats"``. It is made at the first refresh
     connection : a connection of DuckDB, with any catalog attached
 
     Notes
@@ -81,7 +81,8 @@ class GramStore(Cut):
         Parameters
         ----------
         source : the whole table, as in `gram`. Of a Parquet path, folder or glob each file is a
-            part, told by its size and its time; of anything else the rows of equal keys are
+            part, told by its size and its time, of a Delta table each file of that version; of
+            anything else the rows of equal keys are
             one, told by their number and hash, for which the columns are read once
         by : one or more columns, of the files or of folders ``day=2013-01-01``: the keys; the
             first is that of windows. Needed at the first refresh
@@ -136,12 +137,17 @@ class GramStore(Cut):
 def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
     if not isinstance(path, str | Path) or not str(path):
         raise ArgumentError(f"path is {path!r}; it must be a file of DuckDB or a folder")
-    if connection is None and Path(path).suffix not in DATABASES:
-        return Folder(Path(path).expanduser())
+    own = Path(path).expanduser()
+    if connection is None and (own.suffix == ".delta" or (own / "_delta_log").is_dir()):
+        from dbselect.shelves.delta import DeltaFolder
+
+        return DeltaFolder(own)
+    if connection is None and own.suffix not in DATABASES:
+        return Folder(own)
     from dbselect.shelves.database import DatabaseFile, DatabaseTable
 
     if connection is None:
-        return DatabaseFile(Path(path).expanduser())
+        return DatabaseFile(own)
     return DatabaseTable(connection, str(path))
 
 

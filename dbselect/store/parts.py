@@ -2,8 +2,8 @@
 
 A part is a file, where there are files, and otherwise the rows of equal keys. Each has a
 fingerprint: size and time of a file, number and hash of rows. Only parts of a new fingerprint
-are read, and the fingerprint that is kept is that of the bytes or rows that were read: a file
-is looked at before and after, rows are hashed while they pass.
+are read, and the fingerprint that is kept is that of the bytes or rows that were read: files are
+looked at before and after, rows are hashed while they pass.
 """
 
 from collections.abc import Collection, Iterator
@@ -15,23 +15,28 @@ from dbselect.record.gram import RECORD_DTYPE
 from dbselect.sources.read import gram_by
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
 
-#: Readings of a part that changes all the while, before that is an error.
+#: Readings of a table that changes all the while, before that is an error.
 ATTEMPTS = 3
 
 
 class Parts(Protocol):
-    """The parts of a table."""
+    """The parts of a table.
+
+    Attributes
+    ----------
+    looked_at : whether fingerprints are cheap and say nothing of what was read, so that they
+        are asked for again after it
+    shown : the table, for errors
+    """
+
+    looked_at: bool
+    shown: str
 
     def fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of each part."""
+        """Return the fingerprint of each part as it is now."""
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
-        """Yield records of some parts, as `labelled` returns them; none of a part that is gone.
-
-        Raises
-        ------
-        BusyError : a part changes while it is read, at each of some attempts
-        """
+        """Yield records of some parts, as `labelled` returns them; none of a part that is gone."""
 
 
 def read(source: Any, reading: Reading) -> pl.DataFrame:

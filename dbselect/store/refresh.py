@@ -2,19 +2,19 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, SourceError, warn_caller
+from dbselect.errors import ArgumentError, BusyError, SourceError, warn_caller
 from dbselect.record.foreign import native
 from dbselect.shelves.shelf import Shelf, Shelved
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.store.files import FileParts, files_of
-from dbselect.store.parts import Parts, labelled
+from dbselect.store.parts import ATTEMPTS, Parts, labelled
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
 from dbselect.store.rows import RowParts
 
@@ -84,28 +84,52 @@ def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> R
     source : the table
     reading : how it is read
     """
-    parts = parts_of(source, reading)
-    known, found = before.fingerprints, parts.fingerprints()
-    if known and not found:
-        # Rather a disk that is not there, or a query that went wrong, than a table without rows.
-        raise SourceError(
-            f"the table has no rows, and the store has {len(known)} parts of it, which a refresh "
-            "would all drop; remove the store if that is meant"
-        )
-    wanted = [part for part, told in found.items() if known.get(part) != told]
-    with _gathered_warnings(len(wanted)):
-        frames = list(parts.records(wanted))
+    parts, known = parts_of(source, reading), before.fingerprints
+    found, frames = _read(parts, known)
     new = _alike(frames, before, reading)
     told = dict(new.select(PART, FINGERPRINT).iter_rows())
-    # A part may be as it was when it is read, or go while others are.
-    same = {part for part in wanted if part in known and told.get(part) == known[part]}
-    dropped = [part for part in known if part not in found or (part not in told and part in wanted)]
+    # Rows may be as they were when they are read, or go between a look and the next.
+    same = [part for part in told if known.get(part) == told[part]]
     added = [part for part in told if part not in known]
     changed = [part for part in told if part in known and part not in same]
-    step = Refreshed(added, changed, dropped, len(found) - len(wanted) + len(same))
+    kept = [part for part in known if found.get(part) == known[part] or part in same]
+    dropped = [part for part in known if part not in kept and part not in told]
     if added or changed or dropped or before.frame is None:
-        shelf.write(before, [*changed, *dropped], new.filter(~pl.col(PART).is_in(list(same))))
-    return step
+        shelf.write(before, [*changed, *dropped], new.filter(~pl.col(PART).is_in(same)))
+    return Refreshed(added, changed, dropped, len(kept))
+
+
+def _read(parts: Parts, known: Mapping[str, str]) -> tuple[dict[str, str], list[pl.DataFrame]]:
+    """Return the fingerprints of a table, and records of all parts that have new ones.
+
+    Raises
+    ------
+    SourceError : no part is left
+    BusyError : the table changes while it is read, at each of some attempts
+    """
+    frames: list[pl.DataFrame] = []
+    fresh: dict[str, str] = {}
+    for _ in range(ATTEMPTS):
+        found = parts.fingerprints()
+        if known and not found:
+            # Rather a disk that is not there, or a query that went wrong, than no rows.
+            raise SourceError(
+                f"the table has no rows, and the store has {len(known)} parts of it, which a "
+                "refresh would all drop; remove the store if that is meant"
+            )
+        wanted = [part for part, told in found.items() if {**known, **fresh}.get(part) != told]
+        stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
+        frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
+        with _gathered_warnings(len(wanted)):
+            frames += parts.records(wanted)
+        fresh = {part: told for frame in frames
+                 for part, told in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
+        if not parts.looked_at or parts.fingerprints() == found:
+            return found, frames
+    raise BusyError(
+        f"{parts.shown} changes while it is read, {ATTEMPTS} times in turn; refresh again when it "
+        "is written"
+    )
 
 
 def _alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.DataFrame:

@@ -51,6 +51,9 @@ class RowParts:
     reading : how it is read
     """
 
+    looked_at = False
+    shown = "the table"
+
     def __init__(self, source: Any, table: Table, reading: Reading) -> None:
         self._source = source
         self._table = table
