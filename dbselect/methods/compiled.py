@@ -15,9 +15,9 @@ from dbselect.record.steps import Choice, Step, Stop
 from dbselect.results.sequence import Sequence, build
 from dbselect.selection.criteria import RULES
 
-#: Columns up to which one Gram goes to the compiled library. In its time over Python's a search
-#: takes 0.05 to 0.2 at 20 to 100 columns, 0.3 at 500, 0.6 at 1,000 and 0.8 to 1 from 1,500 on,
-#: where BLAS may use more cores and Ctrl-C ends a search in Python at once.
+#: Columns up to which one Gram goes to the compiled library. A call takes 0.1 to 0.5 of the time
+#: that it takes in Python at 20 to 100 columns, 0.3 at 500, 0.6 at 1,000; from 1,500 on both
+#: take about the same (0.7 to 1.2), BLAS may use more cores, and Ctrl-C ends a search in Python.
 MOST_COLUMNS = 1000
 
 #: What the library takes of the options of a method; the rest is said of groups and rows.
