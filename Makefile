@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Runs a command with Rust, which it sets up where the machine has none.
 RUST := $(BIN)/python release/rust.py
+# Node's client of DuckDB, which the tests of clients run where there is npm.
+NODE_CLIENT := @duckdb/node-api@1.5.6-r.1
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
@@ -20,6 +22,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt native/Cargo.toml native/Cargo.lo
 	$(BIN)/pip install -qq --upgrade pip
 	$(RUST) $(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+# Without it the test of Node is skipped, and says so.
+$(VENV)/node: | $(VENV)/.ready
+	-npm install --silent --no-save --no-audit --no-fund --prefix $@ $(NODE_CLIENT)
 
 lock: ## write constraints.txt anew: the newest tools, which `make test` must then pass
 	$(PYTHON) -m venv --clear $(VENV)
@@ -53,7 +59,7 @@ postgres:
 			--no-install-recommends postgresql > /dev/null 2>&1 \
 		|| echo 'PostgreSQL cannot be installed: its tests are skipped'
 
-test: lint type browser postgres ## everything that CI runs
+test: lint type browser postgres $(VENV)/node ## everything that CI runs
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
 	$(RUST) $(BIN)/pytest
 

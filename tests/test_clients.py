@@ -4,6 +4,7 @@ What they find is held against Python's, which has the same methods and other co
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -420,13 +421,21 @@ const { DuckDBInstance } = require("@duckdb/node-api");
 """
 
 
+#: `make setup` puts the clients into the virtual environment; elsewhere they are anyone's.
+COMMAND = shutil.which("duckdb", path=Path(sys.executable).parent) or shutil.which("duckdb")
+MODULES = Path(sys.prefix) / "node" / "node_modules"
+NODE_ENVIRONMENT = {**os.environ, **({"NODE_PATH": str(MODULES)} if MODULES.exists() else {})}
+
+
+def in_node(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["node", "-e", code], env=NODE_ENVIRONMENT, capture_output=True, text=True, check=False,
+        **options,
+    )  # fmt: skip
+
+
 def node_has_duckdb() -> bool:
-    if shutil.which("node") is None:
-        return False
-    found = subprocess.run(
-        ["node", "-e", "require('@duckdb/node-api')"], capture_output=True, check=False
-    )
-    return found.returncode == 0
+    return bool(shutil.which("node")) and in_node("require('@duckdb/node-api')").returncode == 0
 
 
 def script() -> str:
@@ -435,9 +444,9 @@ def script() -> str:
     return SCRIPT.format(path=extension_path(platform))
 
 
-@pytest.mark.skipif(shutil.which("duckdb") is None, reason="there is no duckdb command")
+@pytest.mark.skipif(COMMAND is None, reason="there is no duckdb command")
 def test_the_command_line_answers_from_an_empty_folder(tmp_path):
-    command = ["duckdb", "-unsigned", "-json"]
+    command = [str(COMMAND), "-unsigned", "-json"]
     ended = subprocess.run(
         command, input=script(), capture_output=True, text=True, cwd=tmp_path, check=False
     )
@@ -450,10 +459,7 @@ def test_the_command_line_answers_from_an_empty_folder(tmp_path):
 
 @pytest.mark.skipif(not node_has_duckdb(), reason="node has no package @duckdb/node-api")
 def test_node_answers_from_an_empty_folder(tmp_path):
-    ended = subprocess.run(
-        ["node", "-e", NODE], input=script(), capture_output=True, text=True, cwd=tmp_path,
-        check=False,
-    )  # fmt: skip
+    ended = in_node(NODE, input=script(), cwd=tmp_path)
     assert ended.stderr == ""
     steps, predicted = map(json.loads, ended.stdout.splitlines())
     assert [{**step, "step": int(step["step"])} for step in steps] == SHOWN
