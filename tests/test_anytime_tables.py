@@ -186,6 +186,16 @@ def test_tables_over_the_budget_are_never_read():
     assert found.stop.value == "no other group fits the budget"
 
 
+def test_tables_that_could_not_win_are_not_read():
+    area = np.linspace(-1, 1, 9)
+    facts = pl.DataFrame({"a": list(range(9)) * 2, "y": [*area, *(area + 0.01)]})
+    unread = pl.LazyFrame({"a": [0], "z": [0.0]}).map_batches(lambda _: pytest.fail("it was read"))
+    shops = pl.DataFrame({"a": range(9), "area": area})
+    given = {"cheap": (shops, "a", 1.0), "dear": (unread, "a", 100.0)}
+    found = ds.anytime_tables(facts, "y", given, max_groups=1)
+    assert found.steps["group"].to_list() == [None, "cheap"]
+
+
 def test_what_is_held_comes_first_and_what_gains_too_little_is_not_bought():
     facts, tables = lake(6, dense=True)
     costs = dict.fromkeys(KEYS, 1.0)
