@@ -534,3 +534,10 @@ def test_of_two_versions_of_a_delta_table_one_is_refused(tmp_path, year, begun):
     with pytest.raises(ds.BusyError, match="another process has refreshed"):
         late._shelf.write(before, [], store._shelf.read().frame.clear())
     same(store.total(), ds.gram(year.drop("day")))
+
+
+def test_what_many_parts_warn_of_is_said_once_to_the_caller(store, year, tmp_path):
+    folder = write(year.with_columns(pl.lit(None, pl.Float64).alias("never")), tmp_path / "flights")
+    with pytest.warns(ds.SkippedRowsWarning, match="96 of 96 rows are left out") as caught:
+        store.refresh(folder, by="day")
+    assert [each.filename for each in caught] == [__file__]
