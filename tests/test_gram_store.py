@@ -129,6 +129,7 @@ def test_coarse_ends_mean_whole_months_and_years(store, year):
         ([3, 1, 2, 5], 2, 3),
         (["c", "a", "b", "e"], "b", "c"),
         ([2.5, 0.5, 1.5, 9.0], 1, 2.5),
+        (pl.Series(["c", "a", "b", "e"], dtype=pl.Categorical), "b", "c"),
         ([dt.datetime(2020, 1, d, 5) for d in (3, 1, 2, 9)], "2020-01-02", dt.date(2020, 1, 3)),
     ],
 )
