@@ -76,6 +76,14 @@ def _library() -> ctypes.CDLL:
     library.dbselect_reader_order.restype = ctypes.c_bool
     library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
     library.dbselect_reader_finish.restype = pointer
+    library.dbselect_reader_state.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
+    library.dbselect_reader_state.restype = pointer
+    library.dbselect_state_note.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
+    library.dbselect_state_note.restype = pointer
+    library.dbselect_reader_load.argtypes = [
+        pointer, text, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t
+    ]  # fmt: skip
+    library.dbselect_reader_load.restype = pointer
     library.dbselect_reader_free.argtypes = [pointer]
     library.dbselect_reader_free.restype = None
     library.dbselect_folds.argtypes = [
@@ -187,6 +195,38 @@ class Reader:
             return error
 
         return _array(call)
+
+    def state(self, note: bytes) -> bytes:
+        """Return all that was added so far, for `load` in another process, with a note."""
+        call = partial(_library().dbselect_reader_state, self._handle, note, len(note))
+        return bytes(_array(call)[0].as_py())
+
+    def note_of(self, state: bytes) -> bytes:
+        """Return the note of a state.
+
+        Raises
+        ------
+        DataError : the bytes are no state, were altered or cut, or are of another version
+            or of a reader of other columns
+        """
+        call = partial(_library().dbselect_state_note, self._handle, state, len(state))
+        return bytes(_array(call)[0].as_py())
+
+    def load(self, state: bytes, groups: Sequence[int]) -> None:
+        """Add what a state holds, as exactly as if its rows were added.
+
+        Parameters
+        ----------
+        state : of a reader of the same columns
+        groups : the number here of each of its groups; ``[0]`` for a reader without groups
+
+        Raises
+        ------
+        DataError : as `note_of`, or the state has another number of groups
+        """
+        numbers = (ctypes.c_size_t * len(groups))(*groups)
+        given = state, len(state), numbers, len(groups)
+        _check(_library().dbselect_reader_load(self._handle, *given))
 
 
 def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:

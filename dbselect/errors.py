@@ -37,11 +37,15 @@ class BusyError(SourceError):
 
 
 class EngineError(DbselectError):
-    """A DuckDB connection cannot take the extension."""
+    """A DuckDB connection cannot take the extension, or a library for pictures is not there."""
 
 
 class ConditionWarning(UserWarning):
     """The columns are so nearly dependent that coefficients lose most of their digits."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A search ran out of steps before it settled."""
 
 
 class LeftOutWarning(UserWarning):
@@ -69,7 +73,7 @@ class FoldsWarning(UserWarning):
 
 
 class DriverWarning(UserWarning):
-    """A distributed table is pulled through one process."""
+    """The rows of a table elsewhere are pulled through one process."""
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

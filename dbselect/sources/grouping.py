@@ -74,19 +74,27 @@ class Grouping:
 
     def number(self, batch: Any) -> Any:
         """Return the batch with a column of group numbers."""
-        keys = self._keys(batch)
+        numbers = self.numbers(self._keys(batch))
+        if isinstance(batch, pl.DataFrame):
+            return batch.with_columns(numbers)
+        # Polars gets only the keys of an Arrow batch: it cannot read every slice.
+        return batch.append_column(GROUP, numbers.to_arrow())
+
+    def numbers(self, keys: pl.DataFrame) -> pl.Series:
+        """Return the number of each key; a new one gets the next."""
         found = keys.unique()
         with self._lock:
             new = found.join(self._known, on=self._by, how="anti", nulls_equal=True)
             numbered = new.with_row_index(GROUP, offset=self._known.height)
             known = self._known = pl.concat([self._known, numbered])
-        numbers = keys.join(
-            known, on=self._by, how="left", nulls_equal=True, maintain_order="left"
-        )[GROUP]
-        if isinstance(batch, pl.DataFrame):
-            return batch.with_columns(numbers)
-        # Polars gets only the keys of an Arrow batch: it cannot read every slice.
-        return batch.append_column(GROUP, numbers.to_arrow())
+        return keys.join(known, on=self._by, how="left", nulls_equal=True, maintain_order="left")[
+            GROUP
+        ]
+
+    @property
+    def keys(self) -> pl.DataFrame:
+        """The keys so far, in the order of their numbers."""
+        return self._known.drop(GROUP)
 
     def _keys(self, batch: Any) -> pl.DataFrame:
         keys = pl.DataFrame(batch.select(self._request.by))
@@ -99,4 +107,4 @@ class Grouping:
     def table(self, records: pa.StructArray) -> pl.DataFrame:
         """Return the keys with their records, in the order of the keys."""
         grams = pl.DataFrame(pa.table({"gram": records}))["gram"]
-        return self._known.drop(GROUP).with_columns(grams).sort(self._by, nulls_last=True)
+        return self.keys.with_columns(grams).sort(self._by, nulls_last=True)

@@ -1,5 +1,6 @@
 """Which engine reads a source, whether it is a stored Gram, and how far a reading is."""
 
+import glob
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,11 +17,10 @@ from tqdm import tqdm
 
 from dbselect.errors import (
     ArgumentError,
-    DriverWarning,
     RecordError,
     SourceError,
-    warn_caller,
 )
+from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
 from dbselect.sources.request import Table
@@ -82,13 +82,13 @@ def _ibis(source: Any, _: Sequence[str] | None) -> Table:
 def _stream(source: Any, _: Sequence[str] | None) -> Table:
     from dbselect.sources.arrow import StreamTable
 
-    if is_of(source, "pyspark"):
-        warn_caller(
-            "the rows of a Spark DataFrame all pass through the driver, into one process; write "
-            "them to Parquet and give its path where they are many",
-            DriverWarning,
-        )
     return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
+
+
+def _spark(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.spark import SparkTable
+
+    return SparkTable(source)
 
 
 def _is_of(module: str, name: str) -> Callable[[Any], bool]:
@@ -115,25 +115,21 @@ ENGINES = [
     Engine(_is_of("duckdb", "DuckDBPyRelation"), _relation),
     Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
     Engine(_is_of("ibis", "Table"), _ibis),
+    Engine(lambda source: is_of(source, "pyspark") and hasattr(source, "mapInArrow"), _spark),
     Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _stream),
 ]
 
 
 def open_table(source: Any, columns: Sequence[str] | None) -> Table:
-    """Find the engine of a source; each is imported only where it is used.
-
-    Warns
-    -----
-    DriverWarning : the rows are of Spark
-    """
+    """Find the engine of a source; each is imported only where it is used."""
     source = native(source)
     for engine in ENGINES:
         if engine.reads(source):
             return engine.opened(source, columns)
     raise SourceError(
         f"source is a {type(source).__name__}; it must be a Gram or a gram record, a Parquet path, "
-        "a frame of Polars, pandas, Modin or narwhals, a DuckDB relation, a table of ibis, another "
-        "object with __arrow_c_stream__ or a NumPy array"
+        "a frame of Polars, pandas, Modin, narwhals or Spark, a DuckDB relation, a table of ibis, "
+        "another object with __arrow_c_stream__ or a NumPy array"
     )
 
 
@@ -155,6 +151,8 @@ def stored_gram(source: Any) -> Gram | None:
         return _gram_of_list(source)
     if not _can_be_looked_at(source):
         return None
+    for path in _files_of(source):
+        check_digest(path, "a gram")
     table = open_table(source, None)
     fields = [field.name for field in table.schema if is_record(field.type)]
     if not fields:
@@ -173,6 +171,17 @@ def stored_gram(source: Any) -> Gram | None:
     if not records:
         raise RecordError(f"the table has no record in column '{fields[0]}'")
     return merged(Gram.from_struct(record) for record in records)
+
+
+def _files_of(source: Any) -> list[Path]:
+    """Return the files of a path, a folder or a glob; of anything else none."""
+    if not isinstance(source, str | Path):
+        return []
+    folder = Path(source)
+    if folder.is_file():
+        return [folder]
+    found = folder.rglob("*") if folder.is_dir() else glob.iglob(str(source), recursive=True)
+    return [path for path in map(Path, found) if path.is_file()]
 
 
 def merged(grams: Iterable[Gram]) -> Gram:
@@ -200,8 +209,13 @@ def _can_be_looked_at(source: Any) -> bool:
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 
 
-def progress(rows: int | None) -> Any:
-    """Return a progress bar of some rows, for terminals only."""
+def progress(total: int | None, unit: str = "rows") -> Any:
+    """Return a progress bar of some rows, or turns of a search, for terminals only."""
     return tqdm(
-        total=rows, unit=" rows", unit_scale=True, delay=PROGRESS_DELAY, disable=None, leave=False
+        total=total,
+        unit=f" {unit}",
+        unit_scale=True,
+        delay=PROGRESS_DELAY,
+        disable=None,
+        leave=False,
     )

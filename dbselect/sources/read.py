@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from dbselect._native import Reader
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.missing import fill, fill_jointly
-from dbselect.record.policies import FILLS, check_missing
+from dbselect.record.policies import check_missing
 from dbselect.record.rows import warn_of_skipped
 from dbselect.record.terms import Terms
-from dbselect.sources.grouping import GROUP, Grouping, folds_of, warn_of_folds
+from dbselect.sources.gather import GramSums, GramWork
+from dbselect.sources.grouping import folds_of, warn_of_folds
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.open import open_table, progress, stored_gram
 from dbselect.sources.request import (
@@ -30,6 +31,7 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.sources.types import TableSource
+from dbselect.sources.works import gather
 
 
 def gram(
@@ -92,10 +94,13 @@ def gram(
     LeftOutWarning : columns that were not named are left out: of another type, or text of
         more than `max_levels` levels or in a stream that can be read only once
     SkippedRowsWarning : more than half of the rows are left out
-    DriverWarning : the table is of Spark, whose rows all pass through one process
+    DriverWarning : the table is one of ibis elsewhere that cannot be summed there; all rows pass
+        through one process
 
     Notes
     -----
+    A table of ibis is summed where it is, by queries that read it some times; see
+    ``examples/warehouses.md``. All others:
     O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles a thread, and the
     batches in flight. A progress bar appears on a terminal after two seconds.
     Of d numbers and c categories, a row costs O(d^2 + c d + c^2), however many levels
@@ -250,15 +255,30 @@ def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
 
 
 def _read(table: Table, request: Request) -> Gram:
-    read = request.marked() if request.terms.means else request
+    read = to_read(request)
     records = _aggregated(table, read)
     if records is not None:
         record = records["gram"][0]
         found = _empty(read) if record is None else Gram.from_struct(record)
     else:
-        with reader_of(read) as reader:
-            _scan(table, read, lambda batch: reader.add(read.terms.expand(batch)))
-            found = Gram.from_struct(reader.finish()[0])
+        work = GramWork(read, table.schema)
+        with work.begin() as sums:
+            _gather(table, work, sums)
+            found = Gram.from_struct(sums.record())
+    return finished_gram(found, request)
+
+
+def to_read(request: Request) -> Request:
+    """Return what to read for a request, of which `finished` makes what was asked for.
+
+    A fold must not be filled by rows of its own alone.
+    """
+    folds = request.folding is not None and "mean" in request.policies
+    return request.marked() if folds or request.terms.means else request
+
+
+def finished_gram(found: Gram, request: Request) -> Gram:
+    """Check the Gram that was read, of a request or of its `marked`, and fill it."""
     check_missing(request.refusing, found.missing)
     tell_skipped(found, request)
     marks = {name + SUFFIX for name in found.terms.indicators}
@@ -294,20 +314,7 @@ def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
 def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
     """Return the records that the table's engine makes itself, None if it does not."""
     aggregate = getattr(table, "aggregate", None)
-    return aggregate(request) if aggregate and not request.terms.columns else None
-
-
-def reader_of(request: Request, group: str | None = None) -> Reader:
-    """Return a reader for rows as `Terms.expand` gives them."""
-    width = len(request.names)
-    base = request.base.to_json()
-    reader = Reader(request.names, request.weight, group, request.policies[:width], base)
-    for category, policy in zip(request.terms.categories, request.policies[width:], strict=True):
-        names = category.names + [category.missing] * (policy in FILLS)
-        reader.category(category.column, category.texts, names, policy)
-    if request.order:
-        reader.order(request.order)
-    return reader
+    return aggregate(request) if aggregate else None
 
 
 def gram_by(
@@ -399,27 +406,34 @@ def gram_by(
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
     if folding is not None:
         table = with_digits_of(folding.key, table)
-        folds_of(table.schema.empty_table(), folding, request.taken)
+    check_group_keys(request, table.schema)
+    read = to_read(request)
+    records = _aggregated(table, read)
+    if records is None:
+        work = GramWork(read, table.schema)
+        with work.begin() as sums:
+            _gather(table, work, sums)
+            records = sums.records()
+    return finished_groups(records, request)
+
+
+def check_group_keys(request: Request, schema: pa.Schema) -> None:
+    """Refuse keys whose records have no name left, and of a type that decides no fold."""
+    if request.folding is not None:
+        folds_of(schema.empty_table(), request.folding, request.taken)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
             raise ArgumentError(
                 f"by names a column '{name}'; rename it, as the result has that name"
             )
-    # A fold must not be filled by rows of its own alone.
-    is_filled = bool(request.terms.means) or (folding is not None and "mean" in request.policies)
-    read = request.marked() if is_filled else request
-    # Which indicators there are is known when the last group is.
-    records = None if not read.is_settled else _aggregated(table, read)
-    if records is None:
-        grouping = Grouping(read, table.schema)
-        with reader_of(read, GROUP) as reader:
-            expand = read.terms.expand
-            _scan(table, read, lambda batch: reader.add(expand(grouping.number(batch))))
-            records = grouping.table(reader.finish())
+
+
+def finished_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
+    """Check the records that were read, of a request or of its `marked`, and fill them."""
     records = records.with_columns(pl.col("gram").cast(RECORD_DTYPE))
     _tell(records, request)
     found = records.sort(request.keys, nulls_last=True)
-    return _filled(found, request) if is_filled else found
+    return found if to_read(request) is request else _filled(found, request)
 
 
 def _tell(found: pl.DataFrame, request: Request) -> None:
@@ -465,17 +479,21 @@ def with_digits_of(key: str | None, table: Table) -> Table:
     return table if keep is None or key is None else keep(key)
 
 
-def _scan(table: Table, request: Request, consume: Consumer) -> None:
-    """Read the table, with a progress bar on a terminal."""
-    lock = Lock()
-    with progress(table.rows) as bar:
+def _gather(table: Table, work: GramWork, sums: GramSums) -> None:
+    """Read the table; what is read here has a progress bar on a terminal."""
 
-        def consume_and_show(batch: Any) -> None:
-            consume(batch)
-            with lock:
-                bar.update(len(batch))
+    def scan(fields: list[str], consume: Consumer) -> None:
+        lock = Lock()
+        with progress(table.rows) as bar:
 
-        table.scan(request.fields, consume_and_show)
+            def consume_and_show(batch: Any) -> None:
+                consume(batch)
+                with lock:
+                    bar.update(len(batch))
+
+            table.scan(fields, consume_and_show)
+
+    gather(table, work.request.fields, work, sums, scan)
 
 
 def _empty(request: Request) -> Gram:

@@ -11,6 +11,7 @@ use crate::block::{BLOCK_ROWS, center_of_rows, prefetch, stride, turn};
 use crate::chunk::{Chunk, Labels, Screened};
 use crate::gaps::Filled;
 use crate::moments::{Moments, SETTLED_ROWS};
+use crate::state::state;
 use crate::sums::Sums;
 
 /// Rows handed over at a time: they stay in the caches until the kernel has them,
@@ -44,6 +45,9 @@ pub struct Accumulator {
     /// Columns with NaN in the buffer.
     holes: Vec<usize>,
 }
+
+// Once finished, no row waits in its buffer.
+state!(Accumulator { filled, absent }..Accumulator::new(0));
 
 impl Accumulator {
     /// An accumulator that has seen no row.

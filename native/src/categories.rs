@@ -18,6 +18,7 @@ use crate::kernel::LANES;
 use crate::levels::Levels;
 use crate::moments::Moments;
 use crate::simd::vectorised;
+use crate::state::state;
 
 /// Rows after which the center is first set to the mean; a first row may lie far off.
 const FIRST_RECENTRING: u64 = 32;
@@ -176,6 +177,9 @@ struct Scratch {
     places: Vec<usize>,
 }
 
+state!(LevelSums { groups, sums, cross, centers }..LevelSums::default());
+state!(Count { rows, skipped, recentre_at });
+
 impl LevelSums {
     /// Make room for groups up to a number.
     pub fn grow(&mut self, layout: &Layout, length: usize) {
@@ -310,6 +314,32 @@ impl LevelSums {
         }
         add_to(&mut self.sums, &other.sums);
         add_to(&mut self.cross, &other.cross);
+    }
+
+    /// The sums with each group at another number, up to which there is room.
+    pub fn placed(self, layout: &Layout, at: &[usize], length: usize) -> LevelSums {
+        let mut found = LevelSums::default();
+        found.grow(layout, length);
+        let per_group = layout.n_slots * layout.stride;
+        let both = |width: usize| {
+            let place = move |(from, to): (usize, usize)| {
+                (from * width..(from + 1) * width, to * width..(to + 1) * width)
+            };
+            at.iter().copied().take(self.groups.len()).enumerate().map(place)
+        };
+        for (from, to) in both(per_group) {
+            found.sums[to].copy_from_slice(&self.sums[from]);
+        }
+        for (from, to) in both(layout.n_cells) {
+            found.cross[to].copy_from_slice(&self.cross[from]);
+        }
+        for (from, to) in both(layout.stride) {
+            found.centers[to].copy_from_slice(&self.centers[from]);
+        }
+        for (count, &to) in self.groups.into_iter().zip(at) {
+            found.groups[to] = count;
+        }
+        found
     }
 
     /// Weight of the rows of the first group that have each code of a category.

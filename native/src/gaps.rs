@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::chunk::{Screened, zeros};
 use crate::moments::Moments;
 use crate::record::{Names, Record};
+use crate::state::state;
 use crate::terms::Terms;
 
 /// What the name of an indicator adds to that of its column.
@@ -69,6 +70,8 @@ struct Gap {
     is_known: bool,
 }
 
+state!(Gap { column, fill, is_known });
+
 /// Moments of some columns, then of the indicators of those with missing values.
 #[derive(Clone, Debug)]
 pub struct Filled {
@@ -77,6 +80,8 @@ pub struct Filled {
     width: usize,
     gaps: Vec<Gap>,
 }
+
+state!(Filled { moments, width, gaps });
 
 impl Filled {
     /// Columns without missing values.

@@ -18,6 +18,7 @@
 //! | `terms` | how the columns of a table became those of a record |
 //! | `record` | the Gram record: names and moments, checked |
 //! | `fold` | which fold a key lies in |
+//! | `state` | what one process knows of a table, as bytes for another |
 //! | `inputs` | what a sequence reads of a row of the raw table |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `convolution` | (max,+) convolution with a concave sequence |
@@ -25,6 +26,7 @@
 //! | `leaps` | the best set of groups within a budget |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
+//! | `possible` | which comoments rows can have |
 //! | `search` | which groups of columns buy most prediction: searches on one record |
 //! | `searches` | searches on an Arrow array of records |
 //! | `duckdb`, `polars`, `python` | entry points, one host each |
@@ -45,6 +47,7 @@ pub mod leaps;
 pub mod levels;
 pub mod moments;
 pub mod polars;
+pub mod possible;
 pub mod prefix;
 pub mod projection;
 pub mod python;
@@ -54,6 +57,7 @@ pub mod search;
 pub mod searches;
 pub mod sequences;
 mod simd;
+mod state;
 pub mod sums;
 pub mod terms;
 #[cfg(test)]

@@ -2,7 +2,10 @@
 //!
 //! A `Reader` gathers Arrow batches from any number of threads. Every call to
 //! `dbselect_reader_add` takes an idle set of accumulators or starts a new one,
-//! so that threads never wait for each other; the sets are merged at the end.
+//! so that threads never wait for each other; the sets are merged at the end. `states` lets
+//! one process go on from what another has gathered.
+
+mod states;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
@@ -126,6 +129,33 @@ impl Reader {
         }
     }
 
+    /// Add the sums of other rows.
+    fn merge(&self, total: &mut Sums, other: Sums, layout: &Layout) {
+        self.grow(total, other.numbers.len(), layout);
+        // Each group is freed as soon as it is merged, and by `finish` as soon as it is
+        // written: of a million groups there must not be a second copy.
+        for (into, from) in total.numbers.iter_mut().zip(other.numbers) {
+            into.merge(&from);
+        }
+        total.levels.merge(layout, other.levels);
+        total.absent.iter_mut().zip(other.absent).for_each(|(sum, rows)| *sum += rows);
+    }
+
+    /// The sums of all rows, none of which waits any longer; they are no longer here.
+    fn merged(&self, layout: &Layout) -> Result<Sums, String> {
+        let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
+        let mut sets = sets.into_iter();
+        let mut total = sets.next().unwrap_or_default();
+        sets.for_each(|set| self.merge(&mut total, set, layout));
+        if self.group.is_none() {
+            self.grow(&mut total, 1, layout);
+        }
+        total.numbers.iter_mut().for_each(|group| {
+            group.finish();
+        });
+        Ok(total)
+    }
+
     /// Where the columns of a record stand among the numbers and their indicators, at
     /// `places`, and the levels of categories of some counts; nothing if they stand there.
     fn arrangement(&self, places: &[Slot], counts: &[usize]) -> Vec<usize> {
@@ -144,26 +174,11 @@ impl Reader {
 
     /// A record for each group.
     fn finish(&self) -> Result<Vec<Option<Record>>, String> {
-        let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
         let layout = Layout::new(&self.policies, &self.categories);
-        let mut sets = sets.into_iter();
-        let mut total = sets.next().unwrap_or_default();
-        for set in sets {
-            self.grow(&mut total, set.numbers.len(), &layout);
-            // Each group is freed as soon as it is merged, and below as soon as it is
-            // written: of a million groups there must not be a second copy.
-            for (into, from) in total.numbers.iter_mut().zip(set.numbers) {
-                into.merge(&from);
-            }
-            total.levels.merge(&layout, set.levels);
-            total.absent.iter_mut().zip(set.absent).for_each(|(sum, rows)| *sum += rows);
-        }
-        if self.group.is_none() {
-            self.grow(&mut total, 1, &layout);
-        }
+        let total = self.merged(&layout)?;
         let mut has_gaps = vec![false; self.columns.len()];
-        for group in &mut total.numbers {
-            group.finish().gaps().for_each(|column| has_gaps[column] = true);
+        for group in &total.numbers {
+            group.filled().gaps().for_each(|column| has_gaps[column] = true);
         }
         let places = gaps::layout(&self.policies, |column| has_gaps[column]);
         let listed = Listed::new(&layout, &self.categories, &total.levels);
@@ -188,8 +203,8 @@ impl Reader {
         let has_means = filled.contains(&true);
         let order = self.arrangement(&places, &listed.counts().collect::<Vec<_>>());
         let terms = Arc::new(terms);
-        let record = |(at, mut group): (usize, Accumulator)| {
-            let numbers = group.finish();
+        let record = |(at, group): (usize, Accumulator)| {
+            let numbers = group.filled();
             let moments = if self.categories.is_empty() {
                 numbers.finish(&self.policies, &places).into_owned()
             } else {

@@ -1,0 +1,124 @@
+"""The sums of a Gram, or of one for each group of rows, under way in any number of processes."""
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from dbselect._native import Reader
+from dbselect.errors import DataError
+from dbselect.record.policies import FILLS
+from dbselect.sources.grouping import GROUP, Grouping
+from dbselect.sources.request import Request
+
+
+def reader_of(request: Request, group: str | None = None) -> Reader:
+    """Return a reader for rows as `Terms.expand` gives them."""
+    width = len(request.names)
+    base = request.base.to_json()
+    reader = Reader(request.names, request.weight, group, request.policies[:width], base)
+    for category, policy in zip(request.terms.categories, request.policies[width:], strict=True):
+        names = category.names + [category.missing] * (policy in FILLS)
+        reader.category(category.column, category.texts, names, policy)
+    if request.order:
+        reader.order(request.order)
+    return reader
+
+
+@dataclass(frozen=True)
+class GramWork:
+    """The sums that the records of a request are made of.
+
+    Parameters
+    ----------
+    request : what is wanted of the table
+    schema : the table's
+    """
+
+    request: Request
+    schema: pa.Schema
+
+    @property
+    def size(self) -> int:
+        """About how many bytes a state has, of one group."""
+        width = len(self.request.names) + sum(len(c.names) for c in self.request.terms.categories)
+        return 8 * (width * (width + 1) // 2 + 3 * width)
+
+    @contextmanager
+    def begin(self) -> Iterator["GramSums"]:
+        """Begin without rows."""
+        grouping = Grouping(self.request, self.schema) if self.request.keys else None
+        with reader_of(self.request, GROUP if grouping else None) as reader:
+            yield GramSums(self.request, reader, grouping)
+
+
+@dataclass(frozen=True)
+class GramSums:
+    """Sums under way.
+
+    Parameters
+    ----------
+    request : what they are of
+    reader : which has them
+    grouping : the groups of the rows; None if they are not told apart
+    """
+
+    request: Request
+    reader: Reader
+    grouping: Grouping | None
+
+    def add(self, batch: Any) -> None:
+        """Add some rows; may be called from several threads at once."""
+        if self.grouping is not None:
+            batch = self.grouping.number(batch)
+        self.reader.add(self.request.terms.expand(batch))
+
+    def state(self) -> bytes:
+        """Return the sums, and which keys the groups have."""
+        return self.reader.state(self._note())
+
+    def load(self, part: bytes) -> None:
+        """Add the sums of other rows.
+
+        Raises
+        ------
+        DataError : the part is damaged, of another version, or of another plan
+        """
+        keys = self.reader.note_of(part)
+        if self.grouping is None:
+            self.reader.load(part, [0])
+            return
+        asked, _, table = keys.partition(b"\n")
+        if asked != self._asked():
+            raise DataError("part is of another plan; all parts must come from one plan")
+        found = pl.read_ipc(io.BytesIO(table))
+        self.reader.load(part, self.grouping.numbers(found).to_list())
+
+    def record(self) -> pa.StructScalar:
+        """Return the record of all rows."""
+        return self.reader.finish()[0]
+
+    def records(self) -> pl.DataFrame:
+        """Return the keys of the groups and their records."""
+        records = self.reader.finish()
+        found = pl.DataFrame(pa.table({"gram": records}))
+        return found if self.grouping is None else self.grouping.table(records)
+
+    def _note(self) -> bytes:
+        if self.grouping is None:
+            return b""
+        table = io.BytesIO()
+        self.grouping.keys.write_ipc(table)
+        return self._asked() + b"\n" + table.getvalue()
+
+    def _asked(self) -> bytes:
+        """Return what decides the groups, on one line."""
+        folding = self.request.folding
+        by = [] if folding is None else self.request.taken
+        asked = {"by": self.request.by, "columns": by, "fold": folding and asdict(folding)}
+        return json.dumps(asked).encode()

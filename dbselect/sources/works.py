@@ -1,0 +1,219 @@
+"""What processes do with their parts of a table: each part becomes bytes, and bytes are merged.
+
+A sum over rows is the sum over parts of them, so an engine that runs a function on its
+partitions needs no more than this. A work is plain data that travels to the processes;
+what they send back does not depend on the order of the parts, beyond rounding.
+"""
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+#: Reads fields of a table and hands the rows over.
+Scan = Callable[[list[str], Callable[[Any], None]], None]
+
+
+class Gathered(Protocol):
+    """What one process has gathered so far."""
+
+    def add(self, batch: Any) -> None:
+        """Add some rows."""
+
+    def load(self, part: bytes) -> None:
+        """Add what another process has gathered."""
+
+    def state(self) -> bytes:
+        """Return what was gathered, for `load`."""
+
+
+class Work(Protocol):
+    """What is gathered of a table; plain data, which can be pickled."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes a state has."""
+
+    def begin(self) -> AbstractContextManager[Gathered]:
+        """Return a gathering of no rows, which ends with the context."""
+
+
+#: Has processes gather of the fields of a table, each of its rows.
+Reduce = Callable[[list[str], Work], Iterable[bytes]]
+
+
+def partial_of(work: Work, batches: Iterable[Any]) -> bytes:
+    """Return the state of some rows, given as anything with an Arrow C stream."""
+    with work.begin() as gathered:
+        for batch in batches:
+            gathered.add(batch)
+        return gathered.state()
+
+
+def merge_of(work: Work, parts: Iterable[bytes]) -> bytes:
+    """Return the state of all rows of some; one part at a time is in memory."""
+    with work.begin() as gathered:
+        for part in parts:
+            gathered.load(part)
+        return gathered.state()
+
+
+def gather(
+    table: Any, fields: list[str], work: Work, gathered: Gathered, scan: Scan | None = None
+) -> None:
+    """Gather of all rows of a table, in the processes of its engine if these can.
+
+    Parameters
+    ----------
+    table : Table; with ``reduce`` where an engine has processes for a work
+    gathered : which the work has begun
+    scan : what to call instead of the table's own
+    """
+    reduce = getattr(table, "reduce", None)
+    if reduce is None:
+        (scan or table.scan)(fields, gathered.add)
+        return
+    for part in reduce(fields, work):
+        gathered.load(part)
+
+
+def tally(table: Any, fields: list[str], count: Callable[[pa.Table], Counter[Any]]) -> Counter[Any]:
+    """Return how often things are met in all rows of a table.
+
+    Parameters
+    ----------
+    count : batch -> Counter, in the form of the table's engine; plain data
+    """
+    tallied = Tallied(count)
+    gather(table, fields, Tally(count), tallied)
+    return tallied.found
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several works on the same rows."""
+
+    works: Sequence[Work]
+
+    @property
+    def size(self) -> int:
+        """About how many bytes a state has."""
+        return sum(work.size for work in self.works)
+
+    @contextmanager
+    def begin(self) -> Iterator["Gatherings"]:
+        """Begin all."""
+        with ExitStack() as stack:
+            yield Gatherings([stack.enter_context(work.begin()) for work in self.works])
+
+
+@dataclass(frozen=True)
+class Gatherings:
+    """What several works have gathered of the same rows."""
+
+    each: Sequence[Gathered]
+
+    def add(self, batch: Any) -> None:
+        """Show the rows to all."""
+        for one in self.each:
+            one.add(batch)
+
+    def load(self, part: bytes) -> None:
+        """Add what others have gathered."""
+        for one, state in zip(self.each, pickle.loads(part), strict=True):
+            one.load(state)
+
+    def state(self) -> bytes:
+        """Return the states of all."""
+        return pickle.dumps([one.state() for one in self.each])
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A work on rows that are changed before: columns are added, or rows left out.
+
+    Parameters
+    ----------
+    work : Work
+    changes : returns what changes a batch; plain data too
+    """
+
+    work: Work
+    changes: Callable[[], Callable[[pa.Table], pa.Table]]
+
+    @property
+    def size(self) -> int:
+        """About how many bytes a state has."""
+        return self.work.size
+
+    @contextmanager
+    def begin(self) -> Iterator["Changing"]:
+        """Begin the work."""
+        with self.work.begin() as gathered:
+            yield Changing(gathered, self.changes())
+
+
+@dataclass(frozen=True)
+class Changing:
+    """What a work has gathered of rows that are changed before."""
+
+    gathered: Gathered
+    change: Callable[[pa.Table], pa.Table]
+
+    def add(self, batch: Any) -> None:
+        """Add rows, changed."""
+        self.gathered.add(self.change(batch))
+
+    def load(self, part: bytes) -> None:
+        """Add what another process has gathered, of rows that it changed."""
+        self.gathered.load(part)
+
+    def state(self) -> bytes:
+        """Return what was gathered."""
+        return self.gathered.state()
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How often things are met in the rows.
+
+    Parameters
+    ----------
+    count : batch -> Counter; plain data too
+    """
+
+    count: Callable[[pa.Table], Counter[Any]]
+    size: int = 0
+
+    @contextmanager
+    def begin(self) -> Iterator["Tallied"]:
+        """Begin to count."""
+        yield Tallied(self.count)
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """What was met so far."""
+
+    count: Callable[[pa.Table], Counter[Any]]
+    found: Counter[Any] = field(default_factory=Counter)
+    _lock: Any = field(default_factory=Lock)
+
+    def add(self, batch: Any) -> None:
+        """Count in some rows; may be called from several threads at once."""
+        more = self.count(batch)
+        with self._lock:
+            self.found.update(more)
+
+    def load(self, part: bytes) -> None:
+        """Add what another process has counted."""
+        self.found.update(pickle.loads(part))
+
+    def state(self) -> bytes:
+        """Return the counts."""
+        return pickle.dumps(self.found)
