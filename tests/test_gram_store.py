@@ -129,6 +129,7 @@ def test_coarse_ends_mean_whole_months_and_years(store, year):
         ([3, 1, 2, 5], 2, 3),
         (["c", "a", "b", "e"], "b", "c"),
         ([2.5, 0.5, 1.5, 9.0], 1, 2.5),
+        (pl.Series(["c", "a", "b", "e"], dtype=pl.Categorical), "b", "c"),
         ([dt.datetime(2020, 1, d, 5) for d in (3, 1, 2, 9)], "2020-01-02", dt.date(2020, 1, 3)),
     ],
 )
@@ -534,3 +535,10 @@ def test_of_two_versions_of_a_delta_table_one_is_refused(tmp_path, year, begun):
     with pytest.raises(ds.BusyError, match="another process has refreshed"):
         late._shelf.write(before, [], store._shelf.read().frame.clear())
     same(store.total(), ds.gram(year.drop("day")))
+
+
+def test_what_many_parts_warn_of_is_said_once_to_the_caller(store, year, tmp_path):
+    folder = write(year.with_columns(pl.lit(None, pl.Float64).alias("never")), tmp_path / "flights")
+    with pytest.warns(ds.SkippedRowsWarning, match="96 of 96 rows are left out") as caught:
+        store.refresh(folder, by="day")
+    assert [each.filename for each in caught] == [__file__]

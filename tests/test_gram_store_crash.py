@@ -33,13 +33,14 @@ while True:
             store.refresh(table, by="k")
         except ds.SourceError as error:
             assert "another process has refreshed" in str(error), error
+        print("refreshed", flush=True)
 """
 
 
 #: Parts of the table; writing them takes a good share of a refresh.
 KEYS = 100
-#: Most seconds until a writer is killed, in which it refreshes several times.
-LONGEST = 0.4
+#: Refreshes that a writer ends, at most, before it is killed in the next.
+MOST = 3
 
 
 def tables(folder: Path) -> list[ds.Gram]:
@@ -53,6 +54,16 @@ def tables(folder: Path) -> list[ds.Gram]:
     return wanted
 
 
+def seconds_of_one(running: subprocess.Popen, refreshes: int) -> float:
+    """Wait for some refreshes; return how long the last took, or the start of the writer."""
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"ready\n"
+    for _ in range(refreshes):
+        start = time.monotonic()
+        assert running.stdout.readline() == b"refreshed\n"
+    return time.monotonic() - start
+
+
 def ends_of_kills(path: Path, folder: Path, kills: int, writers: int = 1) -> list[int]:
     """Kill refreshes at random moments; return which state the store has after each."""
     wanted = tables(folder)
@@ -61,10 +72,8 @@ def ends_of_kills(path: Path, folder: Path, kills: int, writers: int = 1) -> lis
     for _ in range(kills):
         command = [sys.executable, "-c", WRITER, str(path), str(folder)]
         running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(writers)]
-        for each in running:
-            assert each.stdout is not None
-            assert each.stdout.readline() == b"ready\n"
-        time.sleep(dice.uniform(0.0, LONGEST))
+        seconds = [seconds_of_one(each, dice.randint(1, MOST)) for each in running]
+        time.sleep(dice.uniform(0.0, max(seconds)))
         for each in running:
             assert each.poll() is None
             each.send_signal(signal.SIGKILL)

@@ -73,7 +73,7 @@ class DatabaseFile:
                     "file open already, give GramStore that connection and the name of a table"
                 ) from error
         with connection:
-            yield DatabaseTable(connection, TABLE)
+            yield DatabaseTable(connection, TABLE, str(self._path))
 
 
 class DatabaseTable:
@@ -84,11 +84,14 @@ class DatabaseTable:
     connection : without an open transaction
     table : its name, ``catalog.schema.name`` where it has more parts; it is made at the
         first step
+    shown : the store, for errors; default: the name
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, table: str, shown: str | None = None
+    ) -> None:
         self._connection = connection
-        self._shown = table
+        self._shown = shown or table
         self._table = ".".join(quote(part) for part in table.split("."))
 
     def read(self) -> Shelved:
@@ -101,7 +104,7 @@ class DatabaseTable:
             raise SourceError(f"cannot read the store '{self._shown}': {error}") from error
         frame = pl.DataFrame(found)
         if "reading" not in frame.columns:
-            raise SourceError(f"the table '{self._shown}' is no store; it has {frame.columns}")
+            raise SourceError(f"the table in '{self._shown}' is no store; it has {frame.columns}")
         return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)))
 
     def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:

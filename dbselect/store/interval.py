@@ -30,15 +30,20 @@ def between(keys: pl.Series, first: Any, last: Any) -> pl.Series:
     ------
     ArgumentError : an end is of another type, or the last is before the first
     """
+    if keys.dtype == pl.Boolean:
+        raise ArgumentError(f"the key '{keys.name}' is Boolean and has no windows; cut by `where`")
     low = None if first is None else _end(keys, first, "first")[0]
     high = None if last is None else _end(keys, last, "last")[1]
     if low is not None and high is not None and high < low:
         raise ArgumentError(f"last is {last!r}, before first, {first!r}")
     found = keys.is_not_null()
-    if low is not None:
-        found &= keys >= _as_key(low, keys.dtype)
-    if high is not None:
-        found &= keys <= _as_key(high, keys.dtype)
+    try:
+        if low is not None:
+            found &= keys >= _as_key(low, keys.dtype)
+        if high is not None:
+            found &= keys <= _as_key(high, keys.dtype)
+    except (pl.exceptions.PolarsError, TypeError):
+        raise _refused(first if low is not None else last, keys, "an end") from None
     return found
 
 

@@ -66,5 +66,7 @@ def labelled(records: pl.DataFrame, part: Any, fingerprint: Any, reading: Readin
         value.alias(name) if isinstance(value, pl.Series) else pl.lit(value, pl.String).alias(name)
         for name, value in told.items()
     ]
-    found = records.with_columns(*columns, pl.col(GRAM).cast(RECORD_DTYPE))
+    # Levels of categories are those of a batch; texts are the same everywhere.
+    texts = pl.selectors.by_name(by) & pl.selectors.by_dtype(pl.Categorical, pl.Enum)
+    found = records.with_columns(*columns, texts.cast(pl.String), pl.col(GRAM).cast(RECORD_DTYPE))
     return found.select(*by, *told, GRAM)

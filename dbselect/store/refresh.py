@@ -2,15 +2,16 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, BusyError, SourceError, warn_caller
+from dbselect.errors import ArgumentError, BusyError, SkippedRowsWarning, SourceError, warn_caller
 from dbselect.record.foreign import native
+from dbselect.record.gram import Gram
+from dbselect.record.rows import warn_of_skipped
 from dbselect.shelves.shelf import Shelf, Shelved
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.store.files import FileParts, files_of
@@ -85,7 +86,7 @@ def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> R
     reading : how it is read
     """
     parts, known = parts_of(source, reading), before.fingerprints
-    found, frames = _read(parts, known)
+    found, frames = _read(parts, known, weighted=reading.weight is not None)
     new = _alike(frames, before, reading)
     told = dict(new.select(PART, FINGERPRINT).iter_rows())
     # Rows may be as they were when they are read, or go between a look and the next.
@@ -99,7 +100,9 @@ def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> R
     return Refreshed(added, changed, dropped, len(kept))
 
 
-def _read(parts: Parts, known: Mapping[str, str]) -> tuple[dict[str, str], list[pl.DataFrame]]:
+def _read(
+    parts: Parts, known: Mapping[str, str], *, weighted: bool
+) -> tuple[dict[str, str], list[pl.DataFrame]]:
     """Return the fingerprints of a table, and records of all parts that have new ones.
 
     Raises
@@ -120,11 +123,14 @@ def _read(parts: Parts, known: Mapping[str, str]) -> tuple[dict[str, str], list[
         wanted = [part for part, told in found.items() if {**known, **fresh}.get(part) != told]
         stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
         frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
-        with _gathered_warnings(len(wanted)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             frames += parts.records(wanted)
+        _tell(caught, len(wanted))
         fresh = {part: told for frame in frames
                  for part, told in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
         if not parts.looked_at or parts.fingerprints() == found:
+            _tell_skipped(frames, weighted=weighted)
             return found, frames
     raise BusyError(
         f"{parts.shown} changes while it is read, {ATTEMPTS} times in turn; refresh again when it "
@@ -160,13 +166,24 @@ def _nothing(before: Shelved, reading: Reading) -> pl.DataFrame:
     return labelled(empty, "", "", reading)
 
 
-@contextmanager
-def _gathered_warnings(parts: int) -> Iterator[None]:
+def _tell(caught: list[warnings.WarningMessage], parts: int) -> None:
     """Say once what is warned of in many parts, and in how many."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
     told = Counter((str(each.message), each.category) for each in caught)
     for (message, category), count in told.items():
+        if issubclass(category, SkippedRowsWarning):
+            continue  # each part has other numbers; `_tell_skipped` adds them up
         where = f" (in {count} of {parts} readings)" if count > 1 else ""
         warn_caller(message + where, category)
+
+
+def _tell_skipped(frames: list[pl.DataFrame], *, weighted: bool) -> None:
+    """Warn where more than half of the rows that were read are left out."""
+    rows, skipped, missing = 0, 0, Counter[str]()
+    for record in (record for frame in frames for record in frame[GRAM].drop_nulls().to_arrow()):
+        gram = Gram.from_struct(record)
+        policies = gram.terms.policies()
+        rows, skipped = rows + gram.rows, skipped + gram.skipped
+        missing.update(
+            {name: n for name, n in gram.missing.items() if policies.get(name, "skip") == "skip"}
+        )
+    warn_of_skipped(rows, skipped, missing, weighted=weighted)
