@@ -4,10 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Runs a command with Rust, which it sets up where the machine has none.
 RUST := $(BIN)/python release/rust.py
+# Node's client of DuckDB, which the tests of clients run where there is npm.
+NODE_CLIENT := @duckdb/node-api@1.5.6-r.1
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type browser test test-fast bench demo wheel
+.PHONY: help setup lock lint type browser postgres test test-fast oracle bench demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -20,6 +22,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt native/Cargo.toml native/Cargo.lo
 	$(BIN)/pip install -qq --upgrade pip
 	$(RUST) $(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+# Without it the test of Node is skipped, and says so.
+$(VENV)/node: | $(VENV)/.ready
+	-npm install --silent --no-save --no-audit --no-fund --prefix $@ $(NODE_CLIENT)
 
 lock: ## write constraints.txt anew: the newest tools, which `make test` must then pass
 	$(PYTHON) -m venv --clear $(VENV)
@@ -46,12 +52,22 @@ browser:
 		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver > /dev/null; } \
 		|| echo 'no chromium: the report is not tested in a browser'
 
-test: lint type browser ## everything that CI runs
+# Tests start a server of their own; they skip what needs it where it cannot be installed.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || command -v initdb > /dev/null \
+		|| $(if $(filter 0,$(shell id -u)),,sudo -n) apt-get install -qq --yes \
+			--no-install-recommends postgresql > /dev/null 2>&1 \
+		|| echo 'PostgreSQL cannot be installed: its tests are skipped'
+
+test: lint type browser postgres $(VENV)/node ## everything that CI runs
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
 	$(RUST) $(BIN)/pytest
 
 test-fast: setup ## the quick tests, under a minute
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' --numprocesses auto
+
+oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
 
 demo: setup ## which groups of features predict flight delays best for their cost
 	$(BIN)/python examples/flights.py
@@ -59,5 +75,13 @@ demo: setup ## which groups of features predict flight delays best for their cos
 bench: setup ## measure; writes bench/RESULTS.md
 	$(BIN)/python bench/run.py
 
-wheel: setup ## one file to install anywhere, in dist/
+wheel: setup ## one file to install, in dist/; PLATFORM=manylinux_2_17_aarch64 and such for others
+ifdef PLATFORM
+	$(BIN)/pip install -qq --constraint constraints.txt build cargo-zigbuild ziglang
+	$(RUST) $(BIN)/python release/wheel.py $(PLATFORM)
+else
 	$(RUST) $(BIN)/python -m build --wheel --outdir dist .
+endif
+
+matrix: setup ## try the wheel of dist/ with the oldest and the newest that docs/versions.md promises
+	$(BIN)/python release/matrix.py $(firstword $(wildcard dist/*.whl))

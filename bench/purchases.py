@@ -1,13 +1,14 @@
 """Which of 1,000 tables to buy for 10 million facts: sums by key beside a join for each."""
 
-import time
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import polars as pl
-from measure import Row, process
+from measure import Row
 from tables import FOLDER
 
 import dbselect as ds
@@ -76,68 +77,89 @@ def bought(steps: int) -> ds.Sequence:
     return ds.anytime_tables(facts(), "y", candidates(), OWN, max_groups=steps)
 
 
-def joined(path: Path, tables: Sequence[ds.Candidate]) -> float:
-    """Return the seconds of the join with some tables and the Gram of it, in DuckDB."""
+def cost_of(call: str) -> tuple[float, float, float]:
+    """Return seconds, processor seconds and peak megabytes of a call in a new process.
+
+    Processor seconds tell the work where others use the machine, too.
+    """
+    report = "import resource as r; u = r.getrusage(r.RUSAGE_SELF)"
+    told = "print(time.time() - start, u.ru_utime + u.ru_stime, u.ru_maxrss / 1024)"
+    code = f"import time, purchases; start = time.time(); purchases.{call}; {report}; {told}"
+    command = [sys.executable, "-c", code]
+    folder = Path(__file__).parent
+    run = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
+    # DuckDB shows its progress before.
+    seconds, work, megabytes = map(float, run.stdout.split()[-3:])
+    return seconds, work, megabytes
+
+
+def joined(tables: Mapping[str, ds.Candidate]) -> ds.Gram:
+    """Return the Gram of the join with some tables, which DuckDB makes."""
     columns = [
-        f"t{at}.{name} AS t{at}_{name}"
-        for at, one in enumerate(tables)
-        for name in one.columns or ()
+        f"{at}.{name} AS {at}_{name}" for at, one in tables.items() for name in one.columns or ()
     ]
     joins = [
-        f"LEFT JOIN '{one.table}' t{at} ON t{at}.{one.key} = f.{one.key}"
-        for at, one in enumerate(tables)
+        f"LEFT JOIN '{one.table}' {at} ON {at}.{one.key} = f.{one.key}"
+        for at, one in tables.items()
     ]
     with duckdb.connect() as con:
-        start = time.perf_counter()
-        ds.gram(
-            con.sql(
-                f"SELECT y, x0, x1, x2, x3, {', '.join(columns)} FROM '{path}' f {' '.join(joins)}"
-            )
-        )
-        return time.perf_counter() - start
+        query = f"SELECT y, x0, x1, x2, x3, {', '.join(columns)} FROM '{facts()}' f"
+        return ds.gram(con.sql(f"{query} {' '.join(joins)}"))
 
 
-def purchases() -> Iterator[Row]:
-    """Yield the first purchase and the third of 1,000 tables, and a join for each."""
-    path, every = facts(), candidates()
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import purchases; "
-        "purchases.bought({})"
-    )
-    first, memory = process(code.format(1))
-    third, _ = process(code.format(3))
-    some = list(every.values())[: JOINED * len(KEYS)]
-    scaled = sum(joined(path, [one]) for one in some) / len(some) * CANDIDATES
-    what = f"1,000 tables of 5 to 50 columns by 3 keys, {FACTS:,} facts"
-    yield (
-        f"{what}: the first to buy",
-        f"{first:.0f} s, {CANDIDATES / first:.0f} tables a second, {memory:,.0f} MB",
-        "",
-    )
-    yield f"{what}: three of them", f"{third:.0f} s", ""
-    yield (
-        f"a join and its Gram for each, from {len(some)} of them",
-        f"{scaled:,.0f} s, {scaled / first:.0f} times the first purchase",
-        "",
-    )
+def joined_each(count: int) -> None:
+    """Join each of the first candidates."""
+    for name, one in list(candidates().items())[:count]:
+        joined({name: one})
+
+
+def of_star(width: int) -> dict[str, ds.Candidate]:
+    """Return a table of some columns for each key."""
+    columns = [f"z{j}" for j in range(width)]
+    return {key: ds.Candidate(str(one(key, 0)), key, 1.0, columns) for key in KEYS}
+
+
+def star_by_keys(width: int) -> ds.Sequence:
+    """Take a star of three tables in by sums."""
+    tables = of_star(width)
+    return ds.anytime_tables(facts(), "y", tables, OWN, always=list(tables), max_groups=len(tables))
 
 
 def star() -> Iterator[Row]:
     """Yield the Gram of a star join of three known tables beside sums by their keys."""
-    path = facts()
-    for width in (10, 50):
-        columns = [f"z{j}" for j in range(width)]
-        star = {key: ds.Candidate(str(one(key, 0)), key, 1.0, columns) for key in KEYS}
-        by_join = joined(path, list(star.values()))
-        start = time.perf_counter()
-        ds.anytime_tables(path, "y", star, OWN, always=list(star), max_groups=len(star))
-        by_key = time.perf_counter() - start
+    facts()
+    for width in (10, WIDTH):
+        join, join_work, _ = cost_of(f"joined(purchases.of_star({width}))")
+        keys, keys_work, _ = cost_of(f"star_by_keys({width})")
         yield (
             f"star join of three known tables of {width} columns, {FACTS:,} facts: Gram of the "
             "join; sums by key",
-            f"{by_join:.1f} s; {by_key:.1f} s",
+            f"{join:.1f} s ({join_work:.1f} s of work); {keys:.1f} s ({keys_work:.1f} s)",
             "",
         )
+
+
+def purchases() -> Iterator[Row]:
+    """Yield the first purchase and the third of 1,000 tables, and a join for each."""
+    facts(), candidates()
+    what = f"{CANDIDATES:,} tables of 5 to {WIDTH} columns by 3 keys, {FACTS:,} facts"
+    first, work, memory = cost_of("bought(1)")
+    yield (
+        f"{what}: the first to buy",
+        f"{first:.0f} s ({work:.0f} s of work), {CANDIDATES / first:.0f} tables a second, "
+        f"{memory:,.0f} MB",
+        "",
+    )
+    seconds, total, _ = cost_of("bought(3)")
+    yield f"{what}: three to buy", f"{seconds:.0f} s ({total:.0f} s of work)", ""
+    some = JOINED * len(KEYS)
+    each, each_work, _ = (part * CANDIDATES / some for part in cost_of(f"joined_each({some})"))
+    yield (
+        f"a join and its Gram for each, scaled from {some} of them",
+        f"{each:,.0f} s ({each_work:,.0f} s of work): {each / first:.0f} times the first purchase "
+        f"({each_work / work:.0f} times the work)",
+        "",
+    )
 
 
 if __name__ == "__main__":

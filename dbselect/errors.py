@@ -32,6 +32,10 @@ class SourceError(DbselectError):
     """A table cannot be found or read."""
 
 
+class BusyError(SourceError):
+    """Somebody else writes a store, or a table changes while it is read: try again later."""
+
+
 class EngineError(DbselectError):
     """A DuckDB connection cannot take the extension, or a library for pictures is not there."""
 
@@ -69,7 +73,7 @@ class FoldsWarning(UserWarning):
 
 
 class DriverWarning(UserWarning):
-    """A distributed table is pulled through one process."""
+    """The rows of a table elsewhere are pulled through one process."""
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

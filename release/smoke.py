@@ -38,7 +38,7 @@ def from_duckdb(frame: pl.DataFrame) -> tuple[list[str], float]:
 
 def from_polars(frame: pl.DataFrame) -> tuple[list[str], float]:
     """Return the same by the plugin."""
-    record = frame.select(g=pl.struct(pl.all()).dbselect.gram())  # type: ignore[attr-defined]
+    record = frame.select(g=pl.struct(pl.all()).dbselect.gram())
     found = record.select(pl.col("g").dbselect.anytime_sequence("y", max_groups=2))
     steps = found["g"][0].struct.unnest()
     return steps["group"].drop_nulls().to_list(), steps["r2"][-1]

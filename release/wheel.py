@@ -1,4 +1,4 @@
-"""Build the wheel of a Linux that this machine need not be: zig links, against the C library asked.
+"""Build the wheel for a Linux that this machine need not be: zig links, and has the C library.
 
 ``python release/wheel.py manylinux_2_17_aarch64`` writes it to dist/. It needs the packages build,
 cargo-zigbuild and ziglang, and takes what else Rust needs from rustup. macOS and Windows have
@@ -27,6 +27,8 @@ def environment(target: str) -> dict[str, str]:
     # The package is built in an environment of its own, which has no zig.
     zig = {"CARGO_ZIGBUILD_PYTHON_PATH": sys.executable}
     added = {"CARGO": "cargo-zigbuild", "CARGO_BUILD_TARGET": target, **zig}
+    programs = Path(sys.executable).parent
+    added["PATH"] = os.pathsep.join([str(programs), os.environ.get("PATH", "")])
     if target.endswith("musl"):
         # A library that others load has the C library of those.
         added["RUSTFLAGS"] = "-C target-feature=-crt-static"

@@ -186,6 +186,16 @@ def test_tables_over_the_budget_are_never_read():
     assert found.stop.value == "no other group fits the budget"
 
 
+def test_tables_that_could_not_win_are_not_read():
+    area = np.linspace(-1, 1, 9)
+    facts = pl.DataFrame({"a": list(range(9)) * 2, "y": [*area, *(area + 0.01)]})
+    unread = pl.LazyFrame({"a": [0], "z": [0.0]}).map_batches(lambda _: pytest.fail("it was read"))
+    shops = pl.DataFrame({"a": range(9), "area": area})
+    given = {"cheap": (shops, "a", 1.0), "dear": (unread, "a", 100.0)}
+    found = ds.anytime_tables(facts, "y", given, max_groups=1)
+    assert found.steps["group"].to_list() == [None, "cheap"]
+
+
 def test_what_is_held_comes_first_and_what_gains_too_little_is_not_bought():
     facts, tables = lake(6, dense=True)
     costs = dict.fromkeys(KEYS, 1.0)
@@ -241,6 +251,11 @@ def test_an_interrupt_leaves_what_was_bought(monkeypatch):
          ds.DataError, "candidate 't': the table has several rows with a = 1"),
         ({"candidates": {"t": (pl.DataFrame({"a": [1], "z": [1]}), "q", 1)}},
          ds.ColumnError, "candidate 't': key names unknown column 'q'"),
+        ({"candidates": {"t": ("a", pl.DataFrame({"a": [1]}), 1)}},
+         ds.ArgumentError, "candidate 't': key is a DataFrame; it must be the name of a column"),
+        ({"candidates": {"t": ("none.parquet", "a", 1)}},
+         ds.SourceError, "candidate 't': no file is at 'none.parquet'"),
+        ({"groups": {"g": ["y"]}}, ds.GroupError, "group 'g' names the target 'y'"),
         ({"target": "b"}, ds.ColumnError, "target 'b' is text"),
         ({"target": "yy"}, ds.ColumnError, "unknown column 'yy'"),
         ({"groups": {"t": ["x"]}}, ds.GroupError, "'t' is a candidate and a group"),

@@ -89,16 +89,23 @@ def test_a_table_by_its_key_is_the_join(seed, policy, weight, far):
     assert_same(sums.gram.extend(sums, other, unmatched=policy), expected)
 
 
+@pytest.mark.filterwarnings(SKIPPED)
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_tables_by_one_key_after_each_other(seed):
-    facts, other = tables(seed)
-    key, own = ["k", "s"], ["x", "y"]
-    sums = ds.key_sums(facts, key, own)
+@given(seed=st.integers(0, 10_000), policy=st.sampled_from(["indicator", "skip"]))
+def test_tables_by_one_key_after_each_other(seed, policy):
+    facts, other = tables(seed, far=1e5)
+    key, own, columns = ["k", "s"], ["x", "y"], ["z", "d", "t"]
+    expected = joined(facts, other, key, own, columns, policy)
+    if expected.rows < 2:
+        return
+    sums = ds.key_sums(facts, key, own, products=policy == "skip")
     first, second = other.select(*key, "z", "d"), other.select(*key, "t")
-    extended = sums.extend(first)
-    found = extended.gram.extend(extended, second)
-    assert_same(found, joined(facts, other, key, own, ["z", "d", "t"], "indicator"))
+    extended = sums.extend(first, unmatched=policy)
+    assert_same(extended.gram.extend(extended, second, unmatched=policy), expected)
+    if policy == "skip":
+        both = extended.extend(second, unmatched=policy)
+        whole = both.products.sum(axis=0)
+        assert np.allclose(whole, both.gram.comoment[np.tril_indices(len(both.columns))], atol=1e-6)
 
 
 @pytest.mark.parametrize("far", [0.0, 1e8])

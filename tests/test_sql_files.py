@@ -7,7 +7,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dbselect.doors.extension import extension_path
+
 FILES = sorted((Path(__file__).parent / "sql").glob("*.test"))
+#: What DuckDB's own runner runs as well: native/community/README.md.
+COMMUNITY = Path(__file__).parents[1] / "native" / "community" / "test" / "sql" / "dbselect.test"
 
 
 def blocks(text: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -25,9 +29,8 @@ def shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_every_block_of_the_file_holds(connection, file):
+def check(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
+    """Run the blocks of a file as DuckDB's own runner would."""
     checked = 0
     for kind, statement, expected in blocks(file.read_text()):
         if kind == "statement error":
@@ -35,6 +38,9 @@ def test_every_block_of_the_file_holds(connection, file):
                 connection.execute(statement).fetchall()
         elif kind == "statement ok":
             connection.execute(statement).fetchall()
+        elif kind == "require dbselect":
+            ((platform,),) = connection.execute("PRAGMA platform").fetchall()
+            connection.execute(f"LOAD '{extension_path(platform)}'")
         elif re.fullmatch(r"query [BIRT]+", kind):
             # Compared as text, as DuckDB itself would print it.
             columns = len(kind.split()[1])
@@ -46,6 +52,17 @@ def test_every_block_of_the_file_holds(connection, file):
             pytest.fail(f"{file.name} has a block '{kind}'")
         checked += 1
     assert checked > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_every_block_of_the_file_holds(connection, file):
+    check(connection, file)
+
+
+def test_the_file_of_the_community_holds_in_a_duckdb_without_python():
+    with duckdb.connect(config={"allow_unsigned_extensions": True}) as con:
+        check(con, COMMUNITY)
 
 
 def test_there_is_a_file_for_each_function():

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from dbselect.errors import ArgumentError, DbselectError
+from dbselect.errors import ArgumentError
 from dbselect.methods.anytime_tables import AnytimeTablesOptions, anytime_tables
-from dbselect.methods.candidates import Candidate
+from dbselect.methods.candidates import Candidate, naming
 from dbselect.record.columns import unknown
 from dbselect.results.sequence import Sequence
 from dbselect.sources.looked_up import UNMATCHED
@@ -66,7 +66,5 @@ def _candidate(name: str, given: Any) -> Candidate:
     lacking = [option for option in needed if option not in given]
     if lacking:
         raise ArgumentError(f"candidate '{name}' lacks {lacking}")
-    try:
+    with naming(name):
         return Candidate(**given)
-    except DbselectError as error:
-        raise type(error)(f"candidate '{name}': {error}") from None

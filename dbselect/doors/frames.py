@@ -121,7 +121,7 @@ class LazyFrameNamespace:
             left = seen(found, texts)
             return merged if left is found else _record(left)
 
-        records = table.frame.select(request.fields).map_batches(
+        records = table.selected(request.fields).map_batches(
             record, schema={"gram": RECORD_DTYPE}, streamable=True
         )
         merged = records.select(pl.col("gram").dbselect.merge())  # type: ignore[attr-defined]

@@ -133,7 +133,8 @@ def anytime_tables(
     -----
     Reads the facts once for their Gram and once a key; then once for each pair of keys of
     which tables are bought, while others by the other key are left, unless one key has all
-    fields of the other. Reads each table within the budget once, and again in each later
+    fields of the other; this keeps 16 bytes for each row, or each pair if these are far
+    fewer. Reads each table within the budget once, and again in each later
     step but for values of up to 1 GB that are kept. In a step, a table that could not win if
     it explained all that is left is not looked at. O(K p (d + p)) a table and step: p its
     columns, d those that the last step added, all of them in the first.
@@ -164,7 +165,7 @@ def anytime_tables(
         raise GroupError(f"'{both[0]}' is a candidate and a group of the facts; rename one")
     table = open_table(facts, None)
     check_numeric(table, [target])
-    there = Facts(table, [target, *(named_in(groups, facts) or ())], weight)
+    there = Facts(table, list(dict.fromkeys([target, *(named_in(groups, facts) or ())])), weight)
     offers = offers_of(named, there, unmatched)
     search = _Search(there, target, groups or {}, costs, offers, options)
     search.skip_incomplete()

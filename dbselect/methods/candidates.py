@@ -94,7 +94,7 @@ class Offer:
 
     def complete(self, facts: Facts) -> Mask:
         """Read the table and return the keys of the facts that it has all values of."""
-        with self._named():
+        with naming(self.name):
             return self._look_up(facts).complete
 
     def read(self, facts: Facts, room: int) -> int:
@@ -123,7 +123,7 @@ class Offer:
         """Return the values of its columns for each key, less their means."""
         if self.centred is not None:
             return self.centred
-        with self._named():
+        with naming(self.name):
             sums, found = facts.by(self.key), self._look_up(facts)
             if self.unmatched != "indicator":
                 sums.check_complete(found, self.unmatched)
@@ -136,13 +136,14 @@ class Offer:
         given = self.candidate.look_up(self.name, self.unmatched)
         return facts.by(self.key).look_up(self.table, named, given)
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Say of which candidate an error is."""
-        try:
-            yield
-        except DbselectError as error:
-            raise type(error)(f"candidate '{self.name}': {error}") from error
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Say of which candidate an error is."""
+    try:
+        yield
+    except DbselectError as error:
+        raise type(error)(f"candidate '{name}': {error}") from error
 
 
 def offers_of(
@@ -176,7 +177,7 @@ def candidates_of(candidates: Any) -> dict[str, Candidate]:
 
 def _candidate(name: Any, given: Any) -> Candidate:
     """Return a candidate as it was given, or of its table, key and cost."""
-    try:
+    with naming(name):
         if isinstance(given, Candidate):
             found = given
         elif isinstance(given, tuple) and len(given) == 3:
@@ -186,17 +187,14 @@ def _candidate(name: Any, given: Any) -> Candidate:
                 f"it is a {type(given).__name__}; it must be (table, key, cost) or a Candidate"
             )
         found.look_up(name, "indicator")
-    except DbselectError as error:
-        raise type(error)(f"candidate {name!r}: {error}") from None
     return found
 
 
 def _offer(name: str, candidate: Candidate, facts: Facts, unmatched: Unmatched) -> Offer:
     ours, theirs = fields_of(candidate.key)
-    table = open_table(candidate.table, None)
-    offer = Offer(name, candidate, table, tuple(sorted(ours)), unmatched)
-    with offer._named():
+    with naming(name):
+        table = open_table(candidate.table, None)
         kinds = check_keys(ours, facts.schema, "the facts")
         others = check_keys(theirs, dict(lazy(table).collect_schema()), "the table")
         check_alike(ours, kinds, theirs, others)
-    return offer
+    return Offer(name, candidate, table, tuple(sorted(ours)), unmatched)

@@ -152,7 +152,9 @@ class Predicting(InNotebooks):
         ------
         ArgumentError : an unknown dialect, or sqlglot is not installed; another
             `handle_unknown`, or ``"error"`` in another dialect
+        ColumnError : columns of the model differ in nothing but capitals, as SQL knows none
         """
+        _check_case(inputs_of(self._inputs, self._prepared, nested))
         algebra = formulas.sql(duckdb=dialect == "duckdb")
         means = [translate(mean, algebra) for mean in self._means(nested, handle_unknown)]
         text = means[0]
@@ -284,6 +286,19 @@ def _array(X: Any, names: Sequence[str]) -> Matrix:
 def _check_there(lacking: Sequence[str]) -> None:
     if lacking:
         raise ColumnError(f"columns lacks {list(lacking)}, which the model needs")
+
+
+def _check_case(inputs: Sequence[Input]) -> None:
+    """Refuse fields that are one to SQL."""
+    known: dict[tuple[str, ...], str] = {}
+    for one in inputs:
+        path = tuple(str(step).casefold() for step in one.path)
+        other = known.setdefault(path, one.source)
+        if other != one.source:
+            raise ColumnError(
+                f"columns '{other}' and '{one.source}' are one column to SQL, which knows no "
+                "capitals; rename one, or use expr or predict"
+            )
 
 
 def _typed(one: Input, frame: pl.DataFrame) -> Input:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array
 
 from dbselect.formulas import polars, polars_column, translate
 from dbselect.record.gram import Gram
@@ -87,28 +87,27 @@ def summed(rows: pl.LazyFrame, fields: Sequence[str], gram: Gram, products: bool
     return collected(keyed).sort(fields, nulls_last=True)
 
 
-def weights_of(rows: pl.LazyFrame, fields: Sequence[str]) -> pl.DataFrame:
-    """Return the weight of each key; one pass over its fields and what rows are used by."""
-    return collected(rows.group_by(fields).agg(pl.col(WEIGHT).sum()))
-
-
-def pairs(weights: pl.DataFrame, one: pl.DataFrame, two: pl.DataFrame) -> Any:
+def pairs(rows: pl.LazyFrame, one: pl.DataFrame, two: pl.DataFrame, few: bool) -> Any:
     """Return how much weight each pair of two keys has.
 
     Parameters
     ----------
-    weights : ``WEIGHT`` of keys that have the fields of both
+    rows : the fields of both keys and ``WEIGHT``
     one, two : the K1 and the K2 keys
+    few : whether there are so few pairs that it pays to add rows up first
 
     Returns
     -------
-    sparse array of shape (K1, K2)
+    sparse array of shape (K1, K2), in which a pair may stand several times; 16 bytes for
+    each row, or with `few` for each pair
     """
-    at = [
-        weights.join(
-            keys.with_row_index(f"{PREFIX}at"), on=keys.columns, how="left", nulls_equal=True,
-            maintain_order="left",
-        )[f"{PREFIX}at"].to_numpy()
-        for keys in (one, two)
-    ]  # fmt: skip
-    return csr_array((weights[WEIGHT].to_numpy(), tuple(at)), shape=(one.height, two.height))
+    if few:
+        fields = dict.fromkeys([*one.columns, *two.columns])
+        rows = rows.group_by(list(fields)).agg(pl.col(WEIGHT).sum())
+    places = [f"{PREFIX}row", f"{PREFIX}column"]
+    for place, keys in zip(places, (one, two), strict=True):
+        numbered = keys.with_row_index(place).lazy()
+        rows = rows.join(numbered, on=keys.columns, how="left", nulls_equal=True)
+    found = collected(rows.select(*(pl.col(place).cast(pl.Int32) for place in places), WEIGHT))
+    at = tuple(found[place].to_numpy() for place in places)
+    return coo_array((found[WEIGHT].to_numpy(), at), shape=(one.height, two.height))

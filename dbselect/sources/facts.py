@@ -10,7 +10,7 @@ import polars as pl
 from dbselect.errors import SkippedRowsWarning, SourceError, warn_caller
 from dbselect.record.gram import Gram, Matrix
 from dbselect.record.rows import too_few
-from dbselect.sources.by_key import WEIGHT, pairs, rows_of, weights_of
+from dbselect.sources.by_key import WEIGHT, pairs, rows_of
 from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.keys import check_keys, compared
 from dbselect.sources.lazy import lazy
@@ -21,6 +21,9 @@ from dbselect.sources.types import TableSource
 
 #: Fields of a key in the facts, sorted.
 Fields = tuple[str, ...]
+#: Share of the rows below which there are few pairs of keys: adding rows up by pairs takes
+#: several times as long as numbering them, and the memory of the pairs.
+FEW_PAIRS = 0.25
 _KEPT = "__dbselect_kept"
 
 
@@ -125,15 +128,16 @@ class Facts:
         if (two, one) in self._pairs:
             return self._pairs[two, one].T
         if (one, two) not in self._pairs:
-            first, second = self.by(one), self.by(two)
-            weights = self._weights(first, second)
-            self._pairs[one, two] = pairs(weights, first.keys, second.keys)
+            self._pairs[one, two] = self._weighed(self.by(one), self.by(two))
         return self._pairs[one, two]
 
-    def _weights(self, one: KeySums, two: KeySums) -> pl.DataFrame:
+    def _weighed(self, one: KeySums, two: KeySums) -> Any:
         for sums, other in ((one, two), (two, one)):
             if set(other.keys.columns) <= set(sums.keys.columns):
-                return sums.keys.with_columns(pl.Series(WEIGHT, sums.weight))
+                rows = sums.keys.with_columns(pl.Series(WEIGHT, sums.weight)).lazy()
+                return pairs(rows, one.keys, two.keys, few=False)
         fields = list(dict.fromkeys([*one.keys.columns, *two.keys.columns]))
         kinds = check_keys(fields, self.schema, "the facts")
-        return weights_of(rows_of(self._frame, fields, kinds, self.own, self._weight), fields)
+        rows = rows_of(self._frame, fields, kinds, self.own, self._weight)
+        few = one.keys.height * two.keys.height < FEW_PAIRS * self.own.rows
+        return pairs(rows, one.keys, two.keys, few)

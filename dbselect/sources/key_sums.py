@@ -185,8 +185,8 @@ class KeySums:
         table : of any engine, with one row a key; it is read once, and in memory
         key : what the table calls the fields of the key, or a mapping of the facts' names
             to the table's; default: as the facts call them
-        columns : names and globs of the table's columns; default: all but the key, of
-            numbers, booleans, dates and text, which is a category
+        columns : names and globs of the table's columns, with `many` of its summaries;
+            default: all but the key, of numbers, booleans, dates and text, a category
         name : field that the columns are put into: ``temp`` of table ``weather`` is
             ``weather.temp``, as in ``SELECT facts.*, weather FROM ...`` of DuckDB
         unmatched : of a row of the facts whose key the table does not have, or has with a
@@ -202,7 +202,8 @@ class KeySums:
         Returns
         -------
         KeySums of all columns; its `gram` equals that of the joined rows, read with the
-        `unmatched` policy as ``null_policy`` of the table's columns. Without products
+        `unmatched` policy as ``null_policy`` of the table's columns. With products if
+        these have them
 
         Raises
         ------
@@ -249,11 +250,15 @@ class KeySums:
             complete = self.check_complete(found, unmatched)
             base = self if self.used[~complete].sum() == 0 else self._only(complete)
         own, centred = weighed(found, base.rows, base.weight, base.gram)
-        found_sums = base.beside(own, base.sums.T @ centred, base.weight[:, None] * centred)
+        sums = base.beside(own, base.sums.T @ centred, base.weight[:, None] * centred)
         if base is not self:
-            gram = found_sums.gram
+            gram = sums.gram
             warn_of_skipped(gram.rows, gram.skipped, gram.missing, weighted=False)
-        return found_sums
+        if base.products is None:
+            return sums
+        width = len(base.columns)
+        more = [sums.sums[:, : width + j + 1] * z[:, None] for j, z in enumerate(centred.T)]
+        return replace(sums, products=np.hstack([base.products, *more]))
 
     def check_complete(self, found: LookedUp, unmatched: Unmatched) -> Mask:
         """Return the keys of which nothing is missing; refuse others where that is an error.
@@ -314,7 +319,9 @@ class KeySums:
             comoment=comoment,
         )
         sums = np.where(kept[:, None], self.sums - self.weight[:, None] * step, 0.0)
-        return replace(self, used=used, weight=weight, sums=sums, gram=gram, products=None)
+        products = self.products - self.sums[:, rows] * step[columns]
+        products = np.where(kept[:, None], products - step[rows] * sums[:, columns], 0.0)
+        return replace(self, used=used, weight=weight, sums=sums, gram=gram, products=products)
 
 
 def key_sums(
