@@ -9,7 +9,7 @@ NODE_CLIENT := @duckdb/node-api@1.5.6-r.1
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type test test-fast bench demo wheel matrix
+.PHONY: help setup lock lint type browser postgres test test-fast oracle bench demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -46,12 +46,28 @@ lint: setup ## formatting, style, spelling, import directions
 type: setup ## static types
 	$(BIN)/mypy
 
-test: lint type $(VENV)/node ## everything that CI runs
+# Where it may: as root, with apt. Elsewhere these tests are skipped, and say so.
+browser:
+	@{ command -v chromium && command -v chromedriver; } > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver > /dev/null; } \
+		|| echo 'no chromium: the report is not tested in a browser'
+
+# Tests start a server of their own; they skip what needs it where it cannot be installed.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || command -v initdb > /dev/null \
+		|| $(if $(filter 0,$(shell id -u)),,sudo -n) apt-get install -qq --yes \
+			--no-install-recommends postgresql > /dev/null 2>&1 \
+		|| echo 'PostgreSQL cannot be installed: its tests are skipped'
+
+test: lint type browser postgres $(VENV)/node ## everything that CI runs
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
 	$(RUST) $(BIN)/pytest
 
 test-fast: setup ## the quick tests, under a minute
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' --numprocesses auto
+
+oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
 
 demo: setup ## which groups of features predict flight delays best for their cost
 	$(BIN)/python examples/flights.py

@@ -1,12 +1,14 @@
 """Measure dbselect against the floor of each engine and against its peers.
 
-``make bench`` prints a table and writes it to bench/RESULTS.md. The floor is a
+``make bench`` prints a table and writes it to bench/RESULTS.md; with names, as in
+``python bench/run.py compiled proofs``, those parts are printed alone. The floor is a
 plain ``sum()`` over the same columns of the same file in the same engine and
 run; ratios are to that floor. Medians of five, alternatives in turns.
 """
 
 import os
 import platform
+import sys
 from pathlib import Path
 
 import best_within
@@ -15,9 +17,12 @@ import fits
 import glm
 import numpy as np
 import polars as pl
+import purchases
 import scans
 import searches
 import start
+import stores
+import warehouse
 
 PARTS = (
     start.imports,
@@ -29,6 +34,7 @@ PARTS = (
     scans.many_segments,
     scans.predictions,
     scans.peers,
+    warehouse.push_down,
     glm.passes,
     glm.in_memory,
     searches.sequences,
@@ -48,6 +54,9 @@ PARTS = (
     searches.designs,
     fits.exact_sums,
     fits.exact_solutions,
+    stores.refreshes,
+    purchases.star,
+    purchases.purchases,
 )
 
 
@@ -67,15 +76,20 @@ def machine() -> str:
 
 
 def main() -> None:
-    """Run every benchmark, print the table and keep it."""
+    """Run every benchmark, print the table and keep it; of some print it."""
+    names = sys.argv[1:]
+    unknown = set(names) - {part.__name__ for part in PARTS}
+    if unknown:
+        sys.exit(f"there is no part {sorted(unknown)}; there is {[one.__name__ for one in PARTS]}")
     lines = ["# Measurements", "", f"`make bench` on {machine()}", ""]
     lines += ["| what | measured | to reach |", "|---|---|---|"]
     print("\n".join(lines), flush=True)
-    for part in PARTS:
+    for part in (part for part in PARTS if not names or part.__name__ in names):
         for row in part():
             lines.append("| " + " | ".join(row) + " |")
             print(lines[-1], flush=True)
-    Path(__file__).with_name("RESULTS.md").write_text("\n".join(lines) + "\n")
+    if not names:
+        Path(__file__).with_name("RESULTS.md").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

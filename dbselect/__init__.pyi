@@ -3,8 +3,10 @@
 from dbselect.doors.sql import connect, register
 from dbselect.errors import (
     ArgumentError,
+    BusyError,
     ColumnError,
     ConditionWarning,
+    ConvergenceWarning,
     DataError,
     DbselectError,
     DriverWarning,
@@ -31,12 +33,15 @@ from dbselect.judging.timeliness import (
 )
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.anytime_tables import anytime_tables
 from dbselect.methods.baselines import greedy, random_k, top_k
 from dbselect.methods.best_within import best_within
+from dbselect.methods.candidates import Candidate
 from dbselect.methods.coverage import coverage
 from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import dash
 from dbselect.methods.design import Design, a_optimal
+from dbselect.methods.drift import Drift, drift
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
@@ -60,18 +65,27 @@ from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+from dbselect.store.cut import Cut
+from dbselect.store.gram_store import GramStore
+from dbselect.store.refresh import Refreshed
+from dbselect.store.rolling import OverTime, Rolling
 
 __version__: str
 
 __all__ = [
     "ArgumentError",
+    "BusyError",
+    "Candidate",
     "ColumnError",
     "Comparison",
     "ConditionWarning",
+    "ConvergenceWarning",
     "CrossValidation",
+    "Cut",
     "DataError",
     "DbselectError",
     "Design",
+    "Drift",
     "DriverWarning",
     "EngineError",
     "FoldsWarning",
@@ -80,6 +94,7 @@ __all__ = [
     "GlmSequence",
     "Gram",
     "GramPlan",
+    "GramStore",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
@@ -88,7 +103,10 @@ __all__ = [
     "KeySums",
     "LeftOutWarning",
     "Model",
+    "OverTime",
     "RecordError",
+    "Refreshed",
+    "Rolling",
     "Selected",
     "SelectionWarning",
     "SeparationWarning",
@@ -102,6 +120,7 @@ __all__ = [
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
+    "anytime_tables",
     "backward",
     "best_within",
     "compare",
@@ -109,6 +128,7 @@ __all__ = [
     "coverage",
     "cross_validate",
     "dash",
+    "drift",
     "evaluate",
     "explained_at",
     "fit",

@@ -89,16 +89,23 @@ def test_a_table_by_its_key_is_the_join(seed, policy, weight, far):
     assert_same(sums.gram.extend(sums, other, unmatched=policy), expected)
 
 
+@pytest.mark.filterwarnings(SKIPPED)
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_tables_by_one_key_after_each_other(seed):
-    facts, other = tables(seed)
-    key, own = ["k", "s"], ["x", "y"]
-    sums = ds.key_sums(facts, key, own)
+@given(seed=st.integers(0, 10_000), policy=st.sampled_from(["indicator", "skip"]))
+def test_tables_by_one_key_after_each_other(seed, policy):
+    facts, other = tables(seed, far=1e5)
+    key, own, columns = ["k", "s"], ["x", "y"], ["z", "d", "t"]
+    expected = joined(facts, other, key, own, columns, policy)
+    if expected.rows < 2:
+        return
+    sums = ds.key_sums(facts, key, own, products=policy == "skip")
     first, second = other.select(*key, "z", "d"), other.select(*key, "t")
-    extended = sums.extend(first)
-    found = extended.gram.extend(extended, second)
-    assert_same(found, joined(facts, other, key, own, ["z", "d", "t"], "indicator"))
+    extended = sums.extend(first, unmatched=policy)
+    assert_same(extended.gram.extend(extended, second, unmatched=policy), expected)
+    if policy == "skip":
+        both = extended.extend(second, unmatched=policy)
+        whole = both.products.sum(axis=0)
+        assert np.allclose(whole, both.gram.comoment[np.tril_indices(len(both.columns))], atol=1e-6)
 
 
 @pytest.mark.parametrize("far", [0.0, 1e8])
@@ -200,6 +207,13 @@ def test_two_rows_of_a_key_are_refused_and_their_summaries_taken():
         sums.gram.extend(sums, tied, many="latest", order="day")
 
 
+def test_rows_left_out_are_told():
+    facts = pl.DataFrame({"k": [1, 2, 3], "y": [1.0, 2.0, 4.0]})
+    sums = ds.key_sums(facts, "k", products=True)
+    with pytest.warns(ds.SkippedRowsWarning, match="2 of 3 rows are left out: 'z' is missing in 2"):
+        sums.gram.extend(sums, pl.DataFrame({"k": [1], "z": [1.0]}), unmatched="skip")
+
+
 def test_missing_is_an_error_where_that_is_wanted():
     facts = pl.DataFrame({"k": [1, 2, None], "y": [1.0, 2.0, 4.0]})
     sums = ds.key_sums(facts, "k", ["y"])
@@ -255,3 +269,47 @@ def test_a_connection_without_the_extension_reads_both():
         sums = ds.key_sums(con.sql("FROM facts"), ["k", "s"], ["x", "y"])
         found = sums.gram.extend(sums, con.sql("SELECT k, s, z FROM other"))
     assert_same(found, joined(facts, other, ["k", "s"], ["x", "y"], ["z"], "indicator"))
+
+
+@pytest.mark.filterwarnings(SKIPPED)
+@pytest.mark.parametrize("policy", ["indicator", "skip"])
+def test_records_by_key_are_sums_too(policy):
+    facts, other = tables(7, far=1e6)
+    key, own = ["k", "s"], ["x", "c", "y"]
+    by = ds.gram_by(facts, by=key, columns=own, weight="w")
+    sums = ds.KeySums.from_records(by)
+    expected = joined(facts, other, key, own, ["z", "t"], policy, "w")
+    found = sums.gram.extend(sums, other, columns=["z", "t"], unmatched=policy)
+    assert_same(found, expected)
+    numbers = ds.KeySums.from_records(ds.gram_by(facts, by=key, columns=["x", "y"]))
+    direct = ds.key_sums(facts, key, ["x", "y"], products=True)
+    assert_same(numbers.gram, direct.gram)
+    assert np.allclose(numbers.sums, direct.sums, atol=1e-8)
+    assert np.allclose(numbers.products, direct.products, atol=1e-6)
+    with pytest.raises(ds.RecordError, match="column 'gram' beside its key"):
+        ds.KeySums.from_records(by.select("gram"))
+
+
+def test_polars_and_sql_extend_records(connection):
+    facts, other = tables(8)
+    key = ["k", "s"]
+    expected = joined(facts, other, key, ["x", "y"], ["z", "t", "b", "d"], "indicator")
+    sums = facts.lazy().dbselect.key_sums(key, "x", "y").collect()
+    total = sums.select(pl.col("gram").dbselect.merge())
+    by_polars = total.select(pl.col("gram").dbselect.extend(sums, other))["gram"]
+    assert_same(ds.Gram.from_struct(by_polars[0]), expected)
+    connection.execute("CREATE TABLE facts AS FROM facts")
+    connection.execute("CREATE TABLE other AS FROM other")
+    ((record,),) = connection.execute("""
+        SELECT gram_extend(
+            gram_merge(g), key_sums({'k': k, 's': s}, g), (SELECT list(o) FROM other o)
+        ) FROM (SELECT k, s, gram({'x': x, 'y': y}) AS g FROM facts GROUP BY k, s)
+    """).fetchall()
+    assert_same(ds.Gram.from_struct(record), expected)
+
+
+def test_polars_refuses_a_misspelt_option_before_it_reads():
+    facts, other = tables(8)
+    sums = ds.key_sums(facts, ["k", "s"], ["x", "y"])
+    with pytest.raises(TypeError, match="filling"):
+        pl.col("gram").dbselect.extend(sums, other, filling="skip")

@@ -35,6 +35,7 @@ def run(command: list[str]) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .future.infer_string")  # what ibis asks of pandas
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_examples_print_what_they_show(folder, page):
     text = "\n".join(blocks("python", page.read_text()))

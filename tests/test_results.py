@@ -122,6 +122,8 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "budgets": [1.0, 6.0],
         "bound": False,
         "held_out": None,
+        "source": table(),
+        "segments": None,
     }
     return values | ({"record": result.to_struct()} if hasattr(result, "to_struct") else {})
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import polars as pl
 
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
 from dbselect.pictures.curve import MOST_STEPS, curves_beside, thinned
-from dbselect.record.short import listed
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(InNotebooks):
     """How early several sequences explain.
 
     Parameters
@@ -37,9 +38,13 @@ class Comparison:
     cut: float
 
     def __repr__(self) -> str:
-        early = ", ".join(f"{one:.4f}" for one in self.table["timeliness"])
+        early = listed([f"{one:.4f}" for one in self.table["timeliness"]])
         names = listed(self.table["name"].to_list())
         return f"Comparison({names}; cut at cost {self.cut:g}; timeliness {early})"
+
+    @property
+    def _glance(self) -> Glance:
+        return Glance(self.table)
 
     def plot(self) -> Any:
         """Return a picture of all curves, and of the cost at which they are cut.

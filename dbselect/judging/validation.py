@@ -9,12 +9,13 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.judging.held_out import CHOICES, MEASURES
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pictures.candidates import candidates
 from dbselect.results.selected import AnyModel, model_in
 
 
 @dataclass(frozen=True, eq=False)
-class CrossValidation:
+class CrossValidation(InNotebooks):
     """Held-out scores of every candidate: a point of the grid, and a step of its sequence.
 
     Parameters
@@ -59,10 +60,38 @@ class CrossValidation:
     sources: list[tuple[dict[str, Any], Any]]
 
     def __repr__(self) -> str:
+        spent = self.one_standard_error["spent"].drop_nulls().to_list()
+        least = f"; spent {spent[0]:g} within one standard error" if len(spent) == 1 else ""
         return (
             f"CrossValidation({self.target}; {len(self.grid)} points of the grid, "
-            f"{self.table.height} candidates, {len(self.sources)} segments, {self._rows} rows)"
+            f"{self.table.height} candidates, {len(self.sources)} segments, "
+            f"{self._rows} rows{least})"
         )
+
+    @property
+    def _glance(self) -> Glance:
+        choices = [
+            self.table.filter(choice).select(
+                *self.keys, pl.lit(choice).alias("choice"), *self._varied, "step", "spent",
+                "columns", *(f"{name}{end}" for name in self._scored for end in ("", "_std_error")),
+            )
+            for choice in reversed(CHOICES)
+        ]  # fmt: skip
+        drawn = self.table.filter(pl.col("r2").is_not_null())
+        curve = None
+        if len(self.grid) == 1 and not self.keys and drawn.height > 1:
+            curve = (drawn["spent"], drawn["r2"], "held-out r2 against what is spent")
+        return Glance(pl.concat(choices), curve)
+
+    @property
+    def _varied(self) -> list[str]:
+        """The options that differ from point to point."""
+        return list(dict.fromkeys(name for point in self.grid for name in point))
+
+    @property
+    def _scored(self) -> list[str]:
+        """The measures that the family has."""
+        return [name for name in MEASURES if self.table[name].null_count() < self.table.height]
 
     @property
     def _rows(self) -> int:

@@ -12,6 +12,8 @@ from dbselect.errors import ArgumentError
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup, check_first, finish, prepare
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, Source
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
 from dbselect.pictures.growth import growth
 from dbselect.record.checks import (
     check_budget,
@@ -27,6 +29,7 @@ from dbselect.record.rows import rows_told
 from dbselect.record.steps import Choice, Step, Stop, fits
 from dbselect.results.sequence import Sequence
 from dbselect.selection import group_lasso as lasso
+from dbselect.sources.open import progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,7 @@ class GroupLassoOptions(GroupLassoPathOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupLassoPath:
+class GroupLassoPath(InNotebooks):
     """The group lasso at L falling penalties.
 
     Parameters
@@ -96,7 +99,7 @@ class GroupLassoPath:
     >>> gram = ds.gram(table)
     >>> path = ds.group_lasso_path(gram, "y", n_penalties=3, smallest=0.1)
     >>> path
-    GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976; 4 rows)
+    GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976; spent 2; 4 rows)
     >>> path.points["groups"].to_list()
     [[], ['a'], ['a', 'b']]
     """
@@ -117,10 +120,16 @@ class GroupLassoPath:
 
     def __repr__(self) -> str:
         return (
-            f"GroupLassoPath({self.target} ~ {', '.join(self.entered) or 'nothing'}; "
+            f"GroupLassoPath({self.target} ~ {listed(self.entered)}; "
             f"{len(self.penalties)} penalties from {self.penalties[0]:.3g} "
-            f"to {self.penalties[-1]:.3g}; {rows_told(self.rows, self.skipped)})"
+            f"to {self.penalties[-1]:.3g}; spent {self.spent[-1]:g}; "
+            f"{rows_told(self.rows, self.skipped)})"
         )
+
+    @property
+    def _glance(self) -> Glance:
+        table = self.points.select("penalty", pl.col("groups").list.len(), "spent", "r2")
+        return Glance(table, (self.spent, self.r2, "r2 against what is spent"))
 
     @cached_property
     def columns(self) -> list[str]:
@@ -357,9 +366,11 @@ def group_lasso(
 
 
 def _path(search: LinearSetup, options: GroupLassoPathOptions) -> lasso.Path:
-    return lasso.path(
-        search.problem,
-        search.groups,
-        n_penalties=int(options.n_penalties),
-        smallest=float(options.smallest),
-    )
+    with progress(int(options.n_penalties) - 1, "penalties") as bar:
+        return lasso.path(
+            search.problem,
+            search.groups,
+            n_penalties=int(options.n_penalties),
+            smallest=float(options.smallest),
+            turn=bar.update,
+        )

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.descents import DescentOptions, StartName, VariantName, descents_of, task_of
+from dbselect.methods.descents import DescentOptions, Start, VariantName, descents_of, task_of
 from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup
 from dbselect.methods.open_search import open_search
 from dbselect.methods.types import (
@@ -17,6 +17,7 @@ from dbselect.methods.types import (
     NullPolicy,
     Source,
 )
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pictures.cells import limits_grid
 from dbselect.results.model import Model
 from dbselect.selection.descent import (
@@ -36,7 +37,7 @@ class SghtPathOptions(DescentOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class SghtPath:
+class SghtPath(InNotebooks):
     """The models of `sght` at every pair of limits.
 
     Parameters
@@ -62,6 +63,15 @@ class SghtPath:
             f"SghtPath({len(explained)} pairs; explained {explained.min():.4f} "
             f"to {explained.max():.4f})"
         )
+
+    @property
+    def _glance(self) -> Glance:
+        return Glance(
+            self.points.select(
+                "max_columns", "max_groups", pl.col("columns", "groups").list.len(), "spent",
+                "explained", "converged",
+            )
+        )  # fmt: skip
 
     def plot(self) -> Any:
         """Return a picture of what is explained at each pair of limits.
@@ -96,8 +106,9 @@ def sght_path(
     grid_groups: Iterable[int],
     family: FamilyName = SghtPathOptions.family,
     variant: VariantName = SghtPathOptions.variant,
-    start: StartName = SghtPathOptions.start,
+    start: Start = SghtPathOptions.start,
     refit: bool = SghtPathOptions.refit,
+    polish: bool = SghtPathOptions.polish,
     tol: float = SghtPathOptions.tol,
     max_iter: int = SghtPathOptions.max_iter,
     null_policy: NullPolicy = SghtPathOptions.null_policy,
@@ -110,7 +121,7 @@ def sght_path(
     grid_columns : values of max_columns
     grid_groups : values of max_groups
     family : as of `sght`, but not ``"multinomial"``
-    variant, start, refit, tol, max_iter, null_policy : as of `sght`
+    variant, start, refit, polish, tol, max_iter, null_policy : as of `sght`
 
     Returns
     -------
@@ -146,7 +157,8 @@ def sght_path(
     """
     options = SghtPathOptions(
         grid_columns=grid_columns, grid_groups=grid_groups, family=family, variant=variant,
-        start=start, refit=refit, tol=tol, max_iter=max_iter, null_policy=null_policy,
+        start=start, refit=refit, polish=polish, tol=tol, max_iter=max_iter,
+        null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
         source, target, groups, costs, family=options.family, null_policy=options.null_policy
@@ -157,7 +169,7 @@ def sght_path(
     most_columns = _grid("grid_columns", grid_columns, len(task.groups.members))
     most_groups = _grid("grid_groups", grid_groups, len(task.groups.names))
     limits = [(s1, s2) for s1 in most_columns for s2 in most_groups]
-    descents = descents_of(task.problem, task.groups, limits, options.settings)
+    descents = descents_of(task, limits, options)
     # No comprehension, whose frame a warning would point to.
     models = list(map(task.model, descents))
     rows = [_row(*each) for each in zip(limits, models, descents, strict=True)]

@@ -3,6 +3,8 @@
 import math
 import numbers
 from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,14 @@ def check_share(name: str, value: Any) -> None:
     """Refuse what does not lie between 0 and 1."""
     if not (isinstance(value, numbers.Real) and 0 < float(value) < 1):
         raise ArgumentError(f"{name} is {value!r}; it must lie between 0 and 1, both excluded")
+
+
+def check_folder(name: str, path: Any) -> None:
+    """Refuse what is not the path of a file in a folder that is there."""
+    fits = isinstance(path, str | PathLike)
+    if not fits or not Path(path).absolute().parent.is_dir():
+        shown = str(path) if fits else path
+        raise ArgumentError(f"{name} is {shown!r}; it must be a file in a folder that is there")
 
 
 def check_names(name: str, value: Any) -> None:

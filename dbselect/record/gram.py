@@ -13,8 +13,11 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import RecordError
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
+from dbselect.record.possible import impossible
+from dbselect.record.removal import checked
 from dbselect.record.terms import Terms
 from dbselect.record.union import check_read_alike, marked, union, zeros
 
@@ -26,12 +29,11 @@ if TYPE_CHECKING:
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 
-#: Share of a column's variation that rounding may take away too much when rows are
-#: removed: stored means are rounded, which costs digits far from zero.
-REMOVED_SHARE = 1e-6
-
 #: Fields without which a record is none; the others are 0 and NULL where they are not there.
 FIELDS = ("columns", "rows", "skipped", "weight", "mean", "comoment")
+
+#: Rows that a record can count: its counts have 64 bits.
+MOST_ROWS = 2**63 - 1
 
 #: The record in Arrow; frozen, as stored data depend on it.
 RECORD_TYPE = pa.struct(
@@ -86,7 +88,7 @@ def check_type(records: pa.Array) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Gram(files.Stored):
+class Gram(files.Stored, InNotebooks):
     """Weighted count, mean and comoment of d columns: all that selection needs.
 
     Parameters
@@ -162,6 +164,9 @@ class Gram(files.Stored):
             value = getattr(self, name)
             if not 0 <= value < np.inf:
                 raise RecordError(f"gram record has {value} in '{name}'; it must be >= 0")
+        most = max(self.rows, self.skipped, *self.missing.values(), 0)
+        if most > MOST_ROWS:
+            raise RecordError(f"gram record counts {most} rows; {MOST_ROWS} are the most")
         if (self.rows > 0) != (self.weight > 0):
             raise RecordError(
                 f"gram record has {self.rows} rows of total weight {self.weight}; "
@@ -176,9 +181,33 @@ class Gram(files.Stored):
                 f"gram record has a negative diagonal in 'comoment' "
                 f"for column '{self.columns[negative[0]]}'"
             )
+        beyond = impossible(self.mean, self.weight, self.comoment)
+        if beyond is not None:
+            one, two = (self.columns[at] for at in sorted(beyond))
+            raise RecordError(
+                "gram record has comoments that no rows can have: "
+                f"{self.comoment[beyond]} of columns '{one}' and '{two}', which vary by less"
+            )
 
     def __repr__(self) -> str:
         return f"Gram({len(self.columns)} columns, {self.rows} rows, {self.skipped} skipped)"
+
+    @property
+    def _glance(self) -> Glance:
+        sources = self.terms.sources()
+        with np.errstate(invalid="ignore"):
+            deviation = np.sqrt(np.diagonal(self.covariance()))
+        return Glance(
+            pl.DataFrame(
+                {
+                    "column": self.columns,
+                    "mean": self.mean,
+                    "deviation": deviation,
+                    "missing": [self.missing.get(sources.get(n, n), 0) for n in self.columns],
+                },
+                schema_overrides={"column": pl.String, "missing": pl.Int64},
+            )
+        )
 
     def __add__(self, other: Self) -> "Gram":
         """Merge the statistics of other rows (Chan, Golub, LeVeque 1983, eq. 2.1)."""
@@ -187,9 +216,12 @@ class Gram(files.Stored):
         one, two = aligned([self, other])
         weight = one.weight + two.weight
         share = two.weight / weight if weight else 0.0
-        distance = one._distance_to(two)
-        between = one.weight * share * np.outer(distance, distance)
-        mean, mean_low = one._moved(share * distance)
+        # What is too large is found, and named, where the sum is checked.
+        with np.errstate(over="ignore", invalid="ignore"):
+            distance = one._distance_to(two)
+            comoment = one.comoment + two.comoment
+            comoment += one.weight * share * np.outer(distance, distance)
+            mean, mean_low = one._moved(share * distance)
         if not one.weight:
             mean, mean_low = two.mean, two.mean_low
         return replace(
@@ -199,7 +231,7 @@ class Gram(files.Stored):
             weight=weight,
             mean=mean,
             mean_low=mean_low,
-            comoment=one.comoment + two.comoment + between,
+            comoment=comoment,
             missing=Counter(one.missing) + Counter(two.missing),
         )
 
@@ -208,7 +240,13 @@ class Gram(files.Stored):
         return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Self) -> "Gram":
-        """Remove rows that are a part of these: the inverse of ``+``."""
+        """Remove rows that are a part of these: the inverse of ``+``.
+
+        Raises
+        ------
+        RecordError : they are no part, or what is left of a column is rounding of what is taken
+            away, as where an outlier goes; merge the Grams of the rows that stay instead
+        """
         if not isinstance(other, Gram):
             return NotImplemented
         one, two = aligned([self, other])
@@ -242,14 +280,7 @@ class Gram(files.Stored):
         distance = self._distance_to(part)
         comoment = self.comoment - part.comoment
         comoment -= self.weight * share * np.outer(distance, distance)
-        if (np.diagonal(comoment) < -REMOVED_SHARE * np.diagonal(self.comoment)).any():
-            raise RecordError(
-                "cannot remove rows that vary more than all rows together; "
-                "the second record must be a part of the first"
-            )
-        # Rounding may leave a variance of nothing just below zero.
-        np.fill_diagonal(comoment, np.maximum(np.diagonal(comoment), 0.0))
-        return *self._moved(-share * distance), comoment
+        return *self._moved(-share * distance), checked(self, comoment)
 
     def _distance_to(self, other: "Gram") -> Vector:
         """Return the mean of the other Gram less the mean of this one."""

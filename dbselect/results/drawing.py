@@ -47,7 +47,7 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
         )
     parts = [_part(kept, name, values[kept["step"].to_numpy()]) for name, values in curves.items()]
     if held_out is not None:
-        parts.append(_held_out(held_out))
+        parts.append(held_out_curve(held_out))
         told.append(
             "The band is one standard error of the folds." if _is_validated(held_out) else ""
         )
@@ -85,8 +85,17 @@ def _is_validated(held_out: Any) -> bool:
     return hasattr(held_out, "table") and hasattr(held_out, "one_standard_error")
 
 
-def _held_out(held_out: Any) -> pl.DataFrame:
-    """Return the curve on other rows, with a band where there are several folds."""
+def held_out_curve(held_out: Any) -> pl.DataFrame:
+    """Return the curve on other rows, with a band where there are several folds.
+
+    Parameters
+    ----------
+    held_out : as of `Prefixes.plot`
+
+    Raises
+    ------
+    ArgumentError : it is something else, or has no r2 of one sequence
+    """
     if _is_validated(held_out):
         if held_out.keys or len(held_out.grid) > 1:
             raise ArgumentError(

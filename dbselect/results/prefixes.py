@@ -24,8 +24,10 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Linear
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_budget
+from dbselect.record.checks import check_budget, check_folder
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -41,6 +43,7 @@ from dbselect.record.steps import (
     longest_within,
     spent_after,
 )
+from dbselect.record.writing import check_place, replacing
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.predict import Predicting
@@ -49,7 +52,7 @@ from dbselect.results.store import to_table
 M = TypeVar("M", bound=Predicting)
 
 
-class Prefixes(files.Stored, Generic[M]):
+class Prefixes(files.Stored, InNotebooks, Generic[M]):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
     Step 0 is the model without columns.
@@ -106,15 +109,31 @@ class Prefixes(files.Stored, Generic[M]):
             """Why the search ended."""
 
     def __repr__(self) -> str:
-        order = ", ".join(
-            ("" if step.action == "add" else "-") + self.groups.names[step.group]
-            for step in self.records
-        )
         told, height = self._told
         return (
-            f"{type(self).__name__}({told} ~ {order or 'nothing'}; {height}, "
+            f"{type(self).__name__}({told} ~ {listed(self._order)}; {height}, "
             f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
         )
+
+    @property
+    def _order(self) -> list[str]:
+        """The groups of the steps, those given back with a minus."""
+        return [
+            ("" if step.action == "add" else "-") + self.groups.names[step.group]
+            for step in self.records
+        ]
+
+    @property
+    def _glance(self) -> Glance:
+        table = self.steps.select(
+            "step",
+            pl.Series("group", [None, *self._order], pl.String),
+            "cost",
+            "spent",
+            "gain",
+            "r2",
+        )
+        return Glance(table, (self.spent, self.r2, "r2 against what is spent"))
 
     @property
     @abstractmethod
@@ -498,6 +517,61 @@ class Prefixes(files.Stored, Generic[M]):
         [(None, 0.0), ('a', 0.952), ('b', 1.0)]
         """
         return drawn(self, bound, held_out)
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        source: Any = None,
+        held_out: Any = None,
+        segments: pl.DataFrame | None = None,
+    ) -> None:
+        """Write a report: one page of HTML that needs no network and no file beside it.
+
+        It has what was asked, the rows used and left out, the curve with a slider for the
+        budget that shows the model it buys, what each group is worth, and the code for it.
+
+        Parameters
+        ----------
+        path : file to write
+        source : the table, read once more for residuals and calibration of the whole model;
+            any that `dbselect.gram` reads
+        held_out : as of `plot`
+        segments : what `anytime_sequences` found, as a table with small curves
+
+        Raises
+        ------
+        ArgumentError : `held_out` or `segments` is something else; `path` lies in no folder
+        SourceError, ColumnError : there is no such table, or it lacks a column; at the path is
+            something else than a file
+
+        Notes
+        -----
+        Standard errors cost O(D^3) a step, redundancy O(J D^2) for J groups. The page grows
+        with steps times coefficients, to some 15 MB; beyond, those of steps between are left
+        out, and the page says so.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> with TemporaryDirectory() as folder:
+        ...     page = Path(folder, "report.html")
+        ...     ds.anytime_sequence(table, "y").report(page, source=table)
+        ...     "What a budget buys" in page.read_text()
+        True
+        """
+        # It asks sequences of all families.
+        from dbselect.results.report.write import report_page
+
+        check_folder("path", path)
+        check_place(path)
+        text = report_page(self, source, held_out, segments)
+        with replacing(path) as written:
+            written.write_text(text, encoding="utf-8")
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:

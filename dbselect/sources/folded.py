@@ -4,10 +4,11 @@ The fold of a row is that of `gram_by`: it depends on the values of a key, or of
 columns, and on a seed, so nothing about the rows is kept from one reading to the next.
 """
 
-from collections.abc import Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from threading import Lock
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from dbselect.record.columns import leaves
 from dbselect.sources.grouping import folds_of
 from dbselect.sources.request import Consumer, Folding, Table
+from dbselect.sources.works import Changed, Reduce, Work, tally
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,8 @@ class RowFolds:
     def present(self) -> list[int]:
         """Read the table once and return the folds that have rows, in their order."""
         self.of(self.table.schema.empty_table())  # a key of a wrong type is refused unread
-        found: set[int] = set()
-        lock = Lock()
-
-        def note(batch: Any) -> None:
-            folds = np.unique(np.asarray(self.of(_in_arrow(batch)))).tolist()
-            with lock:
-                found.update(folds)
-
-        self.table.scan(self.fields, note)
-        return sorted(found)
+        count = partial(_counted, self.folding, list(self.columns))
+        return sorted(tally(self.table, self.fields, count))
 
 
 class FoldedTable:
@@ -86,28 +80,67 @@ class FoldedTable:
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, on as many threads as the table has."""
+        kept = self._keeping(fields)()
 
         def consume_kept(batch: Any) -> None:
-            rows = self._kept(_in_arrow(batch), fields)
+            rows = kept(batch)
             if rows.num_rows:
                 consume(rows)
 
         self._folds.table.scan(self._with_deciding(fields), consume_kept)
 
+    @property
+    def reduce(self) -> Reduce | None:
+        """What has the processes of the table's engine gather of the rows, if it can."""
+        inner: Reduce | None = getattr(self._folds.table, "reduce", None)
+        return inner and partial(self._reduce, inner)
+
+    def _reduce(self, inner: Reduce, fields: list[str], work: Work) -> Iterable[bytes]:
+        return inner(self._with_deciding(fields), Changed(work, self._keeping(fields)))
+
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order of the table."""
+        kept = self._keeping(fields)()
         with closing(self._folds.table.batches(self._with_deciding(fields))) as batches:
             for batch in batches:
-                yield from self._kept(pa.Table.from_batches([batch]), fields).to_batches()
+                yield from kept(pa.Table.from_batches([batch])).to_batches()
 
     def _with_deciding(self, fields: list[str]) -> list[str]:
         return list(dict.fromkeys([*fields, *self._folds.fields]))
 
-    def _kept(self, rows: pa.Table, fields: list[str]) -> pa.Table:
-        if self._fold is None:
-            return rows.select(fields)
-        compare = pc.equal if self._held_out else pc.not_equal
-        return rows.select(fields).filter(compare(self._folds.of(rows), self._fold))
+    def _keeping(self, fields: list[str]) -> Callable[[], Callable[[Any], pa.Table]]:
+        """Return, as plain data, what returns the rows of a batch that are kept."""
+        folds = self._folds
+        keeps = _Keeping(folds.folding, folds.columns, fields, self._fold, self._held_out)
+        return keeps.begin
+
+
+@dataclass(frozen=True)
+class _Keeping:
+    """Which rows are kept, and which fields of them."""
+
+    folding: Folding
+    columns: Sequence[str]
+    fields: list[str]
+    fold: int | None
+    held_out: bool
+
+    def begin(self) -> Callable[[Any], pa.Table]:
+        return self._kept
+
+    def _kept(self, batch: Any) -> pa.Table:
+        rows = _in_arrow(batch)
+        if self.fold is None:
+            return rows.select(self.fields)
+        compare = pc.equal if self.held_out else pc.not_equal
+        folds = folds_of(rows, self.folding, list(self.columns))
+        return rows.select(self.fields).filter(compare(folds, self.fold))
+
+
+def _counted(folding: Folding, columns: list[str], batch: Any) -> Counter[int]:
+    """Count the rows of each fold."""
+    folds = np.asarray(folds_of(_in_arrow(batch), folding, columns))
+    return Counter(dict(zip(*(each.tolist() for each in np.unique_counts(folds)), strict=True)))
 
 
 def _in_arrow(batch: Any) -> pa.Table:

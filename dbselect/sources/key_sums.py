@@ -11,35 +11,34 @@ so it is neither joined nor are the facts read again.
 Source: aggregates pushed through a join, as in Schleich, Olteanu, Ciucanu (2016), section 3.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
-from dbselect.formulas import polars, polars_column, translate
-from dbselect.record.columns import SUFFIX
+from dbselect.errors import ArgumentError, DataError, RecordError
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.inputs import inputs_of
-from dbselect.record.terms import Terms
+from dbselect.record.rows import warn_of_skipped
+from dbselect.sources.beside import side_by_side, weighed
+from dbselect.sources.by_key import PREFIX, names_of, product_names, rows_of, summed
 from dbselect.sources.keys import Key, check_keys, compared, fields_of
-from dbselect.sources.lazy import collected, lazy
+from dbselect.sources.lazy import lazy
 from dbselect.sources.learn import MAX_LEVELS
 from dbselect.sources.looked_up import LookedUp, LookUp, Mask, Unmatched, look_up
 from dbselect.sources.many import Many
 from dbselect.sources.open import open_table
 from dbselect.sources.polars import LazyTable
 from dbselect.sources.read import gram as read_gram
-from dbselect.sources.read import seen
+from dbselect.sources.records_by_key import parts_of
 from dbselect.sources.types import TableSource
 
 Counts = npt.NDArray[np.int64]
 
-#: What columns are called while they are summed, which no field of a table is.
-_OURS = "__dbselect_"
+#: Weights are added in another order by key than in one pass, which rounds otherwise.
+SAME_WEIGHT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +80,56 @@ class KeySums:
         return (
             f"KeySums({self.keys.height} keys of {', '.join(self.keys.columns)}; "
             f"{len(self.gram.columns)} columns, {self.gram.rows} rows)"
+        )
+
+    @classmethod
+    def from_records(cls, table: pl.DataFrame) -> Self:
+        """Return the sums of a table of records by key, as `dbselect.gram_by` makes it.
+
+        Parameters
+        ----------
+        table : fields of the key, and a column ``gram`` with the record of each
+
+        Raises
+        ------
+        RecordError : there is no such column or no key beside it, or records do not merge
+        DataError : no row was used
+
+        Notes
+        -----
+        The sums have their products, as the records have.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> facts = pl.DataFrame({"shop": [1, 1, 2, 3], "sales": [2.0, 4.0, 7.0, 7.0]})
+        >>> ds.KeySums.from_records(ds.gram_by(facts, by=["shop"]))
+        KeySums(3 keys of shop; 1 columns, 4 rows)
+        """
+        if "gram" not in table.columns or table.width < 2:
+            raise RecordError(
+                f"a table of records by key has a column 'gram' beside its key; it has "
+                f"{table.columns}"
+            )
+        table = table.filter(pl.col("gram").is_not_null())
+        if not table["gram"].struct.field("rows").sum():
+            raise DataError("no row of the facts was used in the records: there is nothing to sum")
+        keys = table.drop("gram")
+        kinds = check_keys(keys.columns, keys.schema, "the records")
+        keys = keys.select(compared(f, kind) for f, kind in zip(keys.columns, kinds, strict=True))
+        parts = parts_of(table["gram"])
+        total, step = parts.total()
+        heavy = parts.weight[:, None] * step
+        rows, columns = np.tril_indices(len(total.columns))
+        return cls(
+            keys,
+            parts.rows + parts.skipped,
+            parts.rows,
+            parts.weight,
+            heavy,
+            total,
+            parts.lower + heavy[:, rows] * step[:, columns],
         )
 
     @property
@@ -136,8 +185,8 @@ class KeySums:
         table : of any engine, with one row a key; it is read once, and in memory
         key : what the table calls the fields of the key, or a mapping of the facts' names
             to the table's; default: as the facts call them
-        columns : names and globs of the table's columns; default: all but the key, of
-            numbers, booleans, dates and text, which is a category
+        columns : names and globs of the table's columns, with `many` of its summaries;
+            default: all but the key, of numbers, booleans, dates and text, a category
         name : field that the columns are put into: ``temp`` of table ``weather`` is
             ``weather.temp``, as in ``SELECT facts.*, weather FROM ...`` of DuckDB
         unmatched : of a row of the facts whose key the table does not have, or has with a
@@ -153,7 +202,8 @@ class KeySums:
         Returns
         -------
         KeySums of all columns; its `gram` equals that of the joined rows, read with the
-        `unmatched` policy as ``null_policy`` of the table's columns. Without products
+        `unmatched` policy as ``null_policy`` of the table's columns. With products if
+        these have them
 
         Raises
         ------
@@ -195,20 +245,49 @@ class KeySums:
         ------
         ColumnError, DataError, RecordError : as `extend`
         """
-        check_apart(found.columns, self.columns)
         base = self
         if unmatched != "indicator":
-            complete = found.complete
-            left = int(self.used[~complete].sum())
-            if left and unmatched == "error":
-                raise DataError(_told_missing(found, self, left))
-            base = self._only(complete) if left else self
-        centred, mean, low = centred_on(found.values, base.weight)
-        gram = joined(base, found, centred, mean, low)
-        sums = np.hstack([base.sums, base.weight[:, None] * centred])
-        every = [*base.columns, *found.columns]
-        at = [every.index(column) for column in gram.columns]
-        return replace(base, gram=gram, sums=sums[:, at], products=None)
+            complete = self.check_complete(found, unmatched)
+            base = self if self.used[~complete].sum() == 0 else self._only(complete)
+        own, centred = weighed(found, base.rows, base.weight, base.gram)
+        sums = base.beside(own, base.sums.T @ centred, base.weight[:, None] * centred)
+        if base is not self:
+            gram = sums.gram
+            warn_of_skipped(gram.rows, gram.skipped, gram.missing, weighted=False)
+        if base.products is None:
+            return sums
+        width = len(base.columns)
+        more = [sums.sums[:, : width + j + 1] * z[:, None] for j, z in enumerate(centred.T)]
+        return replace(sums, products=np.hstack([base.products, *more]))
+
+    def check_complete(self, found: LookedUp, unmatched: Unmatched) -> Mask:
+        """Return the keys of which nothing is missing; refuse others where that is an error.
+
+        Raises
+        ------
+        DataError : rows that are used lack a value, and `unmatched` is ``"error"``
+        """
+        complete = found.complete
+        left = int(self.used[~complete].sum())
+        if left and unmatched == "error":
+            raise DataError(_told_missing(found, self, left))
+        return complete
+
+    def beside(self, own: Gram, cross: Matrix, sums: Matrix) -> "KeySums":
+        """Return the sums of these columns and of others, without products.
+
+        Parameters
+        ----------
+        own : Gram of p columns, of the same rows
+        cross : shape (d, p), their comoments with these
+        sums : shape (K, p), sums of the columns less their means
+
+        Raises
+        ------
+        ColumnError : a column is in both
+        """
+        gram = side_by_side(self.gram, own, cross)
+        return replace(self, gram=gram, sums=np.hstack([self.sums, sums]), products=None)
 
     def _only(self, kept: Mask) -> "KeySums":
         """Return the sums of the rows of some keys; the others keep no weight."""
@@ -240,63 +319,9 @@ class KeySums:
             comoment=comoment,
         )
         sums = np.where(kept[:, None], self.sums - self.weight[:, None] * step, 0.0)
-        return replace(self, used=used, weight=weight, sums=sums, gram=gram, products=None)
-
-
-def centred_on(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
-    """Return columns less their weighted means, and these as the sums of two doubles.
-
-    Parameters
-    ----------
-    values : shape (K, p)
-    weight : shape (K,), of which some is > 0
-    """
-    total = weight.sum()
-    there = values[weight > 0]
-    # The mean of a constant is itself, whatever rounding makes of the sum.
-    first = np.clip(weight @ values / total, there.min(axis=0), there.max(axis=0))
-    centred = values - first
-    step = weight @ centred / total
-    mean = first + step
-    return centred - step, mean, (first - mean) + step
-
-
-def joined(base: KeySums, found: LookedUp, centred: Matrix, mean: Vector, low: Vector) -> Gram:
-    """Return the Gram of the facts with the columns that were looked up."""
-    gram = base.gram
-    own = centred.T @ (base.weight[:, None] * centred)
-    cross = base.sums.T @ centred
-    missing = Counter(gram.missing)
-    missing.update({name: int(base.rows[where].sum()) for name, where in found.missing.items()})
-    every = replace(
-        gram,
-        columns=[*gram.columns, *found.columns],
-        mean=np.append(gram.mean, mean),
-        mean_low=np.append(gram.mean_low, low),
-        comoment=np.block([[gram.comoment, cross], [cross.T, (own + own.T) / 2.0]]),
-        missing=missing,
-        terms=together(gram.terms, found.terms),
-    )
-    marks = {name + SUFFIX for name in found.terms.indicators}
-    kept = [
-        name
-        for name, share in zip(every.columns, every.mean, strict=True)
-        if share > 0 or name not in marks
-    ]
-    every = every if len(kept) == len(every.columns) else every.select(kept)
-    return seen(every, found.texts)
-
-
-def together(one: Terms, two: Terms) -> Terms:
-    """Return the terms of two tables side by side."""
-    return Terms(
-        (*one.categories, *two.categories),
-        (*one.bases, *two.bases),
-        {**one.dates, **two.dates},
-        {**one.means, **two.means},
-        (*one.indicators, *two.indicators),
-        (*one.flat, *two.flat),
-    )
+        products = self.products - self.sums[:, rows] * step[columns]
+        products = np.where(kept[:, None], products - step[rows] * sums[:, columns], 0.0)
+        return replace(self, used=used, weight=weight, sums=sums, gram=gram, products=products)
 
 
 def key_sums(
@@ -350,6 +375,8 @@ def key_sums(
     (['sales', 'area'], 0.9428)
     """
     ours, _ = fields_of(key)
+    if not isinstance(products, bool):
+        raise ArgumentError(f"products is {products!r}; it must be True or False")
     table = open_table(source, columns)
     frame = lazy(table)
     schema = frame.collect_schema()
@@ -359,40 +386,27 @@ def key_sums(
         gram = read_gram(rest, columns, weight)
     elif columns is not None and set(columns) - set(gram.columns):
         gram = gram.select(columns)
-    if not isinstance(products, bool):
-        raise ArgumentError(f"products is {products!r}; it must be True or False")
     if not gram.rows:
         raise DataError("no row of the facts can be used: each lacks a value or has weight 0")
-    keyed = [compared(field, kind).alias(field) for field, kind in zip(ours, kinds, strict=True)]
-    found = collected(_summed(frame, keyed, gram, weight, products)).sort(ours, nulls_last=True)
-    width = len(gram.columns)
-    numbers = found.drop(ours)
-    used = numbers["used"].to_numpy()
-    if int(used.sum()) != gram.rows:
+    rows = rows_of(frame, ours, kinds, gram, weight)
+    found = summed(rows, ours, gram, products)
+    used = found[f"{PREFIX}used"].cast(pl.Int64).to_numpy()
+    heavy = found[f"{PREFIX}weight"].to_numpy()
+    if int(used.sum()) != gram.rows or not np.isclose(heavy.sum(), gram.weight, rtol=SAME_WEIGHT):
         raise RecordError(
-            f"the Gram is of {gram.rows} rows, the facts have {int(used.sum())} that can be used; "
-            "both must be of the same rows"
+            f"the Gram is of {gram.rows} rows of weight {gram.weight:g}, the facts have "
+            f"{int(used.sum())} of weight {heavy.sum():g} that can be used; both must be of the "
+            "same rows"
         )
-    lower = [f"{_OURS}p{at}" for at in range(width * (width + 1) // 2)]
     return KeySums(
         found.select(ours),
-        numbers["rows"].cast(pl.Int64).to_numpy(),
-        used.astype(np.int64),
-        numbers["weight"].to_numpy(),
-        numbers.select(f"{_OURS}{at}" for at in range(width)).to_numpy(order="c"),
+        found[f"{PREFIX}rows"].cast(pl.Int64).to_numpy(),
+        used,
+        heavy,
+        found.select(names_of(gram)).to_numpy(order="c"),
         gram,
-        numbers.select(lower).to_numpy(order="c") if products else None,
+        found.select(product_names(gram)).to_numpy(order="c") if products else None,
     )
-
-
-def check_apart(new: Sequence[str], there: Sequence[str]) -> None:
-    """Refuse columns of a table that the Gram has already."""
-    for name in new:
-        if name in there:
-            raise ColumnError(
-                f"the table has a column '{name}', which the Gram has, too; give name=, which the "
-                "table's columns then begin with, or say by columns= which are wanted"
-            )
 
 
 def _told_missing(found: LookedUp, sums: KeySums, left: int) -> str:
@@ -405,46 +419,3 @@ def _told_missing(found: LookedUp, sums: KeySums, left: int) -> str:
         f"the table has no value for {left} rows of the facts, as of '{name}' where {told}; "
         "unmatched='error' allows none"
     )
-
-
-def _summed(
-    frame: pl.LazyFrame, keys: list[pl.Expr], gram: Gram, weight: str | None, products: bool
-) -> pl.LazyFrame:
-    """Return rows, rows used, weight, and sums of centred columns for each key."""
-    names = [f"{_OURS}{at}" for at in range(len(gram.columns))]
-    values = [value.fill_nan(None) for value in expressions_of(gram)]
-    heavy = pl.lit(1.0) if weight is None else polars_column((weight,)).cast(pl.Float64)
-    rows = frame.select(
-        *keys,
-        *(value.alias(name) for name, value in zip(names, values, strict=True)),
-        heavy.fill_nan(None).fill_null(0.0).alias(f"{_OURS}w"),
-    )
-    there = pl.all_horizontal(pl.col(name).is_not_null() for name in names)
-    there &= pl.col(f"{_OURS}w") > 0
-    # First the mean, then what its rounding took: the digits of a mean far from zero.
-    centred = [
-        pl.when(f"{_OURS}there").then(pl.col(name) - mean - low).otherwise(0.0).alias(name)
-        for name, mean, low in zip(names, gram.mean.tolist(), gram.mean_low.tolist(), strict=True)
-    ]
-    rows = rows.with_columns(there.alias(f"{_OURS}there")).with_columns(
-        pl.when(f"{_OURS}there").then(f"{_OURS}w").otherwise(0.0).alias(f"{_OURS}w"), *centred
-    )
-    w = pl.col(f"{_OURS}w")
-    pairs = zip(*np.tril_indices(len(names)), strict=True) if products else ()
-    return rows.group_by([key.meta.output_name() for key in keys]).agg(
-        pl.len().alias("rows"),
-        pl.col(f"{_OURS}there").sum().alias("used"),
-        w.sum().alias("weight"),
-        *((w * pl.col(name)).sum().alias(name) for name in names),
-        *(
-            (w * pl.col(names[i]) * pl.col(names[j])).sum().alias(f"{_OURS}p{at}")
-            for at, (i, j) in enumerate(pairs)
-        ),
-    )
-
-
-def expressions_of(gram: Gram) -> list[pl.Expr]:
-    """Return the columns of a Gram as expressions of the rows of its table, NULL if missing."""
-    inputs = {name: one for one in inputs_of(gram.columns, gram.terms) for name in one.names}
-    algebra = polars()
-    return [translate(inputs[name].formula({name: 1.0}, "zero"), algebra) for name in gram.columns]

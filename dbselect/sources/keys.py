@@ -30,23 +30,25 @@ def fields_of(key: Any, what: str = "key") -> tuple[list[str], list[str]]:
     ------
     ArgumentError : the key is no name, names nothing, or names a field twice
     """
+    # A table in the place of its key must not fill the page.
+    told = repr(key) if isinstance(key, int | float | None) else f"a {type(key).__name__}"
     if isinstance(key, str):
         return [key], [key]
-    pairs = key.items() if isinstance(key, Mapping) else [(name, name) for name in _listed(key)]
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(key, Mapping):
+        told, pairs = repr(key), list(key.items())
+    elif isinstance(key, list | tuple):
+        told, pairs = repr(key), [(name, name) for name in key]
     ours, theirs = [own for own, _ in pairs], [other for _, other in pairs]
     if not ours or not all(isinstance(name, str) for name in [*ours, *theirs]):
         raise ArgumentError(
-            f"{what} is {key!r}; it must be the name of a column, a list of names, or a mapping "
+            f"{what} is {told}; it must be the name of a column, a list of names, or a mapping "
             "of the facts' names to the table's"
         )
     for names in (ours, theirs):
         if len(set(names)) < len(names):
             raise ArgumentError(f"{what} is {key!r}; it names a column twice")
     return ours, theirs
-
-
-def _listed(key: Any) -> list[Any]:
-    return list(key) if isinstance(key, list | tuple) else [key]
 
 
 def kind_of_key(field: str, dtype: pl.DataType) -> str:

@@ -6,28 +6,20 @@ of the rows nor on the engine.
 
 import numbers as abstract
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from dbselect._native import distinct
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.record.bases import CUBIC, Basis, Poly, Spline, infinite
 from dbselect.record.categories import Category, Level, kind_of_levels, text_of
-from dbselect.record.columns import leaves
 from dbselect.record.gram import Vector
 from dbselect.record.terms import Terms, check_category, check_number
 from dbselect.sources.open import open_table
 from dbselect.sources.request import Table
+from dbselect.sources.values import SAMPLED, Values, read_values
 
-#: Counts of values that wait to be merged: few beside what is merged already.
-WAITING = 2**16
-#: Distinct values of which quantiles are taken. Of more, those with the smallest
-#: hashes stand for all: quantiles are then off by about 0.1 % of the rows.
-SAMPLED = 2**18
 #: Levels of a category that have a column each, unless the caller says otherwise.
 MAX_LEVELS = 1000
 
@@ -180,81 +172,6 @@ def check_max_levels(value: Any) -> None:
         raise ArgumentError(f"max_levels is {value!r}; it must be a whole number >= 1")
 
 
-class Values:
-    """The values of a column with their numbers of rows, in any order, from any thread.
-
-    Parameters
-    ----------
-    limit : most values to keep, those with the smallest hashes; None keeps all, and
-        0 keeps only the smallest and the largest
-    most : number of values above which none is wanted
-    """
-
-    def __init__(self, limit: int | None = None, most: int | None = None) -> None:
-        self._limit = limit
-        self._most = most
-        self._are_more = False
-        self._parts: list[pl.DataFrame] = []
-        self._waiting = 0
-        self._room = WAITING
-        self._lock = Lock()
-        self.range: tuple[float, float] | None = None
-
-    def add(self, values: pl.Series) -> None:
-        """Count some values; NULL and NaN are none."""
-        if self._are_more:
-            return
-        values = values.drop_nulls()
-        if self._limit is not None:
-            # Adding 0 makes one zero of two.
-            values = values.cast(pl.Float64).drop_nans() + 0.0
-            self._widen(values)
-        if self._limit == 0 or values.is_empty():
-            return
-        counts = pl.Series(distinct(values.to_frame())).struct.unnest()
-        found = values.gather(counts["row"])
-        if found.dtype in (pl.Categorical, pl.Enum):
-            found = found.cast(pl.String)
-        part = pl.DataFrame({"value": found, "rows": counts["rows"]})
-        with self._lock:
-            self._parts.append(part)
-            self._waiting += part.height
-            if self._waiting > self._room:
-                self._merge()
-
-    @property
-    def are_more(self) -> bool:
-        """Whether there are more values than are wanted."""
-        if self._parts:
-            self._merge()
-        return self._are_more
-
-    def counts(self) -> pl.DataFrame:
-        """Return the columns ``value``, ascending, and ``rows``."""
-        if not self._parts:
-            return pl.DataFrame(schema={"value": pl.Float64, "rows": pl.Int64})
-        self._merge()
-        return self._parts[0].sort("value")
-
-    def _merge(self) -> None:
-        merged = pl.concat(self._parts).group_by("value").agg(pl.col("rows").sum())
-        if self._limit is not None and merged.height > self._limit:
-            hashes = hash_of(merged["value"].to_numpy())
-            merged = merged[np.argpartition(hashes, self._limit)[: self._limit]]
-        self._are_more = self._most is not None and merged.height > self._most
-        self._parts = [merged]
-        self._waiting, self._room = 0, max(WAITING, merged.height)
-
-    def _widen(self, values: pl.Series) -> None:
-        if values.is_empty():
-            return
-        low, high = float(values.min()), float(values.max())  # type: ignore[arg-type]
-        with self._lock:
-            if self.range is not None:
-                low, high = min(low, self.range[0]), max(high, self.range[1])
-            self.range = low, high
-
-
 def found_category(column: str, values: Values, max_levels: int, kind: str) -> Category:
     """Take the most frequent levels, of equally frequent ones the first, in ascending order."""
     counts = values.counts()
@@ -275,14 +192,6 @@ def quantiles(counts: pl.DataFrame, shares: Vector) -> Vector:
     return np.asarray(low + (at - below) * (high - low))
 
 
-def hash_of(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
-    """Return splitmix64 of the bits of each value (Steele, Lea and Flood 2014, figure 17)."""
-    bits = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(bits ^ (bits >> np.uint64(31)))
-
-
 def _read(table: Table, values: Mapping[str, Values]) -> None:
     if not table.again:
         raise ArgumentError(
@@ -290,23 +199,7 @@ def _read(table: Table, values: Mapping[str, Values]) -> None:
             "read only once; give categories as {column: levels}, or terms of another table"
         )
 
-    known = {leaf.name: leaf for leaf in leaves(table.schema) if leaf.name in values}
-
-    def consume(batch: Any) -> None:
-        frame = pl.DataFrame(batch)
-        for column, counter in values.items():
-            counter.add(series_at(frame, known[column].path))
-
-    table.scan(list(dict.fromkeys(leaf.field for leaf in known.values())), consume)
-
-
-def series_at(frame: pl.DataFrame, path: Sequence[str | int]) -> pl.Series:
-    """Return a column of a frame, of a field, a child or an element."""
-    field, *steps = path
-    found = frame[str(field)]
-    for step in steps:
-        found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
-    return found
+    read_values(table, values)
 
 
 def _levels_given(categories: Any) -> dict[str, tuple[Level, ...] | None]:

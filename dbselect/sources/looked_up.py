@@ -21,7 +21,7 @@ from dbselect.sources.many import Many, one_a_key, summaries_of
 from dbselect.sources.open import open_table
 from dbselect.sources.polars import LazyTable
 from dbselect.sources.read import prepared
-from dbselect.sources.request import columns_of
+from dbselect.sources.request import columns_of, wanted_of
 
 Mask = npt.NDArray[np.bool_]
 
@@ -59,8 +59,9 @@ class LookedUp:
     Parameters
     ----------
     columns : p names of the columns of the Gram
-    values : shape (K, p); 0 where something is missing
-    missing : column of the table -> shape (K,), where it is NULL or NaN, or has no row
+    values : shape (K, p), column by column; 0 where something is missing
+    missing : column of the table -> shape (K,), where it is NULL or NaN, or has no row;
+        columns without any are not in it
     terms : how the columns of the table became these
     texts : columns of text, whose levels that no row has are to be dropped
     """
@@ -74,7 +75,10 @@ class LookedUp:
     @property
     def complete(self) -> Mask:
         """The keys of which nothing is missing; shape (K,)."""
-        return np.asarray(~np.logical_or.reduce(list(self.missing.values())))
+        complete = np.ones(len(self.values), dtype=bool)
+        for where in self.missing.values():
+            complete &= ~where
+        return complete
 
 
 def look_up(
@@ -110,6 +114,11 @@ def look_up(
     if given.many:
         frame = one_a_key(frame, named, summaries_of(given.many, given.order), given.order)
         others = [name for name in frame.collect_schema().names() if name not in named]
+    if given.columns is not None:
+        every = columns_of(LazyTable(frame.select(others)).schema)
+        wanted = wanted_of(every, given.columns)
+        others = list(dict.fromkeys(leaf.field for leaf in wanted))
+        frame = frame.select(*named, *others)
     if given.name is not None:
         frame = frame.select(*named, pl.struct(others).alias(given.name))
         others = [given.name]
@@ -180,21 +189,28 @@ def _values(table: LazyTable, given: LookUp) -> LookedUp:
             *(polars_column(every[each.column].path).alias(each.column) for each in categories),
         )
     )
-    made = [[name, name + SUFFIX] if is_marked else [name] for name in request.names]
+    lacking = [
+        name for name, (count,) in frame.null_count().to_dict(as_series=False).items() if count
+    ]
+    marked = [name for name in request.names if is_marked and name in lacking]
+    made = [[name, name + SUFFIX] if name in marked else [name] for name in request.names]
     made += [[*each.names, each.missing] if is_marked else each.names for each in categories]
     names = [name for at in request.order or range(len(made)) for name in made[at]]
-    values = frame.select(
+    filled = frame.select(
         *(pl.col(name).fill_null(0.0) for name in request.names),
-        *(pl.col(name).is_null().cast(pl.Float64).alias(name + SUFFIX) for name in request.names),
+        *(pl.col(name).is_null().cast(pl.Float64).alias(name + SUFFIX) for name in marked),
         *(each.fill_null(0.0) for one in categories for each in one.indicators(is_marked)),
     )
-    infinite = [name for name in request.names if values[name].is_infinite().any()]
-    if infinite:
-        raise DataError(f"column '{infinite[0]}' has an infinite value in a row that is looked up")
+    # Column by column in memory, as they are computed with.
+    values = filled.select(names).to_numpy(order="fortran", writable=True)
+    finite = np.isfinite(values.sum(axis=0))
+    if not finite.all():
+        name = names[int(np.argmin(finite))]
+        raise DataError(f"column '{name}' has an infinite value in a row that is looked up")
     return LookedUp(
         names,
-        values.select(names).to_numpy(order="c"),
-        {name: frame[name].is_null().to_numpy() for name in frame.columns},
-        replace(request.base, indicators=tuple(request.names) if is_marked else ()),
+        values,
+        {name: frame[name].is_null().to_numpy() for name in lacking},
+        replace(request.base, indicators=tuple(marked)),
         texts,
     )

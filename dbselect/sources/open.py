@@ -17,10 +17,8 @@ from tqdm import tqdm
 
 from dbselect.errors import (
     ArgumentError,
-    DriverWarning,
     RecordError,
     SourceError,
-    warn_caller,
 )
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
@@ -84,13 +82,13 @@ def _ibis(source: Any, _: Sequence[str] | None) -> Table:
 def _stream(source: Any, _: Sequence[str] | None) -> Table:
     from dbselect.sources.arrow import StreamTable
 
-    if is_of(source, "pyspark"):
-        warn_caller(
-            "the rows of a Spark DataFrame all pass through the driver, into one process; write "
-            "them to Parquet and give its path where they are many",
-            DriverWarning,
-        )
     return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
+
+
+def _spark(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.spark import SparkTable
+
+    return SparkTable(source)
 
 
 def _is_of(module: str, name: str) -> Callable[[Any], bool]:
@@ -117,25 +115,21 @@ ENGINES = [
     Engine(_is_of("duckdb", "DuckDBPyRelation"), _relation),
     Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
     Engine(_is_of("ibis", "Table"), _ibis),
+    Engine(lambda source: is_of(source, "pyspark") and hasattr(source, "mapInArrow"), _spark),
     Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _stream),
 ]
 
 
 def open_table(source: Any, columns: Sequence[str] | None) -> Table:
-    """Find the engine of a source; each is imported only where it is used.
-
-    Warns
-    -----
-    DriverWarning : the rows are of Spark
-    """
+    """Find the engine of a source; each is imported only where it is used."""
     source = native(source)
     for engine in ENGINES:
         if engine.reads(source):
             return engine.opened(source, columns)
     raise SourceError(
         f"source is a {type(source).__name__}; it must be a Gram or a gram record, a Parquet path, "
-        "a frame of Polars, pandas, Modin or narwhals, a DuckDB relation, a table of ibis, another "
-        "object with __arrow_c_stream__ or a NumPy array"
+        "a frame of Polars, pandas, Modin, narwhals or Spark, a DuckDB relation, a table of ibis, "
+        "another object with __arrow_c_stream__ or a NumPy array"
     )
 
 
@@ -215,8 +209,13 @@ def _can_be_looked_at(source: Any) -> bool:
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 
 
-def progress(rows: int | None) -> Any:
-    """Return a progress bar of some rows, for terminals only."""
+def progress(total: int | None, unit: str = "rows") -> Any:
+    """Return a progress bar of some rows, or turns of a search, for terminals only."""
     return tqdm(
-        total=rows, unit=" rows", unit_scale=True, delay=PROGRESS_DELAY, disable=None, leave=False
+        total=total,
+        unit=f" {unit}",
+        unit_scale=True,
+        delay=PROGRESS_DELAY,
+        disable=None,
+        leave=False,
     )

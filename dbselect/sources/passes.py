@@ -8,12 +8,14 @@ aggregate where DuckDB has it, the kernel on batches elsewhere, and the same row
 out each time. Nothing is kept of the table from one pass to the next.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isnan
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -21,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
-from dbselect._native import Reader
 from dbselect.errors import ColumnError, SourceError
 from dbselect.formulas import (
     Algebra,
@@ -41,6 +42,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_of
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
+from dbselect.sources.gather import GramSums, GramWork
 from dbselect.sources.learn import MAX_LEVELS, terms_for
 from dbselect.sources.open import PROGRESS_DELAY, open_table, progress
 from dbselect.sources.read import check_left_out, why_left_out
@@ -53,9 +55,13 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.sources.rows import part_of, values
+from dbselect.sources.values import Values, read_values
+from dbselect.sources.works import Changed, Reduce, Scan, Together, Work, gather, tally
 
 #: How columns by formula are called, which no column of a table is.
 PREFIX = "__dbselect_"
+#: How formulas that others share are called.
+KEPT = f"{PREFIX}kept"
 
 
 @dataclass(frozen=True)
@@ -179,6 +185,12 @@ class Passes:
 
         Once there are more than `most`, the others are not read.
         """
+        if getattr(self._table, "reduce", None) is not None:
+            met = Values(most=most)
+            read_values(self._table, {leaf.name: met})
+            counts = met.counts()
+            self._note(int(counts["rows"].sum()), [leaf.field])
+            return [value for value in counts["value"].to_list() if not _is_missing(value)]
         rows = 0
         found: set[Any] = set()
         with closing(self._table.batches([leaf.field])) as batches:
@@ -216,17 +228,11 @@ class Passes:
 
     def _missing(self, names: Sequence[str]) -> dict[str, int]:
         """Read columns and return, of each, the rows in which it is NULL or NaN."""
-        rows, counts = 0, dict.fromkeys(names, 0)
         fields = list(dict.fromkeys(self._leaves[name].field for name in names))
-        with closing(self._table.batches(fields)) as batches:
-            for batch in batches:
-                rows += batch.num_rows
-                struct = batch.to_struct_array()
-                for name in names:
-                    nulls = pc.is_null(part_of(struct, self._leaves[name].path), nan_is_null=True)
-                    counts[name] += nulls.true_count
-        self._note(rows, fields)
-        return counts
+        paths = {name: self._leaves[name].path for name in names}
+        found = tally(self._table, fields, partial(_gaps, paths))
+        self._note(found.pop(None, 0), fields)
+        return {name: found[name] for name in names}
 
     def read(self, wanted: Sequence[Weighted]) -> list[Gram]:
         """Make one pass and return a Gram for each one wanted.
@@ -250,7 +256,7 @@ class Passes:
             wanted_of = [self._wanted(name, formulas) for name in names]
             wanted_of += [Leaf(name, (name,), pa.float64()) for name in added]
             requests.append(Request(wanted_of, weight, [], ["skip"] * len(wanted_of)))
-        steps = plan(formulas, f"{PREFIX}kept")
+        steps = plan(formulas, KEPT)
         read = [leaf.field for request in requests for leaf in request.columns]
         read = [name for name in [*read, *_fields(steps)] if name in self._table.schema.names]
         read += [] if self._weight is None else [self._weight]
@@ -289,21 +295,26 @@ class Passes:
                 for request, record in zip(requests, records, strict=True)
             ]
         fields = list(dict.fromkeys(name for request in requests for name in request.fields))
-        lock = Lock()
-        with ExitStack() as stack:
-            readers = [
-                stack.enter_context(Reader(request.names, request.weight)) for request in requests
-            ]
-            bar = stack.enter_context(progress(self._table.rows))
+        work = Together([GramWork(request, self._table.schema) for request in requests])
+        with work.begin() as sums:
+            gather(table, fields, work, sums, self._scan_of(table))
+            return [Gram.from_struct(cast(GramSums, one).record()) for one in sums.each]
 
-            def consume(batch: Any) -> None:
-                for reader in readers:
-                    reader.add(batch)
-                with lock:
-                    bar.update(len(batch))
+    def _scan_of(self, table: Any) -> Scan:
+        """Return what reads a table and shows it."""
 
-            table.scan(fields, consume)
-            return [Gram.from_struct(reader.finish()[0]) for reader in readers]
+        def scan(fields: list[str], consume: Consumer) -> None:
+            lock = Lock()
+            with progress(self._table.rows) as bar:
+
+                def consume_and_show(batch: Any) -> None:
+                    consume(batch)
+                    with lock:
+                        bar.update(len(batch))
+
+                table.scan(fields, consume_and_show)
+
+        return scan
 
     def _note(self, rows: int, fields: Sequence[str]) -> None:
         """Count a pass over some fields."""
@@ -322,34 +333,52 @@ class Passes:
 class _Extended:
     """A table of Arrow batches to which NumPy adds columns by formula."""
 
-    def __init__(self, table: Table, fields: list[str], steps: Plan) -> None:
+    def __init__(self, table: Table, fields: list[str], formulas: Mapping[str, Formula]) -> None:
         self._table = table
         self._fields = fields
-        self._steps = steps
+        self._formulas = formulas
         self.schema = table.schema
         self.rows = table.rows
         self.again = table.again
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
-        self._table.scan(self._fields, lambda batch: consume(self._extend(batch, fields)))
+        extend = _extending(self._formulas, fields)
+        self._table.scan(self._fields, lambda batch: consume(extend(batch)))
 
-    def _extend(self, batch: Any, fields: list[str]) -> pa.Table:
+    @property
+    def reduce(self) -> Reduce | None:
+        inner: Reduce | None = getattr(self._table, "reduce", None)
+        return inner and partial(self._reduce, inner)
+
+    def _reduce(self, inner: Reduce, fields: list[str], work: Work) -> Iterable[bytes]:
+        return inner(self._fields, Changed(work, partial(_extending, self._formulas, fields)))
+
+
+def _extending(formulas: Mapping[str, Formula], fields: list[str]) -> Callable[[Any], pa.Table]:
+    """Return what adds columns by formula to a batch, and takes some fields of that."""
+    # Formulas are told apart by identity, so a process cuts its own into layers.
+    steps = plan(formulas, KEPT)
+
+    def extend(batch: Any) -> pa.Table:
         parts = pa.table(batch).to_batches()
-        return pa.Table.from_batches([self._with_formulas(part).select(fields) for part in parts])
+        return pa.Table.from_batches([_with_formulas(part, steps).select(fields) for part in parts])
 
-    def _with_formulas(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        found: dict[str, Any] = {}
-        names = self._steps.names
-        algebra = algebra_of(batch, lambda formula: found[names[id(formula)]])
-        # What overflows or is no number makes the kernel refuse the row or leave it out.
-        with np.errstate(all="ignore"):
-            for layer in self._steps.layers:
-                for name, formula in layer.items():
-                    result = translate(formula, algebra)
-                    found[name] = np.broadcast_to(result, batch.num_rows)
-        for name in self._steps.layers[-1]:
-            batch = batch.append_column(name, pa.array(np.ascontiguousarray(found[name])))
-        return batch
+    return extend
+
+
+def _with_formulas(batch: pa.RecordBatch, steps: Plan) -> pa.RecordBatch:
+    found: dict[str, Any] = {}
+    names = steps.names
+    algebra = algebra_of(batch, lambda formula: found[names[id(formula)]])
+    # What overflows or is no number makes the kernel refuse the row or leave it out.
+    with np.errstate(all="ignore"):
+        for layer in steps.layers:
+            for name, formula in layer.items():
+                result = translate(formula, algebra)
+                found[name] = np.broadcast_to(result, batch.num_rows)
+    for name in steps.layers[-1]:
+        batch = batch.append_column(name, pa.array(np.ascontiguousarray(found[name])))
+    return batch
 
 
 def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = None) -> Algebra[Any]:
@@ -387,7 +416,7 @@ def _extended(table: Any, fields: list[str], steps: Plan) -> Any:
     """Return the table with the formulas as more columns."""
     if hasattr(table, "extended"):
         return table.extended(fields, steps)
-    return _Extended(table, fields, steps)
+    return _Extended(table, fields, steps.layers[-1])
 
 
 def _fields(steps: Plan) -> list[str]:
@@ -399,6 +428,17 @@ def _fields(steps: Plan) -> list[str]:
 def _product(formulas: Sequence[Formula]) -> Formula:
     first, *rest = formulas
     return first if not rest else first * _product(rest)
+
+
+def _gaps(paths: Mapping[str, Path], batch: Any) -> Counter[str | None]:
+    """Count the rows, as None, and those in which each column is NULL or NaN."""
+    found: Counter[str | None] = Counter()
+    for part in pa.table(batch).to_batches():
+        struct = part.to_struct_array()
+        found[None] += len(struct)
+        for name, path in paths.items():
+            found[name] += pc.is_null(part_of(struct, path), nan_is_null=True).true_count
+    return found
 
 
 def _is_missing(value: Any) -> bool:

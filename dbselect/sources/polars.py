@@ -49,7 +49,7 @@ class LazyTable:
     def extended(self, fields: list[str], steps: Plan) -> "LazyTable":
         """Return the fields, and columns by formula."""
         algebra = formulas.polars(lambda formula: pl.col(steps.names[id(formula)]))
-        frame = self.frame.select(fields)
+        frame = self.selected(fields)
         for layer in steps.layers:
             frame = frame.with_columns(
                 translate(formula, algebra).alias(name) for name, formula in layer.items()
@@ -70,9 +70,7 @@ class LazyTable:
                 raise
             return pl.DataFrame(schema={"done": pl.Boolean})
 
-        plan = self.frame.select(fields).map_batches(
-            take, schema={"done": pl.Boolean}, streamable=True
-        )
+        plan = self.selected(fields).map_batches(take, schema={"done": pl.Boolean}, streamable=True)
         try:
             plan.collect(engine="streaming")
         except FAILURES as error:
@@ -84,6 +82,10 @@ class LazyTable:
             # through Polars that no collector sees, with the whole table in it.
             failures.clear()
 
+    def selected(self, fields: list[str]) -> pl.LazyFrame:
+        """Return some fields, whatever patterns their names look like."""
+        return self.frame.select(formulas.polars_field(name) for name in fields)
+
     def with_digits_of(self, field: str) -> "LazyTable":
         """Return the table with a field of 128-bit integers as decimals, not as doubles."""
         if self._given.collect_schema()[field] not in (pl.Int128, pl.UInt128):
@@ -93,7 +95,8 @@ class LazyTable:
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order that Polars gives the rows."""
         try:
-            for frame in self.frame.select(fields).collect_batches(lazy=True, engine="streaming"):
+            rows = self.selected(fields)
+            for frame in rows.collect_batches(lazy=True, engine="streaming"):
                 # Arrow computes nothing on the views in which Polars keeps texts.
                 yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
         except FAILURES as error:

@@ -31,6 +31,7 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.sources.types import TableSource
+from dbselect.sources.works import gather
 
 
 def gram(
@@ -93,10 +94,13 @@ def gram(
     LeftOutWarning : columns that were not named are left out: of another type, or text of
         more than `max_levels` levels or in a stream that can be read only once
     SkippedRowsWarning : more than half of the rows are left out
-    DriverWarning : the table is of Spark, whose rows all pass through one process
+    DriverWarning : the table is one of ibis elsewhere that cannot be summed there; all rows pass
+        through one process
 
     Notes
     -----
+    A table of ibis is summed where it is, by queries that read it some times; see
+    ``examples/warehouses.md``. All others:
     O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles a thread, and the
     batches in flight. A progress bar appears on a terminal after two seconds.
     Of d numbers and c categories, a row costs O(d^2 + c d + c^2), however many levels
@@ -310,7 +314,7 @@ def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
 def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
     """Return the records that the table's engine makes itself, None if it does not."""
     aggregate = getattr(table, "aggregate", None)
-    return aggregate(request) if aggregate and not request.terms.columns else None
+    return aggregate(request) if aggregate else None
 
 
 def gram_by(
@@ -404,8 +408,7 @@ def gram_by(
         table = with_digits_of(folding.key, table)
     check_group_keys(request, table.schema)
     read = to_read(request)
-    # Which indicators there are is known when the last group is.
-    records = None if not read.is_settled else _aggregated(table, read)
+    records = _aggregated(table, read)
     if records is None:
         work = GramWork(read, table.schema)
         with work.begin() as sums:
@@ -477,26 +480,20 @@ def with_digits_of(key: str | None, table: Table) -> Table:
 
 
 def _gather(table: Table, work: GramWork, sums: GramSums) -> None:
-    """Read the table here, or have the processes of its engine read their parts."""
-    reduce = getattr(table, "reduce", None)
-    if reduce is None:
-        _scan(table, work.request, sums.add)
-        return
-    for part in reduce(work.request.fields, work):
-        sums.load(part)
+    """Read the table; what is read here has a progress bar on a terminal."""
 
+    def scan(fields: list[str], consume: Consumer) -> None:
+        lock = Lock()
+        with progress(table.rows) as bar:
 
-def _scan(table: Table, request: Request, consume: Consumer) -> None:
-    """Read the table, with a progress bar on a terminal."""
-    lock = Lock()
-    with progress(table.rows) as bar:
+            def consume_and_show(batch: Any) -> None:
+                consume(batch)
+                with lock:
+                    bar.update(len(batch))
 
-        def consume_and_show(batch: Any) -> None:
-            consume(batch)
-            with lock:
-                bar.update(len(batch))
+            table.scan(fields, consume_and_show)
 
-        table.scan(request.fields, consume_and_show)
+    gather(table, work.request.fields, work, sums, scan)
 
 
 def _empty(request: Request) -> Gram:

@@ -9,10 +9,14 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Protocol
 
 import pyarrow as pa
+
+#: Reads fields of a table and hands the rows over.
+Scan = Callable[[list[str], Callable[[Any], None]], None]
 
 
 class Gathered(Protocol):
@@ -39,6 +43,10 @@ class Work(Protocol):
         """Return a gathering of no rows, which ends with the context."""
 
 
+#: Has processes gather of the fields of a table, each of its rows.
+Reduce = Callable[[list[str], Work], Iterable[bytes]]
+
+
 def partial_of(work: Work, batches: Iterable[Any]) -> bytes:
     """Return the state of some rows, given as anything with an Arrow C stream."""
     with work.begin() as gathered:
@@ -53,6 +61,37 @@ def merge_of(work: Work, parts: Iterable[bytes]) -> bytes:
         for part in parts:
             gathered.load(part)
         return gathered.state()
+
+
+def gather(
+    table: Any, fields: list[str], work: Work, gathered: Gathered, scan: Scan | None = None
+) -> None:
+    """Gather of all rows of a table, in the processes of its engine if these can.
+
+    Parameters
+    ----------
+    table : Table; with ``reduce`` where an engine has processes for a work
+    gathered : which the work has begun
+    scan : what to call instead of the table's own
+    """
+    reduce = getattr(table, "reduce", None)
+    if reduce is None:
+        (scan or table.scan)(fields, gathered.add)
+        return
+    for part in reduce(fields, work):
+        gathered.load(part)
+
+
+def tally(table: Any, fields: list[str], count: Callable[[pa.Table], Counter[Any]]) -> Counter[Any]:
+    """Return how often things are met in all rows of a table.
+
+    Parameters
+    ----------
+    count : batch -> Counter, in the form of the table's engine; plain data
+    """
+    tallied = Tallied(count)
+    gather(table, fields, Tally(count), tallied)
+    return tallied.found
 
 
 @dataclass(frozen=True)
@@ -101,11 +140,11 @@ class Changed:
     Parameters
     ----------
     work : Work
-    change : batch -> batch; plain data too
+    changes : returns what changes a batch; plain data too
     """
 
     work: Work
-    change: Callable[[pa.Table], pa.Table]
+    changes: Callable[[], Callable[[pa.Table], pa.Table]]
 
     @property
     def size(self) -> int:
@@ -116,7 +155,7 @@ class Changed:
     def begin(self) -> Iterator["Changing"]:
         """Begin the work."""
         with self.work.begin() as gathered:
-            yield Changing(gathered, self.change)
+            yield Changing(gathered, self.changes())
 
 
 @dataclass(frozen=True)
@@ -154,7 +193,7 @@ class Tally:
     @contextmanager
     def begin(self) -> Iterator["Tallied"]:
         """Begin to count."""
-        yield Tallied(self.count, Counter())
+        yield Tallied(self.count)
 
 
 @dataclass(frozen=True)
@@ -162,11 +201,14 @@ class Tallied:
     """What was met so far."""
 
     count: Callable[[pa.Table], Counter[Any]]
-    found: Counter[Any]
+    found: Counter[Any] = field(default_factory=Counter)
+    _lock: Any = field(default_factory=Lock)
 
     def add(self, batch: Any) -> None:
-        """Count in some rows."""
-        self.found.update(self.count(batch))
+        """Count in some rows; may be called from several threads at once."""
+        more = self.count(batch)
+        with self._lock:
+            self.found.update(more)
 
     def load(self, part: bytes) -> None:
         """Add what another process has counted."""

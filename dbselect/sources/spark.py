@@ -1,0 +1,158 @@
+"""Spark DataFrames: each task sums over its rows, and only sums reach the driver.
+
+Only the DataFrame API is used, which Spark Connect has as well. What a task gathers is one
+row of bytes. Where these are large, tasks of their own merge them before the driver does:
+what arrives there is bounded, however many partitions there are. Hash partitioning by the
+number of the partition makes that the same however often a task is tried. What is wrong with
+the data comes back as a row, too: no task is tried again for it, and its sentence arrives.
+"""
+
+import pickle
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from dbselect.errors import DriverWarning, SourceError, warn_caller
+from dbselect.sources.arrow import consume_batches
+from dbselect.sources.remote import ERRORS, release
+from dbselect.sources.request import Consumer
+from dbselect.sources.works import Changed, Work
+
+#: What a task returns: from which partition, what it has gathered, and what is wrong.
+SCHEMA = "slot int, state binary, error string"
+#: Bytes of a state above which states are merged before they reach the driver: of ten
+#: thousand tasks, that is less than the 1 GB that Spark lets its driver receive.
+LARGE = 64 * 1024
+#: Bytes that may reach the driver, and most tasks that merge.
+ARRIVING, MERGING = 256 * 1024**2, 16
+#: Bytes of a state above which they are merged twice: one task must not receive thousands.
+HUGE, WIDE = 16 * 1024**2, 64
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class SparkTable:
+    """A DataFrame, computed at each reading, and only the fields that are wanted."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.rows: int | None = None
+        self.again = True
+        try:
+            self.schema: pa.Schema = frame.limit(0).toArrow().schema
+        except Exception as error:  # PySpark's errors share no class with Py4J's
+            raise SourceError(f"Spark cannot read the table: {told(error)}") from error
+
+    def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
+        """Have every task gather of its rows, and return what comes of it, in few parts.
+
+        Raises
+        ------
+        DbselectError : what a task found wrong with its rows
+        SourceError : a task failed, or its process has no dbselect like this one
+        """
+        # PySpark has no way for names with dots from a frame to a task.
+        plain = [f"{quoted(field)} AS field{n}" for n, field in enumerate(fields)]
+        renamed = Changed(work, partial(_renaming, fields))
+        rows = self._frame.selectExpr(plain)
+        yield from brought(rows.mapInArrow(spark_task("partial", renamed), SCHEMA), work)
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Bring the fields here in batches, each consumed on one of several threads."""
+        consume_batches(self.batches(fields), consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Bring the fields here in batches, in the order of the partitions.
+
+        Warns
+        -----
+        DriverWarning : always
+        """
+        warn_caller(
+            "this call looks at single rows: those of the Spark DataFrame all pass through the "
+            "driver; take a sample of them where they are many",
+            DriverWarning,
+        )
+        rows = self._frame.select([quoted(field) for field in fields])
+        try:
+            with pa.RecordBatchReader.from_stream(rows) as reader:
+                yield from reader
+        except Exception as error:
+            raise SourceError(f"Spark cannot read the table: {told(error)}") from error
+
+
+def brought(parts: Any, work: Work) -> Iterator[bytes]:
+    """Merge the rows of tasks, on the workers if they are large, and bring them here."""
+    for tasks in merging(work.size):
+        merged = parts.repartition(tasks, "slot")
+        parts = merged.mapInArrow(spark_task("merge", work), SCHEMA)
+    try:
+        found = parts.toArrow()
+    except Exception as error:
+        raise SourceError(f"Spark cannot read the table: {told(error)}") from error
+    failed = found.filter(found["error"].is_valid()).sort_by("slot")
+    if failed.num_rows:
+        kind, _, sentence = failed["error"][0].as_py().partition(": ")
+        raise ERRORS.get(kind, SourceError)(sentence)
+    return (state.as_py() for state in found["state"])
+
+
+def merging(size: int) -> list[int]:
+    """Return how many tasks merge states of some bytes, stage by stage."""
+    if size <= LARGE:
+        return []
+    last = max(1, min(MERGING, ARRIVING // size))
+    return [last] if size <= HUGE else [WIDE, last]
+
+
+def spark_task(kind: str, work: Work) -> Task:
+    """Return what a task runs: one row for all its rows, none for no row.
+
+    The function travels by its own code, so that it can say what the other process lacks.
+    """
+    sent, ours, names = pickle.dumps(work), release(), ("slot", "state", "error")
+
+    def task(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        slot = 0 if context is None else context.partitionId()
+        try:
+            from dbselect.sources.remote import ran
+        except ImportError as error:
+            lacking = (
+                f"SourceError: the Python workers of Spark cannot load dbselect ({error}); "
+                f"install dbselect {ours} on every executor"
+            )
+            answer: tuple[bytes | None, str | None] = None, lacking
+        else:
+            answer = ran(kind, ours, sent, batches)
+        if answer != (None, None):
+            row = {name: [value] for name, value in zip(names, (slot, *answer), strict=True)}
+            types = [pyarrow.int32(), pyarrow.binary(), pyarrow.string()]
+            schema = pyarrow.schema(list(zip(names, types, strict=True)))
+            yield pyarrow.RecordBatch.from_pydict(row, schema=schema)
+
+    return task
+
+
+def _renaming(fields: list[str]) -> Callable[[pa.Table], pa.Table]:
+    """Return what gives the rows of a task their names again."""
+    return lambda batch: batch.rename_columns(fields)
+
+
+def quoted(name: str) -> str:
+    """Return a name as Spark takes it, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def told(error: BaseException) -> str:
+    """Return the one line of an error of Spark that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if any(line.startswith("Traceback") for line in lines):
+        named = [line for line in lines if not line.startswith(("File", "at ", "SQLSTATE", "^"))]
+        lines = named[-1:]
+    return lines[0] if lines else type(error).__name__
