@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type test test-fast bench demo wheel
+.PHONY: help setup lock lint type java test test-fast bench demo wheel
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -38,7 +38,10 @@ lint: setup ## formatting, style, spelling, import directions
 type: setup ## static types
 	$(BIN)/mypy
 
-test: lint type ## everything that CI runs
+java: # Spark's tests skip without it
+	command -v java >/dev/null || apt-get install --yes openjdk-17-jre-headless || true
+
+test: java lint type ## everything that CI runs
 	cargo test --locked --quiet --manifest-path native/Cargo.toml
 	$(BIN)/pytest
 
