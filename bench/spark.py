@@ -98,7 +98,7 @@ def scans() -> Iterator[Row]:
 
 def states() -> Iterator[Row]:
     """Measure what a task sends and how long a merge takes; count that for many tasks."""
-    from dbselect.sources.spark import merging
+    from dbselect.sources.works import merging
 
     rng = np.random.default_rng(0)
     for width in (50, 200, 500, 1000):

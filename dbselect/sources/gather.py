@@ -17,6 +17,9 @@ from dbselect.record.policies import FILLS
 from dbselect.sources.grouping import GROUP, Grouping
 from dbselect.sources.request import Request
 
+#: Keys that a table is taken to have until it is read.
+KEYS = 100
+
 
 def reader_of(request: Request, group: str | None = None) -> Reader:
     """Return a reader for rows as `Terms.expand` gives them."""
@@ -46,9 +49,11 @@ class GramWork:
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has, of one group."""
+        """About how many bytes a state has; how many keys there are is a guess."""
+        folding = self.request.folding
+        groups = (KEYS if self.request.by else 1) * (folding.k if folding else 1)
         width = len(self.request.names) + sum(len(c.names) for c in self.request.terms.categories)
-        return 8 * (width * (width + 1) // 2 + 3 * width)
+        return 8 * groups * (width * (width + 1) // 2 + 3 * width)
 
     @contextmanager
     def begin(self) -> Iterator["GramSums"]:

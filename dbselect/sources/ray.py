@@ -11,10 +11,7 @@ from dbselect.errors import SourceError
 from dbselect.sources.arrow import consume_batches
 from dbselect.sources.remote import ERRORS, ran, release
 from dbselect.sources.request import Consumer
-from dbselect.sources.works import Work
-
-#: States that one task merges.
-MERGED = 16
+from dbselect.sources.works import Work, merging
 
 
 class RayTable:
@@ -41,10 +38,9 @@ class RayTable:
         SourceError : a task failed
         """
         rows = self._dataset.select_columns(fields)
-        gathered = partial(_gathered, work, "partial")
-        states = rows.map_batches(gathered, batch_size=None, batch_format="pyarrow")
-        merged = partial(_gathered, work, "merge")
-        states = states.map_batches(merged, batch_size=MERGED, batch_format="pyarrow")
+        states = self._run(rows, "partial", work)
+        for tasks in merging(work.size):
+            states = self._run(states.repartition(tasks), "merge", work)
         try:
             for batch in states.iter_batches(batch_size=None, batch_format="pyarrow"):
                 for row in batch.to_pylist():
@@ -56,6 +52,10 @@ class RayTable:
             if isinstance(error, tuple(ERRORS.values())):
                 raise
             raise SourceError(f"Ray cannot read the table: {error}") from error
+
+    def _run(self, rows: Any, kind: str, work: Work) -> Any:
+        task = partial(_gathered, work, kind)
+        return rows.map_batches(task, batch_size=None, batch_format="pyarrow")
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Bring the fields here in batches."""
