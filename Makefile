@@ -2,10 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Runs a command with Rust, which it sets up where the machine has none.
+RUST := $(BIN)/python release/rust.py
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type java test test-fast bench demo wheel
+.PHONY: help setup lock lint type browser postgres java test test-fast oracle bench demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -16,13 +18,13 @@ setup: $(VENV)/.ready ## a virtual environment, the compiled library, the packag
 $(VENV)/.ready: pyproject.toml constraints.txt native/Cargo.toml native/Cargo.lock $(shell find native/src -name '*.rs')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -qq --upgrade pip
-	$(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev]'
+	$(RUST) $(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 lock: ## write constraints.txt anew: the newest tools, which `make test` must then pass
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install -qq --upgrade pip
-	$(BIN)/pip install -qq --editable '.[dev]'
+	$(RUST) $(BIN)/pip install -qq --editable '.[dev]'
 	(sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable) > constraints.new
 	mv constraints.new constraints.txt
 	@touch $(VENV)/.ready
@@ -32,21 +34,40 @@ lint: setup ## formatting, style, spelling, import directions
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/codespell
-	cargo fmt --manifest-path native/Cargo.toml --check
-	cargo clippy --locked --quiet --manifest-path native/Cargo.toml --all-targets -- --deny warnings
+	$(RUST) cargo fmt --manifest-path native/Cargo.toml --check
+	$(RUST) cargo clippy --locked --quiet --manifest-path native/Cargo.toml --all-targets -- --deny warnings
 
 type: setup ## static types
 	$(BIN)/mypy
 
-java: # Spark's tests skip without it
-	command -v java >/dev/null || apt-get install --yes openjdk-17-jre-headless || true
+# Where it may: as root, with apt. Elsewhere these tests are skipped, and say so.
+browser:
+	@{ command -v chromium && command -v chromedriver; } > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver > /dev/null; } \
+		|| echo 'no chromium: the report is not tested in a browser'
 
-test: java lint type ## everything that CI runs
-	cargo test --locked --quiet --manifest-path native/Cargo.toml
-	$(BIN)/pytest
+# Tests start a server of their own; they skip what needs it where it cannot be installed.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || command -v initdb > /dev/null \
+		|| $(if $(filter 0,$(shell id -u)),,sudo -n) apt-get install -qq --yes \
+			--no-install-recommends postgresql > /dev/null 2>&1 \
+		|| echo 'PostgreSQL cannot be installed: its tests are skipped'
+
+# As with Chromium, for Spark.
+java:
+	@command -v java > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless > /dev/null; } \
+		|| echo 'no Java: Spark is not tested'
+
+test: lint type browser postgres java ## everything that CI runs
+	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
+	$(RUST) $(BIN)/pytest
 
 test-fast: setup ## the quick tests, under a minute
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' --numprocesses auto
+
+oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
 
 demo: setup ## which groups of features predict flight delays best for their cost
 	$(BIN)/python examples/flights.py
@@ -54,5 +75,13 @@ demo: setup ## which groups of features predict flight delays best for their cos
 bench: setup ## measure; writes bench/RESULTS.md
 	$(BIN)/python bench/run.py
 
-wheel: setup ## one file to install anywhere, in dist/
-	$(BIN)/python -m build --wheel --outdir dist .
+wheel: setup ## one file to install, in dist/; PLATFORM=manylinux_2_17_aarch64 and such for others
+ifdef PLATFORM
+	$(BIN)/pip install -qq --constraint constraints.txt build cargo-zigbuild ziglang
+	$(RUST) $(BIN)/python release/wheel.py $(PLATFORM)
+else
+	$(RUST) $(BIN)/python -m build --wheel --outdir dist .
+endif
+
+matrix: setup ## try the wheel of dist/ with the oldest and the newest that docs/versions.md promises
+	$(BIN)/python release/matrix.py $(firstword $(wildcard dist/*.whl))

@@ -15,9 +15,12 @@ import fits
 import glm
 import numpy as np
 import polars as pl
+import purchases
 import scans
 import searches
 import start
+import stores
+import warehouse
 
 PARTS = (
     start.imports,
@@ -29,6 +32,7 @@ PARTS = (
     scans.many_segments,
     scans.predictions,
     scans.peers,
+    warehouse.push_down,
     glm.passes,
     glm.in_memory,
     searches.sequences,
@@ -48,6 +52,9 @@ PARTS = (
     searches.designs,
     fits.exact_sums,
     fits.exact_solutions,
+    stores.refreshes,
+    purchases.star,
+    purchases.purchases,
 )
 
 

@@ -27,6 +27,10 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub has the literal
 
 def __getattr__(name: str) -> Any:
     """Load a public name (PEP 562)."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("dbselect")
     if name not in _HOMES:
         raise AttributeError(f"module 'dbselect' has no attribute '{name}'")
     value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
@@ -34,4 +38,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, "__version__"})

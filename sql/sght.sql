@@ -1,5 +1,5 @@
 -- sght(record, target, groups, max_columns, max_groups, costs := NULL, variant := 'ista',
---      start := 'ridge', refit := true, tol := 1e-8, max_iter := 500)
+--      start := 'ridge', refit := true, polish := true, tol := 1e-8, max_iter := 500)
 --
 -- A model on at most max_columns columns in at most max_groups groups (SGHT).
 --
@@ -12,6 +12,7 @@
 --   variant      'ista', 'ista-l', 'fista' or 'fista-c'
 --   start        'ridge' or 'zero'
 --   refit        whether the kept columns are fitted again by least squares
+--   polish       whether columns are exchanged until no exchange helps, where that is cheap
 --   tol          stop when a step changes the objective by at most this share
 --   max_iter     most steps
 --
@@ -20,8 +21,9 @@
 -- NULL if the record is unusable.
 CREATE OR REPLACE TEMP MACRO sght(
     record, target, groups, max_columns, max_groups, costs := NULL, variant := 'ista',
-    start := 'ridge', refit := true, tol := 1e-8, max_iter := 500
+    start := 'ridge', refit := true, polish := true, tol := 1e-8, max_iter := 500
 ) AS dbselect_model('sght', record, target, {
     'groups': groups, 'costs': costs, 'max_columns': max_columns, 'max_groups': max_groups,
-    'variant': variant, 'start': start, 'refit': refit, 'tol': tol, 'max_iter': max_iter
+    'variant': variant, 'start': start, 'refit': refit, 'polish': polish,
+    'tol': tol, 'max_iter': max_iter
 });

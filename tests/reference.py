@@ -136,6 +136,7 @@ CRITERIA = {
     "fr": gain,
     "score": gain,
     "omp": omp,
+    "omp-information": omp,  # on a Gram
     "omp-unwhitened": unwhitened,
     "omp-single": single,
     "doubling": gain,

@@ -67,7 +67,7 @@ def dense_gamma(table: Table, groups: list[list[int]], rule: str) -> float:
     G = table.A.T @ table.A
     C = G + np.diag(table.penalty**2)
     unit = np.ones(len(G)) if table.scale else table.deviation
-    whitened = {"fr": C, "score": C, "doubling": C, "omp": G}.get(rule)
+    whitened = {"fr": C, "score": C, "doubling": C, "omp": G, "omp-information": G}.get(rule)
     blocks = [
         np.diag(unit[group]) if whitened is None
         else np.linalg.inv(np.linalg.cholesky(whitened[np.ix_(group, group)])).T

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ import dbselect as ds
 from dbselect.doors.extension import extension_path
 from dbselect.doors.results import SEQUENCES
 from dbselect.results.store import write_sequences
+from dbselect.selection.criteria import RULES
+
+pytestmark = pytest.mark.usefixtures("python_searches")
 
 METHODS = ["anytime_sequence", "foba", "backward"]
 #: Numbers of well-conditioned problems agree to so much.
@@ -227,7 +231,10 @@ def test_a_mistake_is_told_as_python_tells_it(raw, wrong):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ("anytime_sequence(g, 'y', {'rigde': 1})", "unknown option 'rigde'; there is 'ridge'"),
+        (
+            "anytime_sequence(g, 'y', {'rigde': 1})",
+            "unknown option 'rigde'; there is 'ridge', 'groups', 'costs', 'rule', 'scale'",
+        ),
         (
             "backward(g, 'y', {'colour': NULL})",
             "there is 'groups', 'costs', 'backward', 'max_steps'",
@@ -359,6 +366,16 @@ def test_the_catalog_tells_what_there_is(raw):
         if name in METHODS:
             assert parameters[:5] == ["record", "target", "options", "groups", "costs"]
             assert set(parameters[5:]) == set(SEQUENCES[name].options.names()) - of_rows
+
+
+@pytest.mark.parametrize("name", ["anytime_sequence", "foba"])
+def test_a_macro_leaves_to_python_what_the_library_has_not(name):
+    text = (resources.files("dbselect.sql") / f"{name}.sql").read_text()
+    (listed,) = re.findall(r"NOT IN\s+\((.*?)\)", text)
+    known = {rule for rule, one in RULES.items() if one.compiled}
+    assert set(re.findall(r"'(.*?)'", listed)) == known - (
+        {"doubling"} if name == "foba" else set()
+    )
 
 
 def test_registered_macros_and_functions_share_their_names(connection):

@@ -179,8 +179,8 @@ def test_sampled_means_agree_with_full_enumeration():
     spy = Spy(value, 9)
     # A threshold of 0 takes the first turn of sets as it comes.
     sampling.dash_search(
-        spy, 3, rounds=1, samples=samples, epsilon=0.1, opt=1e-9, alpha=1.0,
-        rng=np.random.default_rng(0),
+        spy, 3, rounds=1, epsilon=0.1, opt=1e-9, alpha=1.0,
+        rng=np.random.default_rng(0), looks=sampling.Looks(samples),
     )  # fmt: skip
     sampled = np.array([gain for _, gain in spy.asked[:samples]])
     assert abs(sampled.mean() - exact.mean()) < 4 * exact.std() / np.sqrt(samples)
@@ -201,8 +201,8 @@ def test_the_filter_removes_exactly_what_the_definition_says():
     for opt in np.linspace(0.6, 1.6, 25):
         spy = Spy(value, 14)
         sampling.dash_search(
-            spy, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt, alpha=alpha,
-            rng=np.random.default_rng(5),
+            spy, k, rounds=rounds, epsilon=epsilon, opt=opt, alpha=alpha,
+            rng=np.random.default_rng(5), looks=sampling.Looks(samples),
         )  # fmt: skip
         first = [set(R) for R, _ in spy.asked[:samples]]
         t = (1 - epsilon) * opt
@@ -235,6 +235,46 @@ def test_the_published_design_is_nearly_greedy_in_fewer_rounds():
     assert np.median(ratios) >= 0.98
     assert max(rounds) <= 40
     assert min(above) > 0
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 20, 60])
+def test_dash_never_takes_more_adaptive_rounds_than_greedy(k):
+    gram = published(3, rows=400, width=60, true=20)
+    for seed in range(3):
+        model = ds.dash(gram, "y", k=k, seed=seed)
+        assert len(set(model.groups)) == k
+        assert model.diagnostics.rounds <= k
+        assert model.explained <= model.diagnostics.bound + 1e-12
+
+
+def test_one_candidate_is_the_best_one():
+    gram = published(3, rows=400, width=60, true=20)
+    assert ds.dash(gram, "y", k=1).groups == ds.greedy(gram, "y", k=1).groups
+
+
+def test_few_of_many_take_half_the_rounds_of_greedy():
+    gram = published(1)
+    model, best = ds.dash(gram, "y", k=20, seed=1), ds.greedy(gram, "y", k=20)
+    assert model.diagnostics.rounds <= 10 == best.diagnostics.rounds / 2
+    assert model.explained >= 0.98 * best.explained
+
+
+def test_guesses_that_share_rounds_end_as_each_alone():
+    problem = random_problem(np.random.default_rng(6), sizes=(1,) * 14, rows=80)
+    state, shared = state_of(problem), sampling.Looks(5)
+    options = {"rounds": 3, "epsilon": 0.1}
+    for opt in (0.9, 0.7, 0.5, 0.3):
+        for alpha in (1.0, 0.8, 0.6):
+            runs = [
+                sampling.dash_search(
+                    state, 8, opt=opt, alpha=alpha, rng=np.random.default_rng(2), looks=looks,
+                    **options,
+                )
+                for looks in (shared, sampling.Looks(5))
+            ]  # fmt: skip
+            first, alone = runs
+            assert first.objective.held == alone.objective.held
+            assert (first.history, first.queries) == (alone.history, alone.queries)
 
 
 def test_baselines_are_what_their_names_say():
@@ -286,8 +326,8 @@ def test_dash_ends_where_plain_adaptive_sampling_never_does():
 
     start = Dense(r2, 6)
     plain = sampling.dash_search(
-        start, 2, rounds=1, samples=200, epsilon=1e-9, opt=1.0, alpha=1.0,
-        rng=np.random.default_rng(0),
+        start, 2, rounds=1, epsilon=1e-9, opt=1.0, alpha=1.0,
+        rng=np.random.default_rng(0), looks=sampling.Looks(200),
     )  # fmt: skip
     assert len(plain.objective.held) == 2
     assert plain.stalled + plain.completed > 0
@@ -297,8 +337,8 @@ def test_dash_ends_where_plain_adaptive_sampling_never_does():
     assert found.diagnostics.value == pytest.approx(r2(set(found.chosen)))
     # The factor alpha^2 lets a pair pass.
     eased = sampling.dash_search(
-        start, 2, rounds=1, samples=50, epsilon=1e-9, opt=1.0, alpha=0.8,
-        rng=np.random.default_rng(0),
+        start, 2, rounds=1, epsilon=1e-9, opt=1.0, alpha=0.8,
+        rng=np.random.default_rng(0), looks=sampling.Looks(50),
     )  # fmt: skip
     assert eased.stalled == 0
 
@@ -313,8 +353,8 @@ def test_dash_says_what_it_did_where_plain_adaptive_sampling_reaches_next_to_not
 
     start = Dense(value, 2 * k)
     plain = sampling.dash_search(
-        start, k, rounds=1, samples=200, epsilon=1e-9, opt=float(k), alpha=1.0,
-        rng=np.random.default_rng(0),
+        start, k, rounds=1, epsilon=1e-9, opt=float(k), alpha=1.0,
+        rng=np.random.default_rng(0), looks=sampling.Looks(200),
     )  # fmt: skip
     # The filter leaves no set that reaches the optimum, k.
     assert len(plain.objective.held) == plain.completed == k

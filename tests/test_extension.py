@@ -101,6 +101,48 @@ def test_half_a_file_is_replaced(cache):
     assert extension_path("some_platform").read_bytes() == whole
 
 
+@pytest.mark.parametrize("how", ["one byte", "a link", "a link to nothing"])
+def test_what_was_planted_is_not_loaded(cache, how):
+    path = extension_path("some_platform")
+    whole = path.read_bytes()
+    planted = whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:]
+    if how == "one byte":
+        path.write_bytes(planted)
+    else:
+        path.unlink()
+        path.symlink_to(cache / "elsewhere")
+    if how == "a link":
+        (cache / "elsewhere").write_bytes(planted)
+    assert extension_path("some_platform").read_bytes() == whole
+    assert not path.is_symlink()
+    if how == "a link":
+        assert (cache / "elsewhere").read_bytes() == planted
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no modes")
+def test_nobody_else_can_write_to_the_cache(cache):
+    mask = os.umask(0)
+    try:
+        path = extension_path("some_platform")
+    finally:
+        os.umask(mask)
+    for place in (path, path.parent, path.parent.parent):
+        assert place.stat().st_mode & 0o077 == 0
+    path.parent.chmod(0o777)
+    extension_path("some_platform")
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="takes root")
+def test_the_cache_of_another_user_is_refused(cache):
+    path = extension_path("some_platform")
+    for place in (path, path.parent, path.parent.parent):
+        os.chown(place, 12345, -1)
+        with pytest.raises(ds.EngineError, match=r"belongs to user 12345.*XDG_CACHE_HOME"):
+            extension_path("some_platform")
+        os.chown(place, 0, -1)
+
+
 def test_the_footer_names_the_platform_and_the_stable_api(cache):
     footer = extension_path("some_platform").read_bytes()[-512:]
     fields = [footer[i : i + 32].rstrip(b"\0").decode() for i in range(0, 256, 32)]

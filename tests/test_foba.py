@@ -14,6 +14,8 @@ from dbselect.linear.problem import linear
 from dbselect.linear.state import State
 from dbselect.record.steps import Stop
 
+pytestmark = pytest.mark.usefixtures("either_searches")
+
 WALK = 1e-10
 
 

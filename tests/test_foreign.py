@@ -82,8 +82,10 @@ FRAMES: dict[str, Callable[[pl.DataFrame], Any]] = {
     "LazyFrame": pl.DataFrame.lazy,
 }
 frames = pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
-#: What ibis asks of DuckDB.
-of_ibis = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+#: What ibis asks of DuckDB and of pandas.
+of_ibis = pytest.mark.filterwarnings(
+    "ignore:fetch_arrow_table:DeprecationWarning", "ignore:The .future.infer_string"
+)
 
 
 @of_ibis

@@ -1,5 +1,6 @@
 """Sequences of generalised linear models against refits, score tests and the linear search."""
 
+import itertools
 import warnings
 from types import SimpleNamespace
 
@@ -176,7 +177,7 @@ def test_rule_score_is_the_score_test(family):
         held.append(best)
 
 
-@pytest.mark.parametrize("rule", ["omp", "omp-unwhitened", "omp-single"])
+@pytest.mark.parametrize("rule", ["omp", "omp-information", "omp-unwhitened", "omp-single"])
 def test_gradient_rules_are_those_of_the_definition(rule):
     frame = table(4)
     seq = search(frame, "binomial", rule)
@@ -194,7 +195,8 @@ def test_gradient_rules_are_those_of_the_definition(rule):
             centred = Z - np.average(Z, axis=0, weights=weight)
             block = (centred * weight[:, None]).T @ centred / n
             value = {
-                "omp": slope @ np.linalg.solve(block, slope),
+                "omp": slope @ np.linalg.solve(Z.T @ Z / n, slope),
+                "omp-information": slope @ np.linalg.solve(block, slope),
                 "omp-unwhitened": slope @ slope,
                 "omp-single": (slope**2).max(),
             }[rule]
@@ -203,6 +205,25 @@ def test_gradient_rules_are_those_of_the_definition(rule):
         assert seq.groups.names[step.group] == best
         np.testing.assert_allclose(step.score, scores[best], rtol=SCORE)
         held.append(best)
+
+
+@pytest.mark.parametrize("rule", ["fr", "score", "omp", "omp-unwhitened", "omp-single"])
+def test_names_of_classes_change_nothing(rule):
+    rng = np.random.default_rng(11)
+    for _ in range(8):
+        X = rng.standard_normal((300, 6))
+        eta = X @ rng.standard_normal((6, 3)) * 0.4
+        classes = (eta + rng.gumbel(size=eta.shape)).argmax(axis=1)
+        groups = {"a": ["c0", "c1"], "b": ["c2", "c3"], "c": ["c4"], "d": ["c5"]}
+        table = pl.DataFrame({f"c{j}": X[:, j] for j in range(6)})
+        orders, scores = [], []
+        for names in itertools.permutations("xyz"):
+            named = table.with_columns(y=pl.Series([names[k] for k in classes]))
+            seq = ds.anytime_sequence(named, "y", groups, family="multinomial", rule=rule)
+            orders.append([step.group for step in seq.records])
+            scores.append([step.score for step in seq.records])
+        assert all(order == orders[0] for order in orders)
+        np.testing.assert_allclose(scores, [scores[0]] * len(scores), rtol=SCORE)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.3])

@@ -362,9 +362,8 @@ def test_a_record_judges_as_its_gram_does():
     problem = problem_of(5)
     seq, gram = problem.sequence(), problem.gram
     assert_frame_equal(ds.evaluate(seq, gram.to_struct()), ds.evaluate(seq, gram))
-    assert_frame_equal(
-        ds.compare({"fr": seq}, data=gram.to_struct()), ds.compare({"fr": seq}, data=gram)
-    )
+    by_record, by_gram = (ds.compare({"fr": seq}, data=one) for one in (gram.to_struct(), gram))
+    assert_frame_equal(by_record.table, by_gram.table)
 
 
 # Several sequences
@@ -380,7 +379,7 @@ def test_compare_cuts_all_sequences_at_the_cost_of_the_reference():
         sequences["oracle"] = ds.oracle(sequences["fr"])
         for other in (None, gram):
             for given in (None, 0.8):
-                table = ds.compare(sequences, "omp", fraction=given, data=other)
+                table = ds.compare(sequences, "omp", fraction=given, data=other).table
                 assert table["name"].to_list() == list(sequences)
                 fraction = ds.plateau(sequences["omp"]) if given is None else given
                 assert set(table["fraction"]) == {fraction}
@@ -405,8 +404,8 @@ def test_compare_cuts_all_sequences_at_the_cost_of_the_reference():
 def test_compare_takes_the_first_sequence_as_reference():
     problem = problem_of(6)
     sequences = {rule: problem.sequence(rule=rule) for rule in ("omp-single", "fr")}
-    assert_frame_equal(ds.compare(sequences), ds.compare(sequences, "omp-single"))
-    for row in ds.compare(sequences, fraction=0.9).rows(named=True):
+    assert_frame_equal(ds.compare(sequences).table, ds.compare(sequences, "omp-single").table)
+    for row in ds.compare(sequences, fraction=0.9).table.rows(named=True):
         reference = sequences["omp-single"]
         assert row["timeliness"] == ds.timeliness(
             sequences[row["name"]], 0.9, reference=reference, final=float(reference.explained[-1])

@@ -1,6 +1,7 @@
 """The searches of the compiled library: step by step those of Python.
 
-Python's are held against brute force in `test_greedy`, `test_foba` and `test_segments`.
+Python's are held against brute force in `test_greedy`, `test_foba` and `test_segments`. Ten
+thousand random problems more: `make oracle`.
 """
 
 import re
@@ -20,8 +21,11 @@ import dbselect as ds
 from dbselect import _native
 from dbselect.linear.problem import unusable
 from dbselect.linear.state import State
+from dbselect.methods import compiled
 from dbselect.record.steps import STEP_TYPE
 from dbselect.selection.criteria import RULES as ALL_RULES
+
+pytestmark = pytest.mark.usefixtures("python_searches")
 
 RULES = [name for name, rule in ALL_RULES.items() if rule.compiled]
 #: Numbers agree to so much, where columns are far from dependent; else to what rounding
@@ -210,14 +214,49 @@ def test_searches_are_those_of_python(seed):
     assert became["rounding"] <= 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 140))
-def test_ten_thousand_searches_are_those_of_python(seed):
-    became = Counter(
-        assert_same(random_search(np.random.default_rng([seed, i]), 200)) for i in range(250)
+@pytest.mark.parametrize("seed", [10, 11])
+def test_wide_searches_are_those_of_python(seed):
+    asked = [random_search(np.random.default_rng([seed, i]), 200) for i in range(40)]
+    assert max(len(one.gram.columns) for one in asked) > 150
+    assert {one.method for one in asked} == {"anytime_sequence", "foba", "backward"}
+    assert {one.given.get("rule") for one in asked} >= {*RULES, None}
+    became = Counter(map(assert_same, asked))
+    assert became["same"] >= 34
+    assert became["rounding"] <= 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_single_gram_gets_one_result_whoever_searches(seed, monkeypatch):
+    same = 0
+    for i in range(40):
+        asked = random_search(np.random.default_rng([seed, i]), 20)
+        expected = asked.by_python()
+        with monkeypatch.context() as context:
+            context.setattr(compiled, "MOST_COLUMNS", 1000)
+            found = asked.by_python()
+        same += found == expected if isinstance(expected, str) else is_same(asked, found, expected)
+    assert same >= 38  # elsewhere rounding decides
+
+
+def is_same(asked: Asked, found: ds.Sequence, expected: ds.Sequence) -> bool:
+    """Compare two sequences; False if they take other groups."""
+    steps, others = (
+        [(one.action, one.group) for one in each.records] for each in (found, expected)
     )
-    assert became["same"] >= 225
-    assert became["rounding"] <= 12
+    if steps != others:
+        return False
+    choices, others = ([one.choice for one in each.records] for each in (found, expected))
+    assert choices == others
+    for name in ("aliased", "stop", "rule", "target", "ridge", "scale"):
+        assert getattr(found, name) == getattr(expected, name)
+    allowed = tolerance(asked, expected)
+    for name in ("spent", "explained", "r2"):
+        values = getattr(found, name)
+        np.testing.assert_allclose(values, getattr(expected, name), rtol=1e-14, atol=allowed)
+    per_spread = expected.problem.spread / expected.problem.target_spread
+    own, coef = found.coef * per_spread, expected.coef * per_spread
+    np.testing.assert_allclose(own, coef, rtol=0, atol=allowed * (1.0 + np.abs(coef).max()))
+    return True
 
 
 @pytest.mark.parametrize("limits", [{}, {"budget": 6.0}, {"max_groups": 3}, {"always": ("g4",)}])
@@ -365,9 +404,8 @@ def test_comoments_that_no_rows_have_are_told(method):
         for comoment in lower
     ]
     found = _native.search(pa.array(parts), method, "y", {})
-    assert (
-        found.field("status").to_pylist() == ["gram record has comoments that no rows can have"] * 2
-    )
+    for status in found.field("status").to_pylist():
+        assert status.startswith("gram record has comoments that no rows can have")
     assert found.field("sequence").to_pylist() == [[], []]
 
 

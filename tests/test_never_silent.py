@@ -189,7 +189,7 @@ def test_every_result_shows_its_rows(skipped):
     ]:
         assert told in repr(found)
     model = ds.fit(frame, "y", ["a", "b", "c"])
-    assert f"rows={100 - skipped}, skipped={skipped}" in repr(model)
+    assert told in repr(model)
     assert (model.rows, model.skipped) == (100 - skipped, skipped)
     exact = ds.fit(frame, "y", ["a", "b", "c"], exact=True)
     assert (exact.rows, exact.skipped) == (100 - skipped, skipped)

@@ -174,10 +174,10 @@ def places_of(name: str) -> list[str]:
 
 
 def sql_call(name: str, **options: str) -> str:
-    """Return a call on a record that is none: to look at it is another error."""
+    """Return a call on a record without the target: to look at it is another error."""
     given = {**dict.fromkeys(needed(name), "1"), **options}
     places = places_of(name)
-    values = ["{'x': 1}", "'y'", *(given.pop(one, "NULL") for one in places)]
+    values = ["gram({'x': 1})", "'y'", *(given.pop(one, "NULL") for one in places)]
     return f"SELECT {name}({', '.join([*values, *(f'{k} := {v}' for k, v in given.items())])})"
 
 
@@ -261,7 +261,9 @@ def test_a_macro_and_its_header_have_the_defaults_of_the_record(name):
     owner = getattr(ds, name, None)
     if name in ("anytime_predict", "glm_predict"):
         owner = ExprNamespace.predict
-    assert defaults.pop("options", None) is None  # a STRUCT of the others
+    # Where a STRUCT may give the others, a default could not be told from what is given.
+    only_null = "options" in defaults
+    assert defaults.pop("options", None) is None
     for parameter, value in defaults.items():
         option = RENAMED.get(parameter, parameter)
         if record is not None and option in record.names():
@@ -270,6 +272,9 @@ def test_a_macro_and_its_header_have_the_defaults_of_the_record(name):
             expected = inspect.signature(owner).parameters[option].default
         else:
             expected = None
+        if only_null:
+            assert value is None, parameter
+            continue
         # NULL is the default, whatever that is; an empty list cannot be told from it.
         assert value == expected or (value is None and expected == ()), parameter
 

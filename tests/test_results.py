@@ -120,6 +120,10 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "columns": None,
         "cost": 2.0,
         "budgets": [1.0, 6.0],
+        "bound": False,
+        "held_out": None,
+        "source": table(),
+        "segments": None,
     }
     return values | ({"record": result.to_struct()} if hasattr(result, "to_struct") else {})
 

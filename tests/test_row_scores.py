@@ -226,7 +226,7 @@ def test_sequences_of_a_family_are_compared_on_rows():
         curve = ds.evaluate(seq, test)
         final = ds.evaluate(sequences["score"], test)["explained"][-1]
         expected = ds.timeliness(curve, 0.9, reference=sequences["score"], final=final)
-        row = found.row(by_predicate=pl.col("name") == name, named=True)
+        row = found.table.row(by_predicate=pl.col("name") == name, named=True)
         assert row["timeliness"] == pytest.approx(expected)
         assert row["explained"] == pytest.approx(curve["explained"][-1])
     with pytest.raises(ds.ArgumentError, match="weight is 'w'; it is of the table in data"):

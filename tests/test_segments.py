@@ -22,6 +22,8 @@ from dbselect.record.gram import check_type
 from dbselect.results.store import write_sequences
 from dbselect.selection.criteria import RULES as ALL_RULES
 
+pytestmark = pytest.mark.usefixtures("python_searches")
+
 ERRORS = (ds.DbselectError, pl.exceptions.ComputeError, duckdb.Error)
 RULES = ["fr", "omp", "omp-unwhitened", "omp-single", "doubling"]
 PENALTIES = [{}, {"ridge": 0.2}, {"ridge": 0.2, "scale": False}]
@@ -170,7 +172,7 @@ UNUSABLE = {
     "negative skipped": ({"skipped": -1}, "-1 in 'skipped'"),
     "NaN weight": ({"weight": float("nan")}, "'weight'"),
     "weight 0": ({"weight": 0.0}, "3 rows of total weight 0"),
-    "NULL field": ({"mean": None}, "'mean' is NULL"),
+    "NULL field": ({"mean": None}, "NULL in 'mean'"),
     "NULL name": ({"columns": ["y", None]}, "'columns'"),
     "equal names": ({"columns": ["y", "y"]}, "'y' twice"),
 }

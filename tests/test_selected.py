@@ -80,12 +80,12 @@ def test_a_path_has_the_cost_of_every_model_and_takes_families():
     problem = random_problem(np.random.default_rng(3))
     costs = costs_of(problem)
     grid = {"grid_columns": [1, 3], "grid_groups": [1, 2]}
-    path = ds.sght_path(problem.gram, "y", problem.names, costs, **grid)
+    path = ds.sght_path(problem.gram, "y", problem.names, costs, **grid).points
     for groups, spent in path.select("groups", "spent").iter_rows():
         assert spent == pytest.approx(sum(costs[group] for group in groups))
     frame = table(rows=200).select(*"abcde", "binomial", "multinomial")
     features = frame.drop("multinomial")
-    path = ds.sght_path(features, "binomial", GROUPS, COSTS, family="binomial", **grid)
+    path = ds.sght_path(features, "binomial", GROUPS, COSTS, family="binomial", **grid).points
     assert path["r2"].null_count() == path.height
     for row in path.iter_rows(named=True):
         model = ds.sght(

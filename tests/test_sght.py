@@ -227,10 +227,56 @@ def test_a_target_that_nothing_explains_keeps_nothing():
 def test_a_descent_that_is_cut_short_says_so():
     problem = problem_of(6)
     limits = {"groups": problem.names, "max_columns": 6, "max_groups": 3}
-    model = sght(problem.gram, "y", **limits, max_iter=1)
+    with pytest.warns(ds.ConvergenceWarning, match="1 of 1 descents had not converged"):
+        model = sght(problem.gram, "y", **limits, max_iter=1, polish=False)
     assert not model.converged
     assert model.iterations == 1
     assert sght(problem.gram, "y", **limits).converged
+
+
+def best_of_all(problem, s1: int, s2: int) -> float:
+    """Return the best r2 of all supports within both limits."""
+    group = [name for name, columns in problem.groups.items() for _ in columns]
+    columns = [column for columns in problem.groups.values() for column in columns]
+    return max(
+        reference.r2(problem.table, [columns[j] for j in kept])
+        for kept in combinations(range(len(columns)), s1)
+        if len({group[j] for j in kept}) <= s2
+    )
+
+
+def test_exchanges_close_the_gap_to_the_best_of_all_supports():
+    plain, polished = [], []
+    for seed in range(12):
+        problem = random_problem(np.random.default_rng(seed), (3, 3, 3, 3), rows=60)
+        limits = {"groups": problem.names, "max_columns": 4, "max_groups": 2}
+        best = best_of_all(problem, 4, 2)
+        found = sght(problem.gram, "y", **limits)
+        assert found.r2 <= best + 1e-9
+        assert found.how.exchanges is not None
+        assert found.how.start in {"ridge", "forward"}
+        assert len(found.columns) <= 4
+        assert len(found.groups) <= 2
+        polished.append(found.r2 / best)
+        plain.append(sght(problem.gram, "y", **limits, polish=False).r2 / best)
+    assert all(a >= b - 1e-12 for a, b in zip(polished, plain, strict=True))
+    assert np.mean(np.array(polished) > 1 - 1e-9) > 0.9
+
+
+def test_a_start_of_ones_own_is_used_and_named():
+    problem = problem_of(3)
+    limits = {"groups": problem.names, "max_columns": 4, "max_groups": 2}
+    best = sght(problem.gram, "y", **limits)
+    again = sght(problem.gram, "y", **limits, start=best.coefficients, polish=False)
+    assert again.columns == best.columns
+    assert again.how.start == "given"
+    assert again.iterations <= 2
+    for start, message in [
+        ({"nothing": 1.0}, "start has 'nothing', which is in no group"),
+        ({best.columns[0]: "a"}, "must be a finite number"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            sght(problem.gram, "y", **limits, start=start)
 
 
 def test_nearly_dependent_columns_are_reported():
@@ -277,7 +323,7 @@ def test_path_has_the_model_of_every_pair():
     problem = problem_of(8)
     grid = {"grid_columns": [2, 5, 9], "grid_groups": range(1, 5)}
     for refit in (True, False):
-        path = sght_path(problem.gram, "y", groups=problem.names, **grid, refit=refit)
+        path = sght_path(problem.gram, "y", groups=problem.names, **grid, refit=refit).points
         assert path.select("max_columns", "max_groups").rows() == list(
             product([2, 5, 9], [1, 2, 3, 4])
         )
@@ -297,7 +343,7 @@ def test_path_has_the_model_of_every_pair():
 
 def test_path_has_a_schema_even_where_nothing_is_kept():
     frame = pl.DataFrame({"a": [1, -1, 1, -1], "b": [1, 1, -1, -1], "y": [1, -1, -1, 1]})
-    path = sght_path(ds.gram(frame), "y", grid_columns=[1], grid_groups=[1])
+    path = sght_path(ds.gram(frame), "y", grid_columns=[1], grid_groups=[1]).points
     assert path["columns"].dtype == path["groups"].dtype == pl.List(pl.String)
     assert path["coefficients"].dtype == pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
     assert path["columns"].to_list() == [[]]

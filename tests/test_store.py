@@ -296,7 +296,7 @@ def test_a_failed_write_leaves_what_was_there(form, kind, there, tmp_path, monke
         write(path)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
 
-    def full_table(_: pa.Table, path: Path) -> None:
+    def full_table(_: pa.Table, path: Path, **__: Any) -> None:
         path.write_bytes(b"PAR1 and not much more")
         raise FullError
 

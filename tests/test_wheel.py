@@ -36,6 +36,7 @@ def test_wheel_works_in_an_empty_environment(tmp_path):
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", ".", folder=checkout)
     (wheel,) = (checkout / "dist").glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
+    assert {"dbselect/pages/report.css", "dbselect/pages/report.js"} <= set(names)
     assert {f"dbselect/sql/{file.name}" for file in (ROOT / "sql").glob("*.sql")} <= set(names)
 
     python = tmp_path / "environment" / "bin" / "python"

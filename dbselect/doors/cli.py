@@ -1,15 +1,17 @@
-"""The command line: ``dbselect gram``, ``dbselect sequence`` and ``dbselect extension``."""
+"""The command line: ``dbselect gram``, ``sequence``, ``report``, ``store`` and others."""
 
 import argparse
 import json
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from dbselect.doors import buying
 from dbselect.doors.extension import (
     FILE_NAME,
     LOWEST_DUCKDB,
@@ -18,25 +20,38 @@ from dbselect.doors.extension import (
     loading,
     platform_of_this_machine,
 )
-from dbselect.errors import ArgumentError, DbselectError
+from dbselect.errors import ArgumentError, BusyError, DbselectError
 from dbselect.glm.families import FAMILY_NAMES
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
-from dbselect.record.files import replacing
+from dbselect.methods.cross_validate import cross_validate
+from dbselect.record.files import write_parquet
+from dbselect.record.gram import Gram
+from dbselect.record.writing import check_place
+from dbselect.results.prefixes import Prefixes
 from dbselect.selection.criteria import RULES
 from dbselect.sources.learn import MAX_LEVELS
+from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram
+from dbselect.store.gram_store import GramStore
+
+#: Exit code of what may go well later: EX_TEMPFAIL of sysexits.h.
+TRY_AGAIN = 75
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, or 2 after one sentence about a user's mistake."""
+    """Run a command; return 0, or another number after one sentence.
+
+    2 is a user's mistake, 75 that somebody else writes and the same command may do later, and
+    130 an interrupt.
+    """
     options = _parser().parse_args(arguments)
     warnings.showwarning = _show_warning
     try:
-        _check_folder(options.out)
+        _check_out(options)
         options.command(options)
     except (DbselectError, OSError) as error:
         print(f"dbselect: {error}", file=sys.stderr)
-        return 2
+        return TRY_AGAIN if isinstance(error, BusyError) else 2
     except KeyboardInterrupt:
         print("dbselect: interrupted", file=sys.stderr)
         return 130
@@ -47,14 +62,21 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"dbselect: warning: {message}", file=sys.stderr)
 
 
-def _check_folder(out: str | None) -> None:
+def _check_out(options: argparse.Namespace) -> None:
     """Refuse a result that could not be written, before anything is read."""
-    if out is not None and not Path(out).absolute().parent.is_dir():
+    out = options.out
+    if out is None:
+        return
+    if not Path(out).absolute().parent.is_dir():
         raise ArgumentError(f"--out is '{out}'; its folder does not exist")
+    # The extension can go into a folder, under its own name.
+    if options.command is not _extension or not Path(out).is_dir():
+        check_place(out)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dbselect", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"dbselect {version('dbselect')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser("gram", help="read a table once and write its Gram record")
@@ -73,7 +95,40 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("sequence", help="order groups of columns by gain per cost")
     command.set_defaults(command=_sequence)
+    _add_search(command)
+    command.add_argument("--out", help="Parquet file to write the steps to")
+
+    command = commands.add_parser("report", help="the same, told on one page of HTML")
+    command.set_defaults(command=_report)
+    _add_search(command)
+    command.add_argument("--out", required=True, help="HTML file to write")
+    command.add_argument(
+        "--folds", type=int, help="cut the table into so many folds, for r2 on held-out rows"
+    )
+
+    buying.add_command(commands, _tables)
+
+    _add_store(commands.add_parser("store", help="keep the Grams of a table's partitions"))
+
+    command = commands.add_parser(
+        "extension", help="where the DuckDB extension lies, and how each client loads it"
+    )
+    command.set_defaults(command=_extension)
+    command.add_argument("--out", help="file to copy it to; it must be called " + FILE_NAME)
+    command.add_argument(
+        "--platform", help="as PRAGMA platform of the client says; default: this machine's"
+    )
+    return parser
+
+
+def _add_search(command: argparse.ArgumentParser) -> None:
     command.add_argument("source", help="Parquet file, folder or glob, or what 'gram' wrote")
+    _add_sequence_options(command)
+    command.add_argument("--weight", default=argparse.SUPPRESS, help="column of row weights")
+    _add_null_policy(command)
+
+
+def _add_sequence_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", required=True, help="column to predict")
     command.add_argument("--groups", help="JSON file: name -> list of columns or globs")
     command.add_argument("--costs", help="JSON file: name -> cost")
@@ -91,19 +146,35 @@ def _parser() -> argparse.ArgumentParser:
         "--c-min", default=argparse.SUPPRESS, type=float, help="rule doubling: of the first group"
     )
     command.add_argument("--family", default=argparse.SUPPRESS, choices=FAMILY_NAMES)
-    command.add_argument("--weight", default=argparse.SUPPRESS, help="column of row weights")
-    _add_null_policy(command)
-    command.add_argument("--out", help="Parquet file to write the steps to")
 
-    command = commands.add_parser(
-        "extension", help="where the DuckDB extension lies, and how each client loads it"
-    )
-    command.set_defaults(command=_extension)
-    command.add_argument("--out", help="file to copy it to; it must be called " + FILE_NAME)
-    command.add_argument(
-        "--platform", help="as PRAGMA platform of the client says; default: this machine's"
-    )
-    return parser
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    """Add the commands of stores; a cron job runs ``store refresh``."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    every = {}
+    for name, run, told in (
+        ("refresh", _store_refresh, "read what is new or has changed, all or nothing"),
+        ("show", _store_show, "what the store has"),
+        ("window", _store_window, "write the Gram of a window"),
+        ("sequence", _store_sequence, "order groups of columns by gain per cost in a window"),
+    ):
+        command = every[name] = commands.add_parser(name, help=told)
+        command.set_defaults(command=run, out=None)
+        command.add_argument("store", help="file of DuckDB (.duckdb, .db) or folder")
+    command = every["refresh"]
+    command.add_argument("source", help="Parquet file, folder or glob: the whole table")
+    command.add_argument("--by", nargs="+", help="keys; needed at the first refresh")
+    command.add_argument("--columns", nargs="+", help="names and globs; default: every usable one")
+    command.add_argument("--weight", help="column of row weights")
+    _add_null_policy(command)
+    command.add_argument("--max-levels", type=int, default=MAX_LEVELS, help="most levels of text")
+    every["show"].add_argument("--out", help="Parquet file to write a row for each record to")
+    every["window"].add_argument("--out", required=True, help="Parquet file to write")
+    _add_sequence_options(every["sequence"])
+    every["sequence"].add_argument("--out", help="Parquet file to write the steps to")
+    for name in ("window", "sequence"):
+        every[name].add_argument("--first", help="first key, included: 2013-01; default: no limit")
+        every[name].add_argument("--last", help="last key, included: 2013-03; default: no limit")
 
 
 def _add_null_policy(command: argparse.ArgumentParser) -> None:
@@ -150,18 +221,111 @@ def _gram(options: argparse.Namespace) -> None:
         print(f"{name}: missing in {rows:,} rows")
 
 
-def _sequence(options: argparse.Namespace) -> None:
+def _found(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """Return the sequence, and the groups and costs that were given."""
     groups, costs = _read_json(options.groups, "--groups"), _read_json(options.costs, "--costs")
     sequence = anytime_sequence(options.source, options.target, groups, costs, **_options(options))
-    if options.out is not None:
-        with replacing(options.out) as path:
-            sequence.steps.write_parquet(path)
+    return sequence, {"groups": groups, "costs": costs}
+
+
+def _report(options: argparse.Namespace) -> None:
+    table = None if stored_gram(options.source) is not None else options.source
+    if options.folds is not None and table is None:
+        raise ArgumentError(
+            f"--folds is {options.folds}; a Gram holds no rows to cut, which the table does"
+        )
+    sequence, named = _found(options)
+    held_out = None
+    if options.folds is not None:
+        held_out = cross_validate(
+            table, options.target, "anytime_sequence", fold=options.folds, **named,
+            **_options(options),
+        )  # fmt: skip
+    sequence.report(options.out, source=table, held_out=held_out)
+    print(f"{options.out}: {len(sequence.spent) - 1} steps, {sequence.stop.value}")
+    if table is None:
+        print("Residuals and calibration need the table; this was a Gram.")
+
+
+def _sequence(options: argparse.Namespace) -> None:
+    sequence, _ = _found(options)
+    _show(sequence, options.out, "In no group")
+
+
+def _tables(options: argparse.Namespace) -> None:
+    groups, costs = _read_json(options.groups, "--groups"), _read_json(options.costs, "--costs")
+    candidates = _read_json(options.candidates, "--candidates")
+    _show(buying.bought(options, candidates, groups, costs), options.out, "Not bought")
+
+
+def _show(sequence: Prefixes[Any], out: str | None, left: str) -> None:
+    """Write and print the steps, why there are no more, and what was left."""
+    if out is not None:
+        write_parquet(sequence.steps.to_arrow(), out)
     _print_table(sequence.steps)
     print(f"{sequence.stop.value}.")
     if sequence.aliased:
         print(f"Linearly dependent, coefficient 0: {', '.join(sequence.aliased)}.")
     if sequence.unused:
-        print(f"In no group: {', '.join(sequence.unused)}.")
+        print(f"{left}: {', '.join(sequence.unused)}.")
+
+
+def _store_refresh(options: argparse.Namespace) -> None:
+    print(
+        GramStore(options.store).refresh(
+            options.source,
+            options.by,
+            options.columns,
+            options.weight,
+            max_levels=options.max_levels,
+            **_null_policy(options),
+        )
+    )
+
+
+def _store_show(options: argparse.Namespace) -> None:
+    store = GramStore(options.store)
+    records, versions = store.show(), store.versions()
+    if options.out is not None:
+        write_parquet(records.to_arrow(), options.out)
+    print(
+        f"{records.height:,} records, {records['part'].n_unique():,} parts, "
+        f"{records['rows'].sum():,} rows, {records['skipped'].sum():,} skipped"
+    )
+    for number, columns, first, last, count in versions.iter_rows():
+        print(f"version {number}, {first} to {last}, {count:,} records: {', '.join(columns)}")
+
+
+def _store_window(options: argparse.Namespace) -> None:
+    found = _window(options)
+    found.write_parquet(options.out)
+    print(
+        f"{options.out}: {len(found.columns)} columns, {found.rows:,} rows, "
+        f"{found.skipped:,} skipped"
+    )
+
+
+def _store_sequence(options: argparse.Namespace) -> None:
+    options.source = _window(options)
+    _sequence(options)
+
+
+def _window(options: argparse.Namespace) -> Gram:
+    """Return the Gram of a window, whose ends are numbers where the key is."""
+    store = GramStore(options.store)
+    key = store.show().to_series(0)
+    number = {True: int, False: float}[key.dtype.is_integer()]
+    ends = {}
+    for name in ("first", "last"):
+        ends[name] = value = getattr(options, name)
+        if value is not None and key.dtype.is_numeric():
+            try:
+                ends[name] = number(value)
+            except ValueError:
+                raise ArgumentError(
+                    f"--{name} is '{value}'; the key '{key.name}' is a number"
+                ) from None
+    return store.window(**ends)
 
 
 def _extension(options: argparse.Namespace) -> None:

@@ -1,6 +1,8 @@
 """The compiled library as a DuckDB extension: a copy with DuckDB's footer in a cache folder."""
 
 import hashlib
+import os
+import stat
 from importlib.metadata import version
 from pathlib import Path
 
@@ -8,12 +10,14 @@ from platformdirs import user_cache_path
 
 from dbselect._native import library_path
 from dbselect.errors import ArgumentError, EngineError
-from dbselect.record.files import replacing
+from dbselect.record.writing import replacing
 
 #: The stable C API asked for: every DuckDB that offers it loads the extension.
 C_API = "v1.2.0"
 #: DuckDB takes the name of the entry point from the file name.
 FILE_NAME = "dbselect.duckdb_extension"
+#: Mode of the folder: what is in it becomes a part of the process that loads it.
+OWN = 0o700
 #: Older ones offer the C API and break in it.
 LOWEST_DUCKDB = "1.3"
 
@@ -22,11 +26,11 @@ def extension_path(platform: str) -> Path:
     """Return the extension for a platform (``PRAGMA platform``), placed on first use.
 
     The file is written under another name and renamed, so that processes that
-    start at once never load half of it.
+    start at once never load half of it. One that is there already is compared byte by byte.
 
     Raises
     ------
-    EngineError : the cache folder cannot be written
+    EngineError : the cache folder cannot be written, or another user can write there
     """
     library = library_path().read_bytes()
     release = version("dbselect")
@@ -34,18 +38,41 @@ def extension_path(platform: str) -> Path:
     digest = hashlib.sha256(content).hexdigest()[:12]
     folder = user_cache_path("dbselect") / f"{release}-{digest}"
     path = folder / FILE_NAME
-    if path.is_file() and path.stat().st_size == len(content):
-        return path
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
+        folder.mkdir(mode=OWN, parents=True, exist_ok=True)
+        _close(folder.parent)
+        _close(folder)
+        # Whatever lies there is loaded into this process: its size says nothing.
+        if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
+            path.unlink(missing_ok=True)
+            with replacing(path) as temporary:
+                temporary.write_bytes(content)
+        _close(path)
     except OSError as error:
         raise EngineError(
             f"cannot write the DuckDB extension to '{folder}' ({error.strerror}); "
             "set XDG_CACHE_HOME to a folder that can be written"
         ) from error
     return path
+
+
+def _close(path: Path) -> None:
+    """Have nobody else write to a place; Windows keeps a user's cache apart.
+
+    Raises
+    ------
+    EngineError : it belongs to another user than this one and root
+    """
+    if not hasattr(os, "geteuid"):
+        return
+    found, user = path.stat(), os.geteuid()
+    if found.st_uid not in {user, 0}:
+        raise EngineError(
+            f"'{path}' belongs to user {found.st_uid}, who could change what is loaded; set "
+            "XDG_CACHE_HOME to a folder of your own"
+        )
+    if stat.S_IMODE(found.st_mode) & ~OWN and found.st_uid == user:
+        path.chmod(OWN & stat.S_IMODE(found.st_mode))
 
 
 def _footer(platform: str, release: str) -> bytes:

@@ -22,10 +22,14 @@ from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
 from dbselect.results.glm.store import GLM_DTYPE, GLM_TYPE, to_scalar
 from dbselect.sources.gather import reader_of
+from dbselect.sources.key_sums import KeySums
+from dbselect.sources.keys import Key, check_keys, fields_of
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, check_max_levels
+from dbselect.sources.looked_up import LookUp
 from dbselect.sources.polars import LazyTable, plain_dtype
-from dbselect.sources.read import gram_of, prepared, seen, tell_skipped
+from dbselect.sources.read import gram_by, gram_of, prepared, seen, tell_skipped
 from dbselect.sources.request import NullPolicy, check_folds, check_seed
+from dbselect.sources.types import TableSource
 
 _COEFFICIENTS: dict[str, Any] = {
     "intercept": pl.Float64,
@@ -117,11 +121,48 @@ class LazyFrameNamespace:
             left = seen(found, texts)
             return merged if left is found else _record(left)
 
-        records = table.frame.select(request.fields).map_batches(
+        records = table.selected(request.fields).map_batches(
             record, schema={"gram": RECORD_DTYPE}, streamable=True
         )
         merged = records.select(pl.col("gram").dbselect.merge())  # type: ignore[attr-defined]
         return merged.map_batches(told, schema={"gram": RECORD_DTYPE})
+
+    def key_sums(
+        self, key: str | Sequence[str], *columns: str, weight: str | None = None
+    ) -> pl.LazyFrame:
+        """Return a LazyFrame of the key and ``gram``: a record for each key.
+
+        It is what ``pl.col("gram").dbselect.extend`` takes, once it is collected.
+
+        Parameters
+        ----------
+        key : field of the facts, or a list of fields
+        columns : names and globs; default: as in `gram`, but for the key
+        weight : column of row weights, >= 0
+
+        Notes
+        -----
+        The records of `dbselect.gram_by`, d^2 / 2 doubles a key; `dbselect.key_sums` of the
+        frame holds d.
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> facts = pl.LazyFrame({"shop": [1, 1, 2, 3], "sales": [2, 4, 7, 7]})
+        >>> shops = pl.DataFrame({"shop": [1, 2, 3], "area": [10.0, 30.0, 30.0]})
+        >>> sums = facts.dbselect.key_sums("shop", "sales").collect()
+        >>> total = sums.select(pl.col("gram").dbselect.merge())
+        >>> extended = total.select(pl.col("gram").dbselect.extend(sums, shops))
+        >>> extended["gram"].struct.field("columns")[0].to_list()
+        ['sales', 'area']
+        """
+        fields, _ = fields_of(key)
+        schema = self._frame.collect_schema()
+        check_keys(fields, schema, "the facts")
+        return pl.defer(
+            lambda: gram_by(self._frame, by=fields, columns=list(columns) or None, weight=weight),
+            schema={**{field: schema[field] for field in fields}, "gram": RECORD_DTYPE},
+        )
 
     def anytime_sequence_glm(
         self,
@@ -250,6 +291,35 @@ class ExprNamespace:
     def merge(self) -> pl.Expr:
         """Return the record of all rows of several records; NULL if there are none."""
         return _plugin("merge", [self._expr.cast(RECORD_DTYPE)], returns_scalar=True)
+
+    def extend(
+        self,
+        sums: KeySums | pl.DataFrame,
+        table: TableSource,
+        key: Key | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return each record with the columns of a table that is looked up by a key.
+
+        Parameters
+        ----------
+        sums : what `dbselect.key_sums` returns of the facts of the records, or the collected
+            frame of ``lf.dbselect.key_sums``
+        table, key, options : as in `KeySums.extend`
+        """
+        known = sums if isinstance(sums, KeySums) else KeySums.from_records(sums)
+        LookUp(**options)
+
+        def records(grams: pl.Series) -> pl.Series:
+            found = [
+                None if one is None else Gram.from_struct(one).extend(known, table, key, **options)
+                for one in grams
+            ]
+            return pl.Series(
+                [None if one is None else one.to_struct() for one in found], dtype=RECORD_DTYPE
+            )
+
+        return self._expr.map_batches(records, return_dtype=RECORD_DTYPE, is_elementwise=True)
 
     def anytime_sequence(
         self,

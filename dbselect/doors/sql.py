@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import extension_path
+from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.results import (
     MODEL_TYPE,
     MODELS,
@@ -23,7 +24,6 @@ from dbselect.doors.results import (
 from dbselect.doors.tables import number_of, reading
 from dbselect.errors import ArgumentError, EngineError
 from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
-from dbselect.methods.segments import statuses
 from dbselect.methods.setup import check_target
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE, to_scalar
@@ -147,7 +147,10 @@ def _load(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _sequences(*arguments: pa.ChunkedArray) -> pa.ListArray:
-    """Answer a chunk of `dbselect_sequence(method, record, target, options)`."""
+    """Answer a chunk of `dbselect_sequence(method, record, target, options)`.
+
+    Macros call it for a rule that only Python has, the functions of the extension for all others.
+    """
     return _answer(SEQUENCES, pa.list_(STEP_TYPE), *arguments)
 
 
@@ -264,16 +267,6 @@ class _Options:
         return self._values
 
 
-def _check(records: pa.ChunkedArray, targets: pa.ChunkedArray) -> pa.Array:
-    """Answer a chunk of `dbselect_check(record, target)`."""
-    records, targets = _flat(records), _flat(targets)
-    if len(records) == 0:
-        return pa.array([], pa.string())
-    return pa.concat_arrays(
-        statuses(records[start:end], targets[start].as_py()) for start, end in _runs(targets)
-    )
-
-
 def _a_optimal(*arguments: pa.ChunkedArray) -> pa.ListArray:
     """Answer a chunk of `dbselect_a_optimal(candidates, k, options...)`.
 
@@ -297,6 +290,23 @@ def _places(candidates: pa.ListScalar, k: Any, *options: Any) -> list[int] | Non
     return [at + 1 for at in chosen_of(candidates.values.field("row"), k, **given)]
 
 
+def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
+    """Answer a chunk of `dbselect_extend(record, sums, table, options)`.
+
+    Sums are lists of STRUCT(key, gram), tables lists of their rows.
+    """
+    records, sums, tables, options = (_flat(argument) for argument in arguments)
+    if len(records) == 0:
+        return pa.array([], PLAIN_RECORD)
+    read = _Options(options)
+    with _TURN:
+        found = [
+            with_table(records[row], sums[row], tables[row], read.at(row))
+            for row in range(len(records))
+        ]
+    return pa.array(found, PLAIN_RECORD)
+
+
 def _flat(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
@@ -318,8 +328,8 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_model": (_models, _sql_type(MODEL_TYPE)),
     "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
     "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
-    "dbselect_check": (_check, "VARCHAR"),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
+    "dbselect_extend": (_extended, _sql_type(PLAIN_RECORD)),
 }
 #: Those that read tables: what they return is more than what they are given.
 _READING = {"dbselect_sequence_glm"}

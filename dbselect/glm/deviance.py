@@ -17,6 +17,7 @@ import numpy as np
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit
 from dbselect.glm.state import ByPasses, Slope
+from dbselect.linear.problem import Index
 from dbselect.objectives.smooth import Point
 from dbselect.record.gram import Matrix, Vector
 
@@ -43,27 +44,31 @@ class Deviance:
         self._refits = refits
         self._problem = problem = refits.problem
         self._intercept = null.point.intercept
-        self._unit = problem.scale / np.sqrt(np.trace(null.model.corner) / problem.free)
+        self.unit = problem.scale / np.sqrt(np.trace(null.model.corner) / problem.free)
         self.G: Matrix = problem.correlation
         self.ceiling = STEEPER * len(self.G)
         self.c: Vector = -self.at(np.zeros((problem.free, len(self.G)))).gradient
 
     def at(self, x: Vector) -> Point:
         """Return f and its gradient, shape (P, D)."""
-        point, slope = self._settled(self._unit * x.T)
+        point, slope = self._settled(self.unit * x.T)
         problem = self._problem
         objective = slope.deviance - problem.weight * slope.settled + problem.penalty(point)
         gradient = slope.gradient - problem.ridge[:, None] * point.coef
         value = 0.5 * (objective / problem.null_deviance - 1.0)
-        return Point(x, value, -gradient.T * (self._unit / problem.scale**2))
+        return Point(x, value, -gradient.T * (self.unit / problem.scale**2))
 
     def bregman(self, u: Point, after: Point) -> float:
         """Return the Bregman divergence: how far f at a point lies above its tangent at u."""
         return float(after.value - u.value - np.vdot(u.gradient, after.x - u.x))
 
+    def least_on(self, support: Index) -> None:
+        """Return None: a minimum of the deviance takes a descent of its own."""
+        del support
+
     def point(self, x: Vector) -> tuple[Coefficients, float]:
         """Return the coefficients of a model on unit-variance columns, and its deviance."""
-        point, slope = self._settled(self._unit * x.T)
+        point, slope = self._settled(self.unit * x.T)
         deviance = slope.deviance - self._problem.weight * slope.settled
         return Coefficients(point.intercept + slope.start, point.coef), deviance
 

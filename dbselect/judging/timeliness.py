@@ -17,9 +17,11 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
+from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, longest_within
+from dbselect.results.heights import cost_of_height, flat_from
 
 
 @runtime_checkable
@@ -41,15 +43,6 @@ class CurveOfPrefixes(Protocol):
 
 #: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
 Curve = CurveOfPrefixes | pl.DataFrame
-
-#: Fractions among which the plateau is sought, in steps of `PLATEAU_GAIN`.
-PLATEAU_START = 0.95
-#: A plateau begins where this share of the final height ...
-PLATEAU_GAIN = 0.01
-#: ... needs more than this share of the total cost.
-PLATEAU_COST = 0.20
-#: Slack for a height that is reached up to rounding.
-HEIGHT_SLACK = 1e-12
 
 
 def explained_at(curve: Curve, budget: float) -> float:
@@ -109,8 +102,7 @@ def stopping_cost(curve: Curve, fraction: float) -> float:
     if not (isinstance(fraction, numbers.Real) and 0 <= fraction <= 1):
         raise ArgumentError(f"fraction is {fraction!r}; it must be a number from 0 to 1")
     spent, explained = _points(curve)
-    height = fraction * explained[-1] - HEIGHT_SLACK * abs(explained[-1])
-    return float(spent[np.flatnonzero(explained >= height)[0]])
+    return cost_of_height(spent, explained, fraction)
 
 
 def plateau(curve: Curve) -> float:
@@ -135,12 +127,7 @@ def plateau(curve: Curve) -> float:
     >>> ds.plateau(curve)  # from 97 % to 98 % costs 8 of 10
     0.97
     """
-    total = float(_points(curve)[0][-1])
-    for fraction in np.round(np.arange(PLATEAU_START, 1.0, PLATEAU_GAIN), 2):
-        more = stopping_cost(curve, min(1.0, float(fraction) + PLATEAU_GAIN))
-        if more - stopping_cost(curve, float(fraction)) > PLATEAU_COST * total:
-            return float(fraction)
-    return 1.0
+    return flat_from(*_points(curve))
 
 
 def timeliness(
@@ -249,7 +236,7 @@ def compare(
     fraction: float | None = None,
     data: Any = None,
     weight: str | None = None,
-) -> pl.DataFrame:
+) -> Comparison:
     """Return the timeliness of several sequences, cut at one cost and height.
 
     Parameters
@@ -263,9 +250,9 @@ def compare(
 
     Returns
     -------
-    DataFrame, one row a sequence: name, timeliness, stopping_cost and stopping_explained,
-    where the sequence itself reaches the fraction on its own rows and what it explains
-    there, explained at the end, fraction
+    Comparison, whose ``table`` has one row a sequence: name, timeliness, stopping_cost and
+    stopping_explained, where the sequence itself reaches the fraction on its own rows and
+    what it explains there, explained at the end, fraction; ``plot()`` draws all curves
 
     Raises
     ------
@@ -285,7 +272,7 @@ def compare(
     >>> import polars as pl
     >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, 0.1, 0.9]})
     >>> found = ds.compare({"found": curve, "oracle": ds.oracle(curve)}, fraction=1.0)
-    >>> found["timeliness"].round(4).to_list()  # 0.1 / 1.8 and 0.8 / 1.8
+    >>> found.table["timeliness"].round(4).to_list()  # 0.1 / 1.8 and 0.8 / 1.8
     [0.0556, 0.4444]
     """
     if not isinstance(sequences, Mapping):
@@ -321,7 +308,24 @@ def compare(
                 "fraction": at,
             }
         )
-    return pl.DataFrame(rows)
+    curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
+    return Comparison(pl.DataFrame(rows), curves, stopping_cost(sequences[first], at))
+
+
+def _named(name: str, curve: Curve) -> pl.DataFrame:
+    """Return a curve as rows under its name."""
+    spent, explained = _points(curve)
+    table = curve if isinstance(curve, pl.DataFrame) else curve.steps
+    group = table["group"] if "group" in table.columns else [None] * len(spent)
+    return pl.DataFrame(
+        {
+            "name": [name] * len(spent),
+            "step": np.arange(len(spent)),
+            "group": pl.Series(group, dtype=pl.String),
+            "spent": np.asarray(spent, dtype=float),
+            "explained": np.asarray(explained, dtype=float),
+        }
+    )
 
 
 def _points(curve: Curve) -> tuple[Vector, Vector]:

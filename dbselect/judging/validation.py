@@ -8,12 +8,14 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.judging.held_out import CHOICES
+from dbselect.judging.held_out import CHOICES, MEASURES
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pictures.candidates import candidates
 from dbselect.results.selected import AnyModel, model_in
 
 
 @dataclass(frozen=True, eq=False)
-class CrossValidation:
+class CrossValidation(InNotebooks):
     """Held-out scores of every candidate: a point of the grid, and a step of its sequence.
 
     Parameters
@@ -58,10 +60,38 @@ class CrossValidation:
     sources: list[tuple[dict[str, Any], Any]]
 
     def __repr__(self) -> str:
+        spent = self.one_standard_error["spent"].drop_nulls().to_list()
+        least = f"; spent {spent[0]:g} within one standard error" if len(spent) == 1 else ""
         return (
             f"CrossValidation({self.target}; {len(self.grid)} points of the grid, "
-            f"{self.table.height} candidates, {len(self.sources)} segments, {self._rows} rows)"
+            f"{self.table.height} candidates, {len(self.sources)} segments, "
+            f"{self._rows} rows{least})"
         )
+
+    @property
+    def _glance(self) -> Glance:
+        choices = [
+            self.table.filter(choice).select(
+                *self.keys, pl.lit(choice).alias("choice"), *self._varied, "step", "spent",
+                "columns", *(f"{name}{end}" for name in self._scored for end in ("", "_std_error")),
+            )
+            for choice in reversed(CHOICES)
+        ]  # fmt: skip
+        drawn = self.table.filter(pl.col("r2").is_not_null())
+        curve = None
+        if len(self.grid) == 1 and not self.keys and drawn.height > 1:
+            curve = (drawn["spent"], drawn["r2"], "held-out r2 against what is spent")
+        return Glance(pl.concat(choices), curve)
+
+    @property
+    def _varied(self) -> list[str]:
+        """The options that differ from point to point."""
+        return list(dict.fromkeys(name for point in self.grid for name in point))
+
+    @property
+    def _scored(self) -> list[str]:
+        """The measures that the family has."""
+        return [name for name in MEASURES if self.table[name].null_count() < self.table.height]
 
     @property
     def _rows(self) -> int:
@@ -128,16 +158,70 @@ class CrossValidation:
         model: AnyModel = result.model(min(row["step"], len(result.spent) - 1))
         return model
 
-    def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-        if choice not in CHOICES:
-            raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
+    def plot(self, measure: str = "r2", **keys: Any) -> Any:
+        """Return a picture of the held-out scores against what is spent.
+
+        Parameters
+        ----------
+        measure : ``"r2"``, ``"mse"``, ``"deviance"`` or ``"accuracy"``
+        keys : the segment, by the values of its keys
+
+        Returns
+        -------
+        Chart of altair: a line and a band of one standard error for each point of the grid,
+        and both choices. Its ``data`` is the DataFrame that is drawn, one row a candidate:
+        options, step, spent, columns, value, low, high, choice
+
+        Raises
+        ------
+        ArgumentError : another measure, or there is no such segment
+        DataError : there are no scores of this measure
+        EngineError : altair is not installed
+        """
+        if measure not in MEASURES:
+            raise ArgumentError(f"measure is {measure!r}; it must be one of {list(MEASURES)}")
+        self._segment(keys)
+        rows = self._rows_of(keys).filter(pl.col(measure).is_not_null())
+        if rows.is_empty():
+            raise DataError(f"there are no scores of measure {measure!r}")
+        names = [", ".join(f"{k}={v}" for k, v in point.items()) or "all" for point in self.grid]
+        half = pl.col(f"{measure}_std_error").fill_null(0.0)
+        one = pl.col("one_standard_error")
+        frame = rows.select(
+            pl.Series("options", names).gather(rows["point"]),
+            "step", "spent", "columns", value=measure,
+            low=pl.col(measure) - half, high=pl.col(measure) + half,
+            choice=pl.when(pl.col("best") & one).then(pl.lit("best, and simplest within an error"))
+            .when("best").then(pl.lit("best"))
+            .when(one).then(pl.lit("simplest within one standard error")),
+        )  # fmt: skip
+        told = [
+            f"{len(self.grid)} points of the grid, {rows.height} candidates; "
+            "the band is one standard error of the folds."
+        ]
+        title = f"{self.target}: {measure} on rows held out" + "".join(
+            f", {name} {value}" for name, value in keys.items()
+        )
+        return candidates(frame, measure, title, told)
+
+    def _segment(self, keys: Mapping[str, Any]) -> Any:
+        """Return what all folds of a segment are."""
         if set(keys) != set(self.keys):
             raise ArgumentError(f"keys are {list(keys)}; they must be {self.keys}")
         source = next((source for segment, source in self.sources if segment == keys), None)
         if source is None:
             raise ArgumentError(f"there is no segment {dict(keys)}")
+        return source
+
+    def _rows_of(self, keys: Mapping[str, Any]) -> pl.DataFrame:
         of_segment = [pl.col(name).eq_missing(pl.lit(value)) for name, value in keys.items()]
-        rows = self.table.filter(*of_segment)
+        return self.table.filter(*of_segment)
+
+    def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+        if choice not in CHOICES:
+            raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
+        source = self._segment(keys)
+        rows = self._rows_of(keys)
         chosen = rows.filter(choice)
         if chosen.is_empty():
             raise DataError(rows["reason"][0])

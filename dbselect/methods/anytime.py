@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, overload
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.families import FAMILY_NAMES
+from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 from dbselect.methods.glm_objective import GlmObjective, objective_setup
 from dbselect.methods.options import Options
@@ -40,6 +41,7 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import doubling, greedy_search
+from dbselect.sources.open import progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,8 +201,9 @@ def anytime_sequence(
         ``"doubling"``, the exact gain among groups that at most double the cost. With another
         `family`: ``"fr"``, a refit with every group; ``"score"``, the score test, that is
         the gradient against the information that the groups held leave, which is much
-        cheaper and nearly as good, and the exact gain where the model is linear; or the
-        three of ``"omp"``
+        cheaper and nearly as good, and the exact gain where the model is linear;
+        ``"omp-information"``, the gradient whitened by the information of the group alone;
+        or the three of ``"omp"``, which see the columns as they are (X'X, as the paper does)
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
     budget : limit on the summed cost: only groups that still fit are candidates
@@ -247,7 +250,8 @@ def anytime_sequence(
     Where no group may double the cost, rule ``doubling`` takes the cheapest and
     ``doubling_capable`` of the result is False.
     A table is read once, the columns of the groups and the target only, so a NULL
-    in another column leaves no row out.
+    in another column leaves no row out. Up to 1,000 columns the compiled library searches, in
+    some tenths of Python's time, and above Python, with one result.
 
     In passes, one at the coefficients of the groups held gives the gradient and the
     information of all columns, so the first Newton step of a group costs no pass and the
@@ -298,15 +302,22 @@ def anytime_sequence(
         null_policy=null_policy, weight=weight, several=True,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, max_groups)
-    steps, stop = greedy_search(
-        search.state,
-        search.groups,
-        search.criterion(rule),
-        cost_limit=doubling(search.groups.costs, options.c_min) if RULES[rule].doubling else None,
-        budget=options.budget,
-        max_groups=max_groups,
-        always=search.first,
-    )
+    found = compiled_sequence(search, rule, options)
+    if found is not None:
+        return found
+    with progress(max_groups or len(search.groups.costs), "groups") as bar:
+        steps, stop = greedy_search(
+            search.state,
+            search.groups,
+            search.criterion(rule),
+            cost_limit=doubling(search.groups.costs, options.c_min)
+            if RULES[rule].doubling
+            else None,
+            budget=options.budget,
+            max_groups=max_groups,
+            always=search.first,
+            record=lambda _: bar.update(),
+        )
     if search.is_joint:
         return finish_joint(search, rule, steps, stop)
     return finish(search, rule, steps, prefix_coefficients(search), stop)

@@ -19,6 +19,7 @@ from dbselect.results.selected import Proof, Selected
 from dbselect.selection.branch_and_bound import branch_and_bound
 from dbselect.selection.exchange import TimeUp, improve
 from dbselect.selection.greedy import greedy_search
+from dbselect.sources.open import progress
 
 #: Share of the time limit for leaps and bounds, and most seconds: what they do not prove in
 #: these they hardly ever prove.
@@ -147,18 +148,22 @@ def best_within(
     check_first(search.groups, search.first, options.budget, None)
     begin = perf_counter()
 
+    bar = progress(None, "questions")
+
     def time_up() -> bool:
+        bar.update()
         return perf_counter() - begin >= options.time_limit
 
-    found = branch_and_bound(
-        search.state,
-        Groupwise(search.problem, search.groups.positions, search.groups.costs),
-        options.budget,
-        _start(search, options.budget, time_up),
-        search.first,
-        time_up,
-        min(LEAPS_SHARE * options.time_limit, LEAPS_SECONDS),
-    )
+    with bar:
+        found = branch_and_bound(
+            search.state,
+            Groupwise(search.problem, search.groups.positions, search.groups.costs),
+            options.budget,
+            _start(search, options.budget, time_up),
+            search.first,
+            time_up,
+            min(LEAPS_SHARE * options.time_limit, LEAPS_SECONDS),
+        )
     state = search.state
     if found.groups:
         state.add_all(found.groups)

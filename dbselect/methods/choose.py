@@ -105,6 +105,7 @@ def _diagnostics(result: Run[Any]) -> Diagnostics:
         alpha=result.alpha,
         stalled=result.stalled,
         completed=result.completed,
+        bound=result.bound,
     )
 
 

@@ -49,7 +49,7 @@ from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel, model_in
 from dbselect.sources.folded import FoldedTable, RowFolds
 from dbselect.sources.grouping import warn_of_folds
-from dbselect.sources.open import open_table
+from dbselect.sources.open import open_table, progress
 from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, Table, folding_of, request_of
 from dbselect.sources.target import check_numeric
@@ -215,13 +215,13 @@ def cross_validate(
             folds = _row_folds(open_table(source, None), folding, columns, weight, target)
             keys, segments = pl.DataFrame(), [OnTable(folds, cast(str, target), weight)]
     _check_names(keys.columns, varied.columns)
-    scores, table_of_means = tables(
-        [
-            (number, point, found, reason)
-            for number, segment in enumerate(segments)
-            for point, (found, reason) in enumerate(_outcomes(segment, run, tried))
-        ]
-    )
+    outcomes = []
+    with progress(len(segments) * len(tried), "points of the grid") as bar:
+        for number, segment in enumerate(segments):
+            for point, (found, reason) in enumerate(_outcomes(segment, run, tried)):
+                outcomes.append((number, point, found, reason))
+                bar.update()
+    scores, table_of_means = tables(outcomes)
 
     def labelled(rows: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
         for index, names in (("point", varied), ("segment", keys)):

@@ -169,7 +169,8 @@ def dash(
     k : how many groups or candidates to choose
     family : as in `fit_glm`; all but ``"gaussian"`` take a table and ask the
         `glm_objective` of it
-    rounds : number of sets, at most k; default: ``2 log2(n)``, at most k
+    rounds : number of sets, at most k; default: ``log2(n)``, at most k / 4, at least 4, in at
+        most k adaptive rounds, as greedy takes
     samples : sets that an expectation is a mean of
     epsilon : in (0, 1), slack of the thresholds and step of the guesses
     opt : > 0, value of the best k candidates; default: guessed
@@ -195,10 +196,11 @@ def dash(
     Notes
     -----
     At most some ``2 rounds`` adaptive rounds, each `samples` times O(D |S| k / rounds) and
-    all gains. On a ready Gram the exact greedy search is cheap as well; DASH pays where
-    an answer of the objective is slow and many can be asked side by side. There is neither
-    a budget nor a group to take first: the thresholds and the guarantee are those of any k
-    candidates.
+    all gains. Guesses share the rounds until which they decide alike, and end after two in
+    a row that reached less. On a ready Gram the exact greedy search is cheap as well; DASH
+    pays where an answer of the objective is slow and many can be asked side by side. There
+    is neither a budget nor a group to take first: the thresholds and the guarantee are those
+    of any k candidates.
 
     References
     ----------
@@ -220,8 +222,8 @@ def dash(
 
     def run(start: Objective, _: Limits) -> Run[Any]:
         return sampling.best_guess(
-            start, k, rounds=rounds or sampling.default_rounds(start.size, k), samples=samples,
-            epsilon=epsilon, opt=opt, alpha=alpha, seed=seed,
+            start, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt, alpha=alpha,
+            seed=seed,
         )  # fmt: skip
 
     return choice_of(run, options, source, target, groups, costs, diversity)

@@ -6,14 +6,14 @@ fitted again by least squares, or by Newton's method. Source: Xiang, Yang, Ye (2
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, ConvergenceWarning, warn_caller
 from dbselect.glm.deviance import Deviance
 from dbselect.glm.families import FAMILY_NAMES
 from dbselect.glm.newton import extended, solved
@@ -49,10 +49,18 @@ from dbselect.selection.descent import (
     restricted,
 )
 from dbselect.selection.layout import Layout
+from dbselect.selection.polish import Within, forward, polish
 from dbselect.selection.projection import tabulate
 
 VariantName = Literal["ista", "ista-l", "fista", "fista-c"]
 StartName = Literal["ridge", "zero"]
+#: Where a descent starts: by name, or the coefficients of columns.
+Start = StartName | Mapping[str, float]
+#: Columns times the square of most columns up to which exchanges are tried: a turn of them takes
+#: a second there.
+POLISH_WORK = 1e8
+#: How a result names what won: the user's own start, or forward steps in place of a descent.
+OWN_START, FORWARD_START = "given", "forward"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +69,9 @@ class DescentOptions(Options):
 
     family: FamilyName = "gaussian"
     variant: VariantName = "ista"
-    start: StartName = "ridge"
+    start: Start = "ridge"
     refit: bool = True
+    polish: bool = True
     tol: float = 1e-8
     max_iter: int = 500
     null_policy: NullPolicy = "skip"
@@ -72,9 +81,11 @@ class DescentOptions(Options):
         check_policies(self.null_policy)
         check_choice("family", self.family, FAMILY_NAMES)
         check_choice("variant", self.variant, VARIANTS)
-        check_choice("start", self.start, STARTS)
-        if not isinstance(self.refit, bool | np.bool_):
-            raise ArgumentError(f"refit is {self.refit!r}; it must be True or False")
+        if not isinstance(self.start, Mapping):
+            check_choice("start", self.start, STARTS)
+        for name in ("refit", "polish"):
+            if not isinstance(value := getattr(self, name), bool | np.bool_):
+                raise ArgumentError(f"{name} is {value!r}; it must be True or False")
         if not (isinstance(self.tol, numbers.Real) and 0 <= float(self.tol) < math.inf):
             raise ArgumentError(f"tol is {self.tol!r}; it must be a number >= 0")
         check_whole("max_iter", self.max_iter)
@@ -82,28 +93,83 @@ class DescentOptions(Options):
     @property
     def settings(self) -> Settings:
         """The descent that these options ask for."""
-        return Settings(
-            VARIANTS[self.variant], STARTS[self.start], float(self.tol), int(self.max_iter)
-        )
+        return Settings(VARIANTS[self.variant], float(self.tol), int(self.max_iter))
 
 
 def descents_of(
-    problem: Smooth, groups: Groups, limits: Sequence[tuple[int, int]], settings: Settings
+    task: "DescentTask", limits: Sequence[tuple[int, int]], options: DescentOptions
 ) -> list[Descent]:
-    """Descend for every pair of limits, from projections of the same vectors."""
-    ends = np.cumsum([len(members) for members in groups.columns.values()])
-    layout = Layout(None, np.append(0, ends))
+    """Descend for every pair of limits, from projections of the same vectors.
+
+    Where it is cheap, what a descent keeps is polished by exchanges, and so are columns that
+    forward steps choose; the better of the two is returned.
+
+    Warns
+    -----
+    ConvergenceWarning : a descent ran out of steps, and no exchanges followed
+    """
+    problem, groups, settings = task.problem, task.groups, options.settings
+    sizes = [len(members) for members in groups.columns.values()]
+    layout = Layout(None, np.cumsum([0, *sizes]))
     most_columns, most_groups = np.max(limits, axis=0).tolist()
-    starts = settings.starts(problem)
-    tables = [tabulate(lengths(start), layout, most_columns, most_groups) for start in starts]
+    if isinstance(options.start, str):
+        name: str = options.start
+        starts = STARTS[name](problem)
+    else:
+        name, starts = OWN_START, [task.own(options.start)]
+    tables = [tabulate(lengths(one), layout, most_columns, most_groups) for one in starts]
+    group = np.repeat(np.arange(len(sizes)), sizes)
     best = []
     for pair in limits:
         descents = [
-            descend(problem, layout, restricted(start, table.project(*pair)), pair, settings)
-            for start, table in zip(starts, tables, strict=True)
+            descend(problem, layout, restricted(one, table.project(*pair)), pair, settings)
+            for one, table in zip(starts, tables, strict=True)
         ]
+        descents = [replace(descent, start=name) for descent in descents]
+        within = Within(group, *pair)
+        work = len(group) * within.most_columns**2
+        if options.polish and options.refit and work <= POLISH_WORK:
+            descents = polished(problem, descents, within)
         best.append(min(descents, key=lambda descent: descent.objective))
+    loose = [pair for pair, one in zip(limits, best, strict=True) if not one.is_settled]
+    if loose:
+        warn_caller(
+            f"{len(loose)} of {len(limits)} descents had not converged after max_iter = "
+            f"{settings.max_iter} steps, the first within {loose[0]}; raise max_iter",
+            ConvergenceWarning,
+        )
     return best
+
+
+def polished(problem: Smooth, descents: Sequence[Descent], within: Within) -> list[Descent]:
+    """Return descents after exchanges, and what forward steps and exchanges choose.
+
+    In least squares; other families keep what they have.
+    """
+    if not isinstance(problem, LeastSquares):
+        return list(descents)
+    columns = list(np.arange(len(problem.G))[:, None])
+    ends, supports = [], set()
+    for descent in descents:
+        state = State(problem.problem, columns)
+        for column in np.flatnonzero(lengths(descent.x)).tolist():
+            state.add(column)
+        if (support := frozenset(state.held)) not in supports:
+            supports.add(support)
+            ends.append((descent, *polish(state, within)))
+    state = State(problem.problem, columns)
+    forward(state, within)
+    least = min(descents, key=lambda descent: descent.objective)
+    ends.append((replace(least, start=FORWARD_START), *polish(state, within)))
+    return [_after(problem, *end) for end in ends]
+
+
+def _after(problem: LeastSquares, descent: Descent, state: State, exchanges: int) -> Descent:
+    """Return a descent that ends at a state, which may have another support."""
+    if not exchanges and descent.start != FORWARD_START:
+        return replace(descent, exchanges=0)
+    x = state.coef()
+    return replace(descent, x=x, polished=problem.at(x).value, exchanges=exchanges)
 
 
 @dataclass(frozen=True)
@@ -113,6 +179,7 @@ class DescentTask:
     problem: Smooth
     groups: Groups
     model: Callable[[Descent], AnyModel]
+    own: Callable[[Mapping[str, float]], Vector]
 
 
 def task_of(search: LinearSetup | ObjectiveSetup, refit: bool) -> DescentTask:
@@ -121,9 +188,50 @@ def task_of(search: LinearSetup | ObjectiveSetup, refit: bool) -> DescentTask:
     if isinstance(search, ObjectiveSetup):
         objective = search.state
         deviance = Deviance(objective.refits, objective.fit)
-        return DescentTask(deviance, search.groups, partial(_glm_model, objective, deviance, refit))
+        return DescentTask(
+            deviance,
+            search.groups,
+            partial(_glm_model, objective, deviance, refit),
+            partial(_start_of_family, objective, deviance),
+        )
     make = _joint_model if search.is_joint else _model
-    return DescentTask(LeastSquares(search.problem), search.groups, partial(make, search, refit))
+    return DescentTask(
+        LeastSquares(search.problem),
+        search.groups,
+        partial(make, search, refit),
+        partial(_start, search),
+    )
+
+
+def _start(search: LinearSetup, given: Mapping[str, float]) -> Vector:
+    """Return coefficients of columns as they are on unit-variance columns."""
+    if search.is_joint:
+        raise ArgumentError("start is a mapping; of several responses it must be a name")
+    problem = search.problem
+    x = _given(search.groups.members, given) * problem.spread / problem.target_spread
+    return np.asarray(x)
+
+
+def _start_of_family(
+    objective: GlmObjective, deviance: Deviance, given: Mapping[str, float]
+) -> Vector:
+    """Return coefficients of columns as they are in the units of the descent."""
+    about = objective.about
+    if objective.refits.problem.free > 1:
+        raise ArgumentError("start is a mapping; with several classes it must be a name")
+    return np.asarray(_given(about.groups.members, given) * about.data.spread / deviance.unit)[None]
+
+
+def _given(columns: Sequence[str], given: Mapping[str, float]) -> Vector:
+    x = np.zeros(len(columns))
+    place = {column: j for j, column in enumerate(columns)}
+    for column, value in given.items():
+        if column not in place:
+            raise ArgumentError(f"start has '{column}', which is in no group")
+        if not (isinstance(value, numbers.Real) and math.isfinite(value)):
+            raise ArgumentError(f"start of '{column}' is {value!r}; it must be a finite number")
+        x[place[column]] = value
+    return x
 
 
 def groups_held(groups: Groups, columns: Iterable[str]) -> list[int]:

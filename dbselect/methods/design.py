@@ -14,10 +14,11 @@ from dbselect.errors import ArgumentError, SourceError
 from dbselect.methods.dash import DashOptions
 from dbselect.methods.options import Options
 from dbselect.objectives.a_optimal import AOptimal, ChosenRows, Posterior
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.candidates import Block, Pick
-from dbselect.selection.dash import best_guess, default_rounds
+from dbselect.selection.dash import best_guess
 from dbselect.selection.lazy_greedy import lazy_greedy
 from dbselect.sources.rows import TableRows, usable
 from dbselect.sources.types import TableSource
@@ -66,7 +67,7 @@ class DesignOptions(Options):
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class Design(InNotebooks):
     """TableRows in the order in which observing them shrinks the posterior variance.
 
     Parameters
@@ -102,6 +103,11 @@ class Design:
             f"Design({len(self.rows)} rows, {len(self.columns)} columns, "
             f"value {self.value[-1]:.4g}; {self.skipped} rows skipped)"
         )
+
+    @property
+    def _glance(self) -> Glance:
+        words = "value against the rows chosen"
+        return Glance(self.steps, (self.steps["step"], self.value, words))
 
     @cached_property
     def steps(self) -> pl.DataFrame:
@@ -235,7 +241,7 @@ def _sampled(
     run = best_guess(
         ChosenRows(AOptimal(X, beta2, sigma2)),
         k,
-        rounds=default_rounds(len(X), k),
+        rounds=None,
         samples=DashOptions.samples,
         epsilon=DashOptions.epsilon,
         opt=None,

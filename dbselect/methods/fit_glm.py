@@ -43,6 +43,7 @@ from dbselect.results.glm.model import GlmModel, family_of
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.selection.criteria import RULES, Criterion, OnGlm, rules_of_glm
 from dbselect.selection.greedy import greedy_search
+from dbselect.selection.on_glm import criterion_near
 from dbselect.sources.passes import Passes
 from dbselect.sources.target import refusal
 
@@ -260,9 +261,8 @@ def glm_sequence(
 
 def _criterion(rule: str, exact: bool, groups: Groups, budget: float | None) -> Criterion:
     """Return what a rule maximises per unit of cost."""
-    if exact or RULES[rule].on_glm is OnGlm.MODEL:
-        # Each pass makes a new model, and so a new criterion.
-        return lambda search: RULES[rule].criterion(search.fit.state)(search.fit.state)
+    if exact or RULES[rule].on_glm is not OnGlm.REFITS:
+        return lambda search: criterion_near(search.problem, search.fit, RULES[rule])
 
     def gains_of_refits(search: PassState) -> Vector:
         held = search.fit.groups

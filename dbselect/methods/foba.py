@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, overload
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.glm.families import FAMILY_NAMES
+from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.glm_objective import (
     GlmObjective,
 )
@@ -230,6 +231,9 @@ def foba(
         always=options.always, null_policy=options.null_policy,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
+    found = compiled_sequence(search, f"foba-{rule}", options)
+    if found is not None:
+        return found
 
     def run(record: Record) -> Stop:
         return foba_search(
@@ -368,6 +372,9 @@ def backward(
         always=options.always, null_policy=options.null_policy,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
+    found = compiled_sequence(search, "backward", options)
+    if found is not None:
+        return found
     rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
     def run(record: Record) -> Stop:

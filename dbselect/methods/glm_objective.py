@@ -42,6 +42,7 @@ from dbselect.results.glm.build import (
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.selection.criteria import RULES, Criterion, OnGlm
+from dbselect.selection.on_glm import criterion_near
 from dbselect.sources.open import open_table
 from dbselect.sources.passes import algebra_of
 from dbselect.sources.request import check_seed
@@ -298,8 +299,7 @@ class ObjectiveSetup:
         """Return what a rule maximises per unit of cost."""
         if RULES[rule].on_glm is OnGlm.REFITS:
             return GlmObjective.gains
-        # Each fit has another linear problem near it.
-        return lambda state: RULES[rule].criterion(state.local)(state.local)
+        return lambda state: criterion_near(state.refits.problem, state.fit, RULES[rule])
 
     def dependent(self, within: bool) -> list[str]:
         """Return the selected columns that depend linearly on others, `within` a group or not.

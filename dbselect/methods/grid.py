@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.record.columns import unknown
+from dbselect.record.columns import unknown_option
 
 Options = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ def check_options(run: Callable[..., Any], points: Iterable[Options], options: O
     for name in [*varied, *options]:
         if name not in known and not free:
             raise ArgumentError(
-                f"{getattr(run, '__name__', 'method')} has {unknown('option', name, known)}"
+                f"{getattr(run, '__name__', 'method')} has {unknown_option(name, known)}"
             )
         if name in varied and name in options:
             raise ArgumentError(f"option '{name}' is given for all points and in the grid")

@@ -3,7 +3,7 @@
 import numbers
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -12,12 +12,16 @@ from dbselect.errors import ArgumentError
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup, check_first, finish, prepare
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, Source
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
+from dbselect.pictures.growth import growth
 from dbselect.record.checks import (
     check_budget,
     check_names,
     check_ridge,
     check_scale,
     check_share,
+    check_whole,
 )
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
@@ -25,6 +29,7 @@ from dbselect.record.rows import rows_told
 from dbselect.record.steps import Choice, Step, Stop, fits
 from dbselect.results.sequence import Sequence
 from dbselect.selection import group_lasso as lasso
+from dbselect.sources.open import progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +72,7 @@ class GroupLassoOptions(GroupLassoPathOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupLassoPath:
+class GroupLassoPath(InNotebooks):
     """The group lasso at L falling penalties.
 
     Parameters
@@ -94,7 +99,7 @@ class GroupLassoPath:
     >>> gram = ds.gram(table)
     >>> path = ds.group_lasso_path(gram, "y", n_penalties=3, smallest=0.1)
     >>> path
-    GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976; 4 rows)
+    GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976; spent 2; 4 rows)
     >>> path.points["groups"].to_list()
     [[], ['a'], ['a', 'b']]
     """
@@ -115,15 +120,59 @@ class GroupLassoPath:
 
     def __repr__(self) -> str:
         return (
-            f"GroupLassoPath({self.target} ~ {', '.join(self.entered) or 'nothing'}; "
+            f"GroupLassoPath({self.target} ~ {listed(self.entered)}; "
             f"{len(self.penalties)} penalties from {self.penalties[0]:.3g} "
-            f"to {self.penalties[-1]:.3g}; {rows_told(self.rows, self.skipped)})"
+            f"to {self.penalties[-1]:.3g}; spent {self.spent[-1]:g}; "
+            f"{rows_told(self.rows, self.skipped)})"
         )
+
+    @property
+    def _glance(self) -> Glance:
+        table = self.points.select("penalty", pl.col("groups").list.len(), "spent", "r2")
+        return Glance(table, (self.spent, self.r2, "r2 against what is spent"))
 
     @cached_property
     def columns(self) -> list[str]:
         """D columns of the groups, in the order of `coef`."""
         return self.groups.members
+
+    def plot(self, *, most: int = 60) -> Any:
+        """Return a picture of how the groups' coefficients grow as the penalty falls.
+
+        Parameters
+        ----------
+        most : groups that are drawn, those of the longest coefficients
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a penalty and
+        group: penalty, group, cost, length, spent, r2, line, label
+
+        Raises
+        ------
+        ArgumentError : `most` is not a whole number >= 1
+        EngineError : altair is not installed
+        """
+        check_whole("most", most)
+        longest = self.lengths.max(axis=0)
+        kept = [int(j) for j in np.argsort(-longest, kind="stable")[:most] if longest[j] > 0]
+        names = self.groups.names
+        frame = pl.DataFrame(
+            {
+                "penalty": np.tile(self.penalties, len(kept)),
+                "group": np.repeat([names[j] for j in kept], len(self.penalties)),
+                "cost": np.repeat(self.groups.costs[kept], len(self.penalties)),
+                "length": self.lengths[:, kept].T.ravel(),
+                "spent": np.tile(self.spent, len(kept)),
+                "r2": np.tile(self.r2, len(kept)),
+            },
+            schema_overrides={"group": pl.String},
+        )
+        rows = rows_told(self.rows, self.skipped)
+        told = [f"{len(self.entered)} of {len(names)} groups enter; {rows}."]
+        if len(kept) < len(self.entered):
+            told.append(f"The {len(kept)} of the longest coefficients are drawn.")
+        return growth(frame, f"{self.target}: the path of the group lasso", told)
 
     @property
     def spent(self) -> Vector:
@@ -317,9 +366,11 @@ def group_lasso(
 
 
 def _path(search: LinearSetup, options: GroupLassoPathOptions) -> lasso.Path:
-    return lasso.path(
-        search.problem,
-        search.groups,
-        n_penalties=int(options.n_penalties),
-        smallest=float(options.smallest),
-    )
+    with progress(int(options.n_penalties) - 1, "penalties") as bar:
+        return lasso.path(
+            search.problem,
+            search.groups,
+            n_penalties=int(options.n_penalties),
+            smallest=float(options.smallest),
+            turn=bar.update,
+        )

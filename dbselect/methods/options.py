@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 from dbselect.errors import ArgumentError
-from dbselect.record.columns import unknown
+from dbselect.record.columns import unknown_option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Options:
         names = cls.names()
         for name in given:
             if name not in names:
-                raise ArgumentError(f"{cls.method} has {unknown('option', name, names)}")
+                raise ArgumentError(f"{cls.method} has {unknown_option(name, names)}")
         for field in fields(cls):
             needed = field.default is MISSING and field.default_factory is MISSING
             if needed and field.name not in given:

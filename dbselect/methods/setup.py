@@ -23,7 +23,7 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.sequence import build
 from dbselect.selection.criteria import RULES, Criterion
-from dbselect.sources.open import open_table, stored_gram
+from dbselect.sources.open import open_table, progress, stored_gram
 from dbselect.sources.read import check_no_rows, read_columns
 from dbselect.sources.target import check_numeric
 
@@ -98,11 +98,14 @@ class LinearSetup:
         steps: list[Step] = []
         coef: list[Vector] = [self.state.coef()]
 
-        def record(step: Step) -> None:
-            steps.append(step)
-            coef.append(self.state.coef())
+        with progress(None, "steps") as bar:
 
-        stop = run(record)
+            def record(step: Step) -> None:
+                steps.append(step)
+                coef.append(self.state.coef())
+                bar.update()
+
+            stop = run(record)
         return finish(self, rule, steps, np.array(coef), stop)
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal, overload
 
 from dbselect.methods.descents import (
     DescentOptions,
-    StartName,
+    Start,
     VariantName,
     descents_of,
     groups_held,
@@ -56,8 +56,9 @@ def sght(
     max_groups: int,
     family: Literal["gaussian"] = ...,
     variant: VariantName = ...,
-    start: StartName = ...,
+    start: Start = ...,
     refit: bool = ...,
+    polish: bool = ...,
     tol: float = ...,
     max_iter: int = ...,
     null_policy: NullPolicy = ...,
@@ -75,8 +76,9 @@ def sght(
     max_groups: int,
     family: Literal["gaussian"] = ...,
     variant: VariantName = ...,
-    start: StartName = ...,
+    start: Start = ...,
     refit: bool = ...,
+    polish: bool = ...,
     tol: float = ...,
     max_iter: int = ...,
     null_policy: NullPolicy = ...,
@@ -94,8 +96,9 @@ def sght(
     max_groups: int,
     family: Literal["gaussian"] = ...,
     variant: VariantName = ...,
-    start: StartName = ...,
+    start: Start = ...,
     refit: bool = ...,
+    polish: bool = ...,
     tol: float = ...,
     max_iter: int = ...,
     null_policy: NullPolicy = ...,
@@ -113,8 +116,9 @@ def sght(
     max_groups: int,
     family: GlmFamilyName,
     variant: VariantName = ...,
-    start: StartName = ...,
+    start: Start = ...,
     refit: bool = ...,
+    polish: bool = ...,
     tol: float = ...,
     max_iter: int = ...,
     null_policy: NullPolicy = ...,
@@ -131,8 +135,9 @@ def sght(
     max_groups: int,
     family: FamilyName = SghtOptions.family,
     variant: VariantName = SghtOptions.variant,
-    start: StartName = SghtOptions.start,
+    start: Start = SghtOptions.start,
     refit: bool = SghtOptions.refit,
+    polish: bool = SghtOptions.polish,
     tol: float = SghtOptions.tol,
     max_iter: int = SghtOptions.max_iter,
     null_policy: NullPolicy = SghtOptions.null_policy,
@@ -159,8 +164,12 @@ def sght(
         same, Lipschitz), ``"fista"`` (accelerated, Barzilai-Borwein, Lipschitz) or
         ``"fista-c"`` (accelerated, constant start, Lipschitz)
     start : ``"ridge"``, the projected solutions at lambda = 0.1, 1 and 10, of which the
-        best end is kept, or ``"zero"``
+        best end is kept; ``"zero"``; or a mapping, the coefficients of columns, of one
+        response
     refit : fit the kept columns by least squares; False keeps the descent's coefficients
+    polish : with `refit` in least squares, exchange columns until no exchange helps, and do
+        the same with columns that forward steps choose; where D s1^2 exceeds 1e8, or of
+        another family, it is left out. The result's `start` and `exchanges` tell
     tol : stop when a step changes the objective by at most this share, >= 0
     max_iter : most steps, >= 1
     null_policy : what becomes of missing values while a table is read, as in
@@ -186,7 +195,7 @@ def sght(
     Notes
     -----
     With D columns O(D^3) for the ridge solutions; a step costs O(D s1) and one
-    projection for each step length tried. Memory 40 D^2 bytes. The objective never
+    projection for each step length tried. Memory 16 D^2 bytes. The objective never
     rises for the two ISTA variants. There is neither a budget nor a group to take first:
     the projection within both limits is exact only where every group costs the same and
     may be left out.
@@ -208,7 +217,8 @@ def sght(
     """
     options = SghtOptions(
         max_columns=max_columns, max_groups=max_groups, family=family, variant=variant,
-        start=start, refit=refit, tol=tol, max_iter=max_iter, null_policy=null_policy,
+        start=start, refit=refit, polish=polish, tol=tol, max_iter=max_iter,
+        null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
         source,
@@ -221,9 +231,9 @@ def sght(
     )
     task = task_of(search, options.refit)
     limits = _limits(task.groups, max_columns, max_groups)
-    (descent,) = descents_of(task.problem, task.groups, [limits], options.settings)
+    (descent,) = descents_of(task, [limits], options)
     model = task.model(descent)
-    how = Convergence(descent.history, descent.converged)
+    how = Convergence(descent.history, descent.converged, descent.start, descent.exchanges)
     return Selected(model, tuple(groups_held(task.groups, model.columns)), options.method, how)
 
 

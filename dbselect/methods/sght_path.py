@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.descents import DescentOptions, StartName, VariantName, descents_of, task_of
+from dbselect.methods.descents import DescentOptions, Start, VariantName, descents_of, task_of
 from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup
 from dbselect.methods.open_search import open_search
 from dbselect.methods.types import (
@@ -17,6 +17,8 @@ from dbselect.methods.types import (
     NullPolicy,
     Source,
 )
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pictures.cells import limits_grid
 from dbselect.results.model import Model
 from dbselect.selection.descent import (
     Descent,
@@ -34,6 +36,66 @@ class SghtPathOptions(DescentOptions):
     grid_groups: Iterable[int]
 
 
+@dataclass(frozen=True, eq=False)
+class SghtPath(InNotebooks):
+    """The models of `sght` at every pair of limits.
+
+    Parameters
+    ----------
+    points : one row a pair, as `sght_path` tells
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> a, b, c = [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]
+    >>> y = [3 * i + 2 * j + k for i, j, k in zip(a, b, c)]
+    >>> table = pl.DataFrame({"a": a, "b": b, "c": c, "y": y})
+    >>> ds.sght_path(table, "y", grid_columns=[1, 2], grid_groups=[1, 2])
+    SghtPath(4 pairs; explained 0.6429 to 0.9286)
+    """
+
+    points: pl.DataFrame
+
+    def __repr__(self) -> str:
+        explained = self.points["explained"].to_numpy()
+        return (
+            f"SghtPath({len(explained)} pairs; explained {explained.min():.4f} "
+            f"to {explained.max():.4f})"
+        )
+
+    @property
+    def _glance(self) -> Glance:
+        return Glance(
+            self.points.select(
+                "max_columns", "max_groups", pl.col("columns", "groups").list.len(), "spent",
+                "explained", "converged",
+            )
+        )  # fmt: skip
+
+    def plot(self) -> Any:
+        """Return a picture of what is explained at each pair of limits.
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, `points` with the
+        lists as text
+
+        Raises
+        ------
+        EngineError : altair is not installed
+        """
+        names = pl.col("columns", "groups").list.join(", ")
+        frame = self.points.select(
+            "max_columns", "max_groups", names, "spent", "explained", "r2", "converged"
+        )
+        stopped = frame.filter(~pl.col("converged")).height
+        told = ["Each cell is a model; hovering tells its columns."]
+        if stopped:
+            told.append(f"{stopped} descents were stopped by max_iter.")
+        return limits_grid(frame, "What is explained within two limits", told)
+
+
 def sght_path(
     source: Source | GlmObjective,
     target: str | None = None,
@@ -44,12 +106,13 @@ def sght_path(
     grid_groups: Iterable[int],
     family: FamilyName = SghtPathOptions.family,
     variant: VariantName = SghtPathOptions.variant,
-    start: StartName = SghtPathOptions.start,
+    start: Start = SghtPathOptions.start,
     refit: bool = SghtPathOptions.refit,
+    polish: bool = SghtPathOptions.polish,
     tol: float = SghtPathOptions.tol,
     max_iter: int = SghtPathOptions.max_iter,
     null_policy: NullPolicy = SghtPathOptions.null_policy,
-) -> pl.DataFrame:
+) -> SghtPath:
     """Return the model of `sght` for every pair of limits.
 
     Parameters
@@ -58,12 +121,12 @@ def sght_path(
     grid_columns : values of max_columns
     grid_groups : values of max_groups
     family : as of `sght`, but not ``"multinomial"``
-    variant, start, refit, tol, max_iter, null_policy : as of `sght`
+    variant, start, refit, polish, tol, max_iter, null_policy : as of `sght`
 
     Returns
     -------
-    DataFrame, one row a pair, the values of `grid_groups` within those of
-    `grid_columns`: max_columns, max_groups, columns (list of names), groups (list of
+    SghtPath, whose ``points`` have one row a pair, the values of `grid_groups` within those
+    of `grid_columns`: max_columns, max_groups, columns (list of names), groups (list of
     names), spent, intercept, coefficients (list of key and value), explained, r2 (NULL with
     a family), iterations, converged
 
@@ -88,12 +151,14 @@ def sght_path(
     >>> y = [3 * i + 2 * j + k for i, j, k in zip(a, b, c)]
     >>> g = ds.gram(pl.DataFrame({"a": a, "b": b, "c": c, "y": y}))
     >>> u_v = {"u": ["a", "c"], "v": ["b"]}
-    >>> ds.sght_path(g, "y", groups=u_v, grid_columns=[2], grid_groups=[1, 2])["columns"].to_list()
+    >>> path = ds.sght_path(g, "y", groups=u_v, grid_columns=[2], grid_groups=[1, 2])
+    >>> path.points["columns"].to_list()
     [['a', 'c'], ['a', 'b']]
     """
     options = SghtPathOptions(
         grid_columns=grid_columns, grid_groups=grid_groups, family=family, variant=variant,
-        start=start, refit=refit, tol=tol, max_iter=max_iter, null_policy=null_policy,
+        start=start, refit=refit, polish=polish, tol=tol, max_iter=max_iter,
+        null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
         source, target, groups, costs, family=options.family, null_policy=options.null_policy
@@ -104,11 +169,11 @@ def sght_path(
     most_columns = _grid("grid_columns", grid_columns, len(task.groups.members))
     most_groups = _grid("grid_groups", grid_groups, len(task.groups.names))
     limits = [(s1, s2) for s1 in most_columns for s2 in most_groups]
-    descents = descents_of(task.problem, task.groups, limits, options.settings)
+    descents = descents_of(task, limits, options)
     # No comprehension, whose frame a warning would point to.
     models = list(map(task.model, descents))
     rows = [_row(*each) for each in zip(limits, models, descents, strict=True)]
-    return pl.DataFrame(rows, schema=PATH_DTYPES, orient="row")
+    return SghtPath(pl.DataFrame(rows, schema=PATH_DTYPES, orient="row"))
 
 
 #: Columns of `sght_path`.

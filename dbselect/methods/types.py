@@ -22,11 +22,13 @@ GroupColumns: TypeAlias = Mapping[str, Iterable[str]]
 GroupNames: TypeAlias = Sequence[str]
 
 #: The rules of `selection.criteria.RULES`.
-RuleName = Literal["fr", "score", "omp", "omp-unwhitened", "omp-single", "doubling"]
+RuleName = Literal[
+    "fr", "score", "omp", "omp-information", "omp-unwhitened", "omp-single", "doubling"
+]
 #: Those that a generalised linear model has.
-GlmRuleName = Literal["fr", "score", "omp", "omp-unwhitened", "omp-single"]
+GlmRuleName = Literal["fr", "score", "omp", "omp-information", "omp-unwhitened", "omp-single"]
 #: Those of a forward step of FoBa.
-ForwardName = Literal["fr", "score", "omp", "omp-unwhitened", "omp-single"]
+ForwardName = Literal["fr", "score", "omp", "omp-information", "omp-unwhitened", "omp-single"]
 #: What makes a selected group the least useful one: `selection.removal.USEFULNESS`.
 BackwardName = Literal["loss", "coefficient"]
 #: Families of linear and generalised linear models.

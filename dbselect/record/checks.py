@@ -3,6 +3,8 @@
 import math
 import numbers
 from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,15 @@ def check_ridge(ridge: Any) -> None:
         raise ArgumentError(f"ridge is {ridge!r}; it must be a number >= 0")
 
 
-def check_scale(scale: Any) -> None:
+def check_flag(name: str, value: Any) -> None:
     """Refuse what is neither true nor false."""
-    if not isinstance(scale, bool | np.bool_):
-        raise ArgumentError(f"scale is {scale!r}; it must be True or False")
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name} is {value!r}; it must be True or False")
+
+
+def check_scale(scale: Any) -> None:
+    """Refuse a scale that is neither true nor false."""
+    check_flag("scale", scale)
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
@@ -50,6 +57,14 @@ def check_share(name: str, value: Any) -> None:
     """Refuse what does not lie between 0 and 1."""
     if not (isinstance(value, numbers.Real) and 0 < float(value) < 1):
         raise ArgumentError(f"{name} is {value!r}; it must lie between 0 and 1, both excluded")
+
+
+def check_folder(name: str, path: Any) -> None:
+    """Refuse what is not the path of a file in a folder that is there."""
+    fits = isinstance(path, str | PathLike)
+    if not fits or not Path(path).absolute().parent.is_dir():
+        shown = str(path) if fits else path
+        raise ArgumentError(f"{name} is {shown!r}; it must be a file in a folder that is there")
 
 
 def check_names(name: str, value: Any) -> None:

@@ -199,3 +199,10 @@ def unknown(kind: str, name: str, names: Sequence[str]) -> str:
     more = ", ..." if len(near) == 10 < len(names) else ""
     listed = ", ".join(f"'{other}'" for other in near) + more
     return f"unknown {kind} '{name}'; there is {listed or 'none'}"
+
+
+def unknown_option(name: str, names: Sequence[str]) -> str:
+    """Describe an unknown option, with all that there are, as they are few; the nearest first."""
+    near = difflib.get_close_matches(str(name), names, n=3)
+    listed = ", ".join(f"'{other}'" for other in dict.fromkeys([*near, *names]))
+    return f"unknown option '{name}'; there is {listed or 'none'}"

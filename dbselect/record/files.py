@@ -1,10 +1,8 @@
-"""Files that appear whole or not at all: one record each, as Parquet or as JSON."""
+"""Records in files, one each, as Parquet or as JSON, with a digest of what was written."""
 
 import json
-import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,29 +10,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dbselect.errors import SourceError
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path beside `path` to write to; it takes the name at the end.
-
-    Other processes see the old file, or none, or the new one. If the block fails,
-    the temporary file is removed and `path` stays as it was.
-    """
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        yield temporary
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+from dbselect.record import digest
+from dbselect.record.writing import replacing
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
-    """Write a table."""
+    """Write a table, with checksums of its pages for every reader and a digest of all for ours."""
     with replacing(path) as temporary:
-        pq.write_table(table, temporary)
+        pq.write_table(table, temporary, write_page_checksum=True)
+        digest.seal(temporary)
+
+
+def read_parquet(path: str | Path, what: str) -> pa.Table:
+    """Read a table, and compare its checksums and its digest, if it has them.
+
+    Raises
+    ------
+    SourceError : there is no such file, it is not Parquet, or it is damaged
+    """
+    check_digest(path, what)
+    try:
+        return pq.ParquetFile(path, page_checksum_verification=True).read()
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise SourceError(f"cannot read {what} from '{path}': {error}") from None
 
 
 def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, pa.Scalar]:
@@ -42,12 +40,9 @@ def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, p
 
     Raises
     ------
-    SourceError : there is no such file, no such column or not exactly one row
+    SourceError : there is no such file, no such column or not exactly one row, or it is damaged
     """
-    try:
-        table = pq.ParquetFile(path).read(columns=list(columns))
-    except (OSError, pa.ArrowException) as error:
-        raise SourceError(f"cannot read {what} from '{path}': {error}") from None
+    table = read_parquet(path, what)
     missing = [name for name in columns if name not in table.column_names]
     if missing or table.num_rows != 1:
         raise SourceError(
@@ -57,23 +52,51 @@ def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, p
     return {name: table[name][0] for name in columns}
 
 
-def write_json(record: Mapping[str, Any], path: str | Path) -> None:
-    """Write a record; doubles survive unchanged."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(record, allow_nan=False))
-
-
-def read_json(path: str | Path) -> Any:
-    """Read a record.
+def check_digest(path: str | Path, what: str) -> None:
+    """Refuse a damaged Parquet file before an engine reads it.
 
     Raises
     ------
-    SourceError : there is no such file, or it is not JSON
+    SourceError : it cannot be read, or does not have the digest that was written with it
     """
     try:
-        return json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
+        damaged = digest.is_damaged(Path(path))
+    except OSError as error:
+        raise SourceError(f"cannot read {what} from '{path}': {error}") from None
+    if damaged:
+        raise _damaged(path, what)
+
+
+def write_json(record: Mapping[str, Any], path: str | Path) -> None:
+    """Write a record and its digest; doubles survive unchanged."""
+    text = json.dumps({**record, digest.FIELD: digest.of_json(record)}, allow_nan=False)
+    with replacing(path) as temporary:
+        temporary.write_text(text)
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a record, and compare its digest where it has one, as those of older releases have not.
+
+    Raises
+    ------
+    SourceError : there is no such file, it is not JSON, or it is damaged
+    """
+    try:
+        record = json.loads(Path(path).read_text())
+    except (OSError, ValueError, RecursionError) as error:
         raise SourceError(f"cannot read JSON from '{path}': {error}") from None
+    if isinstance(record, dict) and digest.FIELD in record:
+        expected = record.pop(digest.FIELD)
+        if expected != digest.of_json(record):
+            raise _damaged(path, "the record")
+    return record
+
+
+def _damaged(path: str | Path, what: str) -> SourceError:
+    return SourceError(
+        f"cannot read {what} from '{path}': the file is damaged, as what it holds does not have "
+        "the digest that was written with it"
+    )
 
 
 class Stored(ABC):
@@ -89,7 +112,7 @@ class Stored(ABC):
         """Read what `to_struct` gave."""
 
     def write_json(self, path: str | Path) -> None:
-        """Write `to_struct` as JSON; every double survives unchanged."""
+        """Write `to_struct` as JSON, and a digest; every double survives unchanged."""
         write_json(self.to_struct(), path)
 
     @classmethod
@@ -98,7 +121,7 @@ class Stored(ABC):
 
         Raises
         ------
-        SourceError : there is no such file, or it is not JSON
+        SourceError : there is no such file, it is not JSON, or it is damaged
         RecordError : it holds something else
         """
         return cls.from_struct(read_json(path))

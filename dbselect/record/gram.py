@@ -2,10 +2,10 @@
 
 import numbers
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +13,27 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import RecordError
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
+from dbselect.record.possible import impossible
+from dbselect.record.removal import checked
 from dbselect.record.terms import Terms
 from dbselect.record.union import check_read_alike, marked, union, zeros
+
+if TYPE_CHECKING:
+    from dbselect.sources.key_sums import KeySums
+    from dbselect.sources.keys import Key
+    from dbselect.sources.types import TableSource
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 
-#: Share of a column's variation that rounding may take away too much when rows are
-#: removed: stored means are rounded, which costs digits far from zero.
-REMOVED_SHARE = 1e-6
-
 #: Fields without which a record is none; the others are 0 and NULL where they are not there.
 FIELDS = ("columns", "rows", "skipped", "weight", "mean", "comoment")
+
+#: Rows that a record can count: its counts have 64 bits.
+MOST_ROWS = 2**63 - 1
 
 #: The record in Arrow; frozen, as stored data depend on it.
 RECORD_TYPE = pa.struct(
@@ -81,7 +88,7 @@ def check_type(records: pa.Array) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Gram(files.Stored):
+class Gram(files.Stored, InNotebooks):
     """Weighted count, mean and comoment of d columns: all that selection needs.
 
     Parameters
@@ -157,6 +164,9 @@ class Gram(files.Stored):
             value = getattr(self, name)
             if not 0 <= value < np.inf:
                 raise RecordError(f"gram record has {value} in '{name}'; it must be >= 0")
+        most = max(self.rows, self.skipped, *self.missing.values(), 0)
+        if most > MOST_ROWS:
+            raise RecordError(f"gram record counts {most} rows; {MOST_ROWS} are the most")
         if (self.rows > 0) != (self.weight > 0):
             raise RecordError(
                 f"gram record has {self.rows} rows of total weight {self.weight}; "
@@ -171,9 +181,33 @@ class Gram(files.Stored):
                 f"gram record has a negative diagonal in 'comoment' "
                 f"for column '{self.columns[negative[0]]}'"
             )
+        beyond = impossible(self.mean, self.weight, self.comoment)
+        if beyond is not None:
+            one, two = (self.columns[at] for at in sorted(beyond))
+            raise RecordError(
+                "gram record has comoments that no rows can have: "
+                f"{self.comoment[beyond]} of columns '{one}' and '{two}', which vary by less"
+            )
 
     def __repr__(self) -> str:
         return f"Gram({len(self.columns)} columns, {self.rows} rows, {self.skipped} skipped)"
+
+    @property
+    def _glance(self) -> Glance:
+        sources = self.terms.sources()
+        with np.errstate(invalid="ignore"):
+            deviation = np.sqrt(np.diagonal(self.covariance()))
+        return Glance(
+            pl.DataFrame(
+                {
+                    "column": self.columns,
+                    "mean": self.mean,
+                    "deviation": deviation,
+                    "missing": [self.missing.get(sources.get(n, n), 0) for n in self.columns],
+                },
+                schema_overrides={"column": pl.String, "missing": pl.Int64},
+            )
+        )
 
     def __add__(self, other: Self) -> "Gram":
         """Merge the statistics of other rows (Chan, Golub, LeVeque 1983, eq. 2.1)."""
@@ -182,9 +216,12 @@ class Gram(files.Stored):
         one, two = aligned([self, other])
         weight = one.weight + two.weight
         share = two.weight / weight if weight else 0.0
-        distance = one._distance_to(two)
-        between = one.weight * share * np.outer(distance, distance)
-        mean, mean_low = one._moved(share * distance)
+        # What is too large is found, and named, where the sum is checked.
+        with np.errstate(over="ignore", invalid="ignore"):
+            distance = one._distance_to(two)
+            comoment = one.comoment + two.comoment
+            comoment += one.weight * share * np.outer(distance, distance)
+            mean, mean_low = one._moved(share * distance)
         if not one.weight:
             mean, mean_low = two.mean, two.mean_low
         return replace(
@@ -194,7 +231,7 @@ class Gram(files.Stored):
             weight=weight,
             mean=mean,
             mean_low=mean_low,
-            comoment=one.comoment + two.comoment + between,
+            comoment=comoment,
             missing=Counter(one.missing) + Counter(two.missing),
         )
 
@@ -203,7 +240,13 @@ class Gram(files.Stored):
         return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Self) -> "Gram":
-        """Remove rows that are a part of these: the inverse of ``+``."""
+        """Remove rows that are a part of these: the inverse of ``+``.
+
+        Raises
+        ------
+        RecordError : they are no part, or what is left of a column is rounding of what is taken
+            away, as where an outlier goes; merge the Grams of the rows that stay instead
+        """
         if not isinstance(other, Gram):
             return NotImplemented
         one, two = aligned([self, other])
@@ -237,14 +280,7 @@ class Gram(files.Stored):
         distance = self._distance_to(part)
         comoment = self.comoment - part.comoment
         comoment -= self.weight * share * np.outer(distance, distance)
-        if (np.diagonal(comoment) < -REMOVED_SHARE * np.diagonal(self.comoment)).any():
-            raise RecordError(
-                "cannot remove rows that vary more than all rows together; "
-                "the second record must be a part of the first"
-            )
-        # Rounding may leave a variance of nothing just below zero.
-        np.fill_diagonal(comoment, np.maximum(np.diagonal(comoment), 0.0))
-        return *self._moved(-share * distance), comoment
+        return *self._moved(-share * distance), checked(self, comoment)
 
     def _distance_to(self, other: "Gram") -> Vector:
         """Return the mean of the other Gram less the mean of this one."""
@@ -280,6 +316,37 @@ class Gram(files.Stored):
             terms=terms,
         )
 
+    def extend(
+        self, sums: "KeySums", table: "TableSource", key: "Key | None" = None, **options: Any
+    ) -> "Gram":
+        """Return the Gram with the columns of a table that is looked up by a key.
+
+        Neither the facts are read nor is the join made; the result equals the Gram of the
+        joined rows.
+
+        Parameters
+        ----------
+        sums : what `dbselect.key_sums` returns of the facts of this Gram
+        table, key, options : as in `KeySums.extend`
+
+        Raises
+        ------
+        RecordError : the sums are of other rows, or lack a column of this Gram
+        ColumnError, ArgumentError, DataError : as `KeySums.extend`
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> facts = pl.DataFrame({"shop": ["a", "a", "b", "c"], "sales": [2, 4, 7, 7]})
+        >>> shops = pl.DataFrame({"id": ["a", "b"], "area": [10.0, 30.0]})
+        >>> gram = ds.gram(facts, ["sales"])
+        >>> sums = ds.key_sums(facts, "shop", gram=gram)
+        >>> gram.extend(sums, shops, key="id").columns
+        ['sales', 'area', 'area.missing']
+        """
+        return sums.of(self).extend(table, key, **options).gram
+
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
         return position(column, self.columns, what)
@@ -296,6 +363,39 @@ class Gram(files.Stored):
             correlation = self.comoment / np.outer(deviation, deviation)
         np.fill_diagonal(correlation, np.where(deviation > 0, 1.0, np.nan))
         return np.asarray(correlation)
+
+    def plot(self, groups: Mapping[str, Iterable[str]] | None = None, *, most: int = 60) -> Any:
+        """Return a picture of how groups of columns correlate.
+
+        Parameters
+        ----------
+        groups : name -> columns or globs; default: every top-level field
+        most : groups that are drawn, at most 70: those that correlate most with another
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a pair of
+        groups: group, other, correlation, strength, columns. The correlation is that of the
+        two columns that correlate most; groups that do so stand beside each other
+
+        Raises
+        ------
+        ArgumentError : `most` is not a whole number from 2 to 70
+        GroupError, ColumnError : `groups` do not fit the columns
+        EngineError : altair is not installed
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> chart = ds.gram(pl.DataFrame({"x": [1, 2, 3], "y": [3, 2, 1], "z": [1, 0, 1]})).plot()
+        >>> chart.data.filter(group="x", other="y")["correlation"].round(6).to_list()
+        [-1.0]
+        """
+        # They build on the record.
+        from dbselect.record.correlations import drawn_pairs
+
+        return drawn_pairs(self, groups, most)
 
     def to_struct(self) -> dict[str, Any]:
         """Return the record as plain Python data, comoment as a packed lower triangle."""
@@ -385,7 +485,7 @@ class Gram(files.Stored):
 
         Raises
         ------
-        SourceError : there is no such file, no such column or not exactly one row
+        SourceError : there is no such file, no such column or not exactly one row, or it is damaged
         """
         return cls.from_struct(files.read_row(path, ["gram"], "a gram")["gram"])
 

@@ -79,14 +79,14 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     if not grams:
         raise ArgumentError("grams is empty; at least one record is needed")
     grams = aligned(grams)
-    marks = _marks_of(grams[0])
+    marks = marks_of(grams[0])
     filled = list(marks) if columns is None else match(columns, list(marks), "columns")
     return fill_jointly(
         grams, {name: mark for each in filled for name, mark in marks[each].items()}
     )
 
 
-def _marks_of(gram: Gram) -> dict[str, dict[str, str]]:
+def marks_of(gram: Gram) -> dict[str, dict[str, str]]:
     """Return what can be filled: each column, or all levels of a category, with its indicator."""
     found = {name: {name: name + SUFFIX} for name in gram.terms.indicators}
     for category in gram.terms.categories:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.problem import Linear, linear, shares
+from dbselect.pages.short import listed
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.rows import at_most_all
@@ -64,7 +65,7 @@ class JointSequence(Prefixes[JointModel]):
 
     @property
     def _told(self) -> tuple[str, str]:
-        return ", ".join(self.responses), f"r2 {self.r2[-1]:.4f}"
+        return listed(list(self.responses)), f"r2 {self.r2[-1]:.4f}"
 
     @property
     def _used(self) -> str:

@@ -7,6 +7,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, SelectionWarning
 from dbselect.linear.inference import INTERCEPT, FittedRows, tests
+from dbselect.pages.short import listed
 from dbselect.record.gram import Vector
 from dbselect.record.rows import at_most_all, is_saturated, rows_told
 from dbselect.record.terms import Terms
@@ -55,6 +56,13 @@ class Model(Predicting):
     skipped: int = field(default=0, kw_only=True, compare=False)
     fit: FittedRows | None = field(default=None, kw_only=True, repr=False, compare=False)
     terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
+
+    def __repr__(self) -> str:
+        rows = rows_told(self.rows, self.skipped) if self.rows else "rows unknown"
+        return (
+            f"Model({self.target} ~ {listed(self.groups)}; r2 {self.r2:.4f}, "
+            f"spent {self.spent:g}; {rows})"
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -146,8 +154,8 @@ class JointModel(Predicting):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({', '.join(self.responses)} ~ "
-            f"{', '.join(self.groups) or 'nothing'}; r2 {self.r2:.4f}, spent {self.spent:g}; "
+            f"{type(self).__name__}({listed(list(self.responses))} ~ "
+            f"{listed(self.groups)}; r2 {self.r2:.4f}, spent {self.spent:g}; "
             f"{rows_told(self.rows, self.skipped)})"
         )
 

@@ -9,7 +9,7 @@ read for the fit: `record.inputs` says how a field becomes the columns x_j. For 
 memory all numbers are one matrix product, and the formulas of the link are computed of that.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +21,7 @@ import polars as pl
 from dbselect import formulas
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.formulas import Formula, arrays, column, number, quote, total, translate
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.foreign import in_memory, is_frame
 from dbselect.record.gram import Matrix
 from dbselect.record.inputs import (
@@ -59,7 +60,7 @@ class Predictor:
         return total([number(self.intercept), *terms])
 
 
-class Predicting(ABC):
+class Predicting(InNotebooks):
     """What predicts from a row of a table: models, each with its predictors and its link."""
 
     @property
@@ -76,6 +77,17 @@ class Predicting(ABC):
     def _fields(self) -> list[str] | None:
         """Names of the numbers that are predicted; None for one number without a name."""
         return None
+
+    @property
+    def _glance(self) -> Glance:
+        models = self._predictors
+        names = self._fields or ["coefficient"]
+        terms = ["(intercept)", *models[0].coefficients]
+        values = {
+            name: [one.intercept, *one.coefficients.values()]
+            for name, one in zip(names, models, strict=True)
+        }
+        return Glance(pl.DataFrame({"term": terms}).with_columns(pl.DataFrame(values)))
 
     @property
     def _inputs(self) -> list[str]:
@@ -140,7 +152,9 @@ class Predicting(ABC):
         ------
         ArgumentError : an unknown dialect, or sqlglot is not installed; another
             `handle_unknown`, or ``"error"`` in another dialect
+        ColumnError : columns of the model differ in nothing but capitals, as SQL knows none
         """
+        _check_case(inputs_of(self._inputs, self._prepared, nested))
         algebra = formulas.sql(duckdb=dialect == "duckdb")
         means = [translate(mean, algebra) for mean in self._means(nested, handle_unknown)]
         text = means[0]
@@ -272,6 +286,19 @@ def _array(X: Any, names: Sequence[str]) -> Matrix:
 def _check_there(lacking: Sequence[str]) -> None:
     if lacking:
         raise ColumnError(f"columns lacks {list(lacking)}, which the model needs")
+
+
+def _check_case(inputs: Sequence[Input]) -> None:
+    """Refuse fields that are one to SQL."""
+    known: dict[tuple[str, ...], str] = {}
+    for one in inputs:
+        path = tuple(str(step).casefold() for step in one.path)
+        other = known.setdefault(path, one.source)
+        if other != one.source:
+            raise ColumnError(
+                f"columns '{other}' and '{one.source}' are one column to SQL, which knows no "
+                "capitals; rename one, or use expr or predict"
+            )
 
 
 def _typed(one: Input, frame: pl.DataFrame) -> Input:

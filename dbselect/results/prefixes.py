@@ -24,8 +24,10 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Linear
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_budget
+from dbselect.record.checks import check_budget, check_folder
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -41,6 +43,8 @@ from dbselect.record.steps import (
     longest_within,
     spent_after,
 )
+from dbselect.record.writing import check_place, replacing
+from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.predict import Predicting
 from dbselect.results.store import to_table
@@ -48,7 +52,7 @@ from dbselect.results.store import to_table
 M = TypeVar("M", bound=Predicting)
 
 
-class Prefixes(files.Stored, Generic[M]):
+class Prefixes(files.Stored, InNotebooks, Generic[M]):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
     Step 0 is the model without columns.
@@ -57,6 +61,8 @@ class Prefixes(files.Stored, Generic[M]):
     #: The record's type in Arrow, and what it is called in errors.
     _RECORD_TYPE: ClassVar[pa.StructType]
     _WHAT: ClassVar[str]
+    #: Whether bounds are proved of the objective.
+    _is_quadratic: ClassVar[bool] = True
 
     # To a type checker properties, which a family may have as fields; at run time nothing,
     # as a property could not be assigned when the fields are.
@@ -103,15 +109,31 @@ class Prefixes(files.Stored, Generic[M]):
             """Why the search ended."""
 
     def __repr__(self) -> str:
-        order = ", ".join(
-            ("" if step.action == "add" else "-") + self.groups.names[step.group]
-            for step in self.records
-        )
         told, height = self._told
         return (
-            f"{type(self).__name__}({told} ~ {order or 'nothing'}; {height}, "
+            f"{type(self).__name__}({told} ~ {listed(self._order)}; {height}, "
             f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
         )
+
+    @property
+    def _order(self) -> list[str]:
+        """The groups of the steps, those given back with a minus."""
+        return [
+            ("" if step.action == "add" else "-") + self.groups.names[step.group]
+            for step in self.records
+        ]
+
+    @property
+    def _glance(self) -> Glance:
+        table = self.steps.select(
+            "step",
+            pl.Series("group", [None, *self._order], pl.String),
+            "cost",
+            "spent",
+            "gain",
+            "r2",
+        )
+        return Glance(table, (self.spent, self.r2, "r2 against what is spent"))
 
     @property
     @abstractmethod
@@ -458,6 +480,98 @@ class Prefixes(files.Stored, Generic[M]):
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:
         """Return the quadratic problem that was searched, of which bounds are proved."""
+
+    def plot(self, *, bound: bool = True, held_out: Any = None) -> Any:
+        """Return a picture of what is explained against what is spent.
+
+        Parameters
+        ----------
+        bound : whether to draw the bounds of `certificate` above, O(D^3); families whose
+            objective is not quadratic have none
+        held_out : how the steps do on other rows: what `cross_validate` found of one point,
+            with a band of one standard error, or the frame of `evaluate`
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a curve and
+        step: step, group, cost, spent, gain, why, curve, value, low, high, label
+
+        Raises
+        ------
+        ArgumentError : `held_out` is something else, or has no r2 of one sequence; `bound` is
+            neither True nor False
+        EngineError : altair is not installed
+
+        Notes
+        -----
+        Where shares of held-out rows fall below -25 %, the picture ends, not the data. Of
+        more than 1,000 steps as many are drawn, spread evenly, and the subtitle says so.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> chart = ds.anytime_sequence(table, "y").plot()
+        >>> chart.data.filter(curve="r2").select("group", pl.col("value").round(3)).rows()
+        [(None, 0.0), ('a', 0.952), ('b', 1.0)]
+        """
+        return drawn(self, bound, held_out)
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        source: Any = None,
+        held_out: Any = None,
+        segments: pl.DataFrame | None = None,
+    ) -> None:
+        """Write a report: one page of HTML that needs no network and no file beside it.
+
+        It has what was asked, the rows used and left out, the curve with a slider for the
+        budget that shows the model it buys, what each group is worth, and the code for it.
+
+        Parameters
+        ----------
+        path : file to write
+        source : the table, read once more for residuals and calibration of the whole model;
+            any that `dbselect.gram` reads
+        held_out : as of `plot`
+        segments : what `anytime_sequences` found, as a table with small curves
+
+        Raises
+        ------
+        ArgumentError : `held_out` or `segments` is something else; `path` lies in no folder
+        SourceError, ColumnError : there is no such table, or it lacks a column; at the path is
+            something else than a file
+
+        Notes
+        -----
+        Standard errors cost O(D^3) a step, redundancy O(J D^2) for J groups. The page grows
+        with steps times coefficients, to some 15 MB; beyond, those of steps between are left
+        out, and the page says so.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> with TemporaryDirectory() as folder:
+        ...     page = Path(folder, "report.html")
+        ...     ds.anytime_sequence(table, "y").report(page, source=table)
+        ...     "What a budget buys" in page.read_text()
+        True
+        """
+        # It asks sequences of all families.
+        from dbselect.results.report.write import report_page
+
+        check_folder("path", path)
+        check_place(path)
+        text = report_page(self, source, held_out, segments)
+        with replacing(path) as written:
+            written.write_text(text, encoding="utf-8")
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:

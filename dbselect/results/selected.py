@@ -9,6 +9,8 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import ArgumentError
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import HandleUnknown
 from dbselect.record.rows import rows_told
@@ -33,6 +35,8 @@ class Diagnostics:
     opt, alpha : the guess that won; None for the baselines
     stalled : sets taken because a filter step left everybody in
     completed : candidates taken because too few passed the filter
+    bound : no candidates at all are worth more, for an objective that only grows: the value of
+        all of them; None where nothing asked for it
     """
 
     value: float
@@ -43,6 +47,7 @@ class Diagnostics:
     alpha: float | None
     stalled: int
     completed: int
+    bound: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +56,18 @@ class Convergence:
 
     Parameters
     ----------
-    history : f at the start and after every step, before the refit; 1 + 2 f is the share
-        of the variance, or of the null deviance, that is left
+    history : f at the start and after every step, before exchanges and the refit; 1 + 2 f is
+        the share of the variance, or of the null deviance, that is left
     converged : False if the descent was stopped by `max_iter`
+    start : what won: the start of the descent by name, ``"given"``, or ``"forward"`` where
+        forward steps and exchanges ended lower than the descent
+    exchanges : whole changes of columns after the steps; None if none were tried
     """
 
     history: Vector
     converged: bool
+    start: str
+    exchanges: int | None
 
     @property
     def iterations(self) -> int:
@@ -91,7 +101,7 @@ class Proof:
 
 
 @dataclass(frozen=True, repr=False)
-class Selected(Generic[M_co]):
+class Selected(InNotebooks, Generic[M_co]):
     """The groups that a method chose, the model on them, and how they were found.
 
     What the model has can be asked here as well.
@@ -126,14 +136,21 @@ class Selected(Generic[M_co]):
 
     def __repr__(self) -> str:
         if self.model is None:
-            listed = ", ".join(map(str, self.chosen)) or "none"
-            return f"Selected({self.method}: candidates {listed}; value {self._sampling.value:.4f})"
+            candidates = listed([str(one) for one in self.chosen], "none")
+            value = self._sampling.value
+            return f"Selected({self.method}: candidates {candidates}; value {value:.4f})"
         full = f"; {Stop.SATURATED.value}" if self.saturated else ""
         return (
-            f"Selected({self.method}: {', '.join(self.groups) or 'nothing'}; "
+            f"Selected({self.method}: {listed(self.groups)}; "
             f"explained {self.explained:.4f}, spent {self.spent:g}{self._certainty}; "
             f"{rows_told(self.model.rows, self.model.skipped)}{full})"
         )
+
+    @property
+    def _glance(self) -> Glance:
+        if self.model is None:
+            return Glance(pl.DataFrame({"candidate": self.chosen}))
+        return self.model._glance
 
     @property
     def _certainty(self) -> str:

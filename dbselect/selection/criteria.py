@@ -11,7 +11,13 @@ table of them: every door and every kind of problem takes a rule from there.
 
 Each is summed over the responses; the column of omp-single is the same for all of them.
 
-Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5.
+Near a fit of a generalised linear model there are two linear problems: that of its gradient
+on the correlations of the columns, X'X as the paper whitens, with a response for each
+predictor; and that of its information, X'WX, whose exact gain is the score test. What the
+gradient rules say of several predictors does not depend on their basis, and so not on the
+names of classes. ``omp-information`` whitens by X'WX instead.
+
+Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5, appendix B.
 """
 
 from collections.abc import Callable, Sequence
@@ -115,7 +121,8 @@ class OnGlm(Enum):
     """How a rule scores the groups of a generalised linear model."""
 
     REFITS = "a refit with every group"
-    MODEL = "the criterion on the linear problem near the last fit"
+    INFORMATION = "the criterion on the linear problem of the information"
+    GRADIENT = "the criterion on the gradient over the correlations of the columns"
 
 
 @dataclass(frozen=True)
@@ -134,17 +141,25 @@ class Rule:
 
     criterion: Callable[[State], Criterion]
     gamma: Callable[[Linear, Sequence[Index]], float]
-    on_glm: OnGlm | None = OnGlm.MODEL
+    on_glm: OnGlm | None = OnGlm.GRADIENT
     doubling: bool = False
     compiled: bool = False
 
 
-#: Rules by the name that users give. On a Gram the linear problem is its own model, so that
-#: there ``score`` is the exact gain.
+#: Rules by the name that users give. On a Gram the two linear problems are one, so that there
+#: ``score`` is the exact gain and ``omp-information`` is ``omp``.
 RULES = {
     "fr": Rule(forward_regression, partial(gamma, whitener=_exact), OnGlm.REFITS, compiled=True),
-    "score": Rule(forward_regression, partial(gamma, whitener=_exact), compiled=True),
+    "score": Rule(
+        forward_regression, partial(gamma, whitener=_exact), OnGlm.INFORMATION, compiled=True
+    ),
     "omp": Rule(orthogonal_matching_pursuit, partial(gamma, whitener=_whitened), compiled=True),
+    "omp-information": Rule(
+        orthogonal_matching_pursuit,
+        partial(gamma, whitener=_whitened),
+        OnGlm.INFORMATION,
+        compiled=True,
+    ),
     "omp-unwhitened": Rule(unwhitened, partial(gamma, whitener=_plain), compiled=True),
     "omp-single": Rule(single, _gamma_of_single, compiled=True),
     "doubling": Rule(

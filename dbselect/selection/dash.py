@@ -12,17 +12,20 @@ adaptive round. A round costs m additions of k/r candidates and m times all gain
 
 Source: Qian, Singer (2019), Algorithm 1. Departures: X starts anew for each
 set, as in Balkanski and Singer (2018), since a candidate may become useful after others;
-of the m sets the best is taken; where X runs out, the set is the best by the last means;
-where a filter step leaves everybody in, the best sampled set is taken as it is. So it
-always ends. The result records the last two.
+of the m sets the best is taken; where X or the limit of adaptive rounds runs out, the set is
+the best by the last means; where a filter step leaves everybody in, the best sampled set is
+taken as it is. So it always ends. The result records the last two. A set of one is the one
+with the largest gain.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from dbselect.linear.problem import Index
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK
@@ -30,6 +33,9 @@ from dbselect.selection.ties import TIE_SHARE, Mask, first_of_the_best
 
 #: The least alpha that is guessed: below it, random sets pass unfiltered.
 LEAST_ALPHA = 0.5
+#: Guesses in a row that reach less than the best one before the lower ones are given up: values
+#: fall with the thresholds, and a lower guess hardly ever wins (10 tables of the paper's design).
+PATIENCE = 2
 
 O = TypeVar("O", bound=Objective)  # noqa: E741 - the objective
 
@@ -46,6 +52,7 @@ class Run(Generic[O]):
     opt, alpha : the guess that DASH ran under
     stalled : sets taken because a filter step left everybody in
     completed : candidates taken because too few passed the filter
+    bound : no candidates at all are worth more; None if that was not asked for
     """
 
     objective: O
@@ -55,6 +62,63 @@ class Run(Generic[O]):
     alpha: float | None = None
     stalled: int = 0
     completed: int = 0
+    bound: float | None = None
+
+
+class Looks(Generic[O]):
+    """What adaptive rounds told: runs under several guesses share what they have in common.
+
+    A guess decides by its thresholds alone what follows a round. So runs of one seed are one
+    until they decide otherwise, and what they asked till then is asked once.
+    """
+
+    def __init__(self, samples: int) -> None:
+        self.samples = samples
+        self._known: dict[tuple[tuple[int, ...], bytes, int, int], _Look[O]] = {}
+
+    def at(self, objective: O, left: Index, size: int, rng: np.random.Generator) -> "_Look[O]":
+        """Return what random sets of those left tell; `rng` moves as if they were drawn."""
+        drawn = rng.bit_generator.state["state"]["state"]
+        key = tuple(objective.held), left.tobytes(), size, drawn
+        look = self._known.get(key)
+        if look is None:
+            sets = [rng.choice(left, size, replace=False).tolist() for _ in range(self.samples)]
+            look = _Look(objective, sets, rng.bit_generator.state)
+            self._known[key] = look
+        rng.bit_generator.state = look.drawn
+        return look
+
+
+class _Look(Generic[O]):
+    """What some random sets would add, and what each candidate would beside them.
+
+    The states with the sets are held until it is known which of the two is asked for: a
+    guess that comes later has lower thresholds and hardly ever asks for the other.
+    """
+
+    def __init__(self, objective: O, sets: list[list[int]], drawn: Mapping[str, Any]) -> None:
+        self.drawn = drawn
+        self._objective = objective
+        self._sets = sets
+        self._trials = [objective.copy() for _ in sets]
+        gains = [trial.add_all(R) for trial, R in zip(self._trials, sets, strict=True)]
+        self.gain = float(np.mean(gains))
+        self._at_best = int(np.argmax(gains))
+
+    @cached_property
+    def best(self) -> O:
+        """The objective with the best of the sets."""
+        best = self._trials[self._at_best]
+        self._trials = []
+        return best
+
+    @cached_property
+    def marginal(self) -> Vector:
+        """What each of the n candidates adds to the sets, itself aside, in the mean."""
+        trials = self._trials or [_with(self._objective, R) for R in self._sets]
+        self._trials = [trials[self._at_best]]
+        self._at_best = 0
+        return np.asarray(np.mean([trial.gains() + trial.losses() for trial in trials], axis=0))
 
 
 def dash_search(
@@ -62,11 +126,12 @@ def dash_search(
     k: int,
     *,
     rounds: int,
-    samples: int,
     epsilon: float,
     opt: float,
     alpha: float,
     rng: np.random.Generator,
+    looks: Looks[O],
+    limit: int | None = None,
 ) -> Run[O]:
     """Select k candidates in `rounds` sets.
 
@@ -75,10 +140,12 @@ def dash_search(
     objective : without selected candidates; left as it is
     k : how many of the n candidates to select
     rounds : r, number of sets, at most k
-    samples : m, sets that an expectation is a mean of
     epsilon : in (0, 1), slack of the thresholds
     opt : > 0, guess of the best value of k candidates
     alpha : in (0, 1], guess of the differential submodularity
+    looks : what is known from other guesses, and how many sets an expectation is a mean of
+    limit : most adaptive rounds, at least `rounds`: where one more filter step would exceed
+        it, the set is the best by the last means; None = no limit
     """
     history: list[float] = []
     queries = stalled = completed = 0
@@ -89,42 +156,53 @@ def dash_search(
         left = unselected = np.flatnonzero(_unselected(objective))
         t = (1.0 - epsilon) * (opt - objective.value)
         while True:
-            sets = [rng.choice(left, size, replace=False).tolist() for _ in range(samples)]
-            trials = [objective.copy() for _ in range(samples)]
-            gains = np.array([trial.add_all(R) for trial, R in zip(trials, sets, strict=True)])
-            queries += samples
-            if gains.mean() >= alpha**2 * t / rounds:
-                objective = trials[int(gains.argmax())]
+            if size == 1:
+                objective = _with(objective, [_best_of(objective)])
+                queries += len(unselected)
                 break
-            marginal = np.mean([trial.gains() + trial.losses() for trial in trials], axis=0)
-            queries += samples * len(unselected)
-            kept = left[marginal[left] >= alpha * (1.0 + epsilon / 2.0) * t / k]
+            look = looks.at(objective, left, size, rng)
+            queries += looks.samples
+            if look.gain >= alpha**2 * t / rounds:
+                objective = look.best
+                break
+            queries += looks.samples * len(unselected)
+            kept = left[look.marginal[left] >= alpha * (1.0 + epsilon / 2.0) * t / k]
             if len(kept) == len(left):
                 stalled += 1
-                objective = trials[int(gains.argmax())]
+                objective = look.best
                 break
-            history.append(objective.value)
-            if len(kept) < size:
-                best = unselected[np.argsort(-marginal[unselected], kind="stable")[:size]]
-                objective = objective.copy()
-                objective.add_all(best.tolist())
+            spent = len(history) + 1 + rounds - done
+            if len(kept) < size or (limit is not None and spent > limit):
+                best = unselected[np.argsort(-look.marginal[unselected], kind="stable")[:size]]
+                objective = _with(objective, best.tolist())
                 completed += size
                 break
+            history.append(objective.value)
             left = kept
         history.append(objective.value)
     return Run(objective, history, queries, opt, alpha, stalled, completed)
 
 
 def default_rounds(size: int, k: int) -> int:
-    """Return the number of sets that is taken unless asked: ``2 log2(n)``, at most k."""
-    return min(k, int(np.ceil(2.0 * np.log2(max(size, 2)))))
+    """Return the number of sets that is taken unless asked: ``log2(n)``, at most ``k / 4``.
+
+    But four, or k, where there are so few that a set of several hardly saves a round.
+
+    A set takes some two adaptive rounds, so that there are half as many as greedy has.
+    """
+    few = min(-(-k // 4), int(np.ceil(np.log2(max(size, 2)))))
+    return max(few, min(k, 4))
+
+
+def _best_of(objective: Objective) -> int:
+    return first_of_the_best(objective.gains(), _unselected(objective))
 
 
 def best_guess(
     objective: O,
     k: int,
     *,
-    rounds: int,
+    rounds: int | None,
     samples: int,
     epsilon: float,
     opt: float | None,
@@ -133,35 +211,45 @@ def best_guess(
 ) -> Run[O]:
     """Run DASH under guesses of OPT and alpha, and return the best run.
 
+    Unless `rounds` are given, no run takes more adaptive rounds than greedy, which is k.
+
     OPT is ``(1 + eps)^i max_a f(a)`` from f(all) down, with the largest alpha; then alpha
     is ``(1 + eps)^-i`` from 1 down, with the OPT that won. A guess of OPT that a run has
-    reached is too low and is left out; of runs that tie, the first wins. What is given
-    is not guessed.
+    reached is too low and is left out, and so is every guess once a run has f(all), or once
+    `PATIENCE` in a row reached less; of runs that tie, the first wins. What is given is not
+    guessed.
     """
     alphas = _powers(1.0, LEAST_ALPHA, epsilon) if alpha is None else [alpha]
-    if opt is None:
-        whole = objective.copy()
-        whole.add_all(np.flatnonzero(_unselected(objective)).tolist())
-        opts = _powers(whole.value, float(objective.gains().max()), epsilon)
-    else:
-        opts = [opt]
+    most: float | None = None
+    opts = [opt] if opt is not None else []
+    if not opts:
+        most = _with(objective, np.flatnonzero(_unselected(objective)).tolist()).value
+        opts = _powers(most, float(objective.gains().max()), epsilon)
+    looks: Looks[O] = Looks(samples)
 
     def run(opt: float, alpha: float) -> Run[O]:
         rng = np.random.default_rng(seed)
         return dash_search(
-            objective, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt, alpha=alpha,
-            rng=rng,
+            objective, k, rounds=rounds or default_rounds(objective.size, k), epsilon=epsilon,
+            opt=opt, alpha=alpha, rng=rng, looks=looks, limit=None if rounds else k,
         )  # fmt: skip
 
-    best = run(opts[0], alphas[0])
-    for guess in opts[1:]:
-        if guess <= best.objective.value:
-            break
-        best = _better(best, run(guess, alphas[0]))
+    def best_of(best: Run[O], others: Iterable[tuple[float, float]]) -> Run[O]:
+        behind = 0
+        for value, ease in others:
+            # No guess can win against all there is, and one below what is reached is too low.
+            if behind == PATIENCE or best.objective.value >= min(value, most or value):
+                break
+            other = run(value, ease)
+            won = _better(best, other)
+            behind = 0 if won is other else behind + 1
+            best = won
+        return best
+
+    best = best_of(run(opts[0], alphas[0]), ((guess, alphas[0]) for guess in opts[1:]))
     won = best.opt or opts[0]
-    for other in alphas[1:]:
-        best = _better(best, run(won, other))
-    return best
+    best = best_of(best, ((won, other) for other in alphas[1:]))
+    return replace(best, bound=most)
 
 
 def _better(best: Run[O], other: Run[O]) -> Run[O]:

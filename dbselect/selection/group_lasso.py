@@ -17,6 +17,7 @@ Source: the baseline Sparse of Hu, Grubb, Bagnell, Hebert (2016), section 5.2, w
 by SPAMS; Yuan, Lin (2006) for the group lasso.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +54,14 @@ class Path:
     entered_at: list[int]
 
 
-def path(problem: Linear, groups: Groups, *, n_penalties: int, smallest: float) -> Path:
+def path(
+    problem: Linear,
+    groups: Groups,
+    *,
+    n_penalties: int,
+    smallest: float,
+    turn: Callable[[], object] = lambda: None,
+) -> Path:
     """Return the path over a geometric grid of penalties.
 
     Parameters
@@ -62,6 +70,7 @@ def path(problem: Linear, groups: Groups, *, n_penalties: int, smallest: float) 
     groups : Groups, whose costs count
     n_penalties : >= 2
     smallest : in (0, 1), the last penalty as a share of the first
+    turn : is called after each penalty
 
     Notes
     -----
@@ -76,6 +85,7 @@ def path(problem: Linear, groups: Groups, *, n_penalties: int, smallest: float) 
     w = np.zeros((n_penalties, len(quadratic.c)))
     for i in range(1, n_penalties):
         w[i] = minimise(quadratic, limits[i], w[i - 1])
+        turn()
 
     b = quadratic.c - w @ G
     lengths, gradients = quadratic.norms(w), quadratic.norms(b)

@@ -58,8 +58,11 @@ class RelationTable:
         """Compute the records in DuckDB: the keys and ``gram``.
 
         None if the connection does not have the extension; it need not be told
-        apart beforehand, as binding the query tells.
+        apart beforehand, as binding the query tells. None, too, if there are categories
+        or bases, or groups whose indicators are known only when the last group is.
         """
+        if request.terms.columns or (request.keys and not request.is_settled):
+            return None
         row = self._row(request)
         keys = [quote(name) for name in request.by]
         named = list(keys)

@@ -1,14 +1,16 @@
-"""Tables of ibis: on DuckDB as relations, on other backends as Arrow batches."""
+"""Tables of ibis: local engines hand over their rows, all others sum where the rows are."""
 
 from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import SourceError
+from dbselect.errors import DriverWarning, SourceError, warn_caller
+from dbselect.record.columns import Leaf
 from dbselect.sources.arrow import StreamTable, consume_batches
-from dbselect.sources.request import Consumer, Table
+from dbselect.sources.request import Consumer, Request, Table
 
 
 class IbisTable:
@@ -37,11 +39,76 @@ class IbisTable:
             raise SourceError(f"ibis cannot read the table: {error}") from error
 
 
+class RemoteTable(IbisTable):
+    """An expression of ibis on an engine elsewhere, which adds up what it has."""
+
+    def __init__(self, expression: Any) -> None:
+        super().__init__(expression)
+        self._why = "not all that is asked is a sum"
+        self._is_told = False
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, each consumed on one of several threads.
+
+        Warns
+        -----
+        DriverWarning : at the first reading
+        """
+        if not self._is_told:
+            warn_caller(
+                f"the rows of the table of {self._expression.get_backend().name} all pass into "
+                f"this process, as {self._why}; write them to Parquet and give its path where "
+                "they are many, or read more than once",
+                DriverWarning,
+            )
+            self._is_told = True
+        super().scan(fields, consume)
+
+    def aggregate(self, request: Request) -> pl.DataFrame | None:
+        """Compute the records in the engine: the keys and ``gram``; None if it cannot."""
+        from dbselect.sources.expressions import NotSummedError
+        from dbselect.sources.warehouse import records_of
+
+        if request.folding is not None:
+            self._why = "the fold of a row is a hash of its values, which SQL does not have"
+            return None
+        if request.terms.bases:
+            self._why = "the curves of basis are no sums of columns"
+            return None
+        try:
+            return records_of(self._expression, request)
+        except NotSummedError as reason:
+            self._why = f"sums in the engine are not possible: {reason}"
+            return None
+
+    def counts_of(self, leaf: Leaf, limit: int | None, most: int | None) -> pl.DataFrame:
+        """Count the rows of each value of a column: ``value`` and ``rows``.
+
+        Parameters
+        ----------
+        limit : 0 asks for the smallest and the largest value only
+        most : number of values above which only one more is wanted
+        """
+        from dbselect.sources.expressions import counts_of
+
+        return counts_of(self._expression, leaf, limit, most)
+
+
 def from_expression(expression: Any) -> Table:
     """Open a table expression, by the engine of its backend where that is one of ours."""
     backend = expression.get_backend()
-    if backend.name != "duckdb":
+    if backend.name == "duckdb":
+        return _of_duckdb(expression, backend)
+    if backend.name == "polars":
+        from dbselect.sources.polars import LazyTable
+
+        return LazyTable(backend.compile(expression))
+    if backend.name == "datafusion":
         return IbisTable(expression)
+    return RemoteTable(expression)
+
+
+def _of_duckdb(expression: Any, backend: Any) -> Table:
     from dbselect.sources.duckdb import from_query
 
     relation = from_query(backend.con, str(backend.compile(expression)))

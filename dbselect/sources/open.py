@@ -1,5 +1,6 @@
 """Which engine reads a source, whether it is a stored Gram, and how far a reading is."""
 
+import glob
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,12 @@ import polars as pl
 import pyarrow as pa
 from tqdm import tqdm
 
-from dbselect.errors import ArgumentError, RecordError, SourceError
+from dbselect.errors import (
+    ArgumentError,
+    RecordError,
+    SourceError,
+)
+from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
 from dbselect.sources.request import Table
@@ -168,6 +174,8 @@ def stored_gram(source: Any) -> Gram | None:
         return _gram_of_list(source)
     if not _can_be_looked_at(source):
         return None
+    for path in _files_of(source):
+        check_digest(path, "a gram")
     table = open_table(source, None)
     fields = [field.name for field in table.schema if is_record(field.type)]
     if not fields:
@@ -186,6 +194,17 @@ def stored_gram(source: Any) -> Gram | None:
     if not records:
         raise RecordError(f"the table has no record in column '{fields[0]}'")
     return merged(Gram.from_struct(record) for record in records)
+
+
+def _files_of(source: Any) -> list[Path]:
+    """Return the files of a path, a folder or a glob; of anything else none."""
+    if not isinstance(source, str | Path):
+        return []
+    folder = Path(source)
+    if folder.is_file():
+        return [folder]
+    found = folder.rglob("*") if folder.is_dir() else glob.iglob(str(source), recursive=True)
+    return [path for path in map(Path, found) if path.is_file()]
 
 
 def merged(grams: Iterable[Gram]) -> Gram:
@@ -213,8 +232,13 @@ def _can_be_looked_at(source: Any) -> bool:
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 
 
-def progress(rows: int | None) -> Any:
-    """Return a progress bar of some rows, for terminals only."""
+def progress(total: int | None, unit: str = "rows") -> Any:
+    """Return a progress bar of some rows, or turns of a search, for terminals only."""
     return tqdm(
-        total=rows, unit=" rows", unit_scale=True, delay=PROGRESS_DELAY, disable=None, leave=False
+        total=total,
+        unit=f" {unit}",
+        unit_scale=True,
+        delay=PROGRESS_DELAY,
+        disable=None,
+        leave=False,
     )

@@ -13,9 +13,9 @@ from dbselect.record.terms import Terms
 from dbselect.sources.gather import GramWork, check_fits
 from dbselect.sources.learn import MAX_LEVELS, Categories, terms_for
 from dbselect.sources.read import (
-    check_keys,
+    check_group_keys,
     check_left_out,
-    finished,
+    finished_gram,
     finished_groups,
     to_read,
 )
@@ -105,7 +105,7 @@ class GramPlan:
                 sums.load(part)
             if self.request.keys:
                 return finished_groups(sums.records(), self.request)
-            return finished(Gram.from_struct(sums.record()), self.request)
+            return finished_gram(Gram.from_struct(sums.record()), self.request)
 
     @property
     def _work(self) -> GramWork:
@@ -186,7 +186,7 @@ def plan_gram(
     learnt = terms_for(table, (), categories, None, MAX_LEVELS, terms)
     request = request_of(table.schema, columns, weight, by or (), folding, null_policy, learnt)
     check_left_out(table, request, columns, NO_LEVELS)
-    check_keys(request, table.schema)
+    check_group_keys(request, table.schema)
     return GramPlan(request, table.schema)
 
 

@@ -18,6 +18,8 @@ from dbselect.errors import DbselectError, SourceError
 from dbselect.formulas import Plan, translate
 from dbselect.sources.request import Consumer
 
+#: How Polars fails; it panics where a file is damaged or its data are of an odd type.
+FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
 #: 128-bit integers up to 38 digits, in a type that Arrow knows.
 WHOLE = pl.Decimal(38, 0)
 
@@ -34,7 +36,7 @@ class LazyTable:
     def __init__(self, frame: pl.LazyFrame, rows: int | None = None) -> None:
         try:
             schema = frame.collect_schema()
-        except pl.exceptions.PolarsError as error:
+        except FAILURES as error:
             raise SourceError(f"Polars cannot read the table: {error}") from error
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
         self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
@@ -47,7 +49,7 @@ class LazyTable:
     def extended(self, fields: list[str], steps: Plan) -> "LazyTable":
         """Return the fields, and columns by formula."""
         algebra = formulas.polars(lambda formula: pl.col(steps.names[id(formula)]))
-        frame = self.frame.select(fields)
+        frame = self.selected(fields)
         for layer in steps.layers:
             frame = frame.with_columns(
                 translate(formula, algebra).alias(name) for name, formula in layer.items()
@@ -68,12 +70,10 @@ class LazyTable:
                 raise
             return pl.DataFrame(schema={"done": pl.Boolean})
 
-        plan = self.frame.select(fields).map_batches(
-            take, schema={"done": pl.Boolean}, streamable=True
-        )
+        plan = self.selected(fields).map_batches(take, schema={"done": pl.Boolean}, streamable=True)
         try:
             plan.collect(engine="streaming")
-        except pl.exceptions.PolarsError as error:
+        except FAILURES as error:
             if failures:
                 raise failures[0] from None
             raise SourceError(f"Polars cannot read the table: {error}") from error
@@ -81,6 +81,10 @@ class LazyTable:
             # The error knows this frame, which knows the plan, which knows the failures: a ring
             # through Polars that no collector sees, with the whole table in it.
             failures.clear()
+
+    def selected(self, fields: list[str]) -> pl.LazyFrame:
+        """Return some fields, whatever patterns their names look like."""
+        return self.frame.select(formulas.polars_field(name) for name in fields)
 
     def with_digits_of(self, field: str) -> "LazyTable":
         """Return the table with a field of 128-bit integers as decimals, not as doubles."""
@@ -91,10 +95,11 @@ class LazyTable:
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order that Polars gives the rows."""
         try:
-            for frame in self.frame.select(fields).collect_batches(lazy=True, engine="streaming"):
+            rows = self.selected(fields)
+            for frame in rows.collect_batches(lazy=True, engine="streaming"):
                 # Arrow computes nothing on the views in which Polars keeps texts.
                 yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
-        except pl.exceptions.PolarsError as error:
+        except FAILURES as error:
             raise SourceError(f"Polars cannot read the table: {error}") from error
 
 
@@ -127,15 +132,19 @@ def from_path(path: str | Path) -> LazyTable:
     try:
         frame = _scanned(text)
         return LazyTable(frame, frame.select(pl.len()).collect().item())
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except FAILURES as error:
         raise SourceError(f"cannot read '{text}' as Parquet: {error}") from error
 
 
 def _scanned(path: str) -> pl.LazyFrame:
     """Scan files; folders ``name=value`` are columns, below a glob as below a folder.
 
-    Of a glob Polars would take none of them, or those above it as well.
+    A path that exists is that file, whatever is in its name. Of a glob Polars would take none
+    of those folders, or the ones above it as well.
     """
+    if "://" not in path and glob.has_magic(path) and Path(path).exists():
+        hive = Path(path).is_dir() or None
+        return pl.scan_parquet(path, low_memory=True, glob=False, hive_partitioning=hive)
     # Fewer row groups in flight: less memory, and the rows are still in the caches.
     frame = pl.scan_parquet(path, low_memory=True)
     folders = path.split("/") if "://" in path else Path(path).absolute().parts

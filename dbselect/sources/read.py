@@ -98,9 +98,13 @@ def gram(
     LeftOutWarning : columns that were not named are left out: of another type, or text of
         more than `max_levels` levels or in a stream that can be read only once
     SkippedRowsWarning : more than half of the rows are left out
+    DriverWarning : the table is one of ibis elsewhere that cannot be summed there; all rows pass
+        through one process
 
     Notes
     -----
+    A table of ibis is summed where it is, by queries that read it some times; see
+    ``examples/warehouses.md``. All others:
     O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles a thread, and the
     batches in flight. A progress bar appears on a terminal after two seconds.
     Of d numbers and c categories, a row costs O(d^2 + c d + c^2), however many levels
@@ -265,7 +269,7 @@ def _read(table: Table, request: Request) -> Gram:
         with work.begin() as sums:
             _gather(table, work, sums)
             found = Gram.from_struct(sums.record())
-    return finished(found, request)
+    return finished_gram(found, request)
 
 
 def to_read(request: Request) -> Request:
@@ -277,7 +281,7 @@ def to_read(request: Request) -> Request:
     return request.marked() if folds or request.terms.means else request
 
 
-def finished(found: Gram, request: Request) -> Gram:
+def finished_gram(found: Gram, request: Request) -> Gram:
     """Check the Gram that was read, of a request or of its `marked`, and fill it."""
     check_missing(request.refusing, found.missing)
     tell_skipped(found, request)
@@ -314,7 +318,7 @@ def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
 def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
     """Return the records that the table's engine makes itself, None if it does not."""
     aggregate = getattr(table, "aggregate", None)
-    return aggregate(request) if aggregate and not request.terms.columns else None
+    return aggregate(request) if aggregate else None
 
 
 def gram_by(
@@ -408,10 +412,9 @@ def gram_by(
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
     if folding is not None:
         table = with_digits_of(folding.key, table)
-    check_keys(request, table.schema)
+    check_group_keys(request, table.schema)
     read = to_read(request)
-    # Which indicators there are is known when the last group is.
-    records = None if not read.is_settled else _aggregated(table, read)
+    records = _aggregated(table, read)
     if records is None:
         work = GramWork(read, table.schema)
         with work.begin() as sums:
@@ -420,7 +423,7 @@ def gram_by(
     return finished_groups(records, request)
 
 
-def check_keys(request: Request, schema: pa.Schema) -> None:
+def check_group_keys(request: Request, schema: pa.Schema) -> None:
     """Refuse keys whose records have no name left, and of a type that decides no fold."""
     if request.folding is not None:
         folds_of(schema.empty_table(), request.folding, request.taken)

@@ -59,7 +59,19 @@ class Values:
         found = values.gather(counts["row"])
         if found.dtype in (pl.Categorical, pl.Enum):
             found = found.cast(pl.String)
-        part = pl.DataFrame({"value": found, "rows": counts["rows"]})
+        self._add(pl.DataFrame({"value": found, "rows": counts["rows"]}))
+
+    def add_counts(self, counts: pl.DataFrame) -> None:
+        """Count the values that an engine has counted: the columns ``value`` and ``rows``."""
+        counts = counts.select("value", pl.col("rows").cast(pl.Int64)).drop_nulls()
+        if self.limit is not None:
+            counts = counts.with_columns(pl.col("value").cast(pl.Float64) + 0.0)
+            counts = counts.filter(pl.col("value").is_not_nan())
+            self._widen(counts["value"])
+        if self.limit != 0 and not counts.is_empty():
+            self._add(counts)
+
+    def _add(self, part: pl.DataFrame) -> None:
         with self._lock:
             self._parts.append(part)
             self._waiting += part.height
@@ -119,6 +131,11 @@ class Values:
 def read_values(table: Table, values: Mapping[str, Values]) -> None:
     """Read columns of a table and count their values."""
     known = {leaf.name: leaf for leaf in leaves(table.schema) if leaf.name in values}
+    count = getattr(table, "counts_of", None)
+    if count is not None:
+        for column, counter in values.items():
+            counter.add_counts(count(known[column], counter.limit, counter.most))
+        return
     limits = {column: (one.limit, one.most) for column, one in values.items()}
     work = Learning({column: leaf.path for column, leaf in known.items()}, limits)
     fields = list(dict.fromkeys(leaf.field for leaf in known.values()))

@@ -584,13 +584,21 @@ pub fn read_record(array: &StructArray, row: usize) -> Result<Option<Record>, St
     if array.is_null(row) {
         return Ok(None);
     }
-    let field = |name: &str| field(array, name, "gram record");
-    let optional = |name: &str| array.column_by_name(name).filter(|field| field.is_valid(row));
+    let field = |name: &str| {
+        let field = field(array, name, "gram record")?;
+        refuse_nulls(&field, name, row)?;
+        Ok::<_, String>(field)
+    };
+    let optional = |name: &str| {
+        let field = array.column_by_name(name).filter(|field| field.is_valid(row));
+        field.map(|field| refuse_nulls(field, name, row).map(|()| field)).transpose()
+    };
     let count =
         |name: &str| -> Result<i64, String> { Ok(number(&field(name)?, name, row)? as i64) };
-    let missing = optional("missing").map(|field| counts(field, "missing", row)).transpose()?;
-    let mean_low = optional("mean_low").map(|field| numbers(field, "mean_low", row)).transpose()?;
-    let terms = optional("terms").map(|field| string(field, "terms", row)).transpose()?;
+    let missing = optional("missing")?.map(|field| counts(field, "missing", row)).transpose()?;
+    let mean_low =
+        optional("mean_low")?.map(|field| numbers(field, "mean_low", row)).transpose()?;
+    let terms = optional("terms")?.map(|field| string(field, "terms", row)).transpose()?;
     let raw = RawRecord {
         columns: strings(&field("columns")?, "columns", row)?,
         rows: count("rows")?,
@@ -603,6 +611,21 @@ pub fn read_record(array: &StructArray, row: usize) -> Result<Option<Record>, St
         terms,
     };
     raw.check().map(Some)
+}
+
+/// Refuse a field of a record that is NULL, or a list of some, in the words of every host.
+fn refuse_nulls(field: &ArrayRef, name: &str, row: usize) -> Result<(), String> {
+    if field.logical_nulls().is_some_and(|nulls| nulls.is_null(row)) {
+        return Err(format!("gram record has NULL in '{name}'"));
+    }
+    let Ok((range, elements)) = list_at(field, name, row) else {
+        return Ok(());
+    };
+    let nulls = elements.logical_nulls();
+    if nulls.is_some_and(|nulls| range.into_iter().any(|i| nulls.is_null(i))) {
+        return Err(format!("gram record has a NULL element in '{name}'"));
+    }
+    Ok(())
 }
 
 /// Where the list of row `row` lies among all list elements, and those.

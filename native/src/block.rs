@@ -124,10 +124,12 @@ pub fn turn(columns: &[&[f64]], rows: Range<usize>, stride: usize, out: &mut Vec
 const CHAINS: usize = 16;
 
 /// Bytes that a processor moves at a time.
+#[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
 /// Ask for memory ahead of its use. A block reads a little of every column and a
 /// group's moments now and then: too little for the hardware to see a stream.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
 pub fn prefetch<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]
     for line in values.chunks((CACHE_LINE / size_of::<T>()).max(1)) {
@@ -226,6 +228,7 @@ fn pack_quad(
     cells: &mut [f64],
     stride: usize,
 ) {
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut))]
     let mut done = 0;
     #[cfg(target_arch = "x86_64")]
     if columns.len() == QUAD && std::is_x86_feature_detected!("avx2") {

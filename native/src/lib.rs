@@ -26,6 +26,7 @@
 //! | `leaps` | the best set of groups within a budget |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
+//! | `possible` | which comoments rows can have |
 //! | `search` | which groups of columns buy most prediction: searches on one record |
 //! | `searches` | searches on an Arrow array of records |
 //! | `duckdb`, `polars`, `python` | entry points, one host each |
@@ -46,6 +47,7 @@ pub mod leaps;
 pub mod levels;
 pub mod moments;
 pub mod polars;
+pub mod possible;
 pub mod prefix;
 pub mod projection;
 pub mod python;

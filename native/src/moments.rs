@@ -16,6 +16,14 @@ use crate::sums::Sums;
 /// Share of a column's variation that rounding may take away too much when rows
 /// are removed: stored means are rounded, which costs digits far from zero.
 const REMOVED_SHARE: f64 = 1e-6;
+/// Share of a column's variation that must be left when rows are removed: rounding of what was
+/// there, 1e-16 of it, would take more than six of the digits of less.
+const LEFT_SHARE: f64 = 1e-10;
+/// As above, for a column of 0 and 1: below it none of the rows left has the rarer value, as one
+/// of n rows varies by more than 1 / n of all.
+const LEFT_OF_INDICATOR: f64 = 1e-13;
+/// How nearly a column of 0 and 1 has as its mean square its mean.
+const INDICATOR_ROUNDING: f64 = 1e-9;
 /// Share of a column's variation below which what is left of it, once its mean stands in
 /// the place of zeros, is rounding: the column is constant, as far as one can tell.
 const ROUNDING_SHARE: f64 = 1e-12;
@@ -216,8 +224,9 @@ impl Moments {
 
     /// Take away rows that were part of these: the inverse of `merge`.
     ///
-    /// Fails where `other` holds more rows or weight than these moments do.
-    pub fn remove(&mut self, other: &Moments) -> Result<(), String> {
+    /// Returns the columns of which only rounding of what is taken away is left. Fails where
+    /// `other` holds more rows or weight than these moments do.
+    pub fn remove(&mut self, other: &Moments) -> Result<Vec<usize>, String> {
         debug_assert_eq!(self.width(), other.width());
         if other.rows > self.rows || other.skipped > self.skipped {
             return Err(format!(
@@ -230,8 +239,9 @@ impl Moments {
         self.skipped -= other.skipped;
         if self.rows == 0 {
             *self = Moments { skipped: self.skipped, ..Moments::new(self.width()) };
-            return Ok(());
+            return Ok(Vec::new());
         }
+        let mut lost = Vec::new();
         if other.weight > 0.0 {
             let rest = self.weight - other.weight;
             if rest <= 0.0 {
@@ -243,6 +253,7 @@ impl Moments {
             }
             let variances: Vec<f64> =
                 (0..self.width()).map(|j| self.comoment[triangle(j) + j]).collect();
+            let indicators: Vec<bool> = (0..self.width()).map(|j| self.is_indicator(j)).collect();
             let distance = self.distance_to(other);
             let between = other.weight * self.weight / rest;
             add_to(&mut self.comoment, &other.comoment, -1.0);
@@ -257,8 +268,23 @@ impl Moments {
                 }
             }
             self.clear_rounding();
+            for (j, (before, is_indicator)) in variances.iter().zip(indicators).enumerate() {
+                let left = self.comoment[triangle(j) + j];
+                if !is_indicator && left < LEFT_SHARE * before {
+                    lost.push(j);
+                } else if left < LEFT_OF_INDICATOR * before {
+                    (0..self.width()).for_each(|i| self.comoment[at_pair(i, j)] = 0.0);
+                }
+            }
         }
-        Ok(())
+        Ok(lost)
+    }
+
+    /// Whether a column is 0 or 1 in every row, as its mean square is its mean.
+    fn is_indicator(&self, column: usize) -> bool {
+        let (mean, variance) = (self.mean_of(column), self.comoment[at_pair(column, column)]);
+        let expected = self.weight * mean * (1.0 - mean);
+        (variance - expected).abs() <= INDICATOR_ROUNDING * variance
     }
 
     /// Rounding may leave the variance of a constant column just below zero.

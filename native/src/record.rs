@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::gaps::SUFFIX;
 use crate::kernel::triangle;
 use crate::moments::{Mean, Moments};
+use crate::possible::impossible;
 use crate::terms::{self, Terms};
 
 /// Fields of the record, in order, as every host names them.
@@ -15,6 +16,9 @@ pub const FIELDS: [&str; 9] =
 /// Those that a record may have NULL in: nothing is known to be missing, to have been lost by
 /// rounding, or to have been made of something else.
 pub const OPTIONAL: [&str; 3] = ["missing", "mean_low", "terms"];
+
+/// Rows that a record can count; two counts of so many fit 64 bits.
+const MOST_ROWS: u64 = i64::MAX as u64;
 
 /// Column names, shared by all groups of one query.
 pub type Names = Arc<[String]>;
@@ -111,6 +115,15 @@ impl RawRecord {
                 ));
             }
         }
+        if let Some((i, j, most)) = impossible(&self.mean, self.weight, &self.comoment) {
+            return Err(format!(
+                "gram record has comoments that no rows can have: {} of columns '{}' and '{}', \
+                 which vary so that it is {most} at most",
+                self.comoment[triangle(i) + j],
+                self.columns[j],
+                self.columns[i]
+            ));
+        }
         let (rows, skipped) = (self.rows as u64, self.skipped as u64);
         let mean = Mean { high: self.mean, low: mean_low };
         Ok(Record {
@@ -126,18 +139,32 @@ impl Record {
     /// Add the rows of another record, with the columns of both.
     pub fn merge(&mut self, other: &Record) -> Result<(), String> {
         let other = self.align(other)?;
+        let counts = [
+            (self.moments.rows, other.moments.rows),
+            (self.moments.skipped, other.moments.skipped),
+        ];
+        let missing = self.missing.iter().copied().zip(other.missing.iter().copied());
+        if counts.into_iter().chain(missing).any(|(count, more)| count + more > MOST_ROWS) {
+            return Err(format!("cannot merge records of more than {MOST_ROWS} rows"));
+        }
         self.moments.merge(&other.moments);
         self.missing.iter_mut().zip(&other.missing).for_each(|(count, more)| *count += more);
-        Ok(())
+        check_overflow(&self.columns, &self.moments)
     }
 
     /// Take away the rows of a record that is a part of this one.
     pub fn remove(&mut self, other: &Record) -> Result<(), String> {
         let other = self.align(other)?;
-        self.moments.remove(&other.moments)?;
+        if let Some(&column) = self.moments.remove(&other.moments)?.first() {
+            return Err(format!(
+                "cannot remove these rows: what is left of column '{}' is rounding of what is \
+                 taken away; merge the records of the rows that stay, or leave the column out",
+                self.columns[column]
+            ));
+        }
         let counts = self.missing.iter_mut().zip(&other.missing);
         counts.for_each(|(count, less)| *count = count.saturating_sub(*less));
-        Ok(())
+        check_overflow(&self.columns, &self.moments)
     }
 
     /// The record with its columns in another order.
@@ -237,7 +264,7 @@ mod tests {
     #[test]
     fn each_fault_is_named() {
         type Fault = fn(&mut RawRecord);
-        let faults: [(Fault, &str); 8] = [
+        let faults: [(Fault, &str); 9] = [
             (|r| r.columns = names(&["x", "x"]), "column 'x' twice"),
             (|r| r.mean.truncate(1), "1 values in 'mean'; 2 columns need 2"),
             (|r| r.comoment.push(0.0), "4 values in 'comoment'; 2 columns need 3"),
@@ -246,6 +273,7 @@ mod tests {
             (|r| r.weight = 0.0, "3 rows of total weight 0"),
             (|r| r.mean[1] = f64::NAN, "NaN in 'mean'"),
             (|r| r.comoment[2] = -4.0, "for column 'y'"),
+            (|r| r.comoment[1] = 5.0, "5 of columns 'x' and 'y'"),
         ];
         for (fault, message) in faults {
             let mut record = raw();

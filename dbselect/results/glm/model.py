@@ -13,6 +13,7 @@ from dbselect.formulas import Formula
 from dbselect.glm.families import FAMILIES, Family, multinomial
 from dbselect.glm.newton import Status
 from dbselect.linear.inference import INTERCEPT
+from dbselect.pages.short import listed
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, rows_told
 from dbselect.record.terms import Terms
@@ -95,11 +96,13 @@ class GlmModel(Predicting):
     terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
 
     def __repr__(self) -> str:
+        # A fit of columns has no groups, and they no costs.
+        spent = f", spent {self.spent:g}" if self.groups else ""
         return (
             f"{type(self).__name__}({self.family}, {self.target} ~ "
-            f"{', '.join(self.columns) or 'nothing'}; "
-            f"explained {self.explained:.4f}; {rows_told(self.rows, self.skipped)}; "
-            f"{self.status.value}, {self.passes} passes)"
+            f"{listed(self.columns)}; "
+            f"explained {self.explained:.4f}{spent}; "
+            f"{rows_told(self.rows, self.skipped)}; {self.status.value}, {self.passes} passes)"
         )
 
     @property

@@ -107,6 +107,7 @@ class GlmSequence(Prefixes[GlmModel]):
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.GLM_TYPE
     _WHAT: ClassVar[str] = "a sequence"
+    _is_quadratic: ClassVar[bool] = False
 
     # A dataclass would write its own.
     __repr__ = Prefixes.__repr__

@@ -1,10 +1,17 @@
 //! DuckDB's C API for extensions, stable band v1.2.0, by slot number.
 //!
 //! DuckDB hands every extension a table of function pointers whose order never
-//! changes; `SLOTS` names the ones used here and a test compares them with the
-//! published bindings. Nothing is linked, so one file loads in every DuckDB
+//! changes; `api!` names the ones used here, and tests compare their places and
+//! signatures with the published bindings. Nothing is linked, so one file loads in every DuckDB
 //! from 1.3 on that still offers the band. DuckDB 1.2 offers it too, but throws C++ exceptions
 //! through the aggregates that it calls, which ends the process: `check_version` refuses it.
+//!
+//! A port to the C API v2 of DuckDB 2.0, whose functions are called `duckdb_v2_*`, would touch
+//! this table and `VERSION`; the callbacks of `aggregates.rs`, `types.rs` and `searches.rs`, which
+//! get one handle there and ask it for chunk, states and result; the registration in `mod.rs`,
+//! where a bind callback decides the returned type and named arguments need no macros; and
+//! `C_API` and the footer in `dbselect/doors/extension.py`, whose `C_STRUCT` means v1. Vectors,
+//! records and everything without an engine stay as they are.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
@@ -97,6 +104,20 @@ macro_rules! api {
                 $slot * size_of::<usize>(),
                 stringify!($name)
             );)*
+        }
+
+        #[cfg(test)]
+        #[test]
+        fn signatures_are_the_published_ones() {
+            use libduckdb_sys::duckdb_ext_api_v1 as published;
+            $({
+                type Ours = Option<unsafe extern "C" fn($($type),*) $(-> $result)?>;
+                assert_eq!(
+                    tests::plain(std::any::type_name::<Ours>()),
+                    tests::plain(tests::type_of(|table: &published| table.$name)),
+                    stringify!($name)
+                );
+            })*
         }
     };
 }
@@ -272,6 +293,53 @@ pub mod type_id {
 #[cfg(test)]
 mod tests {
     use super::{OLDEST, Result, release};
+
+    /// The type of a field.
+    pub fn type_of<T, F>(_: impl Fn(&T) -> F) -> &'static str {
+        std::any::type_name::<F>()
+    }
+
+    /// A signature as the machine sees it: of a pointer to what DuckDB keeps to itself there is no
+    /// more to know than how many pointers it is, and a function that may be absent is a pointer.
+    pub fn plain(signature: &str) -> String {
+        let opaque = |word: &str| {
+            let name = word.rsplit("::").next().unwrap_or(word);
+            match name {
+                "Result" | "duckdb_result" => "result".to_string(),
+                "Option" => String::new(),
+                _ if name.starts_with("_duckdb_") || name == "c_void" => "opaque".to_string(),
+                _ => name.to_string(),
+            }
+        };
+        let is_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+        let (mut plain, mut word) = (String::new(), String::new());
+        for letter in signature.chars().chain([' ']) {
+            if is_name(letter) {
+                word.push(letter);
+                continue;
+            }
+            plain += &opaque(&std::mem::take(&mut word));
+            if !matches!(letter, '<' | '>' | ' ') {
+                plain.push(letter);
+            }
+        }
+        plain
+    }
+
+    #[test]
+    fn a_signature_keeps_what_the_machine_sees() {
+        type One = unsafe extern "C" fn(*mut libduckdb_sys::duckdb_connection, u64) -> u32;
+        type Same = Option<unsafe extern "C" fn(*mut super::Handle, u64) -> u32>;
+        type Other = Option<unsafe extern "C" fn(super::Handle, u64) -> u32>;
+        let [one, same, other] = [
+            std::any::type_name::<One>(),
+            std::any::type_name::<Same>(),
+            std::any::type_name::<Other>(),
+        ]
+        .map(plain);
+        assert_eq!(one, same);
+        assert_ne!(one, other);
+    }
 
     #[test]
     fn a_result_is_as_long_as_the_published_one() {

@@ -74,7 +74,7 @@ impl Told {
                     let names = ["budget", "handle_unknown"].map(str::to_string);
                     return Err(format!(
                         "anytime_predict has {}",
-                        nearest::unknown("option", &name, &names)
+                        nearest::unknown_option(&name, &names)
                     ));
                 }
             }

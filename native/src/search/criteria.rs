@@ -35,7 +35,7 @@ impl Criterion {
     pub fn set_up(&mut self, rule: Rule, problem: &Linear, starts: &[usize]) {
         self.rule = rule;
         self.roots.clear();
-        if rule != Rule::Omp {
+        if !matches!(rule, Rule::Omp | Rule::OmpInformation) {
             return;
         }
         for bounds in starts.windows(2) {
@@ -54,7 +54,7 @@ impl Criterion {
                 state.gains(scores);
                 scores.iter_mut().for_each(|gain| *gain = above(*gain, ROUNDING_GAIN));
             }
-            Rule::Omp => self.whitened(state, scores),
+            Rule::Omp | Rule::OmpInformation => self.whitened(state, scores),
             Rule::OmpUnwhitened => of_gradient(state, scores, |sum, square| sum + square),
             Rule::OmpSingle => of_gradient(state, scores, f64::max),
         }

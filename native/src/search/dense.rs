@@ -1,45 +1,24 @@
 //! Dense algebra on rows that lie one after another: what a search spends its time in.
 //!
-//! Every product of matrices here takes combinations of rows from rows. Four of them are
-//! taken at a time, so that a row is read and written a quarter as often, in strips that
-//! stay in the first cache.
+//! Every product of matrices takes combinations of rows from rows. Four of them are taken at a
+//! time, so that a row is read and written a quarter as often; `panels` takes them from several.
 
 use crate::simd::vectorised;
-
-/// Doubles of a row that are computed at a time: with fourteen rows, 56 KB.
-const STRIP: usize = 512;
-
-vectorised! {
-    /// Take from each of some rows a combination of others: `x_i -= sum_k share(k, i) row_k`.
-    ///
-    /// All rows have `width` doubles. The shares of row k are `size` doubles of itself, from
-    /// `first` on, one for each of the `size` rows in `x`.
-    pub fn subtract_products(x: &mut [f64], rows: &[f64], width: usize, first: usize) {
-        for from in (0..width).step_by(STRIP) {
-            let to = (from + STRIP).min(width);
-            for four in rows.chunks(4 * width) {
-                for (i, x) in x.chunks_exact_mut(width).enumerate() {
-                    subtract(&mut x[from..to], four, width, from, |k| four[k * width + first + i]);
-                }
-            }
-        }
-    }
-}
 
 vectorised! {
     /// Take a combination of rows from one: `x -= sum_k shares[k] row_k`, on the first
     /// `x.len()` doubles of rows of `width`.
     pub fn subtract_combination(x: &mut [f64], rows: &[f64], width: usize, shares: &[f64]) {
         for (four, shares) in rows.chunks(4 * width).zip(shares.chunks(4)) {
-            subtract(x, four, width, 0, |k| shares[k]);
+            subtract(x, four, width, |k| shares[k]);
         }
     }
 }
 
-/// Take up to four rows, from their double `from` on, from one.
+/// Take up to four rows from one.
 #[inline(always)]
-fn subtract(x: &mut [f64], rows: &[f64], width: usize, from: usize, share: impl Fn(usize) -> f64) {
-    let row = |k: usize| &rows[k * width + from..k * width + from + x.len()];
+pub fn subtract(x: &mut [f64], rows: &[f64], width: usize, share: impl Fn(usize) -> f64) {
+    let row = |k: usize| &rows[k * width..k * width + x.len()];
     if rows.len() == 4 * width {
         let (a, b, c, d) = (row(0), row(1), row(2), row(3));
         let (s, t, u, v) = (share(0), share(1), share(2), share(3));
@@ -50,7 +29,7 @@ fn subtract(x: &mut [f64], rows: &[f64], width: usize, from: usize, share: impl 
     }
     for k in 0..rows.len() / width {
         let share = share(k);
-        let row = &rows[k * width + from..k * width + from + x.len()];
+        let row = &rows[k * width..k * width + x.len()];
         for (x, a) in x.iter_mut().zip(row) {
             *x -= share * a;
         }
@@ -103,24 +82,16 @@ mod tests {
     use crate::testing::Lcg;
 
     #[test]
-    fn combinations_of_rows_are_those_of_the_definition() {
+    fn a_combination_of_rows_is_that_of_the_definition() {
         let mut numbers = Lcg::new(1);
-        for (width, count, size) in [(1, 0, 1), (3, 2, 2), (5, 4, 1), (7, 9, 3), (1100, 6, 2)] {
-            let rows: Vec<f64> = (0..width * count).map(|_| numbers.uniform()).collect();
-            let x: Vec<f64> = (0..width * size).map(|_| numbers.uniform()).collect();
-            let first = width - size.min(width);
+        for (width, count) in [(1, 0), (3, 2), (5, 4), (7, 9), (1100, 6)] {
+            let mut some = |n: usize| (0..n).map(|_| numbers.uniform()).collect::<Vec<f64>>();
+            let (rows, shares, x) = (some(width * count), some(count), some(width));
             let mut found = x.clone();
-            subtract_products(&mut found, &rows, width, first);
-            for i in 0..size {
-                let shares: Vec<f64> = (0..count).map(|k| rows[k * width + first + i]).collect();
-                let mut alone = x[i * width..(i + 1) * width].to_vec();
-                subtract_combination(&mut alone, &rows, width, &shares);
-                for j in 0..width {
-                    let sum: f64 = (0..count).map(|k| shares[k] * rows[k * width + j]).sum();
-                    let expected = x[i * width + j] - sum;
-                    assert!((found[i * width + j] - expected).abs() < 1e-14);
-                    assert!((alone[j] - expected).abs() < 1e-14);
-                }
+            subtract_combination(&mut found, &rows, width, &shares);
+            for j in 0..width {
+                let sum: f64 = (0..count).map(|k| shares[k] * rows[k * width + j]).sum();
+                assert!((found[j] - (x[j] - sum)).abs() < 1e-14);
             }
         }
     }

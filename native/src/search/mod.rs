@@ -9,7 +9,7 @@
 //! | `columns`, `groups`, `options` | what users give, matched and checked |
 //! | `value`, `given` | values that a door was given by name, read into a request |
 //! | `setup` | a request, matched to the columns of a record |
-//! | `dense`, `eigen`, `elimination` | small kernels of dense algebra |
+//! | `dense`, `panels`, `eigen`, `elimination` | small kernels of dense algebra |
 //! | `problem`, `state`, `refine` | the linear problem, what is selected, the last digits |
 //! | `criteria`, `ties`, `removal` | what a group is worth, and which is the best or least |
 //! | `greedy`, `foba`, `backward` | the searches |
@@ -29,6 +29,7 @@ pub mod greedy;
 pub mod groups;
 pub mod nearest;
 pub mod options;
+mod panels;
 pub mod problem;
 pub mod refine;
 pub mod removal;

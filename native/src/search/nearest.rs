@@ -16,9 +16,21 @@ pub fn unknown(kind: &str, name: &str, names: &[String]) -> String {
         shown = names.iter().take(FIRST).map(String::as_str).collect();
     }
     let more = if shown.len() == FIRST && names.len() > FIRST { ", ..." } else { "" };
-    let listed: Vec<String> = shown.iter().map(|other| format!("'{other}'")).collect();
-    let listed = if listed.is_empty() { "none".to_string() } else { listed.join(", ") + more };
-    format!("unknown {kind} '{name}'; there is {listed}")
+    format!("unknown {kind} '{name}'; there is {}{more}", quoted(&shown))
+}
+
+/// Describe an unknown option, with all that there are, as they are few; the nearest come first.
+pub fn unknown_option(name: &str, names: &[String]) -> String {
+    let mut shown = near(name, names);
+    let others = names.iter().map(String::as_str).filter(|other| !shown.contains(other));
+    let others: Vec<&str> = others.collect();
+    shown.extend(others);
+    format!("unknown option '{name}'; there is {}", quoted(&shown))
+}
+
+fn quoted(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    if quoted.is_empty() { "none".to_string() } else { quoted.join(", ") }
 }
 
 /// The known names most like a name, best first.
@@ -84,5 +96,9 @@ mod tests {
         });
         assert!(unknown("column", "abc", &many).ends_with("'x9', ..."));
         assert_eq!(unknown("group", "g", &[]), "unknown group 'g'; there is none");
+        let options = names(&["groups", "costs", "ridge"]);
+        assert_eq!(unknown_option("rigde", &options), {
+            "unknown option 'rigde'; there is 'ridge', 'groups', 'costs'"
+        });
     }
 }

@@ -35,6 +35,8 @@ pub enum Rule {
     Score,
     /// The gradient, whitened within the group.
     Omp,
+    /// On a Gram the same: there the information is that of the columns.
+    OmpInformation,
     /// The gradient as it is.
     OmpUnwhitened,
     /// Its largest entry.
@@ -45,10 +47,11 @@ pub enum Rule {
 
 impl Rule {
     /// Rules by the name that users give; the last one knows a cost limit, as FoBa does not.
-    const NAMES: [(&str, Rule); 6] = [
+    const NAMES: [(&str, Rule); 7] = [
         ("fr", Rule::Fr),
         ("score", Rule::Score),
         ("omp", Rule::Omp),
+        ("omp-information", Rule::OmpInformation),
         ("omp-unwhitened", Rule::OmpUnwhitened),
         ("omp-single", Rule::OmpSingle),
         ("doubling", Rule::Doubling),
@@ -66,7 +69,7 @@ impl Rule {
 
     /// The rule of a forward step of FoBa.
     pub fn of_foba(name: &Value) -> Result<Rule, Error> {
-        choice("rule", name, &Rule::NAMES[..5])
+        choice("rule", name, &Rule::NAMES[..6])
     }
 }
 

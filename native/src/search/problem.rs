@@ -11,6 +11,7 @@
 use super::columns::{SUFFIX, position};
 use super::error::Error;
 use crate::kernel::triangle;
+use crate::possible::impossible;
 
 /// A column is constant where its deviation is below this share of its mean: the rounding of
 /// the means of constant blocks.
@@ -55,6 +56,7 @@ impl Gram<'_> {
             && (rows > 0) == (weight > 0.0)
             && lists.all(|list| list.iter().all(|x| x.is_finite()))
             && (0..self.mean.len()).all(|j| self.comoment(j, j) >= 0.0)
+            && impossible(self.mean, weight, self.comoment).is_none()
     }
 
     /// Standard deviation of a column.

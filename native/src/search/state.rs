@@ -16,8 +16,9 @@
 
 use std::ops::Range;
 
-use super::dense::{dot, reflect, subtract_combination, subtract_products};
+use super::dense::{dot, reflect, subtract_combination};
 use super::elimination::eliminate;
+use super::panels::{subtract_products, subtract_triangle};
 use super::problem::Linear;
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an
@@ -29,6 +30,8 @@ const RANK_ROUNDING: f64 = 1e-14;
 /// Share of its own variance below which what is left of a column may be rounding: above, w'w
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;
+/// Rows of M that are computed at once, so that those before are read so much less often.
+const ROWS_AT_ONCE: usize = 16;
 /// The place of a column that has no row in U.
 const NO_ROW: usize = usize::MAX;
 
@@ -376,15 +379,25 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Bring M up to date.
+    /// Bring M up to date, some rows at a time.
     pub fn invert(&mut self) {
         let width = self.problem.width();
         let Buffers { u, m, support, scratch, .. } = &mut self.own;
-        for row in m.len() / width..support.len() {
-            let column = support[row];
-            scratch.shares.clear();
-            scratch.shares.extend((0..row).map(|k| u[k * width + column]));
-            append_inverse(m, width, &scratch.shares, u[row * width + column]);
+        let mut first = m.len() / width.max(1);
+        for columns in support[first..].chunks(ROWS_AT_ONCE) {
+            m.resize((first + columns.len()) * width, 0.0);
+            let (above, own) = m.split_at_mut(first * width);
+            subtract_triangle(own, above, width, u, columns);
+            for (i, &column) in columns.iter().enumerate() {
+                let share = |row: usize| u[row * width + column];
+                scratch.shares.clear();
+                scratch.shares.extend((first..first + i).map(share));
+                let (before, rest) = own.split_at_mut(i * width);
+                let row = &mut rest[..first + i + 1];
+                subtract_combination(&mut row[..first + i], before, width, &scratch.shares);
+                finish_inverse(row, share(first + i));
+            }
+            first += columns.len();
         }
     }
 
@@ -559,8 +572,13 @@ fn append_inverse(m: &mut Vec<f64>, width: usize, before: &[f64], diagonal: f64)
         let end = (at + 4).min(row);
         subtract_combination(&mut own[..end], four, width, shares);
     }
-    own[..row].iter_mut().for_each(|x| *x /= diagonal);
-    own[row] = 1.0 / diagonal;
+    finish_inverse(&mut own[..=row], diagonal);
+}
+
+/// Divide a row of M by the entry on the diagonal, up to its own.
+fn finish_inverse(row: &mut [f64], diagonal: f64) {
+    row.iter_mut().for_each(|x| *x /= diagonal);
+    row[row.len() - 1] = 1.0 / diagonal;
 }
 
 #[cfg(test)]

@@ -1,0 +1,168 @@
+"""Which of 1,000 tables to buy for 10 million facts: sums by key beside a join for each."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+from measure import Row
+from tables import FOLDER
+
+import dbselect as ds
+
+FACTS = 10_000_000
+#: Keys of the facts, and how many values each has.
+KEYS = {"customer": 100_000, "item": 10_000, "hour": 8_760}
+#: Files of 50 columns for each key; a candidate is 5 to 50 columns of one of them.
+FILES, WIDTH = 10, 50
+CANDIDATES = 1000
+#: What the facts have themselves.
+OWN = {"own": ["x0", "x1", "x2", "x3"]}
+#: Candidates for which the join is made, so many of each key; the figure for all is scaled.
+JOINED = 2
+
+
+def facts() -> Path:
+    """Write, unless it is there, facts of three keys, four columns and a target."""
+    path = FOLDER / f"facts-{FACTS}.parquet"
+    if not path.exists():
+        FOLDER.mkdir(exist_ok=True)
+        rng = np.random.default_rng(0)
+        table = pl.DataFrame(
+            {key: rng.integers(0, size, FACTS, dtype=np.int32) for key, size in KEYS.items()}
+        ).with_columns(
+            **{f"x{j}": pl.Series(rng.standard_normal(FACTS)) for j in range(4)},
+            y=pl.Series(rng.standard_normal(FACTS)),
+        )
+        # Column 0 of file 0 of each key bears on the target.
+        for key in KEYS:
+            bears = pl.read_parquet(one(key, 0)).select(key, "z0")
+            table = table.join(bears, on=key, how="left", maintain_order="left")
+            table = table.with_columns(pl.col("y") + pl.col("z0")).drop("z0")
+        table.write_parquet(path, compression="uncompressed", row_group_size=125_000)
+    return path
+
+
+def one(key: str, number: int) -> Path:
+    """Write, unless it is there, a table of one row a key and 50 columns."""
+    path = FOLDER / f"{key}-{number}.parquet"
+    if not path.exists():
+        FOLDER.mkdir(exist_ok=True)
+        rng = np.random.default_rng([number, KEYS[key]])
+        values = {f"z{j}": rng.standard_normal(KEYS[key]) for j in range(WIDTH)}
+        keys = np.arange(KEYS[key], dtype=np.int32)
+        pl.DataFrame({key: keys, **values}).write_parquet(path, compression="uncompressed")
+    return path
+
+
+def candidates(count: int = CANDIDATES) -> dict[str, ds.Candidate]:
+    """Return tables of 5 to 50 columns by each of the three keys in turn."""
+    rng = np.random.default_rng(1)
+    names = list(KEYS)
+    found = {}
+    for number in range(count):
+        key = names[number % len(names)]
+        width = int(rng.integers(5, WIDTH + 1))
+        columns = [f"z{j}" for j in sorted(rng.choice(WIDTH, width, replace=False))]
+        path = str(one(key, number // len(names) % FILES))
+        found[f"t{number}"] = ds.Candidate(path, key, float(rng.integers(1, 10)), columns)
+    return found
+
+
+def bought(steps: int) -> ds.Sequence:
+    """Buy so many of the tables."""
+    return ds.anytime_tables(facts(), "y", candidates(), OWN, max_groups=steps)
+
+
+def cost_of(call: str) -> tuple[float, float, float]:
+    """Return seconds, processor seconds and peak megabytes of a call in a new process.
+
+    Processor seconds tell the work where others use the machine, too.
+    """
+    report = "import resource as r; u = r.getrusage(r.RUSAGE_SELF)"
+    told = "print(time.time() - start, u.ru_utime + u.ru_stime, u.ru_maxrss / 1024)"
+    code = f"import time, purchases; start = time.time(); purchases.{call}; {report}; {told}"
+    command = [sys.executable, "-c", code]
+    folder = Path(__file__).parent
+    run = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
+    # DuckDB shows its progress before.
+    seconds, work, megabytes = map(float, run.stdout.split()[-3:])
+    return seconds, work, megabytes
+
+
+def joined(tables: Mapping[str, ds.Candidate]) -> ds.Gram:
+    """Return the Gram of the join with some tables, which DuckDB makes."""
+    columns = [
+        f"{at}.{name} AS {at}_{name}" for at, one in tables.items() for name in one.columns or ()
+    ]
+    joins = [
+        f"LEFT JOIN '{one.table}' {at} ON {at}.{one.key} = f.{one.key}"
+        for at, one in tables.items()
+    ]
+    with duckdb.connect() as con:
+        query = f"SELECT y, x0, x1, x2, x3, {', '.join(columns)} FROM '{facts()}' f"
+        return ds.gram(con.sql(f"{query} {' '.join(joins)}"))
+
+
+def joined_each(count: int) -> None:
+    """Join each of the first candidates."""
+    for name, one in list(candidates().items())[:count]:
+        joined({name: one})
+
+
+def of_star(width: int) -> dict[str, ds.Candidate]:
+    """Return a table of some columns for each key."""
+    columns = [f"z{j}" for j in range(width)]
+    return {key: ds.Candidate(str(one(key, 0)), key, 1.0, columns) for key in KEYS}
+
+
+def star_by_keys(width: int) -> ds.Sequence:
+    """Take a star of three tables in by sums."""
+    tables = of_star(width)
+    return ds.anytime_tables(facts(), "y", tables, OWN, always=list(tables), max_groups=len(tables))
+
+
+def star() -> Iterator[Row]:
+    """Yield the Gram of a star join of three known tables beside sums by their keys."""
+    facts()
+    for width in (10, WIDTH):
+        join, join_work, _ = cost_of(f"joined(purchases.of_star({width}))")
+        keys, keys_work, _ = cost_of(f"star_by_keys({width})")
+        yield (
+            f"star join of three known tables of {width} columns, {FACTS:,} facts: Gram of the "
+            "join; sums by key",
+            f"{join:.1f} s ({join_work:.1f} s of work); {keys:.1f} s ({keys_work:.1f} s)",
+            "",
+        )
+
+
+def purchases() -> Iterator[Row]:
+    """Yield the first purchase and the third of 1,000 tables, and a join for each."""
+    facts(), candidates()
+    what = f"{CANDIDATES:,} tables of 5 to {WIDTH} columns by 3 keys, {FACTS:,} facts"
+    first, work, memory = cost_of("bought(1)")
+    yield (
+        f"{what}: the first to buy",
+        f"{first:.0f} s ({work:.0f} s of work), {CANDIDATES / first:.0f} tables a second, "
+        f"{memory:,.0f} MB",
+        "",
+    )
+    seconds, total, _ = cost_of("bought(3)")
+    yield f"{what}: three to buy", f"{seconds:.0f} s ({total:.0f} s of work)", ""
+    some = JOINED * len(KEYS)
+    each, each_work, _ = (part * CANDIDATES / some for part in cost_of(f"joined_each({some})"))
+    yield (
+        f"a join and its Gram for each, scaled from {some} of them",
+        f"{each:,.0f} s ({each_work:,.0f} s of work): {each / first:.0f} times the first purchase "
+        f"({each_work / work:.0f} times the work)",
+        "",
+    )
+
+
+if __name__ == "__main__":
+    for part in (star, purchases):
+        for row in part():
+            print(" | ".join(row), flush=True)

@@ -1,0 +1,93 @@
+"""Pieces of HTML: text that means nothing else, numbers in few digits, tables and small curves."""
+
+from collections.abc import Sequence
+from html import escape
+from math import isnan
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dbselect.pages.short import NAME_LENGTH
+
+#: Size of a small curve, and the space around it, in pixels.
+CURVE_WIDTH, CURVE_HEIGHT, CURVE_EDGE = 160, 40, 3
+#: Points of a small curve; a wider one would not show more.
+CURVE_POINTS = 160
+
+
+def cell_text(value: Any) -> str:
+    """Return a value as text for HTML: four digits of a number, nothing for NULL."""
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if len(text) <= 2 * NAME_LENGTH:
+        return escape(text)
+    return f'<span title="{escape(text)}">{escape(text[: 2 * NAME_LENGTH - 3])}...</span>'
+
+
+def html_table(table: pl.DataFrame, first: int, last: int) -> str:
+    """Return the first and the last rows of a table, and between them how many are not shown.
+
+    Parameters
+    ----------
+    first, last : rows at the start and at the end
+    """
+    numbers = [dtype.is_numeric() for dtype in table.dtypes]
+    kinds = ["right" if number else "left" for number in numbers]
+    head = "".join(
+        f'<th scope="col" style="text-align: {kind}">{escape(name)}</th>'
+        for name, kind in zip(table.columns, kinds, strict=True)
+    )
+    hidden = table.height - first - last
+    rows = table.rows()
+    if hidden <= 1:
+        body = _rows(rows, kinds)
+    else:
+        more = f'<tr><td colspan="{table.width}">... {hidden:,} more ...</td></tr>'
+        body = _rows(rows[:first], kinds) + more + _rows(rows[first + hidden :], kinds)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def small_curve(x: Any, y: Any, words: str) -> str:
+    """Return a step curve as SVG in the colour of the text around it.
+
+    Parameters
+    ----------
+    x, y : shape (n,), in the order in which they are reached; n > 0
+    words : what it shows, for who does not see it
+    """
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), CURVE_POINTS)).astype(int))
+    across, up = (_placed(np.asarray(one, dtype=float)[kept]) for one in (x, y))
+    across = CURVE_EDGE + across * (CURVE_WIDTH - 2 * CURVE_EDGE)
+    up = CURVE_HEIGHT - CURVE_EDGE - up * (CURVE_HEIGHT - 2 * CURVE_EDGE)
+    path = f"M{across[0]:.1f} {up[0]:.1f}" + "".join(
+        f"H{a:.1f}V{b:.1f}" for a, b in zip(across[1:], up[1:], strict=True)
+    )
+    return (
+        f'<svg role="img" aria-label="{escape(words)}" width="{CURVE_WIDTH}" '
+        f'height="{CURVE_HEIGHT}" viewBox="0 0 {CURVE_WIDTH} {CURVE_HEIGHT}">'
+        f'<path d="{path}" fill="none" stroke="currentColor" stroke-width="1.5"/></svg>'
+    )
+
+
+def _rows(rows: Sequence[Sequence[Any]], kinds: Sequence[str]) -> str:
+    return "".join(
+        "<tr>"
+        + "".join(
+            f'<td style="text-align: {kind}">{cell_text(value)}</td>'
+            for value, kind in zip(row, kinds, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+
+
+def _placed(values: Any) -> Any:
+    """Return where values lie between the least and the greatest."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    return np.nan_to_num((values - low) / (high - low)) if high > low else np.zeros(len(values))

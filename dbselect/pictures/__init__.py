@@ -1,0 +1,1 @@
+"""Pictures: a frame in, an altair chart of that frame out; nothing here knows a result."""

@@ -1,0 +1,69 @@
+"""Tables of cells, the more the stronger: limits against each other, groups against each other.
+
+How much is told by opacity: nothing is the page itself, white or black, all is the full colour.
+Where there are few cells, the number stands in each.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from dbselect.pictures.style import COLOURS, altair, finished
+
+#: Cells with room for a number, and the size of each, in pixels.
+FEW_CELLS, WIDE, NARROW = 150, 48, 12
+#: Opacity of the weakest and the strongest cell, on which text can still be read.
+FAINTEST_AND_FULL = [0.03, 0.85]
+
+
+def limits_grid(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
+    """Return the picture of models within two limits.
+
+    Parameters
+    ----------
+    frame : one row a model: max_columns, max_groups, columns, groups, spent, explained, r2
+    title, told : as of `style.finished`
+    """
+    alt = altair()
+    x = alt.X("max_groups:O", title="most groups").axis(labelAngle=0)
+    y = alt.Y("max_columns:O", title="most columns").sort("descending")
+    tips = ["columns:N", "groups:N", "spent:Q", alt.Tooltip("explained:Q", format=".4~%")]
+    strength = (
+        alt.Opacity("explained:Q", title="explained")
+        .scale(range=FAINTEST_AND_FULL)
+        .legend(format="~%")
+    )
+    return finished(_cells(frame, x, y, strength, tips, ".1~%"), frame, title, told)
+
+
+def between(frame: pl.DataFrame, order: Sequence[str], title: str, told: Sequence[str]) -> Any:
+    """Return the picture of how groups correlate.
+
+    Parameters
+    ----------
+    frame : one row a pair: group, other, correlation, strength (its size), columns
+    order : groups, neighbours alike
+    title, told : as of `style.finished`
+    """
+    alt = altair()
+    x = alt.X("other:N", title=None).sort(list(order)).axis(labelAngle=-45, labelLimit=140)
+    y = alt.Y("group:N", title=None).sort(list(order)).axis(labelLimit=140)
+    tips = ["group:N", "other:N", alt.Tooltip("correlation:Q", format=".4~f"), "columns:N"]
+    strength = alt.Opacity("strength:Q", title="correlation, its size").scale(
+        domain=[0, 1], range=FAINTEST_AND_FULL
+    )
+    return finished(_cells(frame, x, y, strength, tips, ".2f"), frame, title, told)
+
+
+def _cells(frame: pl.DataFrame, x: Any, y: Any, strength: Any, tips: Any, format_: str) -> Any:
+    alt = altair()
+    few = frame.height <= FEW_CELLS
+    size = alt.Step(WIDE if few else NARROW)
+    cells = alt.Chart().mark_rect(color=COLOURS[0]).encode(x, y, strength, tooltip=tips)
+    number = "explained" if "explained" in frame.columns else "correlation"
+    layers = [cells]
+    if few:
+        text = alt.Text(f"{number}:Q", format=format_)
+        layers.append(alt.Chart().mark_text().encode(x, y, text=text, tooltip=tips))
+    return alt.layer(*layers).properties(width=size, height=size)

@@ -1,0 +1,99 @@
+"""What all pictures have in common: altair, colours, dashes, and the page seen through them.
+
+A picture is read on white paper, on a dark screen, in grey and by eyes that confuse red and green.
+So text, axes and grid have the colour of the text around the picture (``currentColor``, hence
+SVG), the background is that of the page, colours are those of Okabe and Ito, and what a colour
+tells a dash or a label tells as well.
+
+Source: Okabe, Ito (2008), Color Universal Design.
+"""
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import polars as pl
+
+from dbselect.errors import EngineError
+
+#: Those of Okabe and Ito that show on white and on black, the most different first.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+#: Lengths of strokes and gaps, in pixels; one beside each colour.
+DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (12, 4), (4, 6))
+#: What is not told apart by colour, of middle lightness.
+GREY = "#888888"
+#: Size of a picture, in pixels.
+WIDTH, HEIGHT = 600, 340
+#: altair refuses pictures of more rows than these.
+MOST_ROWS = 5000
+
+
+def altair() -> ModuleType:
+    """Import altair.
+
+    Raises
+    ------
+    EngineError : it is not installed
+    """
+    try:
+        import altair as alt
+    except ImportError:
+        raise EngineError("pictures need altair: pip install 'dbselect[plot]'") from None
+    return alt
+
+
+def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
+    """Return a chart on its frame, with a title, and in words for who does not see it.
+
+    Parameters
+    ----------
+    chart : of altair, without data
+    frame : all that is drawn; ``chart.data`` of the result
+    told : what the picture shows, in sentences: below the title, and read aloud
+    """
+    alt = altair()
+    heading = alt.TitleParams(title, subtitle=list(told), anchor="start")
+    words = f"{title}. {' '.join(told)}"
+    drawn = chart.properties(
+        data=frame,
+        title=heading,
+        description=words,
+        usermeta={"embedOptions": {"renderer": "svg", "actions": False}},
+    )
+    text, line = "currentColor", {"domainColor": GREY, "tickColor": GREY}
+    return (
+        drawn.configure(background="transparent")
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelColor=text, titleColor=text, gridColor=GREY, gridOpacity=0.25,
+            titleFontWeight="normal", **line,
+        )
+        .configure_legend(
+            labelColor=text, titleColor=text, labelLimit=220, symbolSize=400, symbolStrokeWidth=2
+        )
+        .configure_title(color=text, subtitleColor=text, subtitleFontSize=11)
+        .configure_text(color=text)
+        .configure_rule(color=GREY)
+    )  # fmt: skip
+
+
+def told_apart(field: str, names: Sequence[str], title: str | None = None) -> dict[str, Any]:
+    """Return the encodings that tell lines apart, by colour and by dash in one legend.
+
+    Parameters
+    ----------
+    field : column of the names
+    names : in the order of the legend
+    """
+    alt = altair()
+    kinds = range(len(names))
+    colours = [COLOURS[k % len(COLOURS)] for k in kinds]
+    # Beyond the colours that there are, the pairs of colour and dash still differ.
+    dashes = [list(DASHES[(k + k // len(COLOURS)) % len(DASHES)]) for k in kinds]
+    legend = alt.Legend(
+        title=title, orient="bottom", columns=3, symbolType="stroke", symbolOpacity=1
+    )
+    return {
+        "color": alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=colours),
+        "strokeDash": alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=names, range=dashes),
+    }

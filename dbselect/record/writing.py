@@ -1,0 +1,139 @@
+"""One place where files are written: whole or not at all, through links, and kept by the disk."""
+
+import hashlib
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dbselect.errors import SourceError
+
+if sys.platform != "win32":
+    import fcntl
+
+#: What a path can be that is no regular file.
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Give a temporary path beside `path` to write to; it takes the name at the end.
+
+    Other processes see the old file, or none, or the new one, also after the power fails. A
+    link stays one: what it leads to is replaced. The new file has the mode of the old. If the
+    block fails, the temporary file is removed and `path` stays as it was; what a killed
+    process left beside it is removed by the next that writes there.
+
+    Raises
+    ------
+    SourceError : at the path is something else than a regular file
+    OSError : it cannot be written
+    """
+    target = check_place(path)
+    with _temporary(target) as (temporary, handle):
+        yield temporary
+        os.fsync(handle)
+        if sys.platform == "win32":
+            os.close(handle)
+        temporary.replace(target)
+    _sync_folder(target.parent)
+
+
+def check_place(path: str | Path) -> Path:
+    """Return where a file is to be written, links followed.
+
+    Raises
+    ------
+    SourceError : something else than a regular file is there
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        kind = stat.S_IFMT(target.stat().st_mode)
+    except FileNotFoundError:
+        return target
+    if kind != stat.S_IFREG:
+        raise SourceError(
+            f"'{path}' is {_KINDS.get(kind, 'no file')}, which is not replaced; a regular file or "
+            "a new name is needed"
+        )
+    return target
+
+
+@contextmanager
+def _temporary(target: Path) -> Iterator[tuple[Path, int]]:
+    """Make an empty file beside another, with its mode, and remove it if the block fails."""
+    # A name as long as the target's might be too long.
+    stem = f".dbselect-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+    for stray in target.parent.glob(stem + "*"):
+        _remove_if_left(stray)
+    while True:
+        temporary = target.parent / (stem + secrets.token_hex(8))
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        # Another process may have taken it for one left behind before it was locked.
+        if not _locked(handle) or temporary.exists():
+            break
+        os.close(handle)
+    try:
+        _copy_mode(target, temporary)
+        yield temporary, handle
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        with suppress(OSError):
+            os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    """Lock a file as long as it is open, or say that the system or the disk has no locks."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_if_left(stray: Path) -> None:
+    """Remove a temporary file whose writer is gone, and its lock with it."""
+    if sys.platform == "win32":
+        return
+    with suppress(OSError):
+        handle = os.open(stray, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stray.unlink()
+        finally:
+            os.close(handle)
+
+
+def _copy_mode(target: Path, temporary: Path) -> None:
+    """Give a file mode and owner of the one that it replaces, if there is one."""
+    with suppress(FileNotFoundError):
+        old = target.stat()
+        if hasattr(os, "chown"):
+            # To give a file away takes root; its mode can be kept without.
+            with suppress(PermissionError):
+                os.chown(temporary, old.st_uid, old.st_gid)
+        temporary.chmod(stat.S_IMODE(old.st_mode))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the disk keep the new name; Windows does so by itself."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,124 @@
+"""The curve of a sequence as one frame, which its picture is drawn of."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError
+from dbselect.pictures.curve import MOST_STEPS, PLATEAU, search_curve, thinned
+from dbselect.record.checks import check_flag
+from dbselect.results.heights import cost_of_height, flat_from
+
+#: The curve on rows that the search has not seen.
+HELD_OUT = "r2, held out"
+#: Of more responses only their mean is drawn.
+MOST_RESPONSES = 4
+#: Shares that differ by less are drawn as one curve.
+SAME_SHARE = 1e-9
+
+
+def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
+    """Return the picture of `Prefixes.plot`.
+
+    Parameters
+    ----------
+    sequence : of any family
+    bound, held_out : as of `Prefixes.plot`
+    """
+    check_flag("bound", bound)
+    steps = sequence.steps.with_columns(why=pl.Series(_reasons(sequence)))
+    told = [f"{sequence._told[1]}, spent {sequence.spent[-1]:g}; {sequence.stop.value}."]
+    told[0] += f" {sequence._used}."
+    kept = thinned(steps)
+    if kept.height < steps.height:
+        told.append(f"Of {steps.height - 1} steps {kept.height - 1} are drawn, spread evenly.")
+    curves = {"r2": sequence.r2}
+    if np.abs(sequence.explained - sequence.r2).max() > SAME_SHARE:
+        curves["explained, less the penalty"] = sequence.explained
+    each = getattr(sequence, "responses", {})
+    if len(each) <= MOST_RESPONSES:
+        curves |= {f"r2 of {name}": own.r2 for name, own in each.items()}
+    if bound and sequence._is_quadratic:
+        budgets = kept["spent"].unique().sort()
+        bounds = dict(zip(budgets, sequence.certificate(budgets)["bound"], strict=True))
+        curves["bound on any groups"] = np.array(
+            [bounds.get(one, np.nan) for one in steps["spent"]]
+        )
+    parts = [_part(kept, name, values[kept["step"].to_numpy()]) for name, values in curves.items()]
+    if held_out is not None:
+        parts.append(held_out_curve(held_out))
+        told.append(
+            "The band is one standard error of the folds." if _is_validated(held_out) else ""
+        )
+    at, spent = _plateau(sequence)
+    if at < 1:
+        told.append(f"From {at:.0%} of its height on, at the dotted line, it rises slowly.")
+        parts.append(pl.DataFrame({"curve": [PLATEAU], "spent": [spent], "why": [f"{at:.0%}"]}))
+    frame = pl.concat(parts, how="diagonal")
+    title = f"{sequence._told[0]}: what is explained, against what is spent"
+    return search_curve(frame, title, [one for one in told if one])
+
+
+def _part(steps: pl.DataFrame, name: str, values: Any) -> pl.DataFrame:
+    return steps.select(
+        "step", "group", "cost", "spent", "gain", "why",
+        curve=pl.lit(name), value=pl.Series(values, dtype=pl.Float64),
+        low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64),
+    )  # fmt: skip
+
+
+def _reasons(sequence: Any) -> list[str]:
+    """Return among which groups each step chose, and at the last why there are no more."""
+    reasons = ["the model without columns", *(step.choice.value for step in sequence.records)]
+    reasons[-1] += f"; then it ended: {sequence.stop.value}"
+    return reasons
+
+
+def _plateau(sequence: Any) -> tuple[float, float]:
+    """Return the fraction from which the curve is flat, and its cost."""
+    fraction = flat_from(sequence.spent, sequence.explained)
+    return fraction, cost_of_height(sequence.spent, sequence.explained, fraction)
+
+
+def _is_validated(held_out: Any) -> bool:
+    return hasattr(held_out, "table") and hasattr(held_out, "one_standard_error")
+
+
+def held_out_curve(held_out: Any) -> pl.DataFrame:
+    """Return the curve on other rows, with a band where there are several folds.
+
+    Parameters
+    ----------
+    held_out : as of `Prefixes.plot`
+
+    Raises
+    ------
+    ArgumentError : it is something else, or has no r2 of one sequence
+    """
+    if _is_validated(held_out):
+        if held_out.keys or len(held_out.grid) > 1:
+            raise ArgumentError(
+                f"held_out has {len(held_out.sources)} segments and {len(held_out.grid)} points of "
+                "a grid; it must have one of each, or be drawn by its own plot"
+            )
+        table = held_out.table.with_columns(half=pl.col("r2_std_error").fill_null(0.0))
+    elif isinstance(held_out, pl.DataFrame):
+        missing = [name for name in ("step", "spent", "r2") if name not in held_out.columns]
+        if missing:
+            raise ArgumentError(f"held_out lacks {missing}; it must be what evaluate returns")
+        table = held_out.with_columns(half=pl.lit(None, pl.Float64))
+    else:
+        raise ArgumentError(
+            f"held_out is a {type(held_out).__name__}; it must be what cross_validate or evaluate "
+            "returns"
+        )
+    table = thinned(
+        table.filter(pl.col("r2").is_not_null(), pl.col("step").is_not_null()), MOST_STEPS
+    )
+    if table.is_empty():
+        raise ArgumentError("held_out has no r2 of a step; there is nothing to draw")
+    return table.select(
+        "step", "spent", curve=pl.lit(HELD_OUT), value="r2",
+        low=pl.col("r2") - pl.col("half"), high=pl.col("r2") + pl.col("half"),
+    )  # fmt: skip

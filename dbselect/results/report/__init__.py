@@ -1,0 +1,1 @@
+"""What a report tells of a sequence, gathered for `dbselect.pages.report`."""

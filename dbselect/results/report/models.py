@@ -1,0 +1,135 @@
+"""The model of every step as rows of numbers, for the page's slider."""
+
+import math
+import warnings
+from typing import Any
+
+import polars as pl
+
+from dbselect.errors import DbselectError, SelectionWarning
+from dbselect.linear.inference import INTERCEPT
+from dbselect.record.steps import BUDGET_SLACK
+from dbselect.results.model import JointModel
+
+#: Coefficients on the page; those of steps between are left out where there are more.
+MOST_COEFFICIENTS = 300_000
+#: Digits of a number on the page.
+DIGITS = 10
+
+
+def steps_of(sequence: Any, held_out: pl.DataFrame | None, axis: dict[str, Any]) -> dict[str, Any]:
+    """Return what the slider shows of each step.
+
+    Parameters
+    ----------
+    held_out : step, value, low, high of the curve on other rows; None if there is none
+    axis : most and constant of the axis of cost
+
+    Returns
+    -------
+    dict: axis, slack, stop; terms, each with its group and cost; responses, or classes, if
+    there are several; steps, each with what it spent and its rows, NULL where they are left
+    out; certainty, a sentence on the standard errors
+    """
+    names = sequence.groups.names
+    owner = {column: name for name, own in sequence.groups.columns.items() for column in own}
+    costs = dict(zip(names, sequence.groups.costs.tolist(), strict=True))
+    terms = [INTERCEPT, *sequence.columns]
+    number = {term: at for at, term in enumerate(terms)}
+    responses = _responses(sequence.model(0))
+    shown = _with_rows(sequence, len(responses) or 1)
+    held = {} if held_out is None else {row["step"]: row for row in held_out.rows(named=True)}
+    steps, refusal = [], None
+    for at, row in enumerate(sequence.steps.rows(named=True)):
+        model = sequence.model(at)
+        table = None
+        if at in shown:
+            summary, refused = _summary(model)
+            refusal = refusal or refused
+            table = _rows(summary, number, responses)
+        there = held.get(at, {})
+        high, value = there.get("high"), there.get("value")
+        steps.append(
+            {
+                "action": row["action"], "group": row["group"], "cost": _short(row["cost"]),
+                "spent": _short(row["spent"]), "gain": _short(row["gain"]), "r2": _short(row["r2"]),
+                "held": _short(value), "groups": model.groups, "rows": table,
+                "error": None if high is None or value is None else _short(high - value),
+            }
+        )  # fmt: skip
+    return {
+        "axis": axis,
+        "slack": BUDGET_SLACK,
+        "stop": sequence.stop.value,
+        "terms": [[term, owner.get(term), costs.get(owner.get(term, ""))] for term in terms],
+        "responses": responses,
+        "steps": steps,
+        "certainty": _certainty(refusal),
+    }
+
+
+def _responses(model: Any) -> list[str]:
+    if isinstance(model, JointModel):
+        return list(model.responses)
+    return [str(one) for one in getattr(model, "classes", ())]
+
+
+def _with_rows(sequence: Any, several: int) -> set[int]:
+    """Return the steps whose coefficients are shown: all, or some spread evenly and the last."""
+    counts = [several * len(sequence.columns_held(at)) for at in range(len(sequence.spent))]
+    stride = max(1, math.ceil(sum(counts) / MOST_COEFFICIENTS))
+    return {at for at in range(len(counts)) if at % stride == 0} | {len(counts) - 1}
+
+
+def _summary(model: Any) -> tuple[pl.DataFrame, str | None]:
+    """Return the table of `summary`, or coefficients alone and why there is no more."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SelectionWarning)
+            return model.summary(), None
+    except DbselectError as error:
+        parts = []
+        several = isinstance(next(iter(model.coefficients.values()), None), dict)
+        for name, own in model.coefficients.items() if several else [(None, model.coefficients)]:
+            first = model.intercept[name] if several else model.intercept
+            parts.append(
+                pl.DataFrame(
+                    {
+                        "response": [None if name is None else str(name)] * (1 + len(own)),
+                        "term": [INTERCEPT, *own],
+                        "estimate": [first, *own.values()],
+                    },
+                    schema_overrides={"response": pl.String, "estimate": pl.Float64},
+                )
+            )
+        none = pl.lit(None, pl.Float64)
+        return pl.concat(parts).with_columns(std_error=none, p_value=none), str(error)
+
+
+def _rows(summary: pl.DataFrame, number: dict[str, int], responses: list[str]) -> list[list[Any]]:
+    of = next((name for name in ("response", "class") if name in summary.columns), None)
+    labels = [None] * summary.height if of is None else summary[of].cast(pl.String).to_list()
+    return [
+        [
+            number[row["term"]],
+            None if label is None else responses.index(label),
+            *(_short(row[name]) for name in ("estimate", "std_error", "p_value")),
+        ]
+        for row, label in zip(summary.rows(named=True), labels, strict=True)
+    ]
+
+
+def _certainty(refusal: str | None) -> str:
+    if refusal is not None:
+        return f"No standard errors: {refusal}."
+    return (
+        "The rows that chose the groups also judge them: standard errors and p-values are smaller "
+        "than they should be, unless all groups are held."
+    )
+
+
+def _short(value: float | None) -> float | None:
+    """Return a number without the digits that nobody reads; None for NULL and NaN."""
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{DIGITS}g}")

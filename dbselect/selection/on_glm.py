@@ -1,0 +1,58 @@
+"""What a rule of a gradient or of a model says near a fit of a generalised linear model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dbselect.glm.newton import GlmFit, Problem
+from dbselect.linear.problem import Index, Linear
+from dbselect.record.gram import Matrix, Vector
+from dbselect.selection.criteria import OnGlm, Rule
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """The gradient of the deviance, as the criteria ask for that of a linear problem.
+
+    Parameters
+    ----------
+    problem : of the correlations of the columns
+    members : the columns of each of the J groups
+    b : shape (P, D), a response for each predictor, the intercept minimised out
+    """
+
+    problem: Linear
+    members: Sequence[Index]
+    b: Matrix
+
+
+def gradient_near(problem: Problem, fit: GlmFit) -> Gradient:
+    """Return the gradient at a fit; O(D P).
+
+    The predictors have an orthonormal basis (`glm.families`), so that sums of squares over
+    them are the same in every other one.
+    """
+    size = len(problem.unit)
+    b = fit.state.b.reshape(size, problem.free).T
+    ones, zeros = np.ones(size), np.zeros(size)
+    linear = Linear(
+        problem.correlation,
+        b,
+        problem.ridge,
+        problem.unit,
+        ones,
+        problem.constant,
+        zeros,
+        0.0,
+        problem.scale,
+    )
+    return Gradient(linear, problem.members, b)
+
+
+def criterion_near(problem: Problem, fit: GlmFit, rule: Rule) -> Vector:
+    """Return what a rule that needs no refits gives each of the J groups; a fit has its own."""
+    by_gradient = rule.on_glm is OnGlm.GRADIENT
+    near: Any = gradient_near(problem, fit) if by_gradient else fit.state
+    return rule.criterion(near)(near)

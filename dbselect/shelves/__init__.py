@@ -1,0 +1,1 @@
+"""Where the records of a store lie: one kind of place a file, each all or nothing."""

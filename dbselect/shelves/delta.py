@@ -1,0 +1,81 @@
+"""A store in a Delta table: each step is one version of it.
+
+A step writes the whole state, on top of the version that it starts from; who finds the next
+version taken comes second. Older versions stay until the table is vacuumed.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dbselect.errors import ArgumentError, SourceError
+from dbselect.record.gram import RECORD_DTYPE
+from dbselect.shelves.shelf import Shelved, was_first
+
+
+class DeltaFolder:
+    """Records in a Delta table on this machine.
+
+    Parameters
+    ----------
+    path : its folder; it is made at the first step
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> Shelved:
+        """Return the state."""
+        if not (self._path / "_delta_log").is_dir():
+            return Shelved(None)
+        table = delta_table(self._path)
+        frame = pl.DataFrame(table.to_pyarrow_table())
+        if "reading" not in frame.columns:
+            raise SourceError(f"the Delta table '{self._path}' is no store; it has {frame.columns}")
+        return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)), table)
+
+    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Write the next version."""
+        from deltalake import CommitProperties, write_deltalake
+        from deltalake.exceptions import CommitFailedError, DeltaError
+
+        state = new
+        if before.frame is not None and before.frame.height:
+            state = pl.concat([before.frame.filter(~pl.col("part").is_in(gone)), new])
+        try:
+            write_deltalake(
+                before.mark or str(self._path),
+                state.to_arrow(compat_level=pl.CompatLevel.oldest()),
+                mode="error" if before.mark is None else "overwrite",
+                schema_mode=None if before.mark is None else "overwrite",
+                # A second try would put this state on top of the other writer's.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except CommitFailedError as error:
+            raise was_first(str(self._path)) from error
+        except (DeltaError, OSError) as error:
+            if before.mark is None and (self._path / "_delta_log").is_dir():
+                raise was_first(str(self._path)) from error
+            raise SourceError(f"cannot write the store '{self._path}': {error}") from error
+
+
+def delta_table(path: Path) -> Any:
+    """Open a Delta table.
+
+    Raises
+    ------
+    ArgumentError : deltalake is not installed
+    SourceError : the folder holds no Delta table
+    """
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+    except ImportError:
+        raise ArgumentError(
+            f"'{path}' is a Delta table, which needs deltalake: pip install 'dbselect[delta]'"
+        ) from None
+    try:
+        return DeltaTable(path)
+    except DeltaError as error:
+        raise SourceError(f"cannot read the Delta table '{path}': {error}") from error

@@ -1,0 +1,60 @@
+"""What every place of records answers: the whole state, and one step to the next."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import polars as pl
+
+from dbselect.errors import BusyError
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """The state of a store.
+
+    Parameters
+    ----------
+    frame : the keys, ``part``, ``fingerprint``, ``reading`` and ``gram``, NULL for a part
+        without rows; None of a store that has never been written
+    mark : what the place needs to know whether somebody has written since
+    """
+
+    frame: pl.DataFrame | None
+    mark: Any = None
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """The fingerprint of each part."""
+        if self.frame is None:
+            return {}
+        return dict(self.frame.select("part", "fingerprint").iter_rows())
+
+
+class Shelf(Protocol):
+    """A place of records. A step is all or nothing, and fails if another was first."""
+
+    def read(self) -> Shelved:
+        """Return the state."""
+
+    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Take the records of some parts out and put new ones in.
+
+        Parameters
+        ----------
+        before : the state that this is a step from
+        gone : parts of which no old record stays
+        new : records, with the columns of the state
+
+        Raises
+        ------
+        BusyError : somebody has written since
+        SourceError : nothing can be written
+        """
+
+
+def was_first(path: str) -> BusyError:
+    """Return the error of a writer who comes second."""
+    return BusyError(
+        f"another process has refreshed the store '{path}' meanwhile and nothing was written; "
+        "refresh again"
+    )

@@ -1,0 +1,1 @@
+"""A Gram record for each partition of a table, kept, renewed and cut into windows."""

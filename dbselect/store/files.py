@@ -1,0 +1,193 @@
+"""The parts of a table of files: each file is one, told by its size and its time.
+
+Keys may be columns of the files or names of folders, ``day=2013-01-01``; a file may have rows
+of many keys. Files have the names that they have below the folder of the source, so that a
+folder may move.
+"""
+
+import glob
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import polars as pl
+
+from dbselect.errors import DbselectError, SourceError
+from dbselect.record.foreign import is_of
+from dbselect.shelves.delta import delta_table
+from dbselect.store.parts import labelled, read
+from dbselect.store.reading import Reading
+
+#: The folder of rows without a value, in Hive.
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+class Files(Protocol):
+    """The files of a table."""
+
+    @property
+    def shown(self) -> str:
+        """The table, for errors."""
+
+    def paths(self) -> dict[str, Path]:
+        """Return the files there are now, by name."""
+
+    def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
+        """Return the type of what folders say."""
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """Which files a path means.
+
+    Parameters
+    ----------
+    root : the folder below which files have their names
+    pattern : glob below the root
+    shown : the path as it was given
+    """
+
+    root: Path
+    pattern: str
+    shown: str
+
+    def paths(self) -> dict[str, Path]:
+        """Return the files there are, by name, without hidden ones.
+
+        Raises
+        ------
+        SourceError : there is none
+        """
+        names = glob.glob(self.pattern, root_dir=self.root, recursive=True)
+        visible = (name for name in names if not Path(name).name.startswith((".", "_")))
+        found = {Path(name).as_posix(): self.root / name for name in sorted(visible)}
+        found = {name: path for name, path in found.items() if path.is_file()}
+        if not found:
+            raise SourceError(
+                f"no Parquet file is at '{self.shown}'; a store never drops all parts"
+            )
+        return found
+
+    def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
+        """Return the type of all values: whole numbers, dates or text.
+
+        Polars would take each file by itself.
+        """
+        said: dict[str, list[str]] = {}
+        for name in names:
+            for key, value in _folders(name).items():
+                if value != NO_VALUE:
+                    said.setdefault(key, []).append(value)
+                else:
+                    said.setdefault(key, [])
+        return {key: _type_of(pl.Series(values, dtype=pl.String)) for key, values in said.items()}
+
+
+def files_of(source: Any) -> Files | None:
+    """Return the files that a source means, None if it is no path.
+
+    Raises
+    ------
+    SourceError : a path on another machine, whose files have no time to tell changes by
+    """
+    if is_of(source, "deltalake"):
+        from dbselect.store.delta_files import DeltaFiles
+
+        return DeltaFiles(source)
+    if not isinstance(source, str | Path):
+        return None
+    text = str(source)
+    if "://" in text:
+        raise SourceError(
+            f"'{text}' is no path of this machine, and sizes and times are those of its files; "
+            "give pl.scan_parquet of it, whose rows are then hashed"
+        )
+    path = Path(text).expanduser()
+    if (path / "_delta_log").is_dir():
+        return files_of(delta_table(path))
+    if path.is_dir():
+        return LocalFiles(path, "**/*.parquet", text)
+    at = next((i for i, part in enumerate(path.parts) if glob.has_magic(part)), None)
+    if at is None:
+        if not path.exists():
+            raise SourceError(f"no file is at '{text}'; a Parquet file or a glob is needed")
+        return LocalFiles(path.parent, glob.escape(path.name), text)
+    return LocalFiles(Path(*path.parts[:at]), str(Path(*path.parts[at:])), text)
+
+
+class FileParts:
+    """A table whose parts are files.
+
+    Parameters
+    ----------
+    files : which
+    reading : how
+    """
+
+    looked_at = True
+
+    def __init__(self, files: Files, reading: Reading) -> None:
+        self._files = files
+        self._reading = reading
+        self._paths: dict[str, Path] = {}
+        self._types: dict[str, pl.DataType] = {}
+        self._told: dict[str, str] = {}
+        self.shown = f"'{files.shown}'"
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return size and time of each file."""
+        self._paths = self._files.paths()
+        self._types = self._files.types(self._paths)
+        found = {name: _fingerprint(path) for name, path in self._paths.items()}
+        self._told = {name: told for name, told in found.items() if told is not None}
+        return self._told
+
+    def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
+        """Yield the records of each file; none of one that is gone or changes meanwhile."""
+        for part in parts:
+            found = self._records(part)
+            if found is not None:
+                yield labelled(found, part, self._told[part], self._reading)
+
+    def _records(self, part: str) -> pl.DataFrame | None:
+        path = self._paths[part]
+        hive = {name: self._types[name] for name in _folders(part)}
+        above = {name for name in _folders(path.absolute().as_posix()) if name not in hive}
+        frame = pl.scan_parquet(path, glob=False, low_memory=True, hive_partitioning=bool(hive),
+                                hive_schema=hive or None)  # fmt: skip
+        try:
+            own = set(pl.read_parquet_schema(path))
+            found = read(frame.drop(above - own, strict=False), self._reading)
+        except (DbselectError, OSError, pl.exceptions.PolarsError) as error:
+            # Half a file is no table, but that it changes is what counts.
+            if _fingerprint(path) != self._told[part]:
+                return None
+            kind = type(error) if isinstance(error, DbselectError) else SourceError
+            raise kind(f"in the file '{path}': {error}") from error
+        # A file without rows is a part, too.
+        return found if found.height else found.clear(1)
+
+
+def _fingerprint(path: Path) -> str | None:
+    """Return size and time of a file, None if it is gone."""
+    try:
+        told = path.stat()
+    except FileNotFoundError:
+        return None
+    return f"{told.st_size} bytes at {told.st_mtime_ns}"
+
+
+def _folders(name: str) -> dict[str, str]:
+    """Return what the folders of a file say: ``name=value``."""
+    pairs = (folder.partition("=") for folder in name.split("/")[:-1])
+    return {key: unquote(value) for key, equals, value in pairs if equals}
+
+
+def _type_of(values: pl.Series) -> pl.DataType:
+    if values.cast(pl.Int64, strict=False).null_count() == 0:
+        return pl.Int64()
+    if values.str.to_date("%Y-%m-%d", strict=False).null_count() == 0:
+        return pl.Date()
+    return pl.String()

@@ -1,0 +1,226 @@
+"""Records of parts as those of a window: shared columns, united levels, means put in.
+
+The Gram of a window has the columns that `dbselect.gram` of its rows has: no level and no
+indicator that is 0 in all of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dbselect.errors import LeftOutWarning, warn_caller
+from dbselect.record.categories import Level
+from dbselect.record.columns import SUFFIX, match
+from dbselect.record.gram import Gram, aligned
+from dbselect.record.missing import fill, impute_mean, marks_of
+from dbselect.sources.open import merged
+from dbselect.sources.read import seen
+from dbselect.store.reading import Reading
+
+#: Columns that a warning names.
+NAMED = 10
+
+
+def window_of(grams: Sequence[Gram], reading: Reading) -> Gram:
+    """Return the Gram of the rows of some parts.
+
+    Parameters
+    ----------
+    grams : of the parts, at least one
+    reading : how they were read
+
+    Warns
+    -----
+    LeftOutWarning : the parts have different columns; only those of all are kept
+    """
+    return settled(merged(alike(grams)), reading)
+
+
+def alike(grams: Sequence[Gram]) -> list[Gram]:
+    """Return Grams of the same columns: those that all of them have.
+
+    Warns
+    -----
+    LeftOutWarning : some are left out
+    """
+    described = [columns_of_table(gram) for gram in grams]
+    first = described[0]
+    if all(list(each.items()) == list(first.items()) for each in described):
+        return aligned(grams)
+    every = list(dict.fromkeys(name for each in described for name in each))
+    shared = [name for name in every if _is_shared(name, described)]
+    out = [name for name in every if name not in shared]
+    if out:
+        more = f" and {len(out) - NAMED} more" if len(out) > NAMED else ""
+        warn_caller(
+            f"columns {out[:NAMED]}{more} are not in all parts, or not of one type, and are left "
+            "out; rows that a missing value in them has left out stay so",
+            LeftOutWarning,
+        )
+    return aligned([_reduced(gram, shared) for gram in grams])
+
+
+def columns_of_table(gram: Gram) -> dict[str, Any]:
+    """Return the columns of the table that a Gram is made of, with what must agree to merge."""
+    sources, terms = gram.terms.sources(), gram.terms
+    found: dict[str, Any] = {
+        sources.get(name, name): terms.dates.get(name) for name in gram.columns
+    }
+    found |= {basis.column: basis for basis in terms.bases}
+    for each in terms.categories:
+        levels = each.levels if each.rest else None
+        found[each.column] = Kind(each.kind, each.null_policy, levels)
+    return found
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What must agree of a category: where one column stands for all other levels, these too."""
+
+    levels: str | None
+    null_policy: str
+    beside_rest: tuple[Level, ...] | None
+
+
+def _is_shared(name: str, described: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all have a column, of one kind; of a category without levels nobody knows it."""
+    if not all(name in each for each in described):
+        return False
+    kinds = [each[name] for each in described]
+    levels = next((kind.levels for kind in kinds if isinstance(kind, Kind) and kind.levels), None)
+    told = {
+        replace(kind, levels=levels) if isinstance(kind, Kind) and kind.levels is None else kind
+        for kind in kinds
+    }
+    return len(told) == 1
+
+
+def _reduced(gram: Gram, columns: Sequence[str]) -> Gram:
+    """Return the Gram of some columns of the table, in this order."""
+    sources = gram.terms.sources()
+    made: dict[str, list[str]] = {column: [] for column in columns}
+    for name in gram.columns:
+        if sources.get(name, name) in made:
+            made[sources.get(name, name)].append(name)
+    names = [name for column in columns for name in made[column]]
+    terms = gram.terms.of(names)
+    # A category of no level has no column, and stays one.
+    categories = tuple(each for each in gram.terms.categories if each.column in made)
+    reduced = gram.spread(names, replace(terms, categories=categories))
+    missing = {name: rows for name, rows in gram.missing.items() if name in made}
+    return replace(reduced, missing=missing)
+
+
+def settled(gram: Gram, reading: Reading) -> Gram:
+    """Return the Gram of a window, once all its parts are in."""
+    found = trimmed(gram, reading)
+    filled = to_be_filled(found, reading)
+    return impute_mean([found], filled)[0] if filled else found
+
+
+def trimmed(gram: Gram, reading: Reading) -> Gram:
+    """Return a Gram without levels and indicators that are 0 in all rows."""
+    texts = [each.column for each in gram.terms.categories] if reading.terms is None else []
+    found = seen(gram, texts)
+    marks = {name + SUFFIX for name in found.terms.indicators}
+    means = zip(found.columns, found.mean, strict=True)
+    kept = [name for name, mean in means if mean > 0 or name not in marks]
+    if len(kept) == len(found.columns):
+        return found
+    left = found.select(kept)
+    return replace(left, terms=replace(left.terms, categories=found.terms.categories))
+
+
+def compared(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
+    """Return the Grams of two windows, with the means of the first where values are missing.
+
+    These are what a model of the first puts there when it predicts the second.
+
+    Parameters
+    ----------
+    one, two : sums of the records, not settled, of the same columns
+    """
+    first, second = settled(one, reading), trimmed(two, reading)
+    columns = to_be_filled(second, reading)
+    if not columns:
+        return first, replace(second, terms=replace(second.terms, means=first.terms.means))
+    marks = {name: mark for each in columns for name, mark in marks_of(second)[each].items()}
+    means = {name: _mean_of(first, name) for name in marks}
+    second = fill(second, means, marks)
+    joint = {**first.terms.means, **means}
+    first, second = (
+        replace(gram, terms=replace(gram.terms, means=joint)) for gram in (first, second)
+    )
+    return first, second
+
+
+def _mean_of(gram: Gram, name: str) -> float:
+    """Return the mean of a column, 0 of a level that no row has."""
+    if name in gram.terms.means:
+        return gram.terms.means[name]
+    return float(gram.mean[gram.columns.index(name)]) if name in gram.columns else 0.0
+
+
+def to_be_filled(gram: Gram, reading: Reading) -> list[str]:
+    """Return the columns of the table that have an indicator and are to have a mean."""
+    policy = reading.null_policy
+    marked = [*gram.terms.indicators]
+    marked += [each.column for each in gram.terms.categories if each.missing in gram.columns]
+    if isinstance(policy, str):
+        return marked if policy == "mean" else []
+    found = dict.fromkeys(marked, "skip")
+    for pattern, each in policy.items():
+        means = marked if pattern == "*" else [name for name in marked if _means(pattern, name)]
+        found.update(dict.fromkeys(means, each))
+    return [name for name, each in found.items() if each == "mean"]
+
+
+def _means(pattern: str, name: str) -> bool:
+    """Whether a name or glob means a column."""
+    try:
+        return bool(match([pattern], [name], "null_policy"))
+    except ValueError:
+        return False
+
+
+class Sliding:
+    """The Gram of a window that moves: parts come in at one end and go out at the other.
+
+    Parts are never subtracted, which would cost digits: those that came lately are one sum,
+    and of the older ones every sum up to the end of the window is there. Each part is added
+    three times at most, however long the window.
+
+    Parameters
+    ----------
+    grams : of the parts, in order, of the same columns
+
+    References
+    ----------
+    Tangwongsan, Hirzel, Schneider (2015), General incremental sliding-window aggregation,
+    section 2.2 (two stacks).
+    """
+
+    def __init__(self, grams: Sequence[Gram]) -> None:
+        self._grams = grams
+        self._start = self._end = self._middle = 0
+        self._sums: list[Gram] = []
+        self._late: Gram | None = None
+
+    def moved(self, start: int, end: int) -> Gram:
+        """Return the sum of the parts from `start` to before `end`; neither ever goes back."""
+        for at in range(self._end, end):
+            new = self._grams[at]
+            self._late = new if self._late is None else self._late + new
+        self._start, self._end = start, max(end, self._end)
+        if start >= self._middle:
+            self._turn()
+        older = self._sums[self._middle - start - 1] if start < self._middle else None
+        parts = [part for part in (older, self._late) if part is not None]
+        return merged(parts)
+
+    def _turn(self) -> None:
+        """Sum what is in the window from its end to each part."""
+        self._sums, self._late, self._middle = [], None, self._end
+        for at in range(self._end - 1, self._start - 1, -1):
+            new = self._grams[at]
+            self._sums.append(new + self._sums[-1] if self._sums else new)

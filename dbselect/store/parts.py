@@ -1,0 +1,70 @@
+"""What the table of a store consists of, and which of it has changed.
+
+A part is a file, where there are files, and otherwise the rows of equal keys. Each has a
+fingerprint: size and time of a file, number and hash of rows. Only parts of a new fingerprint
+are read, and the fingerprint that is kept is that of the bytes or rows that were read: files are
+looked at before and after, rows are hashed while they pass.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any, Protocol
+
+import polars as pl
+
+from dbselect.record.gram import RECORD_DTYPE
+from dbselect.sources.read import gram_by
+from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
+
+#: Readings of a table that changes all the while, before that is an error.
+ATTEMPTS = 3
+
+
+class Parts(Protocol):
+    """The parts of a table.
+
+    Attributes
+    ----------
+    looked_at : whether fingerprints are cheap and say nothing of what was read, so that they
+        are asked for again after it
+    shown : the table, for errors
+    """
+
+    looked_at: bool
+    shown: str
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return the fingerprint of each part as it is now."""
+
+    def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
+        """Yield records of some parts, as `labelled` returns them; none of a part that is gone."""
+
+
+def read(source: Any, reading: Reading) -> pl.DataFrame:
+    """Return the keys and records of the rows of a table."""
+    return gram_by(
+        source,
+        list(reading.by),
+        None if reading.columns is None else list(reading.columns),
+        reading.weight,
+        null_policy=reading.kept_policy,
+        max_levels=reading.max_levels,
+        terms=reading.terms,
+    )
+
+
+def labelled(records: pl.DataFrame, part: Any, fingerprint: Any, reading: Reading) -> pl.DataFrame:
+    """Return records as a store keeps them.
+
+    Parameters
+    ----------
+    records : keys and ``gram``
+    part, fingerprint : a text for all records, or a Series of one each
+    """
+    by = list(reading.by)
+    told = {PART: part, FINGERPRINT: fingerprint, READING: reading.to_json()}
+    columns = [
+        value.alias(name) if isinstance(value, pl.Series) else pl.lit(value, pl.String).alias(name)
+        for name, value in told.items()
+    ]
+    found = records.with_columns(*columns, pl.col(GRAM).cast(RECORD_DTYPE))
+    return found.select(*by, *told, GRAM)

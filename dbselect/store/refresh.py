@@ -1,0 +1,172 @@
+"""One step of a store: look which parts have changed, read these, and write all or nothing."""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from dbselect.errors import ArgumentError, BusyError, SourceError, warn_caller
+from dbselect.record.foreign import native
+from dbselect.shelves.shelf import Shelf, Shelved
+from dbselect.sources.open import open_table, stored_gram
+from dbselect.store.files import FileParts, files_of
+from dbselect.store.parts import ATTEMPTS, Parts, labelled
+from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
+from dbselect.store.rows import RowParts
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """What a refresh has done.
+
+    Parameters
+    ----------
+    added, changed, dropped : names of parts: files, or keys as JSON
+    unchanged : number of parts that are as they were
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> import tempfile
+    >>> table = pl.DataFrame({"day": [1, 1, 2], "x": [1, 2, 3]})
+    >>> ds.GramStore(tempfile.mkdtemp() + "/stats").refresh(table, by="day").added
+    ['["1"]', '["2"]']
+    """
+
+    added: list[str]
+    changed: list[str]
+    dropped: list[str]
+    unchanged: int
+
+    def __repr__(self) -> str:
+        return (
+            f"{len(self.added)} parts added, {len(self.changed)} changed, "
+            f"{len(self.dropped)} dropped, {self.unchanged} unchanged"
+        )
+
+
+def parts_of(source: Any, reading: Reading) -> Parts:
+    """Return the parts of a table.
+
+    Raises
+    ------
+    SourceError : there is no such table, or it can be read only once
+    ArgumentError : it is no table but a Gram
+    """
+    files = files_of(source)
+    if files is not None:
+        return FileParts(files, reading)
+    if stored_gram(source) is not None:
+        raise ArgumentError("source has Gram records; a store makes its own, of a table")
+    source = native(source)
+    columns = None if reading.columns is None else list(reading.columns)
+    table = open_table(source, columns)
+    if not table.again:
+        raise SourceError(
+            "the source is a stream that can be read only once; a store looks for changes first, "
+            "so give a table in memory, a LazyFrame, a relation or files"
+        )
+    return RowParts(source, table, reading)
+
+
+def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> Refreshed:
+    """Bring the records of a store to the state of its table.
+
+    Parameters
+    ----------
+    shelf : where the records lie
+    before : its state
+    source : the table
+    reading : how it is read
+    """
+    parts, known = parts_of(source, reading), before.fingerprints
+    found, frames = _read(parts, known)
+    new = _alike(frames, before, reading)
+    told = dict(new.select(PART, FINGERPRINT).iter_rows())
+    # Rows may be as they were when they are read, or go between a look and the next.
+    same = [part for part in told if known.get(part) == told[part]]
+    added = [part for part in told if part not in known]
+    changed = [part for part in told if part in known and part not in same]
+    kept = [part for part in known if found.get(part) == known[part] or part in same]
+    dropped = [part for part in known if part not in kept and part not in told]
+    if added or changed or dropped or before.frame is None:
+        shelf.write(before, [*changed, *dropped], new.filter(~pl.col(PART).is_in(same)))
+    return Refreshed(added, changed, dropped, len(kept))
+
+
+def _read(parts: Parts, known: Mapping[str, str]) -> tuple[dict[str, str], list[pl.DataFrame]]:
+    """Return the fingerprints of a table, and records of all parts that have new ones.
+
+    Raises
+    ------
+    SourceError : no part is left
+    BusyError : the table changes while it is read, at each of some attempts
+    """
+    frames: list[pl.DataFrame] = []
+    fresh: dict[str, str] = {}
+    for _ in range(ATTEMPTS):
+        found = parts.fingerprints()
+        if known and not found:
+            # Rather a disk that is not there, or a query that went wrong, than no rows.
+            raise SourceError(
+                f"the table has no rows, and the store has {len(known)} parts of it, which a "
+                "refresh would all drop; remove the store if that is meant"
+            )
+        wanted = [part for part, told in found.items() if {**known, **fresh}.get(part) != told]
+        stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
+        frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
+        with _gathered_warnings(len(wanted)):
+            frames += parts.records(wanted)
+        fresh = {part: told for frame in frames
+                 for part, told in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
+        if not parts.looked_at or parts.fingerprints() == found:
+            return found, frames
+    raise BusyError(
+        f"{parts.shown} changes while it is read, {ATTEMPTS} times in turn; refresh again when it "
+        "is written"
+    )
+
+
+def _alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.DataFrame:
+    """Return records with the types of the state.
+
+    Raises
+    ------
+    SourceError : a key has another type
+    """
+    if not frames:
+        return _nothing(before, reading)
+    try:
+        new = pl.concat(frames, how="vertical_relaxed")
+        if before.frame is None:
+            return new
+        types = {name: before.frame.schema[name] for name in reading.by}
+        return new.cast(types)  # type: ignore[arg-type]
+    except pl.exceptions.PolarsError as error:
+        raise SourceError(
+            f"the keys {list(reading.by)} have other types than before or in other parts: {error}"
+        ) from error
+
+
+def _nothing(before: Shelved, reading: Reading) -> pl.DataFrame:
+    if before.frame is not None:
+        return before.frame.clear()
+    empty = pl.DataFrame(schema={**dict.fromkeys(reading.by, pl.String), GRAM: pl.Null})
+    return labelled(empty, "", "", reading)
+
+
+@contextmanager
+def _gathered_warnings(parts: int) -> Iterator[None]:
+    """Say once what is warned of in many parts, and in how many."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    told = Counter((str(each.message), each.category) for each in caught)
+    for (message, category), count in told.items():
+        where = f" (in {count} of {parts} readings)" if count > 1 else ""
+        warn_caller(message + where, category)

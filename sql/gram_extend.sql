@@ -1,0 +1,28 @@
+-- gram_extend(record, sums, table, key := NULL, columns := NULL, name := NULL,
+--             unmatched := NULL, many := NULL, "order" := NULL, max_levels := NULL)
+--
+-- The Gram record with the columns of a table that is looked up by a key: that of the joined
+-- rows, without the join and without the facts.
+--
+--   record      of all facts, as gram_merge(...) of those by key
+--   sums        key_sums(key, record) of the same facts
+--   table       its rows: (SELECT list(t) FROM t), one for each key
+--   key         LIST of what the table calls the fields of the key, or STRUCT of the facts'
+--               names to these; NULL: as in the sums
+--   columns     LIST of names and globs; NULL: all but the key
+--   name        STRUCT field that the columns are put into: weather.temp
+--   unmatched   of a key that the table does not have, or has with a NULL: 'indicator' (NULL)
+--               puts 0 there and adds a column <name>.missing; 'skip' leaves the rows out; 'error'
+--   many        LIST of 'mean', 'count' and 'latest', of several rows of a key; NULL: an error
+--   order       column whose largest value tells the latest row
+--   max_levels  of text, as in gram
+--
+-- Returns a Gram record; NULL if the record, the sums or the table is. The rows of the table
+-- are gathered in memory.
+CREATE OR REPLACE TEMP MACRO gram_extend(
+    record, sums, "table", key := NULL, columns := NULL, name := NULL,
+    unmatched := NULL, many := NULL, "order" := NULL, max_levels := NULL
+) AS dbselect_extend(record, sums, "table", {
+    'key': key, 'columns': columns, 'name': name, 'unmatched': unmatched,
+    'many': many, 'order': "order", 'max_levels': max_levels
+});

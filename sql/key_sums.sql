@@ -1,0 +1,12 @@
+-- key_sums(key, record)
+--
+-- The records of the facts by key as one value, which gram_extend takes. An aggregate over
+-- the groups of a query: SELECT key_sums({'shop': shop}, g) FROM (SELECT shop, gram(...) AS g
+-- FROM facts GROUP BY shop).
+--
+--   key     STRUCT of the fields of the key, under the names that the facts have
+--   record  Gram record of the rows of that key
+--
+-- Returns a LIST of STRUCT(key, gram); NULL without rows. A record holds d^2 / 2 doubles for d
+-- columns; dbselect.key_sums in Python holds d.
+CREATE OR REPLACE TEMP MACRO key_sums(key, record) AS list({'key': key, 'gram': record});

@@ -1,0 +1,207 @@
+"""Records that are wrong or lose their digits: a sentence for the row, never silent numbers."""
+
+import math
+from contextlib import suppress
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dbselect as ds
+from dbselect.record.gram import RECORD_DTYPE
+
+FRAME = pl.DataFrame({"x": [1.0, 2.0, 3.0, 7.0], "y": [1.0, 3.0, 8.0, 9.0]})
+SOUND = ds.gram(FRAME).to_struct()
+
+
+def column(*records) -> pl.DataFrame:
+    return pl.DataFrame({"gram": list(records)}, schema={"gram": RECORD_DTYPE})
+
+
+def in_python(call, one, two):
+    records = ds.Gram.from_struct(one), ds.Gram.from_struct(two)
+    return (records[0] + records[1] if call == "merge" else records[0] - records[1]).to_struct()
+
+
+def in_polars(call, one, two):
+    return column(one, two).select(pl.col("gram").dbselect.merge())["gram"][0]
+
+
+def in_sql(connection):
+    def run(call, one, two):
+        records = column(one, two).to_arrow()
+        if call == "merge":
+            relation = connection.from_arrow(records).query("t", "SELECT gram_merge(gram) FROM t")
+        else:
+            pairs = pl.DataFrame(
+                {"a": [one], "b": [two]}, schema={"a": RECORD_DTYPE, "b": RECORD_DTYPE}
+            )
+            relation = connection.from_arrow(pairs.to_arrow()).query(
+                "t", "SELECT gram_remove(a, b) FROM t"
+            )
+        return relation.fetchall()[0][0]
+
+    return run
+
+
+@pytest.fixture(params=["Python", "Polars", "SQL"])
+def door(request, connection):
+    return {"Python": in_python, "Polars": in_polars, "SQL": in_sql(connection)}[request.param]
+
+
+# Sums that no record can hold
+
+TOO_MUCH = {
+    "rows": ({"rows": 2**63 - 1}, {"rows": 2**63 - 1}),
+    "skipped": ({"skipped": 2**63 - 1}, {"skipped": 1}),
+    "missing": ({"missing": [2**63 - 1, 0]}, {"missing": [1, 0]}),
+    "comoments": ({"comoment": [1.7e308, 0.0, 1.0]},) * 2,
+    "means": ({"mean": [1e200, 0.0]}, {"mean": [-1e200, 0.0]}),
+}
+
+
+@pytest.mark.parametrize(("one", "two"), TOO_MUCH.values(), ids=TOO_MUCH)
+def test_what_overflows_is_refused_at_every_door(door, one, two):
+    with pytest.raises(Exception, match=r"rows|too large|not finite"):
+        door("merge", SOUND | one, SOUND | two)
+
+
+# Rows taken away
+
+remove_doors = pytest.mark.parametrize("door", ["Python", "SQL"], indirect=True)
+
+
+def values_with(outlier: float) -> list[float]:
+    rng = np.random.default_rng(5)
+    return [*rng.normal(size=200).tolist(), outlier]
+
+
+def exact_variation(values: list[float]) -> Fraction:
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    return sum((value - mean) ** 2 for value in exact)
+
+
+@remove_doors
+@pytest.mark.parametrize("power", range(17))
+def test_what_is_left_has_digits_or_is_refused(door, power):
+    values = values_with(10.0**power)
+    whole = ds.gram(pl.DataFrame({"x": values})).to_struct()
+    part = ds.gram(pl.DataFrame({"x": values[150:]})).to_struct()
+    expected = exact_variation(values[:150])
+    try:
+        found = door("remove", whole, part)
+    except Exception as error:
+        assert "column 'x' is rounding of what is taken away" in str(error)  # noqa: PT017
+        assert power >= 6
+    else:
+        assert math.isclose(found["comoment"][0], expected, rel_tol=1e-5)
+        assert power < 8
+
+
+@remove_doors
+def test_a_level_that_is_gone_is_no_rounding(door):
+    rng = np.random.default_rng(6)
+    rare = np.arange(1000) % 97 == 3
+    late = np.arange(1000) >= 700
+    frame = pl.DataFrame({"x": rng.normal(size=1000), "k": (rare & late).astype(float)})
+    whole, part = ds.gram(frame).to_struct(), ds.gram(frame[700:]).to_struct()
+    found = door("remove", whole, part)
+    assert found["comoment"][1:] == [0.0, 0.0]
+    assert math.isclose(
+        found["comoment"][0], exact_variation(frame["x"][:700].to_list()), rel_tol=1e-12
+    )
+
+
+@remove_doors
+def test_a_constant_column_stays_one(door):
+    frame = pl.DataFrame({"x": [1.0, 5.0, 2.0, 7.0, 3.0], "c": [0.1] * 5})
+    found = door("remove", ds.gram(frame).to_struct(), ds.gram(frame[3:]).to_struct())
+    assert found["comoment"][2] < 1e-30
+
+
+def test_cross_validation_sums_what_stays():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(250, 3))
+    frame = pl.DataFrame(X, ["a", "b", "c"]).with_columns(
+        y=pl.Series(X @ [1.0, -2.0, 0.5] + rng.normal(size=250)), fold=pl.Series(np.arange(250) % 5)
+    )
+    wild = frame.with_columns(a=pl.when(pl.int_range(pl.len()) == 4).then(1e12).otherwise("a"))
+    seen = []
+
+    def method(gram, target):
+        seen.append(gram)
+        return ds.fit(gram, target)
+
+    ds.cross_validate(ds.gram_by(wild, ["fold"]), "y", method)
+    # Fold 4 has the outlier: what is fitted without the fold knows nothing of it.
+    (kept,) = (gram for gram in seen if gram.comoment[0, 0] < 1e6)
+    rows = frame["fold"].to_numpy() != 4
+    coef = np.linalg.lstsq(np.column_stack([np.ones(250), X])[rows], frame["y"].to_numpy()[rows])
+    found = ds.fit(kept, "y")
+    np.testing.assert_allclose(
+        [found.intercept, *found.coefficients.values()], coef[0], rtol=1e-10, atol=1e-12
+    )
+
+
+# Records that no rows have
+
+IMPOSSIBLE = [[1.0, 5.0, 1.0], [1.0, -1.1, 1.0], [0.0, 1.0, 1.0], [1e-300, 1e10, 1e300]]
+
+
+@pytest.mark.parametrize("comoment", IMPOSSIBLE)
+def test_an_impossible_record_costs_its_own_row_only(comoment, connection):
+    bad = SOUND | {"comoment": comoment, "mean": [0.0, 0.0]}
+    records = column(SOUND, bad, None)
+    with pytest.raises(ds.RecordError, match=r"no rows can have.*'x' and 'y'"):
+        ds.anytime_sequence(bad, "y")
+    check = records.select(pl.col("gram").dbselect.check("y"))["gram"].to_list()
+    assert check[0] is None
+    assert "no rows can have" in check[1]
+    relation = connection.from_arrow(records.to_arrow())
+    told = relation.query("t", "SELECT gram_check(gram, 'y') FROM t").fetchall()
+    assert [reason for (reason,) in told] == check
+    for method in ("anytime_sequence", "foba", "backward"):
+        steps = records.select(getattr(pl.col("gram").dbselect, method)("y"))["gram"]
+        assert [bool(length) for length in steps.list.len().to_list()] == [True, False, False]
+        rows = relation.query("t", f"SELECT {method}(gram, 'y') FROM t").fetchall()
+        assert [bool(row[0]) for row in rows] == [True, False, False]
+    for method, options in [("dash", {"k": 1}), ("sght", {"max_columns": 1, "max_groups": 1})]:
+        found = records.select(getattr(pl.col("gram").dbselect, method)("y", **options))["gram"]
+        assert [one is not None for one in found.to_list()] == [True, False, False]
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.ConditionWarning")
+def test_three_columns_that_agree_by_twos_only_break_nothing():
+    # Correlations of a with b and of b with c near 1, and of a with c near -1.
+    lower = [1.0, 0.9, 1.0, -0.9, 0.9, 1.0, 0.5, 0.5, 0.5, 1.0]
+    bad = {"columns": ["a", "b", "c", "y"], "rows": 9, "skipped": 0, "weight": 9.0}
+    bad |= {"mean": [0.0] * 4, "comoment": lower}
+    calls = {
+        "anytime_sequence": lambda: ds.anytime_sequence(bad, "y"),
+        "foba": lambda: ds.foba(bad, "y"),
+        "backward": lambda: ds.backward(bad, "y"),
+        "fit": lambda: ds.fit(bad, "y"),
+        "best_within": lambda: ds.best_within(bad, "y", 2.0),
+        "sght": lambda: ds.sght(bad, "y", max_columns=2, max_groups=2),
+        "dash": lambda: ds.dash(bad, "y", k=2),
+        "group_lasso": lambda: ds.group_lasso(bad, "y"),
+    }
+    for call in calls.values():
+        with suppress(ds.DbselectError):
+            found = call()
+            model = found.at() if hasattr(found, "at") else found
+            assert 0 <= model.r2 <= 1
+
+
+def test_what_rows_have_is_possible():
+    rng = np.random.default_rng(8)
+    for scale in (1e-150, 1e-8, 1.0, 1e8, 1e150):
+        x = scale * rng.normal(size=50) + 1e6 * scale
+        frame = pl.DataFrame({"x": x, "twice": 2 * x, "less": -x / 3, "c": [1e9 / 7] * 50})
+        parts = [ds.gram(frame[at : at + 5]) for at in range(0, 50, 5)]
+        total = sum(parts)
+        for part in parts[:-1]:
+            total -= part
+        assert ds.Gram.from_struct(total.to_struct()).rows == 5
