@@ -9,7 +9,7 @@ NODE_CLIENT := @duckdb/node-api@1.5.6-r.1
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type browser postgres test test-fast oracle bench demo wheel matrix
+.PHONY: help setup lock lint type browser postgres java test test-fast oracle bench demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -59,7 +59,13 @@ postgres:
 			--no-install-recommends postgresql > /dev/null 2>&1 \
 		|| echo 'PostgreSQL cannot be installed: its tests are skipped'
 
-test: lint type browser postgres $(VENV)/node ## everything that CI runs
+# As with Chromium, for Spark.
+java:
+	@command -v java > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless > /dev/null; } \
+		|| echo 'no Java: Spark is not tested'
+
+test: lint type browser postgres java $(VENV)/node ## everything that CI runs
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
 	$(RUST) $(BIN)/pytest
 

@@ -151,19 +151,6 @@ def test_what_pandas_cannot_hand_over_is_refused(frame, words):
         ds.gram(frame)
 
 
-def test_spark_is_warned_of():
-    class DataFrame:
-        """What of a Spark DataFrame can be seen without Spark."""
-
-        __module__ = "pyspark.sql.classic.dataframe"
-        __arrow_c_stream__ = table().to_arrow().__arrow_c_stream__
-
-    with pytest.warns(ds.DriverWarning, match="pass through the driver") as caught:
-        gram = ds.gram(DataFrame())
-    assert gram.rows == ROWS
-    assert caught[0].filename == __file__
-
-
 @pytest.mark.parametrize("connect", [ds.connect, duckdb.connect], ids=["extension", "plain"])
 def test_a_result_that_is_open_on_the_connection_is_told(connect):
     with connect() as con:

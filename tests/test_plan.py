@@ -191,8 +191,12 @@ def test_what_is_no_part_of_the_plan_is_refused(by):
 @pytest.mark.parametrize(
     ("rows", "error", "words"),
     [
-        ({"x": [1.0]}, ds.SourceError, "a part has no field 'n', which the plan reads"),
-        ({"x": ["1"], "n": [1]}, ds.SourceError, "field 'x' has type string in a part and double"),
+        ({"x": [1.0]}, ds.SourceError, "a part has no field 'n', which is read"),
+        (
+            {"x": ["1"], "n": [1]},
+            ds.SourceError,
+            "field 'x' has type string in a part and double in the table",
+        ),
         ({"x": [np.inf], "n": [1]}, ds.DataError, "column 'x' has an infinite value"),
         ({"x": [1.0], "n": [None]}, ds.DataError, "'n' .*missing"),
     ],

@@ -124,10 +124,10 @@ def test_a_search_and_its_model_score_in_spark(table, frame):
     )
     model = found.at(size=3)
     text = model.sql(dialect="spark", nested=False)
-    scored = table.select(functions.expr(text).alias("p"), "*").toPandas()
+    scored = table.select(functions.expr(text).alias("p"), "*").toArrow()
     table.createOrReplaceTempView("scored_rows")
-    queried = table.sparkSession.sql(f"SELECT {text} AS p FROM scored_rows").toPandas()
-    expected = model.predict(pl.DataFrame(scored.drop(columns="p")))
+    queried = table.sparkSession.sql(f"SELECT {text} AS p FROM scored_rows").toArrow()
+    expected = model.predict(pl.DataFrame(scored.drop("p")))
     assert np.isfinite(expected).sum() > ROWS // 2
     np.testing.assert_allclose(scored["p"].to_numpy(), expected, rtol=1e-12)
     np.testing.assert_allclose(queried["p"].to_numpy(), expected, rtol=1e-12)
@@ -143,7 +143,12 @@ def test_passes_of_a_family_run_on_the_workers(table, frame):
 
 
 def test_folds_judge_models_of_a_family(table, frame):
-    asked = {"fold": 2, "family": "poisson", "columns": ["a", "flag"], "max_groups": 1}
+    asked = {
+        "fold": 2,
+        "family": "poisson",
+        "groups": {"a": ["a"], "flag": ["flag"]},
+        "max_groups": 1,
+    }
     found, expected = (
         ds.cross_validate(rows, "n", "anytime_sequence", **asked).table["deviance"]
         for rows in (table, frame)
@@ -153,7 +158,7 @@ def test_folds_judge_models_of_a_family(table, frame):
 
 def test_single_rows_come_through_the_driver_with_a_warning(table, frame):
     with pytest.warns(ds.DriverWarning, match="all pass through the driver; take a sample") as told:
-        found = ds.a_optimal(table, 3, columns=["a", "far"], key="n")
+        found = ds.a_optimal(table, ["a", "far"], 3)
     assert found is not None
     assert told[0].filename == __file__
 
@@ -168,7 +173,7 @@ def test_large_states_are_merged_by_tasks_of_their_own(table, frame, monkeypatch
 
 
 def test_how_many_tasks_merge_follows_the_bytes():
-    from dbselect.sources.spark import ARRIVING, merging
+    from dbselect.sources.works import ARRIVING, merging
 
     assert merging(11_000) == []  # 50 columns
     assert merging(4_000_000) == [16]  # 1,000 columns
@@ -224,11 +229,58 @@ def test_an_infinite_value_in_one_partition_names_its_column(table):
         ds.gram(bad, ["a", "far"])
 
 
-def test_what_a_caller_asks_wrongly_is_refused_before_any_task(table):
+def test_what_a_caller_asks_wrongly_is_refused_before_any_task(table, path):
     with pytest.raises(ds.ColumnError, match="'aa'"):
         ds.gram(table, ["aa"])
-    with pytest.raises(ds.SourceError, match=r"Spark cannot read the table: .*"):
-        ds.gram(table.sparkSession.read.schema("x double").parquet("/nowhere/at/all"))
+    with pytest.raises(ds.ArgumentError, match="on is a str; it must be a SparkSession"):
+        ds.gram(str(path), on="spark")
+    with pytest.raises(ds.ArgumentError, match="source is a DataFrame, and on= is for Parquet"):
+        ds.gram(table, on=table.sparkSession)
+
+
+def test_a_file_that_went_away_is_told(spark, path, tmp_path):
+    copy = Path(shutil.copy(path / "part-0.parquet", tmp_path / "rows.parquet"))
+    rows = spark.read.parquet(str(copy))
+    copy.unlink()
+    with pytest.raises(ds.SourceError, match=r"Spark cannot read the table: .*rows\.parquet"):
+        ds.gram(rows, ["a"])
+
+
+def test_tasks_read_their_own_files(spark, path, frame):
+    for source in (path, str(path / "*.parquet"), [str(one) for one in path.iterdir()]):
+        assert_same(ds.gram(source, ["a", "far"], on=spark), ds.gram(frame, ["a", "far"]))
+    asked = {"by": ["site"], "columns": ["a", "kind.of"]}
+    found, expected = ds.gram_by(path, **asked, on=spark), ds.gram_by(frame, **asked)
+    for one, other in zip(found["gram"], expected["gram"], strict=True):
+        assert_same(ds.Gram.from_struct(one), ds.Gram.from_struct(other))
+
+
+def test_a_file_of_another_schema_is_named(spark, path, frame, tmp_path):
+    folder = Path(shutil.copytree(path, tmp_path / "rows"))
+    # Another number is the same number.
+    frame[:500].cast({"n": pl.Float64}).write_parquet(folder / "part-0.parquet")
+    assert_same(ds.gram(folder, ["a", "n"], on=spark), ds.gram(frame, ["a", "n"]))
+    last = folder / "part-500.parquet"
+    frame[500:1000].cast({"n": pl.String}).write_parquet(last)
+    with pytest.raises(
+        ds.SourceError, match=rf"^field 'n' has type .* in file '{last}' and double in"
+    ):
+        ds.gram(folder, ["a", "n"], on=spark)
+    frame[500:1000].drop("n").write_parquet(last)
+    with pytest.raises(ds.SourceError, match=rf"^file '{last}' has no field 'n', which is read"):
+        ds.gram(folder, ["a", "n"], on=spark)
+
+
+def run(code: str, folder: Path, *arguments: str) -> str:
+    """Run a script in a process of its own, whose workers find nothing in their folder."""
+    folder.mkdir()
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *arguments]
+    done = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 WITHOUT = """
@@ -252,18 +304,67 @@ WITHOUT = """
     ("package", "words"),
     [
         ("raise ImportError('no such package')", "cannot load dbselect (no such package); install"),
-        ("", "cannot load dbselect (No module named 'dbselect.sources'); install dbselect"),
+        ("import sys\nsys.modules['dbselect.sources'] = None", "cannot load dbselect (import of"),
     ],
     ids=["absent", "old"],
 )
 def test_workers_without_dbselect_are_told(tmp_path, package, words):
     (tmp_path / "dbselect").mkdir()
     (tmp_path / "dbselect" / "__init__.py").write_text(package)
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(WITHOUT), str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert words in done.stdout
-    assert len(done.stdout.splitlines()) == 1
+    printed = run(WITHOUT, tmp_path / "elsewhere", str(tmp_path))
+    assert words in printed
+    assert len(printed.splitlines()) == 1
+
+
+CLUSTER = """
+    import sys, time
+    import dbselect as ds
+    from pyspark import TaskContext
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1", "spark.log.level": "OFF",
+        "spark.speculation": "true", "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": "1.1", "spark.speculation.quantile": "0.5",
+        "spark.speculation.minTaskRuntime": "100ms",
+    }
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+
+    def waits(batches):
+        context = TaskContext.get()
+        if context.partitionId() == 0 and context.attemptNumber() == 0:
+            time.sleep(60)
+        yield from batches
+
+    with builder.getOrCreate() as spark:
+        rows = spark.range(0, 1000, 1, 4).mapInArrow(waits, "id long")
+        gram = ds.gram(rows)
+        print(gram.rows, round(gram.mean[0], 9), round(gram.comoment[0, 0], 3))
+"""
+
+CONNECT = """
+    import dbselect as ds
+    from pyspark.sql import SparkSession
+
+    with SparkSession.builder.remote("local[1]").getOrCreate() as spark:
+        rows = spark.range(0, 1000, 1, 3)
+        gram = ds.gram(rows)
+        print(gram.rows, round(gram.mean[0], 9), round(gram.comoment[0, 0], 3))
+        print(len(ds.gram_by(rows.selectExpr("id", "id % 3 AS k"), by=["k"])))
+"""
+
+
+def test_executors_that_are_asked_twice_count_once(tmp_path):
+    # The sum of (k - 499.5)^2 over 0 to 999.
+    assert run(CLUSTER, tmp_path / "cluster") == "1000 499.5 83333250.0\n"
+
+
+def test_spark_connect_runs_the_same(tmp_path):
+    pytest.importorskip("grpc_status", reason="Spark Connect needs grpcio-status")
+    assert run(CONNECT, tmp_path / "connect") == "1000 499.5 83333250.0\n3\n"
 
 
 def test_workers_of_another_version_are_told():

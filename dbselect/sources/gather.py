@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,10 +11,14 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect._native import Reader
-from dbselect.errors import DataError
+from dbselect.errors import DataError, SourceError
+from dbselect.record.columns import Leaf
 from dbselect.record.policies import FILLS
 from dbselect.sources.grouping import GROUP, Grouping
 from dbselect.sources.request import Request
+
+#: Keys that a table is taken to have until it is read.
+KEYS = 100
 
 
 def reader_of(request: Request, group: str | None = None) -> Reader:
@@ -45,9 +49,11 @@ class GramWork:
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has, of one group."""
+        """About how many bytes a state has; how many keys there are is a guess."""
+        folding = self.request.folding
+        groups = (KEYS if self.request.by else 1) * (folding.k if folding else 1)
         width = len(self.request.names) + sum(len(c.names) for c in self.request.terms.categories)
-        return 8 * (width * (width + 1) // 2 + 3 * width)
+        return 8 * groups * (width * (width + 1) // 2 + 3 * width)
 
     @contextmanager
     def begin(self) -> Iterator["GramSums"]:
@@ -122,3 +128,41 @@ class GramSums:
         by = [] if folding is None else self.request.taken
         asked = {"by": self.request.by, "columns": by, "fold": folding and asdict(folding)}
         return json.dumps(asked).encode()
+
+
+def check_fits(
+    found: pa.Schema,
+    planned: pa.Schema,
+    fields: Sequence[str],
+    part: str,
+    keys: Collection[str] = (),
+) -> None:
+    """Refuse a part whose fields do not mean what those of the table mean.
+
+    Parameters
+    ----------
+    part : what to call it
+    keys : fields that need the very same type; others may be any number, or any text
+
+    Raises
+    ------
+    SourceError : a field is missing, or has another type
+    """
+    for name in fields:
+        if name not in found.names:
+            raise SourceError(f"{part} has no field '{name}', which is read; it has {found.names}")
+        types = found.field(name).type, planned.field(name).type
+        one, other = (_kind(type_, name in keys) for type_ in types)
+        if one != other:
+            raise SourceError(
+                f"field '{name}' has type {types[0]} in {part} and {types[1]} in the table; cast it"
+            )
+
+
+def _kind(type_: pa.DataType, is_key: bool) -> str:
+    """Return what the values of a type count as: numbers of all types, and texts, are alike."""
+    leaf = Leaf("", ("",), type_)
+    if leaf.is_numeric and leaf.unit is None and not is_key:
+        return "number"
+    is_coded = is_key and pa.types.is_dictionary(type_)
+    return "text" if leaf.is_text and not is_coded else str(type_)

@@ -91,6 +91,18 @@ def _spark(source: Any, _: Sequence[str] | None) -> Table:
     return SparkTable(source)
 
 
+def _dask(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.dask import DaskTable
+
+    return DaskTable(source)
+
+
+def _ray(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.ray import RayTable
+
+    return RayTable(source)
+
+
 def _is_of(module: str, name: str) -> Callable[[Any], bool]:
     """Return whether a source is of a class, without importing its module."""
 
@@ -116,20 +128,31 @@ ENGINES = [
     Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
     Engine(_is_of("ibis", "Table"), _ibis),
     Engine(lambda source: is_of(source, "pyspark") and hasattr(source, "mapInArrow"), _spark),
+    Engine(lambda source: is_of(source, "dask") and hasattr(source, "to_delayed"), _dask),
+    Engine(lambda source: is_of(source, "ray") and hasattr(source, "map_batches"), _ray),
     Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _stream),
 ]
 
 
-def open_table(source: Any, columns: Sequence[str] | None) -> Table:
-    """Find the engine of a source; each is imported only where it is used."""
+def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Table:
+    """Find the engine of a source; each is imported only where it is used.
+
+    Parameters
+    ----------
+    source, columns, on : as in `dbselect.gram`
+    """
+    if on is not None:
+        from dbselect.sources.files import FilesTable
+
+        return FilesTable(source, on)
     source = native(source)
     for engine in ENGINES:
         if engine.reads(source):
             return engine.opened(source, columns)
     raise SourceError(
         f"source is a {type(source).__name__}; it must be a Gram or a gram record, a Parquet path, "
-        "a frame of Polars, pandas, Modin, narwhals or Spark, a DuckDB relation, a table of ibis, "
-        "another object with __arrow_c_stream__ or a NumPy array"
+        "a frame of Polars, pandas, Modin, narwhals, Spark or Dask, a dataset of Ray, a DuckDB "
+        "relation, a table of ibis, another object with __arrow_c_stream__ or a NumPy array"
     )
 
 

@@ -8,10 +8,9 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, SourceError
-from dbselect.record.columns import Leaf
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
-from dbselect.sources.gather import GramWork
+from dbselect.sources.gather import GramWork, check_fits
 from dbselect.sources.learn import MAX_LEVELS, Categories, terms_for
 from dbselect.sources.read import (
     check_group_keys,
@@ -118,17 +117,7 @@ class GramPlan:
             table = pa.table(batch)
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise SourceError(f"batches has a {type(batch).__name__}: {error}") from error
-        for name in self.fields:
-            if name not in table.schema.names:
-                raise SourceError(
-                    f"a part has no field '{name}', which the plan reads; it has "
-                    f"{table.schema.names}"
-                )
-            found, planned = table.schema.field(name).type, self.schema.field(name).type
-            if _kind(found, name in self.request.by) != _kind(planned, name in self.request.by):
-                raise SourceError(
-                    f"field '{name}' has type {found} in a part and {planned} in the plan; cast it"
-                )
+        check_fits(table.schema, self.schema, self.fields, "a part", self.request.by)
         return table
 
 
@@ -225,15 +214,6 @@ def _schema(schema: Any) -> pa.Schema:
             f"schema is a {type(schema).__name__}; it must be an Arrow schema, or map names to "
             "Arrow types"
         ) from None
-
-
-def _kind(type_: pa.DataType, is_key: bool) -> str:
-    """Return what the values of a type count as: numbers of all types, and texts, are alike."""
-    leaf = Leaf("", ("",), type_)
-    if leaf.is_numeric and leaf.unit is None and not is_key:
-        return "number"
-    is_coded = is_key and pa.types.is_dictionary(type_)
-    return "text" if leaf.is_text and not is_coded else str(type_)
 
 
 def _parts(parts: Iterable[bytes]) -> Iterable[bytes]:

@@ -44,16 +44,18 @@ def gram(
     basis: Bases | None = None,
     max_levels: int = MAX_LEVELS,
     terms: Terms | None = None,
+    on: Any = None,
 ) -> Gram:
     """Read a table once and return the Gram record of its columns.
 
     Parameters
     ----------
     source : a Parquet path, folder or glob, a Polars LazyFrame or DataFrame, a DuckDB
-        relation, a table of ibis, narwhals or Modin, anything else with
-        ``__arrow_c_stream__`` (pyarrow, pandas), or a NumPy array of shape (n, d), whose
-        d names are then `columns`. A record, a table that holds records, and a list of
-        these or of Grams give the Gram of all their rows
+        relation, a frame of Spark or Dask or a dataset of Ray, which sum on their workers, a
+        table of ibis, narwhals or Modin, anything else with ``__arrow_c_stream__`` (pyarrow,
+        pandas), or a NumPy array of shape (n, d), whose d names are then `columns`. A
+        record, a table that holds records, and a list of these or of Grams give the Gram of
+        all their rows
     columns : names and globs (``*``, ``?``), nested fields by the name of the field;
         default: every column of numbers, booleans, dates and text, nested ones included.
         A DATE counts days since 1970, a TIMESTAMP seconds. Text is a category: a column
@@ -73,6 +75,8 @@ def gram(
         name and that has more than `max_levels` levels is left out
     terms : what `terms` learnt, or a Gram's own ``terms``, in place of these three; what
         they put where values were missing is put there again
+    on : a Spark session, whose tasks read the Parquet files of `source` by themselves: a
+        path, a folder, a glob, or a list of paths, which all its machines see
 
     Returns
     -------
@@ -118,11 +122,11 @@ def gram(
     >>> g.rows, g.skipped, g.mean.tolist()
     (2, 1, [3.0, 5.0])
     """
-    stored = stored_gram(source)
+    stored = stored_gram(source) if on is None else None
     if stored is not None:
         check_no_rows(weight, null_policy, categories=categories, basis=basis, terms=terms)
         return stored if columns is None else stored.select(columns)
-    table = open_table(source, columns)
+    table = open_table(source, columns, on)
     request, texts = prepared(
         table, columns, weight, null_policy, categories, basis, max_levels, terms
     )
@@ -331,6 +335,7 @@ def gram_by(
     basis: Bases | None = None,
     max_levels: int = MAX_LEVELS,
     terms: Terms | None = None,
+    on: Any = None,
 ) -> pl.DataFrame:
     """Read a table once and return one Gram record for each group of rows.
 
@@ -349,6 +354,7 @@ def gram_by(
         together, and a column has an indicator in every group where it has one in any
     categories, basis, max_levels, terms : as in `gram`; found over the whole table, as the
         levels of text are, so that all groups have equal columns
+    on : as in `gram`
 
     Returns
     -------
@@ -395,7 +401,7 @@ def gram_by(
     >>> halves.select("fold", pl.col("gram").struct.field("rows")).rows()
     [(0, 1), (1, 2)]
     """
-    table = open_table(source, columns)
+    table = open_table(source, columns, on)
     folding = folding_of(fold, key, seed)
     by = [by] if isinstance(by, str) else list(by or ())
     texts = texts_of(table, columns, {weight, key, *by})

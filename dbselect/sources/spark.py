@@ -18,18 +18,10 @@ from dbselect.errors import DriverWarning, SourceError, warn_caller
 from dbselect.sources.arrow import consume_batches
 from dbselect.sources.remote import ERRORS, release
 from dbselect.sources.request import Consumer
-from dbselect.sources.works import Changed, Work
+from dbselect.sources.works import Changed, Work, merging
 
 #: What a task returns: from which partition, what it has gathered, and what is wrong.
 SCHEMA = "slot int, state binary, error string"
-#: Bytes of a state above which states are merged before they reach the driver: of ten
-#: thousand tasks, that is less than the 1 GB that Spark lets its driver receive.
-LARGE = 64 * 1024
-#: Bytes that may reach the driver, and most tasks that merge.
-ARRIVING, MERGING = 256 * 1024**2, 16
-#: Bytes of a state above which they are merged twice: one task must not receive thousands.
-HUGE, WIDE = 16 * 1024**2, 64
-
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -99,14 +91,6 @@ def brought(parts: Any, work: Work) -> Iterator[bytes]:
     return (state.as_py() for state in found["state"])
 
 
-def merging(size: int) -> list[int]:
-    """Return how many tasks merge states of some bytes, stage by stage."""
-    if size <= LARGE:
-        return []
-    last = max(1, min(MERGING, ARRIVING // size))
-    return [last] if size <= HUGE else [WIDE, last]
-
-
 def spark_task(kind: str, work: Work) -> Task:
     """Return what a task runs: one row for all its rows, none for no row.
 
@@ -155,4 +139,7 @@ def told(error: BaseException) -> str:
     if any(line.startswith("Traceback") for line in lines):
         named = [line for line in lines if not line.startswith(("File", "at ", "SQLSTATE", "^"))]
         lines = named[-1:]
+    elif len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        # Py4J names a method of its own before what Spark says.
+        lines = [lines[1].lstrip(": ")]
     return lines[0] if lines else type(error).__name__

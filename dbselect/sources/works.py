@@ -15,6 +15,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+#: Bytes of a state above which states are merged before they reach the driver: of ten
+#: thousand tasks, that is less than the 1 GB that Spark lets its driver receive.
+LARGE = 64 * 1024
+#: Bytes that may reach the driver, and most tasks that merge.
+ARRIVING, MERGING = 256 * 1024**2, 16
+#: Bytes of a state above which they are merged twice: one task must not receive thousands.
+HUGE, WIDE = 16 * 1024**2, 64
+
 #: Reads fields of a table and hands the rows over.
 Scan = Callable[[list[str], Callable[[Any], None]], None]
 
@@ -61,6 +69,14 @@ def merge_of(work: Work, parts: Iterable[bytes]) -> bytes:
         for part in parts:
             gathered.load(part)
         return gathered.state()
+
+
+def merging(size: int) -> list[int]:
+    """Return how many tasks merge states of some bytes, stage by stage."""
+    if size <= LARGE:
+        return []
+    last = max(1, min(MERGING, ARRIVING // size))
+    return [last] if size <= HUGE else [WIDE, last]
 
 
 def gather(
