@@ -86,6 +86,7 @@ def test_picture_shows_the_steps(store, tmp_path):
     (rows,) = told["datasets"].values()
     assert len(rows) == found.steps.height
     assert {row["group"] for row in rows} == {"x", "z", "k"}
+    assert chart.data.equals(found.steps)
     chart.save(str(tmp_path / "order.html"))
 
 

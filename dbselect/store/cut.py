@@ -13,8 +13,15 @@ from dbselect.record.columns import unknown
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.sources.open import merged
 from dbselect.sources.request import FOLD, check_folds, check_seed
-from dbselect.store.interval import between
-from dbselect.store.merging import Sliding, alike, columns_of_table, compared, settled, window_of
+from dbselect.store.interval import keys_between
+from dbselect.store.merging import (
+    Sliding,
+    alike,
+    columns_of_table,
+    settled,
+    settled_pair,
+    window_of,
+)
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
 from dbselect.store.rolling import Rolling, ends_of_windows
 
@@ -75,7 +82,7 @@ class Cut:
         """
         records, reading = self._now()
         key = records.get_column(reading.by[0])
-        found = records.filter(between(key, first, last))
+        found = records.filter(keys_between(key, first, last))
         why = f"no record has '{key.name}' from {first!r} to {last!r}"
         if records.height:
             why += f"; there are {key.min()!s} to {key.max()!s}"
@@ -219,7 +226,7 @@ class Cut:
         """
         records, reading = self._now()
         key = records.get_column(reading.by[0])
-        inside = [between(key, *_ends(name, value)) for name, value in (("a", a), ("b", b))]
+        inside = [keys_between(key, *_ends(name, value)) for name, value in (("a", a), ("b", b))]
         if (inside[0] & inside[1]).any():
             raise ArgumentError(f"a is {a!r} and b is {b!r}; no record may be in both")
         grams = [_grams(records.filter(rows), f"{name} is {value!r}, where no record has "
@@ -228,7 +235,7 @@ class Cut:
         every = alike([*grams[0], *grams[1]])
         one, two = merged(every[: len(grams[0])]), merged(every[len(grams[0]) :])
         return drift(
-            *compared(one, two, reading), target, groups, costs, rule=rule, ridge=ridge,
+            *settled_pair(one, two, reading), target, groups, costs, rule=rule, ridge=ridge,
             scale=scale, budget=budget, max_groups=max_groups, always=always, c_min=c_min,
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ COARSE = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?")
 TICK = timedelta(microseconds=1)
 
 
-def between(keys: pl.Series, first: Any, last: Any) -> pl.Series:
+def keys_between(keys: pl.Series, first: Any, last: Any) -> pl.Series:
     """Return which keys lie from `first` to `last`, both included; NULL never does.
 
     Parameters

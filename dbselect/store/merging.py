@@ -131,7 +131,7 @@ def trimmed(gram: Gram, reading: Reading) -> Gram:
     return replace(left, terms=replace(left.terms, categories=found.terms.categories))
 
 
-def compared(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
+def settled_pair(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
     """Return the Grams of two windows, with the means of the first where values are missing.
 
     These are what a model of the first puts there when it predicts the second.

@@ -19,7 +19,7 @@ from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
 ATTEMPTS = 3
 
 
-class Parts(Protocol):
+class Partitions(Protocol):
     """The parts of a table.
 
     Attributes

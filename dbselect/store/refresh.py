@@ -15,7 +15,7 @@ from dbselect.record.rows import warn_of_skipped
 from dbselect.shelves.shelf import Shelf, Shelved
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.store.files import FileParts, files_of
-from dbselect.store.parts import ATTEMPTS, Parts, labelled
+from dbselect.store.parts import ATTEMPTS, Partitions, labelled
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
 from dbselect.store.rows import RowParts
 
@@ -51,7 +51,7 @@ class Refreshed:
         )
 
 
-def parts_of(source: Any, reading: Reading) -> Parts:
+def partitions_of(source: Any, reading: Reading) -> Partitions:
     """Return the parts of a table.
 
     Raises
@@ -85,7 +85,7 @@ def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> R
     source : the table
     reading : how it is read
     """
-    parts, known = parts_of(source, reading), before.fingerprints
+    parts, known = partitions_of(source, reading), before.fingerprints
     found, frames = _read(parts, known, weighted=reading.weight is not None)
     new = _alike(frames, before, reading)
     told = dict(new.select(PART, FINGERPRINT).iter_rows())
@@ -101,7 +101,7 @@ def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> R
 
 
 def _read(
-    parts: Parts, known: Mapping[str, str], *, weighted: bool
+    parts: Partitions, known: Mapping[str, str], *, weighted: bool
 ) -> tuple[dict[str, str], list[pl.DataFrame]]:
     """Return the fingerprints of a table, and records of all parts that have new ones.
 

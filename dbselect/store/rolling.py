@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -11,9 +11,6 @@ from dbselect.methods.anytime import AnytimeOptions
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, RuleName
 from dbselect.record.checks import check_count
-
-if TYPE_CHECKING:
-    from altair import Chart
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +105,8 @@ class OverTime:
         told = steps.unnest("sequence").filter(pl.col("group").is_not_null())
         return told.select("first", "last", "step", "group", "cost", "spent", "gain", "r2")
 
-    def picture(self) -> "Chart":
-        """Draw what is bought first, second, ... in each window; its data are `steps`.
+    def picture(self) -> Any:
+        """Draw what is bought first, second, ... in each window; its data are those of `steps`.
 
         Returns
         -------
@@ -118,8 +115,9 @@ class OverTime:
         Raises
         ------
         DataError : no window has a step
+        EngineError : altair is not installed
         """
-        from dbselect.store.picture import order_over_time
+        from dbselect.pictures.over_time import order_over_time
 
         steps = self.steps
         if steps.is_empty():
