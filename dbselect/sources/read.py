@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from dbselect._native import Reader
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
@@ -399,7 +400,8 @@ def gram_by(
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
     if folding is not None:
         table = with_digits_of(folding.key, table)
-        folds_of(table.schema.empty_table(), folding, request.taken)
+        read = pa.schema([table.schema.field(name) for name in request.fields])
+        folds_of(read.empty_table(), folding, request.taken)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
             raise ArgumentError(
