@@ -40,6 +40,10 @@ class ConditionWarning(UserWarning):
     """The columns are so nearly dependent that coefficients lose most of their digits."""
 
 
+class DependenceWarning(ConditionWarning):
+    """A column that depends on others but for a trace is left out, and the trace may matter."""
+
+
 class LeftOutWarning(UserWarning):
     """Columns or rows of a table have no part in the result."""
 
