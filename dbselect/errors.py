@@ -48,6 +48,10 @@ class ConvergenceWarning(UserWarning):
     """A search ran out of steps before it settled."""
 
 
+class DependenceWarning(ConditionWarning):
+    """A column that depends on others but for a trace is left out, and the trace may matter."""
+
+
 class LeftOutWarning(UserWarning):
     """Columns or rows of a table have no part in the result."""
 

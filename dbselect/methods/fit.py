@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
-from dbselect.linear.condition import warn_of
+from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.linear.exact import ExactFit, least_squares
 from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
 from dbselect.linear.problem import constant_target, filled_target, is_filled
@@ -98,6 +98,8 @@ def fit(
     -----
     ConditionWarning : the columns are so nearly dependent that their coefficients keep
         fewer than six digits; never with `exact`
+    DependenceWarning : a column is left out that depends on others but for a trace, by which
+        it may explain much of the target; never with `exact`
     SkippedRowsWarning : more than half of the rows of the table are left out
 
     Notes
@@ -171,6 +173,7 @@ def _least_squares(
     search = prepare(rows.select([target, *features]), target, None, None, ridge=ridge, scale=scale)
     search.state.add_all(range(search.state.size))
     warn_of(search.state.condition(), stacklevel=4)
+    warn_of_dropped(search.state, search.groups.members, stacklevel=4)
     return Model(**fitted(search, search.state))
 
 

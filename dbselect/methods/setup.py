@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, GroupError
-from dbselect.linear.condition import warn_of
+from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.refine import prefix_residuals, refined
@@ -215,9 +215,11 @@ def finish(
     Warns
     -----
     ConditionWarning : the columns selected at the end are nearly dependent
+    DependenceWarning : a column that is left out as dependent may explain much
     """
     condition = search.state.condition()
     warn_of(condition, stacklevel=4)
+    warn_of_dropped(search.state, search.groups.members, stacklevel=4)
     return build(
         search.gram,
         search.problem,

@@ -3,6 +3,7 @@
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 
 def is_of(value: Any, package: str) -> bool:
@@ -29,4 +30,20 @@ def is_frame(value: Any) -> bool:
 def in_memory(frame: Any) -> pl.DataFrame:
     """Return a frame or an Arrow table as a DataFrame; a LazyFrame is collected."""
     frame = native(frame)
+    if isinstance(frame, pa.Table | pa.RecordBatch):
+        frame = wide_decimals(frame)
     return frame.collect() if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame)
+
+
+def wide_decimals(table: Any) -> Any:
+    """Return an Arrow table with decimals of 128 bits: inside structs Polars takes no others."""
+    schema = pa.schema([field.with_type(_wide(field.type)) for field in table.schema])
+    return table if schema.equals(table.schema) else table.cast(schema)
+
+
+def _wide(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal(type_) and type_.bit_width < 128:
+        return pa.decimal128(type_.precision, type_.scale)
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_wide(field.type)) for field in type_])
+    return type_

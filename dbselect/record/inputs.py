@@ -20,7 +20,7 @@ from dbselect.errors import ArgumentError
 from dbselect.formulas import Formula, Lookup, choose, column, date, given, lookup, nothing, number
 from dbselect.record.bases import CUBIC, Basis, Poly, Spline
 from dbselect.record.categories import Category
-from dbselect.record.columns import SUFFIX
+from dbselect.record.columns import SUFFIX, field_of
 from dbselect.record.gram import Vector
 from dbselect.record.terms import Terms
 
@@ -231,7 +231,7 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
 def path_of(name: str) -> list[Any]:
     """Split a flattened column: ``demo.age`` and ``emb[3]`` into field and steps."""
     start = _PATH.search(name)
-    if start is None:
+    if start is None or field_of(name) == name:
         return [name]
     tail = name[start.start() :]
     found = list(_PATH.finditer(tail))

@@ -49,7 +49,10 @@ class StreamTable:
         try:
             with reader:
                 for batch in reader:
-                    yield batch.select(fields)
+                    chosen = batch.select(fields)
+                    # Lengths that contradict each other are read beyond the ends of buffers.
+                    chosen.validate(full=True)
+                    yield chosen
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"cannot read the Arrow stream: {error}") from error
 

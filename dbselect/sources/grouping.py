@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from dbselect._native import folds
 from dbselect.errors import ColumnError, DataError, FoldsWarning, warn_caller
+from dbselect.record.foreign import wide_decimals
+from dbselect.sources.polars import FAILURES
 from dbselect.sources.request import FOLD, Folding, Request
 
 #: Name of the column of group numbers.
@@ -69,7 +71,7 @@ class Grouping:
     def __init__(self, request: Request, schema: pa.Schema) -> None:
         self._request = request
         self._by = request.keys
-        self._known = self._keys(schema.empty_table()).with_row_index(GROUP)
+        self._known = self._keys(self._no_rows(schema)).with_row_index(GROUP)
         self._lock = Lock()
 
     def number(self, batch: Any) -> Any:
@@ -97,12 +99,35 @@ class Grouping:
         return self._known.drop(GROUP)
 
     def _keys(self, batch: Any) -> pl.DataFrame:
-        keys = pl.DataFrame(batch.select(self._request.by))
+        keys = self._frame(batch.select(self._request.by))
         folding = self._request.folding
         if folding is None:
             return keys
         numbers = pl.Series(FOLD, folds_of(batch, folding, self._request.taken))
         return pl.DataFrame([*keys, numbers])
+
+    def _no_rows(self, schema: pa.Schema) -> pa.Table:
+        """Return an empty table of the fields that are read; others may be of any type."""
+        read = pa.schema([schema.field(name) for name in self._request.fields])
+        try:
+            return read.empty_table()
+        except pa.ArrowException as error:
+            raise self._no_keys(read, error) from None
+
+    def _no_keys(self, schema: pa.Schema, error: BaseException) -> ColumnError:
+        types = {name: str(schema.field(name).type) for name in self._request.by}
+        return ColumnError(
+            f"by names columns of types {types}, of which there are no keys ({error}); cast them "
+            "to text or to a number"
+        )
+
+    def _frame(self, keys: Any) -> pl.DataFrame:
+        if isinstance(keys, pl.DataFrame):
+            return keys
+        try:
+            return pl.DataFrame(wide_decimals(keys))
+        except (pa.ArrowException, *FAILURES) as error:
+            raise self._no_keys(keys.schema, error) from None
 
     def table(self, records: pa.StructArray) -> pl.DataFrame:
         """Return the keys with their records, in the order of the keys."""

@@ -60,8 +60,13 @@ class LazyTable:
         """Read the fields in batches, on several threads."""
         failures: list[DbselectError] = []
         lock = Lock()
+        checked = any(_has_decimals(self.schema.field(name).type) for name in fields)
 
         def take(batch: pl.DataFrame) -> pl.DataFrame:
+            if checked:
+                # A frame that Polars read of narrow decimals panics here, and aborts the process
+                # where another library asks for it.
+                batch.head(1).to_arrow()
             try:
                 consume(batch)
             except DbselectError as error:
@@ -101,6 +106,14 @@ class LazyTable:
                 yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
         except FAILURES as error:
             raise SourceError(f"Polars cannot read the table: {error}") from error
+
+
+def _has_decimals(type_: pa.DataType) -> bool:
+    """Whether there are decimals inside a struct."""
+    nested = pa.types.is_struct(type_)
+    return nested and any(
+        pa.types.is_decimal(field.type) or _has_decimals(field.type) for field in type_
+    )
 
 
 def plain_dtype(dtype: Any) -> Any:

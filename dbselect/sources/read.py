@@ -426,7 +426,8 @@ def gram_by(
 def check_group_keys(request: Request, schema: pa.Schema) -> None:
     """Refuse keys whose records have no name left, and of a type that decides no fold."""
     if request.folding is not None:
-        folds_of(schema.empty_table(), request.folding, request.taken)
+        read = pa.schema([schema.field(name) for name in request.fields])
+        folds_of(read.empty_table(), request.folding, request.taken)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
             raise ArgumentError(
