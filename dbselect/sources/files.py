@@ -41,7 +41,7 @@ class FilesTable:
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
         """Have every task gather of the rows of a file; else as `SparkTable.reduce`."""
         n = len(self._paths)
-        reading = Reading(work, self._paths, fields, self.schema)
+        reading = FileWork(work, self._paths, fields, self.schema)
         numbers = self._session.range(0, n, 1, n)
         yield from brought(numbers.mapInArrow(spark_task("partial", reading), SCHEMA), reading)
 
@@ -57,7 +57,7 @@ class FilesTable:
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileWork:
     """A work on files, which are given by their numbers.
 
     Parameters
@@ -79,17 +79,17 @@ class Reading:
         return self.work.size
 
     @contextmanager
-    def begin(self) -> Iterator["Files"]:
+    def begin(self) -> Iterator["FileSums"]:
         """Begin without files."""
         with self.work.begin() as gathered:
-            yield Files(self, gathered)
+            yield FileSums(self, gathered)
 
 
 @dataclass(frozen=True)
-class Files:
+class FileSums:
     """What was gathered of some files."""
 
-    reading: Reading
+    reading: FileWork
     gathered: Gathered
 
     def add(self, batch: Any) -> None:
