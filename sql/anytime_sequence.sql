@@ -33,7 +33,7 @@ CREATE OR REPLACE TEMP MACRO anytime_sequence(
     scale := NULL, budget := NULL, max_groups := NULL, always := NULL, c_min := NULL
 ) AS CASE
     WHEN rule::VARCHAR NOT IN
-        ('fr', 'score', 'omp', 'omp-unwhitened', 'omp-single', 'doubling')
+        ('fr', 'score', 'omp', 'omp-information', 'omp-unwhitened', 'omp-single', 'doubling')
     THEN dbselect_sequence('anytime_sequence', record, target, {
         'options': options, 'groups': groups, 'costs': costs, 'rule': rule, 'ridge': ridge,
         'scale': scale, 'budget': budget, 'max_groups': max_groups, 'always': always,

@@ -26,7 +26,8 @@ CREATE OR REPLACE TEMP MACRO foba(
     record, target, options := NULL, groups := NULL, costs := NULL, epsilon := NULL, nu := NULL,
     rule := NULL, backward := NULL, max_steps := NULL, ridge := NULL, budget := NULL, always := NULL
 ) AS CASE
-    WHEN rule::VARCHAR NOT IN ('fr', 'score', 'omp', 'omp-unwhitened', 'omp-single')
+    WHEN rule::VARCHAR NOT IN
+        ('fr', 'score', 'omp', 'omp-information', 'omp-unwhitened', 'omp-single')
     THEN dbselect_sequence('foba', record, target, {
         'options': options, 'groups': groups, 'costs': costs, 'epsilon': epsilon, 'nu': nu,
         'rule': rule, 'backward': backward, 'max_steps': max_steps, 'ridge': ridge,

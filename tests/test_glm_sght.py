@@ -99,11 +99,13 @@ def test_the_end_keeps_the_best_columns_of_all(family):
 @variants
 def test_family_gaussian_is_least_squares(variant):
     frame = table(rows=400)
-    limits = {"max_columns": 3, "max_groups": 2, "variant": variant}
+    limits = {"max_columns": 3, "max_groups": 2, "variant": variant, "tol": 1e-14}
     model = ds.sght(objective_of(frame, "gaussian", GROUPS), **limits)
-    expected = ds.sght(frame, "gaussian", groups=GROUPS, **limits)
+    expected = ds.sght(frame, "gaussian", groups=GROUPS, **limits, polish=False)
     assert model.columns == expected.columns
-    np.testing.assert_allclose(model.history, expected.history, rtol=1e-9, atol=1e-12)
+    # Least squares jump to the minimum on a support; a family descends to it.
+    ends = [one.history.min() for one in (model, expected)]
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-9, atol=1e-12)
     for name in model.columns:
         assert model.coefficients[name] == pytest.approx(expected.coefficients[name], rel=1e-9)
 

@@ -152,6 +152,7 @@ def test_a_copied_response_changes_nothing(seed, rule):
 
 @seeds
 @penalties
+@pytest.mark.usefixtures("python_searches")
 def test_one_response_in_a_list_is_that_response_to_the_last_bit(seed, asked):
     problem = random_problem(np.random.default_rng(seed), **asked)
     options = {"costs": problem.costs, **asked}

@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from tables import assert_gram
 
 import dbselect as ds
-from dbselect.sources import learn
+from dbselect.sources import learn, values
 
 #: Texts that are hard to tell apart, to quote or to hold in a fixed number of bytes.
 ODD = [
@@ -436,7 +436,7 @@ def test_knots_fall_together_where_many_rows_share_a_value():
 
 def test_knots_of_many_values_depend_on_no_order_and_lie_near_the_quantiles(monkeypatch):
     monkeypatch.setattr(learn, "SAMPLED", 4096)
-    monkeypatch.setattr(learn, "WAITING", 5000)
+    monkeypatch.setattr(values, "WAITING", 5000)
     rng = np.random.default_rng(12)
     x = rng.standard_normal(60_000)
     spec = {"x": ("spline", 5)}

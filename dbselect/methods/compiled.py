@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from dbselect import _native
-from dbselect.linear.condition import warn_of
+from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup
 from dbselect.record.gram import Gram, Matrix
-from dbselect.record.steps import Choice, Step, Stop
+from dbselect.record.steps import Choice, Step, Stop, held_after
 from dbselect.results.sequence import Sequence, build
 from dbselect.selection.criteria import RULES
 
@@ -42,6 +42,7 @@ def compiled_sequence(search: Any, name: str, options: Options) -> Sequence | No
     Warns
     -----
     ConditionWarning : the columns selected at the end are nearly dependent
+    DependenceWarning : a column that is left out as dependent may explain much
     """
     if not isinstance(search, LinearSetup) or not _is_for_library(search, options):
         return None
@@ -60,7 +61,12 @@ def compiled_sequence(search: Any, name: str, options: Options) -> Sequence | No
         return None
     condition = found.field("condition")[0].as_py()
     warn_of(condition, stacklevel=4)
+    aliased = [int(column) for column in found.field("aliased")[0].as_py()]
     records, own = _steps(found, len(groups.members))
+    if aliased:
+        # How near to dependent they are, a state tells.
+        search.state.add_all(held_after(records))
+        warn_of_dropped(search.state, groups.members, stacklevel=4)
     problem = search.problem
     return build(
         search.gram,
@@ -72,7 +78,7 @@ def compiled_sequence(search: Any, name: str, options: Options) -> Sequence | No
         scale=search.scale,
         records=records,
         coef=own * (problem.spread / problem.target_spread),
-        aliased=[int(column) for column in found.field("aliased")[0].as_py()],
+        aliased=aliased,
         stop=Stop[found.field("stop")[0].as_py()],
         condition=condition,
     )

@@ -230,8 +230,10 @@ def ridges(problem: Smooth) -> list[Vector]:
         # One copy, in which the factor comes to lie: the correlations of 20,000 columns are 3 GB.
         C = problem.G.copy(order="F")
         C[np.diag_indices_from(C)] += ridge
-        factor = scipy.linalg.cho_factor(C, overwrite_a=True, check_finite=False)
-        found.append(np.asarray(scipy.linalg.cho_solve(factor, problem.c.T).T))
+        solved = scipy.linalg.solve(
+            C, problem.c.T, assume_a="sym", overwrite_a=True, check_finite=False
+        )
+        found.append(np.asarray(solved.T))
     return found
 
 
