@@ -187,7 +187,7 @@ impl Moments {
                 })
                 .collect();
             let total = self.weight + sums.weight;
-            let between = self.weight * sums.weight / total;
+            let between = self.weight * (sums.weight / total);
             add_outer(&mut self.comoment, -1.0 / sums.weight, residual, between, &distance);
             self.move_mean(&distance, sums.weight / total);
         }
@@ -209,7 +209,7 @@ impl Moments {
             }
             let total = self.weight + other.weight;
             let distance = self.distance_to(other);
-            let between = self.weight * other.weight / total;
+            let between = self.weight * (other.weight / total);
             add_to(&mut self.comoment, &other.comoment, 1.0);
             add_outer(&mut self.comoment, between, &distance, 0.0, &distance);
             self.move_mean(&distance, other.weight / total);
@@ -252,7 +252,7 @@ impl Moments {
                 (0..self.width()).map(|j| self.comoment[triangle(j) + j]).collect();
             let indicators: Vec<bool> = (0..self.width()).map(|j| self.is_indicator(j)).collect();
             let distance = self.distance_to(other);
-            let between = other.weight * self.weight / rest;
+            let between = other.weight * (self.weight / rest);
             add_to(&mut self.comoment, &other.comoment, -1.0);
             add_outer(&mut self.comoment, -between, &distance, 0.0, &distance);
             self.move_mean(&distance, -other.weight / rest);
