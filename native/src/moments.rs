@@ -267,9 +267,11 @@ impl Moments {
             self.clear_rounding();
             for (j, (before, is_indicator)) in variances.iter().zip(indicators).enumerate() {
                 let left = self.comoment[triangle(j) + j];
-                if !is_indicator && left < LEFT_SHARE * before {
+                // One row varies by nothing.
+                let is_alone = self.rows == 1;
+                if !is_alone && !is_indicator && left < LEFT_SHARE * before {
                     lost.push(j);
-                } else if left < LEFT_OF_INDICATOR * before {
+                } else if is_alone || left < LEFT_OF_INDICATOR * before {
                     (0..self.width()).for_each(|i| self.comoment[at_pair(i, j)] = 0.0);
                 }
             }
