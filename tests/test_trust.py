@@ -256,3 +256,21 @@ def test_columns_that_depend_outright_are_not_told(scale):
     )
     assert set(ds.fit(frame, "y").aliased) == {"sum", "copy"}
     assert len(ds.anytime_sequence(frame, "y").aliased) == 2
+
+
+# Weights of any size
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-200, 1.0, 1e200, 1e300])
+def test_the_size_of_weights_costs_no_digits(weight, connection):
+    values = np.random.default_rng(12).normal(size=60)
+    frame = pl.DataFrame({"x": values, "w": [weight] * 60})
+    expected = float(exact_variation(values.tolist()) / 60)
+    parts = [ds.gram(frame[at : at + 20], weight="w") for at in (0, 20, 40)]
+    query = "SELECT gram({'x': x}, w) AS g FROM t"
+    in_sql = connection.from_arrow(frame.to_arrow()).query("t", query).fetchall()[0][0]
+    grams = [ds.gram(frame, weight="w"), sum(parts), ds.Gram.from_struct(in_sql)]
+    grams.append(ds.Gram.from_struct(in_polars("merge", *(part.to_struct() for part in parts[:2]))))
+    grams[-1] += parts[2]
+    for gram in grams:
+        assert math.isclose(gram.covariance()[0, 0], expected, rel_tol=1e-13)

@@ -280,7 +280,7 @@ class Gram(files.Stored, InNotebooks):
         distance = self._distance_to(part)
         comoment = self.comoment - part.comoment
         comoment -= self.weight * share * np.outer(distance, distance)
-        return *self._moved(-share * distance), checked(self, comoment)
+        return *self._moved(-share * distance), checked(self, comoment, self.rows - part.rows)
 
     def _distance_to(self, other: "Gram") -> Vector:
         """Return the mean of the other Gram less the mean of this one."""

@@ -23,7 +23,7 @@ LEFT_OF_INDICATOR = 1e-13
 INDICATOR_ROUNDING = 1e-9
 
 
-def checked(whole: "Gram", comoment: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def checked(whole: "Gram", comoment: npt.NDArray[np.float64], rows: int) -> npt.NDArray[np.float64]:
     """Return the comoments of what is left of a Gram, without what is rounding in them.
 
     Raises
@@ -31,6 +31,8 @@ def checked(whole: "Gram", comoment: npt.NDArray[np.float64]) -> npt.NDArray[np.
     RecordError : the part varies more than the whole, or what is left of a column is rounding
         of what is taken away
     """
+    if rows == 1:  # one row varies by nothing
+        return np.zeros_like(comoment)
     before, left = np.diagonal(whole.comoment), np.diagonal(comoment)
     if (left < -REMOVED_SHARE * before).any():
         raise RecordError(

@@ -190,7 +190,7 @@ impl Moments {
                 })
                 .collect();
             let total = self.weight + sums.weight;
-            let between = self.weight * sums.weight / total;
+            let between = self.weight * (sums.weight / total);
             add_outer(&mut self.comoment, -1.0 / sums.weight, residual, between, &distance);
             self.move_mean(&distance, sums.weight / total);
         }
@@ -212,7 +212,7 @@ impl Moments {
             }
             let total = self.weight + other.weight;
             let distance = self.distance_to(other);
-            let between = self.weight * other.weight / total;
+            let between = self.weight * (other.weight / total);
             add_to(&mut self.comoment, &other.comoment, 1.0);
             add_outer(&mut self.comoment, between, &distance, 0.0, &distance);
             self.move_mean(&distance, other.weight / total);
@@ -255,7 +255,7 @@ impl Moments {
                 (0..self.width()).map(|j| self.comoment[triangle(j) + j]).collect();
             let indicators: Vec<bool> = (0..self.width()).map(|j| self.is_indicator(j)).collect();
             let distance = self.distance_to(other);
-            let between = other.weight * self.weight / rest;
+            let between = other.weight * (self.weight / rest);
             add_to(&mut self.comoment, &other.comoment, -1.0);
             add_outer(&mut self.comoment, -between, &distance, 0.0, &distance);
             self.move_mean(&distance, -other.weight / rest);
@@ -270,9 +270,11 @@ impl Moments {
             self.clear_rounding();
             for (j, (before, is_indicator)) in variances.iter().zip(indicators).enumerate() {
                 let left = self.comoment[triangle(j) + j];
-                if !is_indicator && left < LEFT_SHARE * before {
+                // One row varies by nothing.
+                let is_alone = self.rows == 1;
+                if !is_alone && !is_indicator && left < LEFT_SHARE * before {
                     lost.push(j);
-                } else if left < LEFT_OF_INDICATOR * before {
+                } else if is_alone || left < LEFT_OF_INDICATOR * before {
                     (0..self.width()).for_each(|i| self.comoment[at_pair(i, j)] = 0.0);
                 }
             }
