@@ -242,7 +242,9 @@ def test_a_file_that_went_away_is_told(spark, path, tmp_path):
     copy = Path(shutil.copy(path / "part-0.parquet", tmp_path / "rows.parquet"))
     rows = spark.read.parquet(str(copy))
     copy.unlink()
-    with pytest.raises(ds.SourceError, match=r"Spark cannot read the table: .*rows\.parquet"):
+    with pytest.raises(
+        ds.SourceError, match=r"^Spark cannot read the table: (?!An error|.*awaitResult)"
+    ):
         ds.gram(rows, ["a"])
 
 

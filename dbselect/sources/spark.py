@@ -140,6 +140,7 @@ def told(error: BaseException) -> str:
         named = [line for line in lines if not line.startswith(("File", "at ", "SQLSTATE", "^"))]
         lines = named[-1:]
     elif len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
-        # Py4J names a method of its own before what Spark says.
-        lines = [lines[1].lstrip(": ")]
+        # Py4J names a method of its own first; what began it all is said last.
+        causes = [line for line in lines if line.startswith("Caused by: ")]
+        lines = [causes[-1].removeprefix("Caused by: ") if causes else lines[1].lstrip(": ")]
     return lines[0] if lines else type(error).__name__
