@@ -9,7 +9,7 @@ NODE_CLIENT := @duckdb/node-api@1.5.6-r.1
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type browser postgres java test test-fast oracle bench demo wheel matrix
+.PHONY: help setup lock lint type browser postgres java test test-far test-fast oracle bench demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -67,10 +67,13 @@ java:
 
 test: lint type browser postgres java $(VENV)/node ## everything that CI runs
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
-	$(RUST) $(BIN)/pytest
+	$(RUST) $(BIN)/pytest -m 'not far'
+
+test-far: setup java ## clusters of Spark, Dask, Ray and Daft, with workers that fail: some minutes
+	$(BIN)/pytest -m far
 
 test-fast: setup ## the quick tests, under a minute
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' --numprocesses auto
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow and not far' --numprocesses auto
 
 oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
