@@ -179,6 +179,44 @@ def test_a_list_of_many_steps_keeps_its_nulls(raw):
     ]
 
 
+SEGMENTS = """CREATE TABLE t AS SELECT k, gram({'x': x, 'y': y, 'cat':
+    CASE WHEN k = 2 THEN NULL WHEN k = 3 THEN 'a' WHEN i % 3 = 0 THEN 'b' ELSE 'a' END}) AS g
+    FROM (SELECT i % 4 AS k, i AS i, i * 0.5 AS x, sin(i) AS y FROM range(40) r(i)) GROUP BY k"""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"costs": {"x": 1.0, "cat": 2.0}},
+        {"groups": {"c": ["cat.*"]}},
+        {"groups": {"c": "cat", "d": ["x"]}},
+        {"always": ["cat"]},
+    ],
+    ids=str,
+)
+def test_a_segment_without_rows_has_no_levels_and_harms_no_other(raw, asked):
+    raw.execute(SEGMENTS)
+    query = f"SELECT len(anytime_sequence(g, 'y', {options(asked)})) > 1 FROM t ORDER BY k"
+    assert raw.execute(query).fetchall() == [(True,), (True,), (False,), (True,)]
+    grams = raw.sql("SELECT k, g AS gram FROM t ORDER BY k").pl()
+    status = [None, None, "no usable rows: 10 rows were skipped", None]
+    assert ds.anytime_sequences(grams, "y", **asked)["status"].to_list() == status
+    # Costs in the order of the groups are for Python, record by record.
+    found = ds.anytime_sequences(grams, "y", costs=pl.Series([1.0, 2.0]))
+    assert found["status"].to_list() == status
+
+
+def test_a_target_that_a_segment_never_saw_is_told(raw):
+    raw.execute(SEGMENTS)
+    told = raw.execute("SELECT gram_check(g, 'cat.b') FROM t ORDER BY k").fetchall()
+    none, unseen = "no usable rows: 10 rows were skipped", "level that no row has (10 rows)"
+    assert told == [(None,), (None,), (none,), (f"target 'cat.b' is a {unseen}",)]
+    counts = raw.execute("SELECT len(anytime_sequence(g, 'cat.b')) > 1 FROM t ORDER BY k")
+    assert counts.fetchall() == [(True,), (True,), (False,), (False,)]
+    with pytest.raises(duckdb.Error, match="unknown column 'z'"):
+        raw.execute("SELECT gram_check(g, 'z') FROM t").fetchall()
+
+
 #: What is asked -> the sentence is that of Python.
 WRONG: list[dict[str, Any]] = [
     {"target": "z"},

@@ -143,6 +143,15 @@ impl Terms {
         (!self.is_empty()).then(|| serde_json::to_string(self).unwrap_or_default())
     }
 
+    /// Whether a column is that of a level which rows of the same table could have.
+    pub fn may_have_level(&self, name: &str) -> bool {
+        let is_of = |one: &Category| {
+            let level = name.strip_prefix(&one.column[..]);
+            !one.rest && level.is_some_and(|level| level.starts_with('.'))
+        };
+        self.categories.iter().any(is_of)
+    }
+
     /// The columns that come of a column, where it is no plain number.
     fn blocks(&self) -> HashMap<&str, Vec<String>> {
         let category = |one: &Category| [one.names(), vec![one.missing()]].concat();
