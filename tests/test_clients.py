@@ -347,6 +347,82 @@ def test_predictions_take_a_budget_and_options(raw):
         raw.execute(f"SELECT {call} FROM grams").fetchall()
 
 
+def test_an_infinite_value_is_as_nan(raw):
+    raw.execute("""CREATE TABLE s AS SELECT anytime_sequence(gram({'x': i, 'c': 7, 'y': 2 * i}),
+        'y') AS s FROM range(9) t(i)""")
+    query = "SELECT anytime_predict(s, {'x': 1, 'c': ?::DOUBLE}) FROM s"
+    for value in ("inf", "-inf", "nan"):
+        found = one(raw, query, float(value))
+        assert (found["step"], found["next_group"]) == (1, "c")
+        assert found["prediction"] == pytest.approx(2.0)
+
+
+def test_a_column_of_another_shape_is_told(raw):
+    raw.execute("""CREATE TABLE s AS SELECT anytime_sequence(gram({'e': [i, sin(i)]::DOUBLE[2],
+        'x': i % 2, 'y': i}), 'y') AS s FROM range(9) t(i)""")
+    query = "SELECT anytime_predict(s, {{'e': {}, 'x': 1}}).step FROM s"
+    assert one(raw, query.format("[1, 2]::DOUBLE[2]")) == 2
+    assert one(raw, query.format("NULL")) == 0
+    for value, kind in (("[1.5, 2]", "LIST"), ("5", "INTEGER"), ("'a'", "VARCHAR")):
+        with pytest.raises(duckdb.Error, match=rf"column 'e' has type {kind}; .*'e\[1\]'"):
+            raw.execute(query.format(value)).fetchall()
+
+
+def test_what_is_given_twice_is_told(raw):
+    stored(raw, ds.gram(table()))
+    call = f"SELECT anytime_predict(anytime_sequence(g, 'y'), {ROW}, ?, {{'budget': 1}}) FROM grams"
+    with pytest.raises(duckdb.Error, match="Error: anytime_predict is given budget twice"):
+        one(raw, call, 3)
+    assert one(raw, call, None)["step"] == 1
+
+
+def test_a_sequence_that_polars_wrote_predicts_in_sql(raw, tmp_path):
+    frame, path = table(), tmp_path / "s.parquet"
+    found = ds.anytime_sequences(ds.gram_by(frame.with_columns(k=1), by=["k"]), "y")
+    found.write_parquet(path)
+    rows = frame.head(5)
+    raw.register("rows_", rows.to_arrow())
+    query = f"SELECT anytime_predict(sequence, r, 2).prediction FROM '{path}', rows_ r"
+    expected = ds.anytime_sequence(ds.gram(frame), "y").at(2).predict(rows)
+    assert [p for (p,) in raw.execute(query).fetchall()] == pytest.approx(list(expected), rel=1e-9)
+    named = query.replace("anytime_predict", "dbselect.anytime_predict")
+    assert raw.execute(named).fetchall() == raw.execute(query).fetchall()
+    for missing in ("NULL", "[]"):
+        assert one(raw, f"SELECT anytime_predict({missing}, {{'a': 1}}, 2)") is None
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            "anytime_sequence(g, 'y', {'x.a': 1})",
+            "Error: anytime_sequence has unknown option 'x.a'; .*arguments: "
+            "dbselect.anytime_sequence",
+        ),
+        ("foba(g, 'y', 5)", "foba: options must be a STRUCT.*arguments: dbselect.foba"),
+        ("foba(g, 'y', row(1, 2))", "options has a field without a name"),
+        ("anytime_predict([{'terms': '}'}], {'a': 1})", "sequence has terms that are none"),
+    ],
+)
+def test_a_mistake_of_sql_is_told(raw, call, sentence):
+    stored(raw, ds.gram(table()))
+    if "terms" in call:
+        raw.execute("""CREATE TABLE s AS SELECT list_transform(anytime_sequence(g, 'y'),
+            lambda one: struct_update(one, terms := '}')) AS s FROM grams""")
+        call = "anytime_predict(s, {'a': 1}) FROM s --"
+    with pytest.raises(duckdb.Error, match=sentence):
+        raw.execute(f"SELECT {call} FROM grams").fetchall()
+
+
+def test_a_rule_may_be_of_an_enum(raw):
+    raw.execute("CREATE TYPE rules AS ENUM ('fr', 'omp')")
+    stored(raw, ds.gram(table()))
+    query = "SELECT anytime_sequence(g, 'y', {'rule': ?::VARCHAR::rules}) FROM grams"
+    for rule in ("fr", "omp"):
+        expected = one(raw, f"SELECT anytime_sequence(g, 'y', {{'rule': '{rule}'}}) FROM grams")
+        assert one(raw, query, rule) == expected
+
+
 #: Prints the steps of a view, in a process of its own.
 ANOTHER = """
 import duckdb, sys

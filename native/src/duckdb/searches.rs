@@ -11,7 +11,7 @@ use super::sequences::write_sequence;
 use super::values::Values;
 use super::vectors::{Vector, bytes, text, write_text};
 use crate::record::Names;
-use crate::search::given::read_request;
+use crate::search::given::{names_of, read_request};
 use crate::search::problem::Target;
 use crate::search::run::Workspace;
 use crate::search::setup::{Fit, Request};
@@ -139,7 +139,8 @@ impl<'c> Asked<'c> {
             let options = |at| Values::of(Vector::of_chunk(chunk, at), rows);
             let options: Vec<Values> = (2..columns).map(options).collect::<Result<_, _>>()?;
             if !options.iter().all(Values::has_names) {
-                return Err("options must be a STRUCT, as {'budget': 5}".to_string());
+                let way = named_arguments(method);
+                return Err(format!("options must be a STRUCT, as {{'budget': 5}}; {way}"));
             }
             Ok(Asked { method, targets: Vector::of_chunk(chunk, 1), options })
         }
@@ -170,10 +171,25 @@ impl<'c> Asked<'c> {
         });
         // Names of a STRUCT have no case.
         let given: Vec<_> = named.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        let request = read_request(self.method, &target, &given).map_err(|error| error.message)?;
+        if given.iter().any(|(name, _)| name.is_empty()) {
+            return Err("options has a field without a name; name every field".to_string());
+        }
+        let known = names_of(self.method);
+        let request = read_request(self.method, &target, &given).map_err(|error| {
+            match given.iter().all(|(name, _)| known.contains(&&name[..])) {
+                true => error.message,
+                false => format!("{}; {}", error.message, named_arguments(self.method)),
+            }
+        })?;
         request.check().map_err(|error| error.message)?;
         Ok(request)
     }
+}
+
+/// DuckDB takes `f(g, 'y', costs := {...})` for a STRUCT at the place of the options, of a function
+/// that is no macro.
+fn named_arguments(method: &str) -> String {
+    format!("named arguments: dbselect.{method}(...)")
 }
 
 /// # Safety

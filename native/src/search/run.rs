@@ -261,6 +261,7 @@ mod tests {
         // A loss of 20/21 for 50 is less than one of 1/21 for 1.
         assert_eq!((order, found.stop), (vec![0, 1, 0, 1], Stop::Empty));
         assert_eq!(found.spent, [0.0, 50.0, 51.0, 1.0, 0.0]);
+        assert_eq!(found.spent.last().map(|spent| spent.to_bits()), Some(0));
         assert_eq!(found.intercept.last(), Some(&5.5));
     }
 
