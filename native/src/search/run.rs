@@ -231,8 +231,9 @@ mod tests {
         let costs = Some(vec![("b".to_string(), 1.0), ("a".to_string(), 50.0)]);
         let request = Request { target: "y".to_string(), groups: None, costs, method };
         let columns = ["a", "b", "y"].map(str::to_string);
-        let plan = request.fit(&columns, &Terms::default()).unwrap().plan(&GRAM).cloned();
-        (request, plan.unwrap().unwrap())
+        let fit = request.fit(&columns, &Terms::default()).unwrap();
+        let plan = fit.plan(&GRAM).unwrap().unwrap().clone();
+        (request, plan)
     }
 
     #[test]
