@@ -461,14 +461,33 @@ def test_nothing_is_written_to_the_file(tmp_path):
         assert (one(con, macros), one(con, databases)) == (0, 1)
 
 
-def test_a_database_of_the_same_name_is_told(tmp_path):
-    path = tmp_path / "dbselect.duckdb"
-    with duckdb.connect(str(path), config={"allow_unsigned_extensions": True}) as con:
-        with pytest.raises(duckdb.Error, match=r"is called 'dbselect'.*AS other"):
-            con.execute(load(con))
-        with pytest.raises(ds.EngineError, match="a database is called 'dbselect'"):
-            ds.register(con)
-        assert one(con, "SELECT 42") == 42
+@pytest.mark.parametrize(
+    ("path", "before", "name"),
+    [
+        ("dbselect.duckdb", "CREATE TABLE t AS SELECT 42 AS x", "t"),
+        ("a.db", "CREATE SCHEMA dbselect; CREATE TABLE dbselect.t AS SELECT 42 x", "dbselect.t"),
+        (
+            ":memory:",
+            "ATTACH ':memory:' AS dbselect; CREATE TABLE dbselect.t AS SELECT 42 AS x; "
+            "CREATE MACRO dbselect.main.foba(a, b) AS a + b",
+            "dbselect.t",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_called_as_the_catalog_is_left_alone(tmp_path, path, before, name):
+    place = path if path == ":memory:" else str(tmp_path / path)
+    with duckdb.connect(place, config={"allow_unsigned_extensions": True}) as con:
+        con.execute(before)
+        con.execute(load(con))
+        assert one(con, f"SELECT x FROM {name}") == 42
+        stored(con, ds.gram(table()))
+        assert one(con, "SELECT len(anytime_sequence(g, 'y', {'budget': 1})) FROM grams") == 2
+        if path == ":memory:":
+            assert one(con, "SELECT dbselect.foba(1, 2)") == 3
+        query = "SELECT count(*) FROM duckdb_functions() WHERE function_name = 'gram_check'"
+        assert one(con, f"{query} AND database_name = 'dbselect'") == 0
+        ds.register(con)
+        assert one(con, "SELECT len(foba(g, 'y', nu := 0.5)) > 1 FROM grams")
 
 
 def test_the_catalog_tells_what_there_is(raw):

@@ -62,9 +62,10 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
             }
-            let registered = names::check(connection)
-                .and_then(|()| register(connection))
-                .and_then(|()| names::attach(connection));
+            let registered = register(connection).and_then(|()| match names::is_free(connection) {
+                true => names::attach(connection),
+                false => Ok(()),
+            });
             api::duckdb_disconnect(&mut connection);
             registered
         }
