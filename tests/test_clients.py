@@ -179,6 +179,44 @@ def test_a_list_of_many_steps_keeps_its_nulls(raw):
     ]
 
 
+SEGMENTS = """CREATE TABLE t AS SELECT k, gram({'x': x, 'y': y, 'cat':
+    CASE WHEN k = 2 THEN NULL WHEN k = 3 THEN 'a' WHEN i % 3 = 0 THEN 'b' ELSE 'a' END}) AS g
+    FROM (SELECT i % 4 AS k, i AS i, i * 0.5 AS x, sin(i) AS y FROM range(40) r(i)) GROUP BY k"""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"costs": {"x": 1.0, "cat": 2.0}},
+        {"groups": {"c": ["cat.*"]}},
+        {"groups": {"c": "cat", "d": ["x"]}},
+        {"always": ["cat"]},
+    ],
+    ids=str,
+)
+def test_a_segment_without_rows_has_no_levels_and_harms_no_other(raw, asked):
+    raw.execute(SEGMENTS)
+    query = f"SELECT len(anytime_sequence(g, 'y', {options(asked)})) > 1 FROM t ORDER BY k"
+    assert raw.execute(query).fetchall() == [(True,), (True,), (False,), (True,)]
+    grams = raw.sql("SELECT k, g AS gram FROM t ORDER BY k").pl()
+    status = [None, None, "no usable rows: 10 rows were skipped", None]
+    assert ds.anytime_sequences(grams, "y", **asked)["status"].to_list() == status
+    # Costs in the order of the groups are for Python, record by record.
+    found = ds.anytime_sequences(grams, "y", costs=pl.Series([1.0, 2.0]))
+    assert found["status"].to_list() == status
+
+
+def test_a_target_that_a_segment_never_saw_is_told(raw):
+    raw.execute(SEGMENTS)
+    told = raw.execute("SELECT gram_check(g, 'cat.b') FROM t ORDER BY k").fetchall()
+    none, unseen = "no usable rows: 10 rows were skipped", "level that no row has (10 rows)"
+    assert told == [(None,), (None,), (none,), (f"target 'cat.b' is a {unseen}",)]
+    counts = raw.execute("SELECT len(anytime_sequence(g, 'cat.b')) > 1 FROM t ORDER BY k")
+    assert counts.fetchall() == [(True,), (True,), (False,), (False,)]
+    with pytest.raises(duckdb.Error, match="unknown column 'z'"):
+        raw.execute("SELECT gram_check(g, 'z') FROM t").fetchall()
+
+
 #: What is asked -> the sentence is that of Python.
 WRONG: list[dict[str, Any]] = [
     {"target": "z"},
@@ -309,6 +347,82 @@ def test_predictions_take_a_budget_and_options(raw):
         raw.execute(f"SELECT {call} FROM grams").fetchall()
 
 
+def test_an_infinite_value_is_as_nan(raw):
+    raw.execute("""CREATE TABLE s AS SELECT anytime_sequence(gram({'x': i, 'c': 7, 'y': 2 * i}),
+        'y') AS s FROM range(9) t(i)""")
+    query = "SELECT anytime_predict(s, {'x': 1, 'c': ?::DOUBLE}) FROM s"
+    for value in ("inf", "-inf", "nan"):
+        found = one(raw, query, float(value))
+        assert (found["step"], found["next_group"]) == (1, "c")
+        assert found["prediction"] == pytest.approx(2.0)
+
+
+def test_a_column_of_another_shape_is_told(raw):
+    raw.execute("""CREATE TABLE s AS SELECT anytime_sequence(gram({'e': [i, sin(i)]::DOUBLE[2],
+        'x': i % 2, 'y': i}), 'y') AS s FROM range(9) t(i)""")
+    query = "SELECT anytime_predict(s, {{'e': {}, 'x': 1}}).step FROM s"
+    assert one(raw, query.format("[1, 2]::DOUBLE[2]")) == 2
+    assert one(raw, query.format("NULL")) == 0
+    for value, kind in (("[1.5, 2]", "LIST"), ("5", "INTEGER"), ("'a'", "VARCHAR")):
+        with pytest.raises(duckdb.Error, match=rf"column 'e' has type {kind}; .*'e\[1\]'"):
+            raw.execute(query.format(value)).fetchall()
+
+
+def test_what_is_given_twice_is_told(raw):
+    stored(raw, ds.gram(table()))
+    call = f"SELECT anytime_predict(anytime_sequence(g, 'y'), {ROW}, ?, {{'budget': 1}}) FROM grams"
+    with pytest.raises(duckdb.Error, match="Error: anytime_predict is given budget twice"):
+        one(raw, call, 3)
+    assert one(raw, call, None)["step"] == 1
+
+
+def test_a_sequence_that_polars_wrote_predicts_in_sql(raw, tmp_path):
+    frame, path = table(), tmp_path / "s.parquet"
+    found = ds.anytime_sequences(ds.gram_by(frame.with_columns(k=1), by=["k"]), "y")
+    found.write_parquet(path)
+    rows = frame.head(5)
+    raw.register("rows_", rows.to_arrow())
+    query = f"SELECT anytime_predict(sequence, r, 2).prediction FROM '{path}', rows_ r"
+    expected = ds.anytime_sequence(ds.gram(frame), "y").at(2).predict(rows)
+    assert [p for (p,) in raw.execute(query).fetchall()] == pytest.approx(list(expected), rel=1e-9)
+    named = query.replace("anytime_predict", "dbselect.anytime_predict")
+    assert raw.execute(named).fetchall() == raw.execute(query).fetchall()
+    for missing in ("NULL", "[]"):
+        assert one(raw, f"SELECT anytime_predict({missing}, {{'a': 1}}, 2)") is None
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            "anytime_sequence(g, 'y', {'x.a': 1})",
+            "Error: anytime_sequence has unknown option 'x.a'; .*arguments: "
+            "dbselect.anytime_sequence",
+        ),
+        ("foba(g, 'y', 5)", "foba: options must be a STRUCT.*arguments: dbselect.foba"),
+        ("foba(g, 'y', row(1, 2))", "options has a field without a name"),
+        ("anytime_predict([{'terms': '}'}], {'a': 1})", "sequence has terms that are none"),
+    ],
+)
+def test_a_mistake_of_sql_is_told(raw, call, sentence):
+    stored(raw, ds.gram(table()))
+    if "terms" in call:
+        raw.execute("""CREATE TABLE s AS SELECT list_transform(anytime_sequence(g, 'y'),
+            lambda one: struct_update(one, terms := '}')) AS s FROM grams""")
+        call = "anytime_predict(s, {'a': 1}) FROM s --"
+    with pytest.raises(duckdb.Error, match=sentence):
+        raw.execute(f"SELECT {call} FROM grams").fetchall()
+
+
+def test_a_rule_may_be_of_an_enum(raw):
+    raw.execute("CREATE TYPE rules AS ENUM ('fr', 'omp')")
+    stored(raw, ds.gram(table()))
+    query = "SELECT anytime_sequence(g, 'y', {'rule': ?::VARCHAR::rules}) FROM grams"
+    for rule in ("fr", "omp"):
+        expected = one(raw, f"SELECT anytime_sequence(g, 'y', {{'rule': '{rule}'}}) FROM grams")
+        assert one(raw, query, rule) == expected
+
+
 #: Prints the steps of a view, in a process of its own.
 ANOTHER = """
 import duckdb, sys
@@ -347,14 +461,33 @@ def test_nothing_is_written_to_the_file(tmp_path):
         assert (one(con, macros), one(con, databases)) == (0, 1)
 
 
-def test_a_database_of_the_same_name_is_told(tmp_path):
-    path = tmp_path / "dbselect.duckdb"
-    with duckdb.connect(str(path), config={"allow_unsigned_extensions": True}) as con:
-        with pytest.raises(duckdb.Error, match=r"is called 'dbselect'.*AS other"):
-            con.execute(load(con))
-        with pytest.raises(ds.EngineError, match="a database is called 'dbselect'"):
-            ds.register(con)
-        assert one(con, "SELECT 42") == 42
+@pytest.mark.parametrize(
+    ("path", "before", "name"),
+    [
+        ("dbselect.duckdb", "CREATE TABLE t AS SELECT 42 AS x", "t"),
+        ("a.db", "CREATE SCHEMA dbselect; CREATE TABLE dbselect.t AS SELECT 42 x", "dbselect.t"),
+        (
+            ":memory:",
+            "ATTACH ':memory:' AS dbselect; CREATE TABLE dbselect.t AS SELECT 42 AS x; "
+            "CREATE MACRO dbselect.main.foba(a, b) AS a + b",
+            "dbselect.t",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_called_as_the_catalog_is_left_alone(tmp_path, path, before, name):
+    place = path if path == ":memory:" else str(tmp_path / path)
+    with duckdb.connect(place, config={"allow_unsigned_extensions": True}) as con:
+        con.execute(before)
+        con.execute(load(con))
+        assert one(con, f"SELECT x FROM {name}") == 42
+        stored(con, ds.gram(table()))
+        assert one(con, "SELECT len(anytime_sequence(g, 'y', {'budget': 1})) FROM grams") == 2
+        if path == ":memory:":
+            assert one(con, "SELECT dbselect.foba(1, 2)") == 3
+        query = "SELECT count(*) FROM duckdb_functions() WHERE function_name = 'gram_check'"
+        assert one(con, f"{query} AND database_name = 'dbselect'") == 0
+        ds.register(con)
+        assert one(con, "SELECT len(foba(g, 'y', nu := 0.5)) > 1 FROM grams")
 
 
 def test_the_catalog_tells_what_there_is(raw):

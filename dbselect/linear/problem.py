@@ -104,6 +104,14 @@ def unusable(gram: Gram, target: str) -> str | None:
     return None
 
 
+def check_usable(gram: Gram, targets: Sequence[str]) -> None:
+    """Refuse a record of which no sequence can be computed for one of some targets."""
+    for name in targets:
+        reason = unusable(gram, name)
+        if reason is not None:
+            raise DataError(reason)
+
+
 def no_rows(skipped: int) -> str:
     """Say that no row can be used."""
     return f"no usable rows: {skipped} rows were skipped"
@@ -151,10 +159,7 @@ def linear(
     ------
     DataError : no usable rows, a constant target, or one that is 0 where it is missing
     """
-    for name in [target] if isinstance(target, str) else target:
-        reason = unusable(gram, name)
-        if reason is not None:
-            raise DataError(reason)
+    check_usable(gram, [target] if isinstance(target, str) else target)
     numbers = {name: i for i, name in enumerate(gram.columns)}
     at = np.array([numbers[name] for name in columns], dtype=np.intp)
     comoment, mean, weight = gram.comoment[np.ix_(at, at)], gram.mean[at], np.float64(gram.weight)

@@ -203,11 +203,20 @@ def result_of(run: Callable[[Gram], Result], record: pa.Scalar, target: str) -> 
         gram = Gram.from_struct(record)
     except RecordError:
         return None
+    if _is_unseen(gram, target):
+        return None
     gram.position(target, "target")
     try:
         return run(gram)
     except DataError:
         return None
+
+
+def _is_unseen(gram: Gram, target: str) -> bool:
+    """Whether a column is that of a level which other segments may have, and this one has not."""
+    open_ones = (one.column for one in gram.terms.categories if not one.rest)
+    named = any(target.startswith(f"{column}.") for column in open_ones)
+    return named and target not in gram.columns
 
 
 def statuses(records: pa.Array, target: str) -> pa.StringArray:

@@ -9,7 +9,7 @@ import numpy as np
 from dbselect.errors import ArgumentError, ColumnError, GroupError
 from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.linear.inference import FittedRows
-from dbselect.linear.problem import Linear, linear
+from dbselect.linear.problem import Linear, check_usable, linear
 from dbselect.linear.refine import prefix_residuals, refined
 from dbselect.linear.state import State
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, NullPolicy
@@ -142,6 +142,8 @@ def prepare(
     gram, unread = _gram_of(source, targets, groups, null_policy, weight)
     for name in targets:
         gram.position(name, "target")
+    # Before the groups: of a table without usable rows no level of a category is known.
+    check_usable(gram, targets)
     features = features_of(gram.columns, targets, gram.terms)
     resolved = groups_of(features, groups, costs, targets, gram.terms)
     resolved = replace(resolved, unused=(*resolved.unused, *unread))

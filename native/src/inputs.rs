@@ -383,6 +383,9 @@ impl Inputs {
         place: impl Fn(&str) -> Option<usize>,
     ) -> Result<(), String> {
         let column = place(source.name());
+        if column.is_none() && !self.terms.flat.iter().any(|flat| flat == source.name()) {
+            check_nested(source.name(), columns, &place)?;
+        }
         let unit = column.map_or(Ok(1.0), |at| self.unit(&source, &columns[at]))?;
         let number = self.inputs.len();
         self.owners.extend(names.into_iter().map(|name| (name, number)));
@@ -494,7 +497,8 @@ impl Inputs {
     ) -> Result<Option<f64>, String> {
         let input = &self.inputs[part.input];
         let Some(column) = input.column.map(|at| &columns[at]) else { return Ok(None) };
-        let number = || column.number(row).map(|x| x * input.unit);
+        // An infinite value is as NaN: no fit takes one, and 0 times it is no number.
+        let number = || column.number(row).filter(|x| x.is_finite()).map(|x| x * input.unit);
         Ok(match &input.source {
             Source::Number(_) => match number() {
                 Some(x) => Some(x * part.coefficients[0]),
@@ -521,6 +525,23 @@ impl Inputs {
                 },
             },
         })
+    }
+}
+
+/// Refuse a column that stands where the fit has read another within it: a LIST or a number
+/// instead of an ARRAY or a STRUCT.
+fn check_nested(
+    name: &str,
+    columns: &[Column],
+    place: impl Fn(&str) -> Option<usize>,
+) -> Result<(), String> {
+    let ends = name.char_indices().filter(|(_, c)| matches!(c, '.' | '[')).map(|(at, _)| at);
+    let stands = ends.filter_map(|end| place(&name[..end])).map(|at| &columns[at]);
+    match stands.into_iter().find(|column| column.kind != Kind::Nothing) {
+        Some(Column { name: own, type_name, .. }) => {
+            Err(format!("column '{own}' has type {type_name}; the fit has read '{name}' in it"))
+        }
+        None => Ok(()),
     }
 }
 

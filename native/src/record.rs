@@ -130,7 +130,8 @@ impl RawRecord {
             columns: self.columns.into(),
             moments: Moments::from_parts(rows, skipped, self.weight, mean, self.comoment),
             missing: missing.into_iter().map(|count| count as u64).collect(),
-            terms: terms::read(self.terms.as_deref())?,
+            terms: terms::read(self.terms.as_deref())
+                .map_err(|error| format!("gram record has {error}"))?,
         })
     }
 }

@@ -141,6 +141,7 @@ impl Sequence<'_> {
         let own = &self.all.terms;
         let first = self.steps.clone().find(|&step| own.is_valid(step));
         terms::read(first.map(|step| own.value(step)))
+            .map_err(|error| format!("sequence has {error}"))
     }
 }
 

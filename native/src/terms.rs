@@ -143,6 +143,15 @@ impl Terms {
         (!self.is_empty()).then(|| serde_json::to_string(self).unwrap_or_default())
     }
 
+    /// Whether a column is that of a level which rows of the same table could have.
+    pub fn may_have_level(&self, name: &str) -> bool {
+        let is_of = |one: &Category| {
+            let level = name.strip_prefix(&one.column[..]);
+            !one.rest && level.is_some_and(|level| level.starts_with('.'))
+        };
+        self.categories.iter().any(is_of)
+    }
+
     /// The columns that come of a column, where it is no plain number.
     fn blocks(&self) -> HashMap<&str, Vec<String>> {
         let category = |one: &Category| [one.names(), vec![one.missing()]].concat();
@@ -204,7 +213,9 @@ pub fn none() -> Arc<Terms> {
     NONE.with(Arc::clone)
 }
 
-/// Read the field `terms` of a record; NULL is none.
+/// Read the field `terms` of a record or a sequence; NULL is none.
+///
+/// The error is the end of a sentence: what has terms that are none.
 pub fn read(json: Option<&str>) -> Result<Arc<Terms>, String> {
     let Some(json) = json else { return Ok(none()) };
     LAST.with_borrow_mut(|last| {
@@ -212,7 +223,7 @@ pub fn read(json: Option<&str>) -> Result<Arc<Terms>, String> {
             Some(at) => last[..=at].rotate_right(1),
             None => {
                 let terms: Terms = serde_json::from_str(json)
-                    .map_err(|error| format!("gram record has terms that are none: {error}"))?;
+                    .map_err(|error| format!("terms that are none: {error}"))?;
                 last.truncate(MOST_KNOWN - 1);
                 last.insert(0, (json.to_string(), Arc::new(terms)));
             }

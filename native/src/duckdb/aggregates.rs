@@ -268,7 +268,9 @@ fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
     let base = match told.terms.as_deref() {
         None => terms_of(&fields),
         Some("") => Terms::default(),
-        Some(json) => Terms::clone(&*terms::read(Some(json))?),
+        Some(json) => Terms::clone(
+            &*terms::read(Some(json)).map_err(|error| format!("the rows have {error}"))?,
+        ),
     };
     let shape = Arc::new(Shape::of(&fields, policies, told.limit, base)?);
     let own = |c: &Column| (c.name.to_string(), c.is_field, c.is_text, c.unit);

@@ -62,9 +62,10 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
             }
-            let registered = names::check(connection)
-                .and_then(|()| register(connection))
-                .and_then(|()| names::attach(connection));
+            let registered = register(connection).and_then(|()| match names::is_free(connection) {
+                true => names::attach(connection),
+                false => Ok(()),
+            });
             api::duckdb_disconnect(&mut connection);
             registered
         }
@@ -128,7 +129,12 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let told = [types::sequence(), any(), double(), text()];
         let (name, call) = (c"dbselect_predict", predictions::predict_told);
         register_scalar(connection, name, &[&told], &prediction, call)?;
-        let rows: Vec<_> = (0..3).map(|n| arguments(&[&types::sequence, &any], n)).collect();
+        let kinds: [&dyn Fn() -> LogicalType; 4] =
+            [&types::sequence, &types::sequence_of_entries, &types::nothing_listed, &null];
+        let rows = |sequence: &dyn Fn() -> LogicalType| {
+            (0..3).map(|n| arguments(&[sequence, &any], n)).collect::<Vec<_>>()
+        };
+        let rows: Vec<_> = kinds.into_iter().flat_map(rows).collect();
         let rows: Vec<&[LogicalType]> = rows.iter().map(Vec::as_slice).collect();
         let (name, call) = (c"anytime_predict", predictions::predict);
         register_scalar(connection, name, &rows, &prediction, call)
@@ -291,7 +297,12 @@ fn aggregate_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(
 fn scalar_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_scalar_function_set_error(info, text) };
-    guard(info, failed, || work().map_err(|message| format!("{function}: {message}")));
+    // Some sentences are about the function: it has no such option.
+    let told = |message: String| match message.strip_prefix(function) {
+        Some(rest) if [" has ", " is given "].iter().any(|is| rest.starts_with(is)) => message,
+        _ => format!("{function}: {message}"),
+    };
+    guard(info, failed, || work().map_err(told));
 }
 
 /// Run `work`; hand an error or a panic to DuckDB as text.

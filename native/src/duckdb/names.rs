@@ -10,10 +10,14 @@ use std::ffi::{CStr, CString};
 use super::api::{self, Handle};
 use crate::search::given::names_of;
 
-/// An error that tells the way out, for each database in a file that has the name already.
-const IS_TAKEN: &str = "SELECT error('a database is called ''dbselect'', as the catalog of this \
-    extension is; attach it under another name: ATTACH ''' || path || ''' AS other') \
-    FROM duckdb_databases() WHERE database_name = 'dbselect' AND path IS NOT NULL";
+/// An error if the name is somebody's: a database in a file, one in memory without our macros,
+/// or a schema of the database that is open.
+const IS_TAKEN: &str = "SELECT error('''dbselect'' is taken by ' || n) FROM (SELECT \
+    (SELECT count(*) FROM duckdb_databases() WHERE lower(database_name) = 'dbselect' \
+        AND (path IS NOT NULL OR NOT EXISTS (FROM duckdb_functions() \
+            WHERE lower(database_name) = 'dbselect' AND comment LIKE '%dbselect.backward(g,%'))) \
+    + (SELECT count(*) FROM duckdb_schemas() WHERE lower(schema_name) = 'dbselect' \
+        AND database_name = current_database()) AS n) WHERE n > 0";
 /// A read-only database opens others for reading only, unless told.
 const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
 
@@ -53,16 +57,16 @@ const OTHERS: [(&str, &str, &str, &str); 2] = [
     ),
 ];
 
-/// Refuse a database of the user that is called as the catalog is.
+/// Whether nothing of the user's is called as the catalog is, which would hide it or be hidden.
 ///
 /// # Safety
 /// `connection` is live.
-pub unsafe fn check(connection: Handle) -> Result<(), String> {
+pub unsafe fn is_free(connection: Handle) -> bool {
     // SAFETY: see the caller's promise.
-    unsafe { run(connection, IS_TAKEN) }
+    unsafe { run(connection, IS_TAKEN) }.is_ok()
 }
 
-/// Attach the catalog `dbselect` with the macros.
+/// Attach the catalog `dbselect` with the macros; the plain functions need none.
 ///
 /// # Safety
 /// `connection` is live, and has the functions registered.

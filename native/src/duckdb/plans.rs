@@ -84,7 +84,8 @@ impl Plans {
                 return Ok(known.plan.clone());
             }
             let sequence = sequences.read(entry)?;
-            let terms = terms::read(sequence.json.as_deref())?;
+            let terms = terms::read(sequence.json.as_deref())
+                .map_err(|error| format!("sequence has {error}"))?;
             let plan = Plan::new(&sequence.steps, terms, columns, Case::Insensitive, unknown)?;
             let plan = Rc::new(if self.is_row { plan.check(columns)? } else { plan });
             if self.count == MOST_PLANS {

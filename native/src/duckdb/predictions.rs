@@ -38,7 +38,7 @@ pub unsafe extern "C" fn predict_told(info: Handle, chunk: Handle, out: Handle) 
     });
 }
 
-/// What the caller says besides the row; of what is given twice the last that is not NULL holds.
+/// What the caller says besides the row; NULL says nothing.
 #[derive(Default)]
 struct Told {
     budgets: Vec<Vector>,
@@ -87,7 +87,7 @@ impl Told {
     /// # Safety
     /// The chunk is live and has that many rows.
     unsafe fn budgets(&self, rows: usize) -> Result<Vec<f64>, String> {
-        let mut found = vec![f64::INFINITY; rows];
+        let (mut found, mut is_given) = (vec![f64::INFINITY; rows], vec![false; rows]);
         for &vector in &self.budgets {
             let budget = leaf("budget", vector).map_err(|_| {
                 let kind = type_id::name(vector.logical_type().id());
@@ -101,7 +101,12 @@ impl Told {
             };
             let limits = prefix::limits(&numbers, &unlimited)?;
             let given = (0..rows).filter(|&row| !unlimited.contains(row));
-            given.for_each(|row| found[row] = limits[row]);
+            for row in given {
+                if is_given[row] {
+                    return Err("anytime_predict is given budget twice".to_string());
+                }
+                (found[row], is_given[row]) = (limits[row], true);
+            }
         }
         Ok(found)
     }
@@ -126,6 +131,11 @@ unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), St
     unsafe {
         let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
         let (sequences, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
+        let is_nothing = |vector: Vector| vector.logical_type().id() == type_id::SQLNULL;
+        if is_nothing(sequences) || is_nothing(sequences.elements()) {
+            (0..rows).for_each(|row| sequences::write_prediction(out, row, None));
+            return Ok(());
+        }
         let leaves = leaves(Vector::of_chunk(chunk, 1))?;
         let columns: Vec<_> = leaves.iter().flatten().map(|leaf| leaf.input(rows)).collect();
         let budgets = told.budgets(rows)?;

@@ -11,10 +11,10 @@ use super::sequences::write_sequence;
 use super::values::Values;
 use super::vectors::{Vector, bytes, text, write_text};
 use crate::record::Names;
-use crate::search::given::read_request;
+use crate::search::given::{names_of, read_request};
 use crate::search::problem::Target;
 use crate::search::run::Workspace;
-use crate::search::setup::{Plan, Request};
+use crate::search::setup::{Fit, Request};
 use crate::search::value::Value;
 
 /// `anytime_sequence(record, target [, options])`; empty if the record is unusable.
@@ -52,12 +52,12 @@ pub unsafe extern "C" fn gram_check(info: Handle, chunk: Handle, out: Handle) {
                         *name == target && grams.has_columns(row, columns)
                     };
                     match known.last().filter(|known| is_it(known)) {
-                        Some((.., found)) => found.unusable(&gram),
+                        Some((.., found)) => found.usable(&gram).err(),
                         None => match grams.record(row) {
                             Ok(Some(record)) => {
-                                let found = Target::of(&target, &record.columns);
+                                let found = Target::of(&target, &record.columns, &record.terms);
                                 let found = found.map_err(|error| error.message)?;
-                                let reason = found.unusable(&gram);
+                                let reason = found.usable(&gram).err();
                                 known = vec![(record.columns, target, found)];
                                 reason
                             }
@@ -105,15 +105,17 @@ unsafe fn search(method: &str, chunk: Handle, out: Handle) -> Result<(), String>
         let (mut workspace, mut plans) = (Workspace::default(), Plans::default());
         for (row, request) in requests.iter().enumerate() {
             let gram = grams.as_ref().and_then(|grams| Some((grams.gram(row)?, grams)));
-            let planned = match &gram {
-                Some((gram, grams)) => plans.of(request, grams, row)?.map(|plan| (plan, gram)),
-                None => None,
-            };
-            // `gram_check` tells why there is none.
-            let found = planned.and_then(|(known, gram)| {
-                let sequence = workspace.search(request, &known.plan, gram).ok()?;
-                Some((sequence, &known.plan.groups, known.terms.as_deref()))
-            });
+            let mut found = None;
+            if let Some((gram, grams)) = &gram
+                && let Some(known) = plans.of(request, grams, row)?
+            {
+                // `gram_check` tells why there is none.
+                let plan = known.fit.plan(gram).map_err(|error| error.message)?;
+                found = plan.ok().and_then(|plan| {
+                    let sequence = workspace.search(request, plan, gram).ok()?;
+                    Some((sequence, &plan.groups, known.terms.as_deref()))
+                });
+            }
             write_sequence(out, row, found);
         }
         Ok(())
@@ -137,7 +139,8 @@ impl<'c> Asked<'c> {
             let options = |at| Values::of(Vector::of_chunk(chunk, at), rows);
             let options: Vec<Values> = (2..columns).map(options).collect::<Result<_, _>>()?;
             if !options.iter().all(Values::has_names) {
-                return Err("options must be a STRUCT, as {'budget': 5}".to_string());
+                let way = named_arguments(method);
+                return Err(format!("options must be a STRUCT, as {{'budget': 5}}; {way}"));
             }
             Ok(Asked { method, targets: Vector::of_chunk(chunk, 1), options })
         }
@@ -168,10 +171,25 @@ impl<'c> Asked<'c> {
         });
         // Names of a STRUCT have no case.
         let given: Vec<_> = named.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        let request = read_request(self.method, &target, &given).map_err(|error| error.message)?;
+        if given.iter().any(|(name, _)| name.is_empty()) {
+            return Err("options has a field without a name; name every field".to_string());
+        }
+        let known = names_of(self.method);
+        let request = read_request(self.method, &target, &given).map_err(|error| {
+            match given.iter().all(|(name, _)| known.contains(&&name[..])) {
+                true => error.message,
+                false => format!("{}; {}", error.message, named_arguments(self.method)),
+            }
+        })?;
         request.check().map_err(|error| error.message)?;
         Ok(request)
     }
+}
+
+/// DuckDB takes `f(g, 'y', costs := {...})` for a STRUCT at the place of the options, of a function
+/// that is no macro.
+fn named_arguments(method: &str) -> String {
+    format!("named arguments: dbselect.{method}(...)")
 }
 
 /// # Safety
@@ -199,7 +217,7 @@ struct Known {
     request: Arc<Request>,
     columns: Names,
     terms: Option<String>,
-    plan: Plan,
+    fit: Fit,
 }
 
 impl Plans {
@@ -229,11 +247,11 @@ impl Plans {
                         let Ok(Some(record)) = grams.record(row) else {
                             return Ok(None);
                         };
-                        let plan = request.plan(&record.columns, &record.terms);
-                        let plan = plan.map_err(|error| error.message)?;
+                        let fit = request.fit(&record.columns, &record.terms);
+                        let fit = fit.map_err(|error| error.message)?;
                         let terms = terms.map(|json| String::from_utf8_lossy(json).into_owned());
                         let (request, columns) = (request.clone(), record.columns);
-                        self.plans.push(Known { request, columns, terms, plan });
+                        self.plans.push(Known { request, columns, terms, fit });
                         self.plans.len() - 1
                     }
                 };

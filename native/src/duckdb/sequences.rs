@@ -112,7 +112,7 @@ impl Fields {
             // SAFETY: the fields have these types and are not NULL.
             unsafe {
                 let range = coefficients.get::<ListEntry>(row).range();
-                if range.clone().any(|i| values.is_null(i)) {
+                if range.clone().any(|i| names.is_null(i) || values.is_null(i)) {
                     return Err("sequence has a NULL coefficient".to_string());
                 }
                 Ok(Step {
@@ -148,7 +148,7 @@ impl Fields {
                 Some(name) => !group.is_null(row) && bytes(*group, row) == name.as_bytes(),
             };
             let same = |(i, (name, value)): (usize, &(String, f64))| {
-                !values.is_null(i)
+                !(names.is_null(i) || values.is_null(i))
                     && values.get::<f64>(i).to_bits() == value.to_bits()
                     && bytes(*names, i) == name.as_bytes()
             };

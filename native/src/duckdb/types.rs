@@ -109,6 +109,8 @@ pub enum Field {
     List(u32),
     /// MAP(VARCHAR, DOUBLE).
     Coefficients,
+    /// The same as a list of its entries: Parquet of a host that has no MAP.
+    Entries,
 }
 
 /// A type without parameters.
@@ -147,6 +149,20 @@ pub fn sequence() -> LogicalType {
     list(&structure(&STEP_FIELDS))
 }
 
+/// The same from a host that has no MAP, such as Polars; its vectors lie the same way.
+pub fn sequence_of_entries() -> LogicalType {
+    let fields = STEP_FIELDS.map(|(name, field)| match field {
+        Field::Coefficients => (name, Field::Entries),
+        _ => (name, field),
+    });
+    list(&structure(&fields))
+}
+
+/// An empty list, as `[]` is written.
+pub fn nothing_listed() -> LogicalType {
+    list(&plain(type_id::SQLNULL))
+}
+
 /// What `anytime_predict` returns.
 pub fn prediction() -> LogicalType {
     structure(&[
@@ -171,6 +187,10 @@ fn structure(fields: &[(&str, Field)]) -> LogicalType {
             // SAFETY: both types are copied; the new one is owned by the result.
             unsafe { LogicalType::own(api::duckdb_create_map_type(key.handle(), value.handle())) }
         }
+        Field::Entries => list(&structure(&[
+            ("key", Field::Plain(type_id::VARCHAR)),
+            ("value", Field::Plain(type_id::DOUBLE)),
+        ])),
     };
     let types: Vec<LogicalType> = fields.iter().map(field_type).collect();
     let types: Vec<&LogicalType> = types.iter().collect();

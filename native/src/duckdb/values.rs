@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::api::type_id;
 use super::table::leaf;
+use super::types::LogicalType;
 use super::vectors::{ListEntry, Vector, bytes, text};
 use crate::search::value::Value;
 
@@ -21,6 +22,8 @@ enum Kind<'c> {
     Whole(Cow<'c, [f64]>),
     Number(Cow<'c, [f64]>),
     Text,
+    /// An ENUM, and how its codes are stored.
+    Level(LogicalType, u32),
     List(Box<Values<'c>>),
     /// An ARRAY of so many.
     Array(usize, Box<Values<'c>>),
@@ -49,6 +52,10 @@ impl<'c> Values<'c> {
                     Kind::Number(leaf("option", vector)?.doubles(rows))
                 }
                 type_id::VARCHAR => Kind::Text,
+                type_id::ENUM => {
+                    let stored = logical_type.codes();
+                    Kind::Level(logical_type, stored)
+                }
                 type_id::LIST => Kind::List(boxed(vector.elements(), vector.length())?),
                 type_id::ARRAY => {
                     let (size, _) = logical_type.array();
@@ -96,6 +103,10 @@ impl<'c> Values<'c> {
                 Kind::Whole(numbers) => Value::Whole(numbers[row] as i64),
                 Kind::Number(numbers) => Value::Number(numbers[row]),
                 Kind::Text => Value::Text(text(self.vector, row)),
+                Kind::Level(levels, stored) => {
+                    let level = levels.level(self.code(*stored, row));
+                    Value::Text(level.to_string_lossy().into_owned())
+                }
                 Kind::List(items) => Value::List(self.elements(row).map(|i| items.at(i)).collect()),
                 Kind::Array(size, items) => {
                     Value::List((row * size..(row + 1) * size).map(|i| items.at(i)).collect())
@@ -132,11 +143,25 @@ impl<'c> Values<'c> {
                     numbers[a].to_bits() == numbers[b].to_bits()
                 }
                 Kind::Text => bytes(self.vector, a) == bytes(self.vector, b),
+                Kind::Level(_, stored) => self.code(*stored, a) == self.code(*stored, b),
                 Kind::List(_) | Kind::Map(..) => self.elements(a) == self.elements(b),
                 Kind::Array(size, items) => {
                     (0..*size).all(|i| items.same(a * size + i, b * size + i))
                 }
                 Kind::Struct(fields) => fields.iter().all(|(_, values)| values.same(a, b)),
+            }
+        }
+    }
+
+    /// # Safety
+    /// An ENUM with that row, which is not NULL, of codes that are stored so.
+    unsafe fn code(&self, stored: u32, row: usize) -> u64 {
+        // SAFETY: see the caller's promise.
+        unsafe {
+            match stored {
+                type_id::UTINYINT => self.vector.get::<u8>(row).into(),
+                type_id::USMALLINT => self.vector.get::<u16>(row).into(),
+                _ => self.vector.get::<u32>(row).into(),
             }
         }
     }

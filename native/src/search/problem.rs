@@ -12,6 +12,7 @@ use super::columns::{SUFFIX, position};
 use super::error::Error;
 use crate::kernel::triangle;
 use crate::possible::impossible;
+use crate::terms::Terms;
 
 /// A column is constant where its deviation is below this share of its mean: the rounding of
 /// the means of constant blocks.
@@ -70,34 +71,47 @@ impl Gram<'_> {
 pub struct Target {
     /// Its name.
     pub name: String,
-    /// Its number.
-    pub at: usize,
+    /// Its number; nothing of a level of a category that no row has.
+    at: Option<usize>,
     /// The number of its indicator of missing values, if there is one.
     mark: Option<usize>,
 }
 
 impl Target {
     /// Find a target; the error says that there is no such column.
-    pub fn of(name: &str, columns: &[String]) -> Result<Target, Error> {
-        let at = position(name, columns, "target")?;
+    ///
+    /// A level that these rows have not is one that those of another segment may have.
+    pub fn of(name: &str, columns: &[String], terms: &Terms) -> Result<Target, Error> {
+        let at = match position(name, columns, "target") {
+            Err(_) if terms.may_have_level(name) => None,
+            found => Some(found?),
+        };
         let mark = format!("{name}{SUFFIX}");
         let mark = columns.iter().position(|column| *column == mark);
         Ok(Target { name: name.to_string(), at, mark })
     }
 
-    /// Say why no sequence can be computed from a record; nothing if one can.
-    pub fn unusable(&self, gram: &Gram) -> Option<String> {
+    /// The number of the target in a record, or why no sequence can be computed from that.
+    pub fn usable(&self, gram: &Gram) -> Result<usize, String> {
         let Target { name, at, mark } = self;
         if gram.rows == 0 {
-            return Some(format!("no usable rows: {} rows were skipped", gram.skipped));
+            return Err(format!("no usable rows: {} rows were skipped", gram.skipped));
         }
+        let Some(at) = *at else {
+            return Err(format!(
+                "target '{name}' is a level that no row has ({})",
+                rows_told(gram)
+            ));
+        };
         if mark.is_some_and(|mark| gram.mean(mark) > NO_SHARE) {
-            return Some(format!(
+            return Err(format!(
                 "target '{name}' is 0 in rows where it is missing; give it null_policy 'skip'"
             ));
         }
-        is_constant(gram.deviation(*at), gram.mean(*at))
-            .then(|| format!("target '{name}' is constant ({})", rows_told(gram)))
+        if is_constant(gram.deviation(at), gram.mean(at)) {
+            return Err(format!("target '{name}' is constant ({})", rows_told(gram)));
+        }
+        Ok(at)
     }
 }
 

@@ -37,15 +37,13 @@ impl Workspace {
         plan: &Plan,
         gram: &Gram,
     ) -> Result<&Sequence, String> {
-        if let Some(reason) = plan.target.unusable(gram) {
-            return Err(reason);
-        }
+        let target = plan.target.usable(gram)?;
         let (ridge, scale) = match &request.method {
             Method::Anytime(options) => (options.ridge, options.scale),
             Method::Foba(options) => (options.backward.ridge, true),
             Method::Backward(options) => (options.ridge, true),
         };
-        self.problem.set_up(gram, plan.target.at, &plan.at, ridge, scale);
+        self.problem.set_up(gram, target, &plan.at, ridge, scale);
         self.sequence.begin(&self.problem);
         let buffers = std::mem::take(&mut self.buffers);
         let Workspace { problem, criterion, refiner, scores, coef, sequence, .. } = self;
@@ -56,7 +54,7 @@ impl Workspace {
                 let steps = &mut sequence.steps;
                 let stop = anytime(&mut state, plan, options, criterion, scores, steps);
                 let refined = is_refined(state.condition(), ridge).then(|| {
-                    refiner.set_up(gram, &state, &plan.at, plan.target.at);
+                    refiner.set_up(gram, &state, &plan.at, target);
                     refiner
                 });
                 push_prefixes(&mut state, refined, coef, sequence);
@@ -232,7 +230,9 @@ mod tests {
     fn request(method: Method) -> (Request, Plan) {
         let costs = Some(vec![("b".to_string(), 1.0), ("a".to_string(), 50.0)]);
         let request = Request { target: "y".to_string(), groups: None, costs, method };
-        let plan = request.plan(&["a", "b", "y"].map(str::to_string), &Terms::default()).unwrap();
+        let columns = ["a", "b", "y"].map(str::to_string);
+        let fit = request.fit(&columns, &Terms::default()).unwrap();
+        let plan = fit.plan(&GRAM).unwrap().unwrap().clone();
         (request, plan)
     }
 
@@ -262,6 +262,7 @@ mod tests {
         // A loss of 20/21 for 50 is less than one of 1/21 for 1.
         assert_eq!((order, found.stop), (vec![0, 1, 0, 1], Stop::Empty));
         assert_eq!(found.spent, [0.0, 50.0, 51.0, 1.0, 0.0]);
+        assert_eq!(found.spent.last().map(|spent| spent.to_bits()), Some(0));
         assert_eq!(found.intercept.last(), Some(&5.5));
     }
 

@@ -107,8 +107,9 @@ impl Sequence {
             } else {
                 // Differences of sums would leave rounding where nothing is held.
                 held[step.group] = step.action == Action::Add;
-                let costs = groups.costs.iter().zip(&held);
-                spent = costs.filter(|(_, held)| **held).map(|(cost, _)| cost).sum();
+                let costs = groups.costs.iter().zip(&held).filter(|(_, held)| **held);
+                // `sum` of nothing is -0.0.
+                spent = costs.fold(0.0, |sum, (cost, _)| sum + cost);
             }
             self.spent.push(spent);
         }

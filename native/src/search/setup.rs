@@ -8,7 +8,7 @@ use super::columns::features_of;
 use super::error::{Error, rounded, shown};
 use super::groups::{Costs, GroupColumns, Groups, groups_of};
 use super::options::{AnytimeOptions, BackwardOptions, FobaOptions};
-use super::problem::Target;
+use super::problem::{Gram, Target};
 use super::steps::fits;
 use crate::terms::Terms;
 
@@ -49,6 +49,27 @@ pub struct Plan {
     pub first: Vec<usize>,
 }
 
+/// A request beside some columns, whose groups may not fit them.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    target: Target,
+    plan: Result<Plan, Error>,
+}
+
+impl Fit {
+    /// The plan for a record of these columns; the reason where that cannot be searched.
+    ///
+    /// Groups that do not fit are a mistake only where there is something to search: the
+    /// levels of a category are unknown to a record without rows.
+    pub fn plan(&self, gram: &Gram) -> Result<Result<&Plan, String>, Error> {
+        match (&self.plan, self.target.usable(gram)) {
+            (_, Err(reason)) => Ok(Err(reason)),
+            (Ok(plan), Ok(_)) => Ok(Ok(plan)),
+            (Err(error), Ok(_)) => Err(error.clone()),
+        }
+    }
+}
+
 impl Request {
     /// Refuse what no columns could make right.
     pub fn check(&self) -> Result<(), Error> {
@@ -60,8 +81,14 @@ impl Request {
     }
 
     /// Match the request to the columns of a record, and to how these came to be.
-    pub fn plan(&self, columns: &[String], terms: &Terms) -> Result<Plan, Error> {
-        let target = Target::of(&self.target, columns)?;
+    ///
+    /// The error says that they have no such target.
+    pub fn fit(&self, columns: &[String], terms: &Terms) -> Result<Fit, Error> {
+        let target = Target::of(&self.target, columns, terms)?;
+        Ok(Fit { plan: self.plan(target.clone(), columns, terms), target })
+    }
+
+    fn plan(&self, target: Target, columns: &[String], terms: &Terms) -> Result<Plan, Error> {
         let features = features_of(columns, &self.target, terms);
         let (groups, costs) = (self.groups.as_ref(), self.costs.as_ref());
         let groups = groups_of(&features, groups, costs, &self.target, terms)?;

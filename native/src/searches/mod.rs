@@ -44,12 +44,17 @@ pub fn search_records(records: &ArrayRef, request: &Request) -> Result<StructArr
         records.each(
             &views,
             rows,
-            |columns, terms| request.plan(columns, terms),
+            |columns, terms| request.fit(columns, terms),
             |record| match record {
-                Ok((plan, gram, terms)) => match workspace.search(request, plan, gram) {
-                    Ok(sequence) => found.push(sequence, &plan.groups, terms),
-                    Err(reason) => found.push_none(&reason),
-                },
+                Ok((fit, gram, terms)) => {
+                    let searched = fit.plan(gram)?.and_then(|plan| {
+                        Ok((workspace.search(request, plan, gram)?, &plan.groups))
+                    });
+                    match searched {
+                        Ok((sequence, groups)) => found.push(sequence, groups, terms),
+                        Err(reason) => found.push_none(&reason),
+                    }
+                }
                 Err(reason) => found.push_none(&reason),
             },
         )?;
@@ -71,9 +76,9 @@ pub fn check_records(records: &ArrayRef, target: &str) -> Result<StringArray, St
     records.each(
         &records.columns.views()?,
         0..records.rows.len(),
-        |columns, _| Target::of(target, columns),
+        |columns, terms| Target::of(target, columns, terms),
         |record| {
-            reasons.push(record.map_or_else(Some, |(target, gram, _)| target.unusable(gram)));
+            reasons.push(record.and_then(|(target, gram, _)| target.usable(gram)).err());
             Ok(())
         },
     )?;
