@@ -360,6 +360,15 @@ def _no_values(path: Any, _: object) -> Any:
     raise KeyError(path)  # a link is a function of the predictors alone
 
 
+def _compared_exactly(part: Any) -> Any:
+    """Return a part of an expression of sqlglot, with levels compared byte by byte."""
+    from sqlglot import exp
+
+    if isinstance(part, exp.Case) and isinstance(part.this, exp.Cast):
+        part.set("this", exp.Collate(this=part.this, expression=exp.Var(this="BINARY")))
+    return part
+
+
 def translated(text: str, dialect: str) -> str:
     """Return an SQL expression of DuckDB in another dialect."""
     try:
@@ -370,8 +379,10 @@ def translated(text: str, dialect: str) -> str:
             "pip install 'dbselect[sql]'"
         ) from None
     try:
-        return sqlglot.transpile(f"SELECT {text}", read="duckdb", write=dialect)[0][
-            len("SELECT ") :
-        ]
+        found = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
+        if dialect == "sqlite":
+            # A column may have a collation that compares other texts alike: levels must not.
+            found = found.transform(_compared_exactly)
+        return found.sql(dialect=dialect)[len("SELECT ") :]
     except ValueError as error:
         raise ArgumentError(f"dialect is {dialect!r}: {error}") from None
