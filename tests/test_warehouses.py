@@ -247,6 +247,15 @@ def test_texts_that_a_column_compares_alike_are_levels_of_their_own():
         np.testing.assert_allclose(scores, model.predict(frame), rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("size", "words"), [(1e200, "too large"), (1e-200, "underflows.*scale it")]
+)
+def test_squares_that_are_no_doubles_are_refused_by_sqlite(size, words):
+    frame = pl.DataFrame({"x": [size, 2 * size, 4 * size], "y": [1.0, 2.0, 4.0]})
+    with opened("sqlite") as warehouse, pytest.raises(ds.DataError, match=f"column 'x' .*{words}"):
+        ds.gram(warehouse.load(frame))
+
+
 def test_no_rows_are_no_groups(warehouse):
     table = warehouse.load(rows().clear())
     assert ds.gram(table, ["x", "y"]).rows == 0

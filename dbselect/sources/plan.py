@@ -155,7 +155,8 @@ def plan_gram(
     schema : of the table: an Arrow schema, a mapping of names to Arrow types, or anything with
         ``__arrow_c_schema__``, as schemas of Polars
     columns, weight, null_policy : as in `gram`
-    categories : column -> its levels: a plan sees no rows to learn them from
+    categories : column -> its levels: a plan sees no rows to learn them from. Unlike in
+        `gram`, levels that no row has, and ``k.other``, keep their columns, which are constant
     terms : in the place of `categories`: what `terms` learnt of this table or another
     by, fold, key, seed : as in `gram_by`
 
