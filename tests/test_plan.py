@@ -184,8 +184,29 @@ def test_what_is_no_part_of_the_plan_is_refused(by):
             plan.merge([other.partial(rows)])
     with pytest.raises(ds.ArgumentError, match="parts is one part; give a list"):
         plan.finish(part)
+    for none in (None, 3):
+        with pytest.raises(ds.ArgumentError, match=f"parts is {none}; it must be a list"):
+            plan.finish(none)
+        with pytest.raises(ds.ArgumentError, match=f"parts is {none}; it must be a list"):
+            plan.merge(none)
     with pytest.raises(ds.ArgumentError, match="parts has a Gram; parts are the bytes"):
         plan.finish([ds.gram(rows, ["x"])])
+
+
+@pytest.mark.parametrize("asked", [{"by": ["k"]}, {"fold": 3, "key": "k"}])
+def test_a_part_whose_key_has_another_type_is_of_another_plan(asked):
+    rows = [pa.table({"k": keys, "x": [1.0, 2.0]}) for keys in ([1, 2], ["1", "2"])]
+    plans = [ds.plan_gram(each.schema, ["x"], **asked) for each in rows]
+    with pytest.raises(ds.DataError, match="part is of another plan"):
+        plans[0].finish([plans[1].partial(rows[1])])
+
+
+def test_a_part_without_values_may_lack_their_type():
+    plan = ds.plan_gram(pa.schema([("x", pa.float64()), ("y", pa.float64())]), null_policy="mean")
+    parts = [{"x": [1.0, 3.0], "y": [2.0, 4.0]}, {"x": [5.0], "y": [None]}]
+    found = plan.finish([plan.partial(pa.table(part)) for part in parts])
+    assert (found.rows, found.missing) == (3, {"y": 1})
+    np.testing.assert_allclose(found.mean, [3.0, 3.0])
 
 
 @pytest.mark.parametrize(
@@ -231,5 +252,13 @@ def test_arguments_are_refused_before_rows():
         ds.plan_gram(schema)
     with pytest.raises(ds.ArgumentError, match="schema is a list; it must be an Arrow schema"):
         ds.plan_gram(["x"])
+    with pytest.raises(ds.ColumnError, match=r"categories=\{'k': levels\}, or terms= from"):
+        ds.plan_gram(schema, ["x", "k"])
+    for odd in ("t.parquet", {"x": [1.0]}):
+        with pytest.raises(ds.ArgumentError, match=f"batches is a {type(odd).__name__}; it must"):
+            ds.plan_gram(schema, ["x"]).partial(odd)
+    twice = pa.table([[1.0], [2.0]], names=["x", "x"])
+    with pytest.raises(ds.SourceError, match="a part has two fields 'x'"):
+        ds.plan_gram(schema, ["x"]).partial(twice)
     with pytest.raises(ds.SourceError, match="batches has a int"):
         ds.plan_gram(schema, ["x"]).partial([3])

@@ -234,8 +234,21 @@ def test_what_a_caller_asks_wrongly_is_refused_before_any_task(table, path):
         ds.gram(table, ["aa"])
     with pytest.raises(ds.ArgumentError, match="on is a str; it must be a SparkSession"):
         ds.gram(str(path), on="spark")
+    with pytest.raises(ds.ArgumentError, match="on is a SparkContext; it must be a SparkSession"):
+        ds.gram(str(path), on=table.sparkSession.sparkContext)
+    with pytest.raises(ds.ColumnError, match="columns 'a' and 'A' are one to Spark"):
+        ds.gram(table.sparkSession.sql("SELECT 1.0 AS a, 2.0 AS A"))
     with pytest.raises(ds.ArgumentError, match="source is a DataFrame, and on= is for Parquet"):
         ds.gram(table, on=table.sparkSession)
+
+
+def test_names_with_dots_are_predicted_from(spark):
+    rows = pl.DataFrame({"a.b": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 3.0]})
+    model = ds.fit(rows, "y")
+    frame = spark.createDataFrame(rows.rows(), ["a.b", "y"]).coalesce(1)
+    with pytest.warns(ds.DriverWarning):
+        found = model.predict(frame)
+    np.testing.assert_allclose(found, model.predict(rows), rtol=1e-12)
 
 
 def test_a_file_that_went_away_is_told(spark, path, tmp_path):

@@ -96,7 +96,28 @@ def test_calls_that_take_the_rows_say_so(source, call):
 
 def test_a_prediction_reads_its_columns_only(source):
     found = ds.anytime_sequence(source, "y", GROUPS)
-    np.testing.assert_allclose(found.predict(source), found.predict(table()), rtol=1e-12)
+    with pytest.warns(ds.DriverWarning, match="all pass into this process"):
+        values = found.predict(source)
+    np.testing.assert_allclose(values, found.predict(table()), rtol=1e-12)
+
+
+def test_what_lacks_columns_is_refused_unread(source):
+    model = ds.fit(table(), "y", ["a", "b"])
+    with pytest.raises(ds.ColumnError, match="columns lacks \\['a'\\]"):
+        model.predict(source.drop("a"))
+    with pytest.raises(ds.ColumnError, match=r"source lacks column 'fold'.*a table needs fold="):
+        ds.cross_validate(source, "y", "anytime_sequence")
+
+
+def test_text_among_the_numbers_of_sqlite_is_told_by_a_prediction():
+    model = ds.fit(pl.DataFrame({"x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]}), "y")
+    with opened("sqlite") as warehouse:
+        rows = warehouse.load(pl.DataFrame({"x": ["1.5", "many"]}), {"x": "REAL"})
+        with (
+            pytest.warns(ds.DriverWarning),
+            pytest.raises(ds.SourceError, match="ibis cannot read the table"),
+        ):
+            model.predict(rows)
 
 
 FILLED = {"b": "mean", "kind": "indicator"}

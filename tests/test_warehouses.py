@@ -230,6 +230,32 @@ def test_text_in_a_column_of_numbers_of_sqlite_is_refused():
             ds.gram(table)
 
 
+def test_texts_that_a_column_compares_alike_are_levels_of_their_own():
+    frame = pl.DataFrame({"k": ["a", "A", "b", "B", "a"], "x": [1.0, 2.0, 3.0, 5.0, 8.0]})
+    with opened("sqlite") as warehouse:
+        table = warehouse.load(frame, {"k": "TEXT COLLATE NOCASE"})
+        assert_same(ds.gram(table), ds.gram(frame))
+        found = ds.gram_by(table, ["k"], ["x"]).sort("k")
+        own = ds.gram_by(frame, ["k"], ["x"]).sort("k")
+        assert found["k"].to_list() == own["k"].to_list() == ["A", "B", "a", "b"]
+        for one, other in zip(found["gram"].to_arrow(), own["gram"].to_arrow(), strict=True):
+            assert_same(ds.Gram.from_struct(one), ds.Gram.from_struct(other))
+        model = ds.fit(frame, "x")
+        with warehouse.connection.begin() as cursor:
+            cursor.execute(f"SELECT {model.sql(dialect='sqlite')} FROM {table.get_name()}")
+            scores = [float(value) for (value,) in cursor.fetchall()]
+        np.testing.assert_allclose(scores, model.predict(frame), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(1e200, "too large"), (1e-200, "underflows.*scale it")]
+)
+def test_squares_that_are_no_doubles_are_refused_by_sqlite(size, words):
+    frame = pl.DataFrame({"x": [size, 2 * size, 4 * size], "y": [1.0, 2.0, 4.0]})
+    with opened("sqlite") as warehouse, pytest.raises(ds.DataError, match=f"column 'x' .*{words}"):
+        ds.gram(warehouse.load(frame))
+
+
 def test_no_rows_are_no_groups(warehouse):
     table = warehouse.load(rows().clear())
     assert ds.gram(table, ["x", "y"]).rows == 0

@@ -47,6 +47,7 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel, model_in
+from dbselect.sources.elsewhere import brought_here, table_elsewhere
 from dbselect.sources.folded import FoldedTable, RowFolds
 from dbselect.sources.grouping import warn_of_folds
 from dbselect.sources.open import open_table, progress
@@ -470,11 +471,6 @@ def _segments(source: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:
         grams = [one if isinstance(one, Gram) else Gram.from_struct(one) for one in source]
         return pl.DataFrame(), [dict(enumerate(grams))]
     frame = _frame(source)
-    for name in (FOLD, "gram"):
-        if name not in frame.columns:
-            raise ColumnError(
-                f"source lacks column '{name}'; it has {frame.columns}; a table needs fold="
-            )
     frame = frame.drop_nulls("gram")
     if frame.is_empty():
         raise ArgumentError("source is empty; it must have a row for each fold")
@@ -486,14 +482,28 @@ def _segments(source: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:
 
 
 def _frame(source: Any) -> pl.DataFrame:
+    """Return a frame of records; that it has them is seen before rows are computed."""
     if isinstance(source, pl.LazyFrame):
+        _check_records(source.collect_schema().names())
         return source.collect()
+    elsewhere = table_elsewhere(source)
+    if elsewhere is not None:
+        _check_records(elsewhere.schema.names)
+        return brought_here(elsewhere, elsewhere.schema.names)
     if isinstance(source, pl.DataFrame) or hasattr(source, "__arrow_c_stream__"):
-        return pl.DataFrame(source)
+        frame = pl.DataFrame(source)
+        _check_records(frame.columns)
+        return frame
     raise ArgumentError(
         f"source is a {type(source).__name__}; it must be a frame with the columns 'fold' and "
         "'gram', a list of Grams, or with fold= a table"
     )
+
+
+def _check_records(names: list[str]) -> None:
+    for name in (FOLD, "gram"):
+        if name not in names:
+            raise ColumnError(f"source lacks column '{name}'; it has {names}; a table needs fold=")
 
 
 def _parts(rows: pl.DataFrame) -> dict[Any, Gram]:

@@ -33,6 +33,8 @@ from dbselect.record.inputs import (
     inputs_of,
 )
 from dbselect.record.terms import Terms
+from dbselect.sources.elsewhere import brought_here, table_elsewhere
+from dbselect.sources.request import Table
 
 
 @dataclass(frozen=True)
@@ -193,10 +195,18 @@ class Predicting(InNotebooks):
             `handle_unknown`
         ColumnError : a column of the model is missing, or a category has another type
         DataError : with ``"error"``, a level that the fit has not seen
+        SourceError : Spark, or the engine of a table of ibis, cannot read it
+
+        Warns
+        -----
+        DriverWarning : X is of Spark or ibis; the columns that are read pass into this process
         """
         check_unknown(handle_unknown)
         inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
         given_rows: Any = X
+        elsewhere = table_elsewhere(given_rows) if columns is None else None
+        if elsewhere is not None:
+            given_rows = self._rows_of(elsewhere, inputs)
         if columns is None and is_frame(given_rows):
             values = self._of_frame(in_memory(given_rows), inputs, handle_unknown)
         else:
@@ -231,11 +241,15 @@ class Predicting(InNotebooks):
             rows = rows[:, [places[name] for name in used]]
         return self._of_numbers(rows, numbers)
 
+    def _rows_of(self, table: Table, inputs: list[Input]) -> pl.DataFrame:
+        """Read what is needed of a table that another engine has, once its schema fits."""
+        read = _read_of(pl.DataFrame(table.schema.empty_table()), inputs)
+        fields = dict.fromkeys(str(one.path[0]) for one in read)
+        return brought_here(table, list(fields) or table.schema.names[:1])
+
     def _of_frame(self, frame: pl.DataFrame, inputs: list[Input], unknown: HandleUnknown) -> Matrix:
         """Return the linear predictors of a table's rows, shape (n, K)."""
-        read = [each for one in inputs for each in one.on(frame.columns)]
-        _check_there([one.source for one in read if _type_at(frame.schema, one.path) is None])
-        read = [_typed(one, frame) for one in read]
+        read = _read_of(frame, inputs)
         numbers = [one for one in read if isinstance(one, Number)]
         others = [one for one in read if not isinstance(one, Number)]
         values = {one.name: translate(one.value(), formulas.polars()) for one in numbers}
@@ -281,6 +295,13 @@ def _array(X: Any, names: Sequence[str]) -> Matrix:
     if rows.ndim != 2 or rows.shape[1] != len(names):
         raise ArgumentError(f"X has shape {rows.shape}; it must be (n, {len(names)}): {names}")
     return rows
+
+
+def _read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> list[Input]:
+    """Return what is read of a frame; refuse one that lacks it, or has it of another type."""
+    read = [each for one in inputs for each in one.on(frame.columns)]
+    _check_there([one.source for one in read if _type_at(frame.schema, one.path) is None])
+    return [_typed(one, frame) for one in read]
 
 
 def _check_there(lacking: Sequence[str]) -> None:
@@ -360,6 +381,15 @@ def _no_values(path: Any, _: object) -> Any:
     raise KeyError(path)  # a link is a function of the predictors alone
 
 
+def _compared_exactly(part: Any) -> Any:
+    """Return a part of an expression of sqlglot, with levels compared byte by byte."""
+    from sqlglot import exp
+
+    if isinstance(part, exp.Case) and isinstance(part.this, exp.Cast):
+        part.set("this", exp.Collate(this=part.this, expression=exp.Var(this="BINARY")))
+    return part
+
+
 def translated(text: str, dialect: str) -> str:
     """Return an SQL expression of DuckDB in another dialect."""
     try:
@@ -370,8 +400,10 @@ def translated(text: str, dialect: str) -> str:
             "pip install 'dbselect[sql]'"
         ) from None
     try:
-        return sqlglot.transpile(f"SELECT {text}", read="duckdb", write=dialect)[0][
-            len("SELECT ") :
-        ]
+        found = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
+        if dialect == "sqlite":
+            # A column may have a collation that compares other texts alike: levels must not.
+            found = found.transform(_compared_exactly)
+        return found.sql(dialect=dialect)[len("SELECT ") :]
     except ValueError as error:
         raise ArgumentError(f"dialect is {dialect!r}: {error}") from None

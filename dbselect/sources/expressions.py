@@ -69,6 +69,20 @@ def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.Dat
     return run(engine.sql(query, schema=ibis.schema(kinds)))
 
 
+def exact(table: Any) -> Any:
+    """Return a table of whose texts only equal ones are equal.
+
+    A column of SQLite may compare as its collation says, NOCASE for one; a result of ``||``
+    has none, so it is compared byte by byte.
+    """
+    if table.get_backend().name != "sqlite":
+        return table
+    schema = table.schema()
+    return table.mutate(
+        **{name: table[name] + "" for name in schema.names if schema[name].is_string()}
+    )
+
+
 def double_of(table: Any, leaf: Leaf) -> Any:
     """Return a column as a double."""
     value = value_of(table, leaf)
@@ -114,6 +128,7 @@ def _seconds(value: Any, engine: str) -> Any:
 
 def counts_of(table: Any, leaf: Leaf, limit: int | None, most: int | None) -> pl.DataFrame:
     """Count the rows of each value of a column, as `RemoteTable.counts_of`."""
+    table = exact(table)
     value = double_of(table, leaf) if limit is not None else level_of(value_of(table, leaf))
     table = table.select(value=value).filter(lambda row: row.value.notnull())
     if limit == 0:

@@ -15,7 +15,7 @@ from dbselect.record.foreign import is_of
 from dbselect.sources.gather import check_fits
 from dbselect.sources.polars import LazyTable, from_path
 from dbselect.sources.request import Consumer
-from dbselect.sources.spark import SCHEMA, brought, spark_task
+from dbselect.sources.spark import SCHEMA, brought, check_alive, spark_task
 from dbselect.sources.works import Gathered, Work
 
 
@@ -29,8 +29,9 @@ class FilesTable:
     """
 
     def __init__(self, source: Any, session: Any) -> None:
-        if not (is_of(session, "pyspark") and hasattr(session, "range")):
+        if not (is_of(session, "pyspark") and hasattr(session, "createDataFrame")):
             raise ArgumentError(f"on is a {type(session).__name__}; it must be a SparkSession")
+        check_alive(session)
         self._paths = paths_of(source)
         self._session = session
         first = from_path(self._paths[0]) if isinstance(source, list | tuple) else from_path(source)

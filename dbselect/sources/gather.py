@@ -100,7 +100,7 @@ class GramSums:
             self.reader.load(part, [0])
             return
         asked, _, table = keys.partition(b"\n")
-        if asked != self._asked():
+        if asked != self._asked(self.grouping):
             raise DataError("part is of another plan; all parts must come from one plan")
         found = pl.read_ipc(io.BytesIO(table))
         self.reader.load(part, self.grouping.numbers(found).to_list())
@@ -120,13 +120,14 @@ class GramSums:
             return b""
         table = io.BytesIO()
         self.grouping.keys.write_ipc(table)
-        return self._asked() + b"\n" + table.getvalue()
+        return self._asked(self.grouping) + b"\n" + table.getvalue()
 
-    def _asked(self) -> bytes:
+    def _asked(self, grouping: Grouping) -> bytes:
         """Return what decides the groups, on one line."""
         folding = self.request.folding
         by = [] if folding is None else self.request.taken
         asked = {"by": self.request.by, "columns": by, "fold": folding and asdict(folding)}
+        asked["types"] = grouping.types
         return json.dumps(asked).encode()
 
 
@@ -146,11 +147,13 @@ def check_fits(
 
     Raises
     ------
-    SourceError : a field is missing, or has another type
+    SourceError : a field is missing, is there twice, or has another type
     """
     for name in fields:
         if name not in found.names:
             raise SourceError(f"{part} has no field '{name}', which is read; it has {found.names}")
+        if found.names.count(name) > 1:
+            raise SourceError(f"{part} has two fields '{name}'; names must differ")
         types = found.field(name).type, planned.field(name).type
         one, other = (_kind(type_, name in keys) for type_ in types)
         if one != other:

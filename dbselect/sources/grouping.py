@@ -66,12 +66,17 @@ class Grouping:
     ----------
     request : with the fields, and the folds, that make groups
     schema : the table's
+
+    Attributes
+    ----------
+    types : of the keys, and of the field that decides folds
     """
 
     def __init__(self, request: Request, schema: pa.Schema) -> None:
         self._request = request
         self._by = request.keys
         self._known = self._keys(self._no_rows(schema)).with_row_index(GROUP)
+        self.types = [*map(str, self.keys.dtypes), self._kind_of_key(schema)]
         self._lock = Lock()
 
     def number(self, batch: Any) -> Any:
@@ -92,6 +97,16 @@ class Grouping:
         return keys.join(known, on=self._by, how="left", nulls_equal=True, maintain_order="left")[
             GROUP
         ]
+
+    def _kind_of_key(self, schema: pa.Schema) -> str:
+        """Return what values of the key of the folds are; numbers of all types are alike."""
+        if self._request.folding is None or self._request.folding.key is None:
+            return ""
+        key = schema.field(self._request.folding.key)
+        dtype = self._frame(pa.schema([key]).empty_table()).dtypes[0]
+        if dtype in (pl.Categorical, pl.Enum):
+            return str(pl.String())
+        return "number" if dtype.is_numeric() else str(dtype)
 
     @property
     def keys(self) -> pl.DataFrame:

@@ -47,8 +47,8 @@ class RemoteTable(IbisTable):
         self._why = "not all that is asked is a sum"
         self._is_told = False
 
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Read the fields in batches, each consumed on one of several threads.
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in the order that the backend gives the rows.
 
         Warns
         -----
@@ -62,7 +62,7 @@ class RemoteTable(IbisTable):
                 DriverWarning,
             )
             self._is_told = True
-        super().scan(fields, consume)
+        yield from super().batches(fields)
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute the records in the engine: the keys and ``gram``; None if it cannot."""

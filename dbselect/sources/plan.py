@@ -1,7 +1,8 @@
 """A Gram planned ahead, for engines that run functions on parts of a table."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import polars as pl
@@ -22,6 +23,8 @@ from dbselect.sources.read import (
 from dbselect.sources.request import Consumer, NullPolicy, Request, folding_of, request_of
 from dbselect.sources.works import merge_of, partial_of
 
+#: What a plan takes of a text instead.
+GIVEN = "categories={{'{name}': levels}}, or terms= from ds.terms"
 #: Why a plan has no column for a text.
 NO_LEVELS = "text, of whose levels a plan knows only what categories= or terms= tell"
 
@@ -74,9 +77,15 @@ class GramPlan:
 
         Raises
         ------
+        ArgumentError : a path or a mapping
         DataError : an infinite value or a negative weight
         SourceError : a field is missing, or has another type than the schema says
         """
+        if isinstance(batches, str | bytes | PurePath | Mapping):
+            raise ArgumentError(
+                f"batches is a {type(batches).__name__}; it must be Arrow record batches or "
+                "tables, or a Polars DataFrame"
+            )
         several = isinstance(batches, Iterable) and not hasattr(batches, "__arrow_c_stream__")
         return partial_of(self._work, map(self._checked, batches if several else [batches]))
 
@@ -117,6 +126,11 @@ class GramPlan:
             table = pa.table(batch)
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise SourceError(f"batches has a {type(batch).__name__}: {error}") from error
+        for at, field in enumerate(table.schema):
+            # A part without a value has no type of its own in some engines.
+            if pa.types.is_null(field.type) and field.name in self.fields:
+                planned = self.schema.field(field.name)
+                table = table.set_column(at, planned, pa.nulls(len(table), planned.type))
         check_fits(table.schema, self.schema, self.fields, "a part", self.request.by)
         return table
 
@@ -141,7 +155,8 @@ def plan_gram(
     schema : of the table: an Arrow schema, a mapping of names to Arrow types, or anything with
         ``__arrow_c_schema__``, as schemas of Polars
     columns, weight, null_policy : as in `gram`
-    categories : column -> its levels: a plan sees no rows to learn them from
+    categories : column -> its levels: a plan sees no rows to learn them from. Unlike in
+        `gram`, levels that no row has, and ``k.other``, keep their columns, which are constant
     terms : in the place of `categories`: what `terms` learnt of this table or another
     by, fold, key, seed : as in `gram_by`
 
@@ -185,7 +200,7 @@ def plan_gram(
         )
     learnt = terms_for(table, (), categories, None, MAX_LEVELS, terms)
     request = request_of(table.schema, columns, weight, by or (), folding, null_policy, learnt)
-    check_left_out(table, request, columns, NO_LEVELS)
+    check_left_out(table, request, columns, NO_LEVELS, GIVEN)
     check_group_keys(request, table.schema)
     return GramPlan(request, table.schema)
 
@@ -220,6 +235,8 @@ def _parts(parts: Iterable[bytes]) -> Iterable[bytes]:
     """Refuse one part in the place of several: its bytes are numbers."""
     if isinstance(parts, bytes | bytearray | memoryview):
         raise ArgumentError("parts is one part; give a list of parts")
+    if not isinstance(parts, Iterable):
+        raise ArgumentError(f"parts is {parts!r}; it must be a list of parts")
     for part in parts:
         if not isinstance(part, bytes | bytearray | memoryview):
             raise ArgumentError(

@@ -203,12 +203,19 @@ def why_left_out(table: Table, max_levels: int, terms: Terms | None = None) -> s
     return f"more than {max_levels} levels"
 
 
-def check_left_out(table: Table, request: Request, columns: Sequence[str] | None, why: str) -> None:
+def check_left_out(
+    table: Table,
+    request: Request,
+    columns: Sequence[str] | None,
+    why: str,
+    way: str = "categories=['{name}'], which keeps the most frequent levels",
+) -> None:
     """Warn of what a caller wants by a glob, or with all others, and does not get.
 
     Parameters
     ----------
     why : no column of text that was left out could be taken
+    way : to take one named ``{name}``
 
     Raises
     ------
@@ -218,7 +225,7 @@ def check_left_out(table: Table, request: Request, columns: Sequence[str] | None
         if columns is not None and name in columns:
             raise ColumnError(
                 f"column '{name}' cannot be taken: {why}; leave it out, or make it a category by "
-                f"categories=['{name}'], which keeps the most frequent levels"
+                f"{way.format(name=name)}"
             )
     found = dict.fromkeys(request.left_out, why)
     if columns is None:

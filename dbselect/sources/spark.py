@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbselect.errors import DriverWarning, SourceError, warn_caller
+from dbselect.errors import ColumnError, DriverWarning, SourceError, warn_caller
 from dbselect.sources.arrow import consume_batches
 from dbselect.sources.remote import ERRORS, release
 from dbselect.sources.request import Consumer
@@ -32,6 +32,7 @@ class SparkTable:
         self._frame = frame
         self.rows: int | None = None
         self.again = True
+        check_alive(frame.sparkSession)
         try:
             self.schema: pa.Schema = frame.limit(0).toArrow().schema
         except Exception as error:  # PySpark's errors share no class with Py4J's
@@ -45,11 +46,27 @@ class SparkTable:
         DbselectError : what a task found wrong with its rows
         SourceError : a task failed, or its process has no dbselect like this one
         """
-        # PySpark has no way for names with dots from a frame to a task.
-        plain = [f"{quoted(field)} AS field{n}" for n, field in enumerate(fields)]
         renamed = Changed(work, partial(_renaming, fields))
-        rows = self._frame.selectExpr(plain)
+        rows = self._selected(fields)
         yield from brought(rows.mapInArrow(spark_task("partial", renamed), SCHEMA), work)
+
+    def _selected(self, fields: list[str]) -> Any:
+        """Return the fields under other names: those with dots get lost on their way.
+
+        Raises
+        ------
+        ColumnError : Spark cannot tell a field from another
+        """
+        for field in fields:
+            alike = [name for name in self.schema.names if name.lower() == field.lower()]
+            settings = self._frame.sparkSession.conf
+            if len(alike) > 1 and settings.get("spark.sql.caseSensitive") != "true":
+                raise ColumnError(
+                    f"columns '{alike[0]}' and '{alike[1]}' are one to Spark, which knows no "
+                    "capitals; rename one, or set spark.sql.caseSensitive to true"
+                )
+        plain = [f"{quoted(field)} AS field{n}" for n, field in enumerate(fields)]
+        return self._frame.selectExpr(plain)
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Bring the fields here in batches, each consumed on one of several threads."""
@@ -67,10 +84,11 @@ class SparkTable:
             "driver; take a sample of them where they are many",
             DriverWarning,
         )
-        rows = self._frame.select([quoted(field) for field in fields])
+        rows = self._selected(fields)
         try:
             with pa.RecordBatchReader.from_stream(rows) as reader:
-                yield from reader
+                for batch in reader:
+                    yield batch.rename_columns(fields)
         except Exception as error:
             raise SourceError(f"Spark cannot read the table: {told(error)}") from error
 
@@ -131,6 +149,14 @@ def _renaming(fields: list[str]) -> Callable[[pa.Table], pa.Table]:
 def quoted(name: str) -> str:
     """Return a name as Spark takes it, dots and all."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def check_alive(session: Any) -> None:
+    """Refuse a session that is stopped: PySpark's own error says nothing of it."""
+    context = getattr(session, "_sc", None)
+    is_stopped = getattr(session, "is_stopped", False) is True
+    if is_stopped or (context is not None and context._jsc is None):
+        raise SourceError("the Spark session is stopped; start another, and read the table in it")
 
 
 def told(error: BaseException) -> str:

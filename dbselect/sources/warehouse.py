@@ -64,7 +64,7 @@ def records_of(table: Any, request: Request) -> pl.DataFrame:
 
     Raises
     ------
-    DataError : an infinite value or a negative weight
+    DataError : an infinite value or a negative weight, or squares that are no doubles
     SourceError : the engine refuses a query, or the table changes between two of them
     NotSummedError : the engine lacks something that this takes
 
@@ -241,6 +241,7 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[Gram]:
     marks = tuple(part.name.removesuffix(SUFFIX) for part in parts if part.is_mark)
     terms = replace(rows.request.base, indicators=marks)
     for g in range(size):
+        _check_range(names, comoment[g])
         yield Gram(
             [names[j] for j in order],
             int(counts.rows[g]),
@@ -252,6 +253,18 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[Gram]:
             low[g, order],
             terms,
         )
+
+
+def _check_range(names: Sequence[str], comoment: Matrix) -> None:
+    """Refuse values whose squares are no doubles."""
+    spread = np.diagonal(comoment)
+    for j, name in enumerate(names):
+        if not np.isfinite(spread[j]):
+            raise DataError(f"column '{name}' is too large: its sum of squares overflows a double")
+        if spread[j] == 0 and np.abs(comoment[j][spread > 0]).max(initial=0.0) > 0:
+            raise DataError(
+                f"column '{name}' is too small: its sum of squares underflows a double; scale it"
+            )
 
 
 def _levels(rows: Rows, at: int, counts: Counts) -> list[str]:
@@ -292,7 +305,8 @@ def _products(centred: Centred, index: _Index, counts: Counts) -> _Products:
             for j in (j for j in second if j <= i):
                 product = np.zeros(size)
                 product[at] = _numbers(frame, f"product_{i}_{j}")
-                comoment[:, i, j] = product - mine[:, i] * mine[:, j] / weight
+                with np.errstate(over="ignore", invalid="ignore"):  # `_check_range` tells
+                    comoment[:, i, j] = product - mine[:, i] * mine[:, j] / weight
                 comoment[:, j, i] = comoment[:, i, j]
     return _Products(centre, sums, comoment)
 
