@@ -542,3 +542,31 @@ def test_what_many_parts_warn_of_is_said_once_to_the_caller(store, year, tmp_pat
     with pytest.warns(ds.SkippedRowsWarning, match="96 of 96 rows are left out") as caught:
         store.refresh(folder, by="day")
     assert [each.filename for each in caught] == [__file__]
+
+
+@pytest.mark.parametrize("name", ["records-0.parquet", "list-of-things.json", "list-1.json"])
+def test_a_folder_of_other_files_is_no_store_and_keeps_them(tmp_path, year, name):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / name).write_text("mine")
+    store = ds.GramStore(tmp_path / "own")
+    for call in (store.total, lambda: store.refresh(year, by="day")):
+        with pytest.raises(ds.SourceError, match=f"is no store but has other files, as '{name}'"):
+            call()
+    assert [path.name for path in (tmp_path / "own").iterdir()] == [name]
+
+
+def test_a_file_put_into_a_store_stays(tmp_path, year):
+    store = shelf("folder", tmp_path)
+    store.refresh(year, by="day")
+    for name in ("records-0.parquet", "list-of-things.json"):
+        (tmp_path / "stats" / name).write_text("mine")
+    for seed in range(3):
+        store.refresh(pl.concat([year, rows_of(DAYS[0], seed)]))
+        assert (tmp_path / "stats" / "records-0.parquet").read_text() == "mine"
+    assert (tmp_path / "stats" / "list-of-things.json").exists()
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/stats", "zz.parquet", "zz.sqlite"])
+def test_what_is_no_folder_of_this_machine_is_refused(path):
+    with pytest.raises(ds.ArgumentError, match="path is '.*'; a store is a file of DuckDB"):
+        ds.GramStore(path)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Endings of files of DuckDB; anything else is a folder.
 DATABASES = (".duckdb", ".db", ".ddb")
+#: Endings of files of other kinds, which nobody means as a folder.
+OTHERS = (".parquet", ".sqlite", ".sqlite3", ".csv", ".json", ".arrow", ".feather", ".zip")
 
 
 class GramStore(Cut):
@@ -138,6 +140,11 @@ def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
     if not isinstance(path, str | Path) or not str(path):
         raise ArgumentError(f"path is {path!r}; it must be a file of DuckDB or a folder")
     own = Path(path).expanduser()
+    if connection is None and ("://" in str(path) or own.suffix.lower() in OTHERS):
+        raise ArgumentError(
+            f"path is {str(path)!r}; a store is a file of DuckDB ({', '.join(DATABASES)}), a Delta "
+            "table (.delta) or a folder, on this machine"
+        )
     if connection is None and (own.suffix == ".delta" or (own / "_delta_log").is_dir()):
         from dbselect.shelves.delta import DeltaFolder
 
