@@ -568,5 +568,57 @@ def test_a_file_put_into_a_store_stays(tmp_path, year):
 
 @pytest.mark.parametrize("path", ["s3://bucket/stats", "zz.parquet", "zz.sqlite"])
 def test_what_is_no_folder_of_this_machine_is_refused(path):
-    with pytest.raises(ds.ArgumentError, match="path is '.*'; a store is a file of DuckDB"):
+    with pytest.raises(ds.ArgumentError, match=r"path is '.*'; a store is a file of DuckDB"):
         ds.GramStore(path)
+
+
+@pytest.mark.parametrize("by", ["k", ["k", "d"]])
+def test_nan_is_a_key_of_one_part(any_store, by):
+    k = [1.0, float("nan"), -float("nan"), None, -0.0, 0.0]
+    table = pl.DataFrame({"k": pl.Series(k), "d": [1] * 6, "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
+    done = any_store.refresh(table, by=by, columns=["x"])
+    assert len(done.added) == len(set(done.added)) == 4
+    assert None not in done.added
+    same(any_store.total(), ds.gram(table.select("x")))
+    assert any_store.refresh(table).unchanged == 4
+    more = table.with_columns(x=pl.col("x") + pl.col("k").is_nan().fill_null(False))
+    assert (any_store.refresh(more).unchanged, any_store.total().rows) == (3, 6)
+    same(any_store.total(), ds.gram(more.select("x")))
+
+
+@pytest.mark.parametrize(
+    "dtype", [pl.Datetime("ns"), pl.Datetime("ns", "Europe/Berlin"), pl.Duration("ns"), pl.Time]
+)
+def test_keys_a_nanosecond_apart_are_parts_of_their_own(tmp_path, dtype):
+    table = pl.DataFrame({"k": pl.Series([1, 2, 1002]).cast(dtype), "x": [1.0, 2.0, 4.0]})
+    store = shelf("folder", tmp_path)
+    assert len(set(store.refresh(table, by="k").added)) == 3
+    more = table.with_columns(x=pl.Series([1.0, 2.0, 5.0]))
+    assert len(store.refresh(more).changed) == 1
+    same(store.total(), ds.gram(more.select("x")))
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [([1], [1.5]), ([True], [2]), ([dt.date(2013, 1, 1)], [dt.datetime(2013, 1, 1, 7)])],
+)
+def test_keys_are_not_rounded_to_the_type_of_before(store, first, then):
+    store.refresh(pl.DataFrame({"k": first, "x": [1.0]}), by="k")
+    with pytest.raises(ds.SourceError, match="have values that the types of before"):
+        store.refresh(pl.DataFrame({"k": then, "x": [2.0]}))
+    assert store.show()["k"].to_list() == first
+
+
+def test_keys_of_another_type_that_holds_them_stay(store):
+    store.refresh(pl.DataFrame({"k": [1], "x": [1.0]}), by="k")
+    store.refresh(pl.DataFrame({"k": pl.Series([2], dtype=pl.Int8), "x": [2.0]}))
+    assert store.show()["k"].to_list() == [2]
+
+
+@pytest.mark.parametrize("by", ["k", "x"])
+def test_a_table_that_was_empty_fixes_neither_keys_nor_types(any_store, by):
+    table = pl.DataFrame({"k": [2, 1], "x": [1.0, 3.0], "y": [1.0, 2.0]})
+    any_store.refresh(table.clear(), by="k")
+    any_store.refresh(table, by=by)
+    assert any_store.show().schema[by] == table.schema[by]
+    assert any_store.window(1, 2).rows == (2 if by == "k" else 1)

@@ -143,16 +143,23 @@ def _alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.
 
     Raises
     ------
-    SourceError : a key has another type
+    SourceError : a key has another type, which would change values
     """
     if not frames:
         return _nothing(before, reading)
     try:
         new = pl.concat(frames, how="vertical_relaxed")
-        if before.frame is None:
+        # A state without parts, of a table that was empty, has keys of no type.
+        if before.frame is None or before.frame.is_empty():
             return new
-        types = {name: before.frame.schema[name] for name in reading.by}
-        return new.cast(types)  # type: ignore[arg-type]
+        keys = new.select(reading.by)
+        cast = keys.cast({name: before.frame.schema[name] for name in keys.columns})
+        if not cast.cast(keys.schema).equals(keys):
+            raise SourceError(
+                f"the keys {list(reading.by)} have values that the types of before, "
+                f"{[str(dtype) for dtype in cast.dtypes]}, cannot hold; make another store"
+            )
+        return new.with_columns(cast)
     except pl.exceptions.PolarsError as error:
         raise SourceError(
             f"the keys {list(reading.by)} have other types than before or in other parts: {error}"
@@ -160,7 +167,7 @@ def _alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.
 
 
 def _nothing(before: Shelved, reading: Reading) -> pl.DataFrame:
-    if before.frame is not None:
+    if before.frame is not None and not before.frame.is_empty():
         return before.frame.clear()
     empty = pl.DataFrame(schema={**dict.fromkeys(reading.by, pl.String), GRAM: pl.Null})
     return labelled(empty, "", "", reading)
