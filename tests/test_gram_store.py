@@ -622,3 +622,39 @@ def test_a_table_that_was_empty_fixes_neither_keys_nor_types(any_store, by):
     any_store.refresh(table, by=by)
     assert any_store.show().schema[by] == table.schema[by]
     assert any_store.window(1, 2).rows == (2 if by == "k" else 1)
+
+
+def test_what_is_said_otherwise_than_at_first_is_an_error_though_it_is_a_default(store, year):
+    store.refresh(year, by="day", null_policy="indicator", max_levels=7)
+    assert store.refresh(year).unchanged == 8
+    for said in ({"null_policy": "skip"}, {"max_levels": 64}):
+        with pytest.raises(ds.ArgumentError, match="but the store was made with"):
+            store.refresh(year, **said)
+
+
+@pytest.mark.parametrize("name", ["version", "rows", "columns", "first"])
+def test_a_key_may_have_the_name_of_a_count(store, name):
+    store.refresh(pl.DataFrame({name: [5, 6], "x": [1.0, 2.0]}), by=name)
+    assert store.show()[name].to_list() == [5, 6]
+    assert store.versions().select("first", "last", "records").row(0) == (5, 6, 2)
+
+
+def test_keys_that_are_none_are_told(store):
+    with pytest.raises(ds.ArgumentError, match="it names 'day' twice"):
+        store.refresh(pl.DataFrame({"day": [1], "x": [1.0]}), by=["day", "day"])
+    with pytest.raises(ds.ColumnError, match="'day', of which all values are NULL and of no type"):
+        store.refresh(pl.DataFrame({"day": [None], "x": [1.0]}), by="day")
+
+
+def test_an_empty_cut_is_not_an_empty_store(store, year):
+    store.refresh(year, by="day")
+    with pytest.raises(ds.DataError, match="the cut is empty"):
+        store.where(pl.lit(False)).total()
+
+
+@pytest.mark.parametrize("source", ["", "**/*.parquet"])
+def test_a_store_within_its_source_does_not_read_itself(any_store, tmp_path, year, source):
+    year.write_parquet(tmp_path / "rows.parquet")
+    assert any_store.refresh(tmp_path / source, by="day").added == ["rows.parquet"]
+    assert any_store.refresh(tmp_path / source).unchanged == 1
+    same(any_store.total(), ds.gram(year.drop("day")))

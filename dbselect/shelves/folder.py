@@ -43,6 +43,7 @@ class Folder:
                 f"the store '{path}' is a file; it must be a folder or end in .duckdb"
             )
         self._path = path
+        self.folder: Path | None = path
 
     def read(self) -> Shelved:
         """Return the state; a list that is followed by the next meanwhile is left for that."""

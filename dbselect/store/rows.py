@@ -31,7 +31,7 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.store.parts import ATTEMPTS, labelled, read
-from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
+from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading, untyped
 
 #: Sums of a key: rows, and the halves of their hashes.
 ROWS, HIGH, LOW = "__dbselect_rows", "__dbselect_high", "__dbselect_low"
@@ -243,6 +243,8 @@ def _hashed(schema: pa.Schema, reading: Reading) -> list[Leaf]:
     """Return the columns on which records depend."""
     for name in reading.by:
         check_field(name, "by", schema)
+        if pa.types.is_null(schema.field(name).type):
+            raise untyped(name)
     every = columns_of(schema)
     columns = None if reading.columns is None else list(reading.columns)
     wanted = {leaf.name: leaf for leaf in wanted_of(every, columns, {reading.weight, *reading.by})}
