@@ -85,8 +85,8 @@ class GramStore(Cut):
         Parameters
         ----------
         source : the whole table, as in `gram`. Of a Parquet path, folder or glob each file is a
-            part, told by its size and its time, of a Delta table each file of that version; of
-            anything else the rows of equal keys are
+            part, told by its size and its time, without those of the store itself; of a Delta
+            table each file of that version; of anything else the rows of equal keys are
             one, told by their number and hash, for which the columns are read once
         by : one or more columns, of the files or of folders ``day=2013-01-01``: the keys; the
             first is that of windows. Needed at the first refresh
