@@ -17,8 +17,8 @@
 --   order       column whose largest value tells the latest row
 --   max_levels  of text, as in gram
 --
--- Returns a Gram record; NULL if the record, the sums or the table is. The rows of the table
--- are gathered in memory.
+-- Returns a Gram record; NULL if the record, the sums or the table is, as (SELECT list(t) FROM t)
+-- is of a table without rows. The rows of the table are gathered in memory.
 CREATE OR REPLACE TEMP MACRO gram_extend(
     record, sums, "table", key := NULL, columns := NULL, name := NULL,
     unmatched := NULL, many := NULL, "order" := NULL, max_levels := NULL

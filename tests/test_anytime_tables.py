@@ -213,6 +213,19 @@ def test_what_is_held_comes_first_and_what_gains_too_little_is_not_bought():
     assert few.stop.value == "no other group gains enough"
 
 
+def test_a_cheap_table_that_gains_too_little_does_not_end_the_search():
+    x, z = np.tile([1.0, -1.0], 8), np.repeat([1.0, -1.0], 8)
+    facts = pl.DataFrame({"k": range(16), "y": 3 * x + z})
+    given = {
+        "cheap": (pl.DataFrame({"k": range(16), "z": z}), "k", 0.001),
+        "dear": (pl.DataFrame({"k": range(16), "x": x}), "k", 1.0),
+    }
+    # x and z are orthogonal: they explain 9 and 1 of 10.
+    found = ds.anytime_tables(facts, "y", given, epsilon=0.5)
+    assert found.steps["group"].to_list() == [None, "dear"]
+    assert found.r2[-1] == pytest.approx(0.9)
+
+
 def test_summaries_of_many_rows_are_candidates():
     facts, tables = lake(7, dense=True)
     visits = pl.concat([tables["a1"].select("a", "z")] * 3)
@@ -262,6 +275,8 @@ def test_an_interrupt_leaves_what_was_bought(monkeypatch):
         ({"target": "b"}, ds.ColumnError, "target 'b' is text"),
         ({"target": "yy"}, ds.ColumnError, "unknown column 'yy'"),
         ({"groups": {"t": ["x"]}}, ds.GroupError, "'t' is a candidate and a group"),
+        ({"costs": {"t": 3}}, ds.GroupError, "costs are those of the groups of the facts"),
+        ({"epsilon": 0.99}, ds.DataError, "nothing was bought, as no candidate gains"),
         ({"always": ["nobody"]}, ds.GroupError, "always names unknown group 'nobody'"),
         ({"budget": 0.5}, ds.ArgumentError, "the cheapest candidate costs 1"),
         ({"budget": -1}, ds.ArgumentError, "budget is -1"),

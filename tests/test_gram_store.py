@@ -542,3 +542,119 @@ def test_what_many_parts_warn_of_is_said_once_to_the_caller(store, year, tmp_pat
     with pytest.warns(ds.SkippedRowsWarning, match="96 of 96 rows are left out") as caught:
         store.refresh(folder, by="day")
     assert [each.filename for each in caught] == [__file__]
+
+
+@pytest.mark.parametrize("name", ["records-0.parquet", "list-of-things.json", "list-1.json"])
+def test_a_folder_of_other_files_is_no_store_and_keeps_them(tmp_path, year, name):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / name).write_text("mine")
+    store = ds.GramStore(tmp_path / "own")
+    for call in (store.total, lambda: store.refresh(year, by="day")):
+        with pytest.raises(ds.SourceError, match=f"is no store but has other files, as '{name}'"):
+            call()
+    assert [path.name for path in (tmp_path / "own").iterdir()] == [name]
+
+
+def test_a_file_put_into_a_store_stays(tmp_path, year):
+    store = shelf("folder", tmp_path)
+    store.refresh(year, by="day")
+    for name in ("records-0.parquet", "list-of-things.json"):
+        (tmp_path / "stats" / name).write_text("mine")
+    for seed in range(3):
+        store.refresh(pl.concat([year, rows_of(DAYS[0], seed)]))
+        assert (tmp_path / "stats" / "records-0.parquet").read_text() == "mine"
+    assert (tmp_path / "stats" / "list-of-things.json").exists()
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/stats", "zz.parquet", "zz.sqlite"])
+def test_what_is_no_folder_of_this_machine_is_refused(path):
+    with pytest.raises(ds.ArgumentError, match=r"path is '.*'; a store is a file of DuckDB"):
+        ds.GramStore(path)
+
+
+@pytest.mark.parametrize("by", ["k", ["k", "d"]])
+def test_nan_is_a_key_of_one_part(any_store, by):
+    k = [1.0, float("nan"), -float("nan"), None, -0.0, 0.0]
+    table = pl.DataFrame({"k": pl.Series(k), "d": [1] * 6, "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
+    done = any_store.refresh(table, by=by, columns=["x"])
+    assert len(done.added) == len(set(done.added)) == 4
+    assert None not in done.added
+    same(any_store.total(), ds.gram(table.select("x")))
+    assert any_store.refresh(table).unchanged == 4
+    more = table.with_columns(x=pl.col("x") + pl.col("k").is_nan().fill_null(False))
+    assert (any_store.refresh(more).unchanged, any_store.total().rows) == (3, 6)
+    same(any_store.total(), ds.gram(more.select("x")))
+
+
+@pytest.mark.parametrize(
+    "dtype", [pl.Datetime("ns"), pl.Datetime("ns", "Europe/Berlin"), pl.Duration("ns"), pl.Time]
+)
+def test_keys_a_nanosecond_apart_are_parts_of_their_own(tmp_path, dtype):
+    table = pl.DataFrame({"k": pl.Series([1, 2, 1002]).cast(dtype), "x": [1.0, 2.0, 4.0]})
+    store = shelf("folder", tmp_path)
+    assert len(set(store.refresh(table, by="k").added)) == 3
+    more = table.with_columns(x=pl.Series([1.0, 2.0, 5.0]))
+    assert len(store.refresh(more).changed) == 1
+    same(store.total(), ds.gram(more.select("x")))
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [([1], [1.5]), ([True], [2]), ([dt.date(2013, 1, 1)], [dt.datetime(2013, 1, 1, 7)])],
+)
+def test_keys_are_not_rounded_to_the_type_of_before(store, first, then):
+    store.refresh(pl.DataFrame({"k": first, "x": [1.0]}), by="k")
+    with pytest.raises(ds.SourceError, match="have values that the types of before"):
+        store.refresh(pl.DataFrame({"k": then, "x": [2.0]}))
+    assert store.show()["k"].to_list() == first
+
+
+def test_keys_of_another_type_that_holds_them_stay(store):
+    store.refresh(pl.DataFrame({"k": [1], "x": [1.0]}), by="k")
+    store.refresh(pl.DataFrame({"k": pl.Series([2], dtype=pl.Int8), "x": [2.0]}))
+    assert store.show()["k"].to_list() == [2]
+
+
+@pytest.mark.parametrize("by", ["k", "x"])
+def test_a_table_that_was_empty_fixes_neither_keys_nor_types(any_store, by):
+    table = pl.DataFrame({"k": [2, 1], "x": [1.0, 3.0], "y": [1.0, 2.0]})
+    any_store.refresh(table.clear(), by="k")
+    any_store.refresh(table, by=by)
+    assert any_store.show().schema[by] == table.schema[by]
+    assert any_store.window(1, 2).rows == (2 if by == "k" else 1)
+
+
+def test_what_is_said_otherwise_than_at_first_is_an_error_though_it_is_a_default(store, year):
+    store.refresh(year, by="day", null_policy="indicator", max_levels=7)
+    assert store.refresh(year).unchanged == 8
+    for said in ({"null_policy": "skip"}, {"max_levels": 64}):
+        with pytest.raises(ds.ArgumentError, match="but the store was made with"):
+            store.refresh(year, **said)
+
+
+@pytest.mark.parametrize("name", ["version", "rows", "columns", "first"])
+def test_a_key_may_have_the_name_of_a_count(store, name):
+    store.refresh(pl.DataFrame({name: [5, 6], "x": [1.0, 2.0]}), by=name)
+    assert store.show()[name].to_list() == [5, 6]
+    assert store.versions().select("first", "last", "records").row(0) == (5, 6, 2)
+
+
+def test_keys_that_are_none_are_told(store):
+    with pytest.raises(ds.ArgumentError, match="it names 'day' twice"):
+        store.refresh(pl.DataFrame({"day": [1], "x": [1.0]}), by=["day", "day"])
+    with pytest.raises(ds.ColumnError, match="'day', of which all values are NULL and of no type"):
+        store.refresh(pl.DataFrame({"day": [None], "x": [1.0]}), by="day")
+
+
+def test_an_empty_cut_is_not_an_empty_store(store, year):
+    store.refresh(year, by="day")
+    with pytest.raises(ds.DataError, match="the cut is empty"):
+        store.where(pl.lit(False)).total()
+
+
+@pytest.mark.parametrize("source", ["", "**/*.parquet"])
+def test_a_store_within_its_source_does_not_read_itself(any_store, tmp_path, year, source):
+    year.write_parquet(tmp_path / "rows.parquet")
+    assert any_store.refresh(tmp_path / source, by="day").added == ["rows.parquet"]
+    assert any_store.refresh(tmp_path / source).unchanged == 1
+    same(any_store.total(), ds.gram(year.drop("day")))

@@ -313,3 +313,36 @@ def test_polars_refuses_a_misspelt_option_before_it_reads():
     sums = ds.key_sums(facts, ["k", "s"], ["x", "y"])
     with pytest.raises(TypeError, match="filling"):
         pl.col("gram").dbselect.extend(sums, other, filling="skip")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pl.Series([1, 2, 1000]).cast(pl.Datetime("ns")),
+        pl.Series([2**53, 2**53 + 1, 1]).cast(pl.Decimal(38, 0)),
+        pl.Series([2**63, 1, 2], dtype=pl.UInt64),
+    ],
+)
+def test_keys_that_would_be_rounded_are_refused(keys):
+    facts = pl.DataFrame({"k": keys, "x": [1.0, 2.0, 4.0]})
+    for table in (facts, facts.lazy()):
+        with pytest.raises(ds.ColumnError, match="is not told from its neighbours"):
+            ds.key_sums(table, "k")
+
+
+def test_keys_of_nanoseconds_and_decimals_that_are_whole_are_found():
+    z = pl.DataFrame({"z": [1.0, 5.0, 7.0]})
+    facts = pl.DataFrame({"k": pl.Series([1000, 2000, 3000]), "x": [1.0, 2.0, 4.0]})
+    for fine, other in ((pl.Datetime("ns"), pl.Datetime("ns")), (pl.Decimal(38, 2), pl.Float64)):
+        rows = facts.with_columns(pl.col("k").cast(fine))
+        found = ds.key_sums(rows, "k").extend(rows.select(pl.col("k").cast(other)).hstack(z))
+        assert_same(found.gram, ds.gram(facts.select("x").hstack(z)))
+
+
+def test_a_gram_of_as_many_other_rows_is_refused():
+    facts = pl.DataFrame({"k": [1, 2, 2], "x": [1.0, 2.0, 4.0]})
+    other = ds.gram(pl.DataFrame({"x": [1.0, 2.0, 5.0]}))
+    with pytest.raises(ds.RecordError, match="the mean of 'x'"):
+        ds.key_sums(facts, "k", gram=other)
+    with pytest.raises(ds.RecordError, match="the mean of 'x'"):
+        ds.key_sums(facts, "k").of(other)

@@ -90,3 +90,9 @@ def test_who_comes_second_is_told_to_try_again(table, capsys, monkeypatch):
     assert main(["store", "refresh", "stats.duckdb", "*.parquet"]) == 75
     assert "another process has refreshed" in capsys.readouterr().err
     assert ds.GramStore("stats.duckdb").total().rows == 8
+
+
+def test_by_that_is_said_twice_names_two_keys(table, capsys):
+    pl.DataFrame({"a": [1, 1], "b": [1, 2], "x": [1.0, 2.0]}).write_parquet("two.parquet")
+    assert main(["store", "refresh", "two", "two.parquet", "--by", "a", "--by", "b"]) == 0
+    assert ds.GramStore("two").show().select("a", "b").rows() == [(1, 1), (1, 2)]

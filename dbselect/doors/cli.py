@@ -163,11 +163,15 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
         command.add_argument("store", help="file of DuckDB (.duckdb, .db) or folder")
     command = every["refresh"]
     command.add_argument("source", help="Parquet file, folder or glob: the whole table")
-    command.add_argument("--by", nargs="+", help="keys; needed at the first refresh")
-    command.add_argument("--columns", nargs="+", help="names and globs; default: every usable one")
+    command.add_argument(
+        "--by", nargs="+", action="extend", help="keys; needed at the first refresh"
+    )
+    command.add_argument(
+        "--columns", nargs="+", action="extend", help="names and globs; default: every usable one"
+    )
     command.add_argument("--weight", help="column of row weights")
     _add_null_policy(command)
-    command.add_argument("--max-levels", type=int, default=MAX_LEVELS, help="most levels of text")
+    command.add_argument("--max-levels", type=int, help="most levels of text")
     every["show"].add_argument("--out", help="Parquet file to write a row for each record to")
     every["window"].add_argument("--out", required=True, help="Parquet file to write")
     _add_sequence_options(every["sequence"])

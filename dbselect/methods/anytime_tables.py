@@ -163,6 +163,11 @@ def anytime_tables(
     both = [name for name in groups or () if name in named]
     if both:
         raise GroupError(f"'{both[0]}' is a candidate and a group of the facts; rename one")
+    if costs and not groups:
+        raise GroupError(
+            "costs are those of the groups of the facts, and there are none; give that of a "
+            "candidate beside it: (table, key, cost)"
+        )
     table = open_table(facts, None)
     check_numeric(table, [target])
     there = Facts(table, list(dict.fromkeys([target, *(named_in(groups, facts) or ())])), weight)
@@ -266,15 +271,20 @@ class _Search:
         else:
             gains = self._gains(fitting)
             scores = gains / np.array([self._costs[name] for name in fitting])
-            best = first_of_the_best(scores, np.ones(len(fitting), dtype=bool))
-            if not is_useful(float(gains[best])) or gains[best] < self._options.epsilon:
+            enough = np.array([self._is_enough(gain) for gain in gains])
+            if not enough.any():
                 return Stop.THRESHOLD
+            best = first_of_the_best(scores, enough)
             name = fitting[best]
             choice = Choice.FREE if len(fitting) == len(waiting) else Choice.LIMITED
         self._take(name, [each for each in fitting if each != name])
         self._order.append(name)
         self._choices.append(choice)
         return None
+
+    def _is_enough(self, gain: float) -> bool:
+        """Whether a table that gains this may be bought, however little it costs."""
+        return is_useful(gain) and gain >= self._options.epsilon
 
     def _take(self, name: str, left: Sequence[str]) -> None:
         """Hold a group; the columns of a table join those of the facts."""
@@ -290,11 +300,12 @@ class _Search:
         offer.centred = None
 
     def _gains(self, fitting: Sequence[str]) -> Vector:
-        """Return what each group gains; 0 of those that cannot be the best for their cost."""
+        """Return what each group gains; 0 of those that cannot be the best that gains enough."""
         explained, gains = self._of_columns()
         best = max(
-            (gains[name] / self._costs[name] for name in fitting if name in gains), default=0
-        )
+            (gains[name] / self._costs[name] for name in fitting
+             if name in gains and self._is_enough(gains[name])), default=0,
+        )  # fmt: skip
         held = [name for group in self._order for name in self._columns[group]]
         gram = self._facts.gram.select([self._target, *held])
         at = [self._facts.gram.columns.index(name) for name in gram.columns]
@@ -309,7 +320,8 @@ class _Search:
             room = offer.read(self._facts, room)
             gains[offer.name] = self._gain_of(offer, gram, at)
             offer.score = gains[offer.name] / cost
-            best = max(best, offer.score)
+            if self._is_enough(gains[offer.name]):
+                best = max(best, offer.score)
         return np.array([gains.get(name, 0.0) for name in fitting])
 
     def _of_columns(self) -> tuple[float, dict[str, float]]:
@@ -378,5 +390,10 @@ class _Search:
             least = min(self._costs.values())
             return ArgumentError(
                 f"budget is {self._options.budget}; the cheapest candidate costs {least:g}"
+            )
+        if stop is Stop.THRESHOLD:
+            return DataError(
+                "nothing was bought, as no candidate gains more than rounding and at least "
+                f"epsilon, {self._options.epsilon:g}"
             )
         return DataError(f"nothing was bought: {stop.value}")

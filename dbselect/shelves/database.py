@@ -37,6 +37,8 @@ class DatabaseFile:
     path : the file; it is made at the first step
     """
 
+    folder: Path | None = None
+
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -86,6 +88,8 @@ class DatabaseTable:
         first step
     shown : the store, for errors; default: the name
     """
+
+    folder: Path | None = None
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, table: str, shown: str | None = None

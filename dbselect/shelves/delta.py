@@ -24,6 +24,7 @@ class DeltaFolder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.folder: Path | None = path
 
     def read(self) -> Shelved:
         """Return the state."""

@@ -9,6 +9,7 @@ bytes. What nothing names any more goes at a later step.
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +24,9 @@ from dbselect.shelves.shelf import Shelved, was_first
 MOST_FILES = 16
 #: Readings of a list whose files go away meanwhile, before something else is wrong.
 READINGS = 10
+#: Names of lists and of files of records, with their numbers; any other file is not the store's.
+LIST = re.compile(r"list-(\d{8,})\.json")
+RECORDS = re.compile(r"records-(\d{8,})-[0-9a-f]{8}\.parquet")
 
 
 class Folder:
@@ -39,12 +43,14 @@ class Folder:
                 f"the store '{path}' is a file; it must be a folder or end in .duckdb"
             )
         self._path = path
+        self.folder: Path | None = path
 
     def read(self) -> Shelved:
         """Return the state; a list that is followed by the next meanwhile is left for that."""
         for _ in range(READINGS):
             number = self._last()
             if number is None:
+                self._check_free()
                 return Shelved(None, (0, {}))
             try:
                 files = self._list(number)
@@ -79,8 +85,32 @@ class Folder:
 
     def _last(self) -> int | None:
         """Return the number of the list that holds."""
-        numbers = [int(path.stem.split("-")[1]) for path in self._path.glob("list-*.json")]
-        return max(numbers, default=None)
+        return max((number for number, _ in self._numbered(LIST)), default=None)
+
+    def _numbered(self, kind: re.Pattern[str]) -> list[tuple[int, Path]]:
+        """Return the store's own files of one kind, with their numbers."""
+        if not self._path.is_dir():
+            return []
+        found = ((kind.fullmatch(path.name), path) for path in self._path.iterdir())
+        return [(int(match[1]), path) for match, path in found if match]
+
+    def _check_free(self) -> None:
+        """Refuse a folder of other files; what a writer left who was killed is the store's.
+
+        Raises
+        ------
+        SourceError : it holds something else, hidden files apart
+        """
+        names = [path.name for path in self._path.iterdir()] if self._path.is_dir() else []
+        other = [
+            name for name in sorted(names)
+            if not name.startswith(".") and not LIST.fullmatch(name) and not RECORDS.fullmatch(name)
+        ]  # fmt: skip
+        if other:
+            raise SourceError(
+                f"the folder '{self._path}' is no store but has other files, as '{other[0]}'; a "
+                "store needs a folder of its own"
+            )
 
     def _list(self, number: int) -> dict[str, list[str]]:
         """Return the files of a list, with the parts whose records they have."""
@@ -111,10 +141,10 @@ class Folder:
 
         Files of higher numbers are those of writers who begin where this one ends.
         """
-        for path in [*self._path.glob("list-*.json"), *self._path.glob("records-*.parquet")]:
-            own = int(path.stem.split("-")[1])
-            old = own < number - 1 if path.suffix == ".json" else own <= number
-            if old and path.name not in named:
+        old = [path for own, path in self._numbered(LIST) if own < number - 1]
+        old += [path for own, path in self._numbered(RECORDS) if own <= number]
+        for path in old:
+            if path.name not in named:
                 path.unlink(missing_ok=True)
 
 

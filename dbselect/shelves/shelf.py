@@ -1,6 +1,7 @@
 """What every place of records answers: the whole state, and one step to the next."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
@@ -31,7 +32,14 @@ class Shelved:
 
 
 class Shelf(Protocol):
-    """A place of records. A step is all or nothing, and fails if another was first."""
+    """A place of records. A step is all or nothing, and fails if another was first.
+
+    Attributes
+    ----------
+    folder : that of its files, which are no part of a table around it; None if it has none
+    """
+
+    folder: Path | None
 
     def read(self) -> Shelved:
         """Return the state."""

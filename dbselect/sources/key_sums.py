@@ -156,6 +156,7 @@ class KeySums:
                 "the sums: a column that came by another key needs sums by this one"
             )
         at = [self.columns.index(name) for name in gram.columns]
+        _check_means(gram, self.gram.mean[at] - gram.mean)
         products = self.products
         if products is not None:
             full = np.empty((len(self.columns),) * 2, np.intp)
@@ -398,15 +399,29 @@ def key_sums(
             f"{int(used.sum())} of weight {heavy.sum():g} that can be used; both must be of the "
             "same rows"
         )
+    sums = found.select(names_of(gram)).to_numpy(order="c")
+    _check_means(gram, sums.sum(axis=0) / gram.weight)
     return KeySums(
         found.select(ours),
         found[f"{PREFIX}rows"].cast(pl.Int64).to_numpy(),
         used,
         heavy,
-        found.select(names_of(gram)).to_numpy(order="c"),
+        sums,
         gram,
         found.select(product_names(gram)).to_numpy(order="c") if products else None,
     )
+
+
+def _check_means(gram: Gram, apart: Vector) -> None:
+    """Refuse a Gram whose means lie apart from those of the rows that are summed."""
+    spread = np.sqrt(np.maximum(np.diagonal(gram.comoment), 0.0) / gram.weight)
+    other = np.flatnonzero(np.abs(apart) > SAME_WEIGHT * (spread + np.abs(gram.mean)))
+    if other.size:
+        name = gram.columns[int(other[0])]
+        raise RecordError(
+            f"the mean of '{name}' in the Gram is not that of the rows that are summed by key; "
+            "both must be of the same rows"
+        )
 
 
 def _told_missing(found: LookedUp, sums: KeySums, left: int) -> str:

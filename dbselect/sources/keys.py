@@ -111,6 +111,30 @@ def check_alike(
 
 
 def compared(field: str, kind: str) -> pl.Expr:
-    """Return a field of a key in the type in which keys of its kind are compared."""
-    found = pl.col(field).cast(_COMPARED[kind])
+    """Return a field of a key in the type in which keys of its kind are compared.
+
+    Where it is evaluated, values that are not equal to themselves there are a ColumnError.
+    """
+    wanted = _COMPARED[kind]
+    found = pl.col(field)
+    if kind in ("text", "boolean", "date"):
+        return found.cast(wanted)
+    found = found.map_batches(
+        lambda values: _exact(values, field, wanted), return_dtype=wanted, is_elementwise=True
+    )
     return found.fill_nan(None) if kind == "number" else found
+
+
+def _exact(values: pl.Series, field: str, wanted: Any) -> pl.Series:
+    """Cast the values of a key, of which none may change."""
+    if values.dtype == wanted:
+        return values
+    found = values.cast(wanted, strict=False)
+    same = found.cast(values.dtype, strict=False).eq_missing(values)
+    if not same.all():
+        lost = values.filter(~same).cast(pl.String)[0]
+        raise ColumnError(
+            f"key names column '{field}' of type {values.dtype}, of which {lost} is not told from "
+            f"its neighbours as {wanted}, in which keys are compared; cast it to text"
+        )
+    return found

@@ -46,6 +46,8 @@ class Cut:
     [4.0]
     """
 
+    _EMPTY = "the cut is empty: no record of the store meets its condition"
+
     def __init__(self, records: pl.DataFrame, reading: Reading) -> None:
         self._records = records
         self._reading = reading
@@ -61,7 +63,7 @@ class Cut:
     def total(self) -> Gram:
         """Return the Gram of all rows."""
         records, reading = self._now()
-        return window_of(_grams(records, "the store is empty"), reading)
+        return window_of(_grams(records, self._EMPTY), reading)
 
     def window(self, first: Any = None, last: Any = None) -> Gram:
         """Return the Gram of the rows whose first key lies from one value to another.
@@ -126,7 +128,7 @@ class Cut:
             if isinstance(cut, str) and cut not in reading.by:
                 raise ArgumentError(f"by names {unknown('key', cut, reading.by)}")
         keys = _evaluated(records.select(reading.by), list(cuts), "by")
-        grams = alike(_grams(records, "the store is empty"))
+        grams = alike(_grams(records, self._EMPTY))
         names = keys.columns
         if GRAM in names:
             raise ArgumentError(f"by gives a column '{GRAM}'; the result has that name: use alias")
@@ -176,7 +178,7 @@ class Cut:
         records, reading = self._now()
         name = reading.by[0]
         records = records.filter(pl.col(name).is_not_null())
-        grams = alike(_grams(records, "the store is empty"))
+        grams = alike(_grams(records, self._EMPTY))
         keys = records.get_column(name)
         keys = keys.dt.date() if isinstance(keys.dtype, pl.Datetime) else keys
         ends = ends_of_windows(keys, days, every)
@@ -240,17 +242,20 @@ class Cut:
         )  # fmt: skip
 
     def show(self) -> pl.DataFrame:
-        """Return what there is: the keys, part, rows, skipped, and version of each record."""
+        """Return what there is: the keys, part, rows, skipped, and version of each record.
+
+        A count of which a key has the name is called ``rows_of_record``.
+        """
         records, reading = self._now()
         numbers = _versions(records)
         counts = records[GRAM].struct
-        return records.select(
-            *reading.by,
-            PART,
-            counts.field("rows"),
-            counts.field("skipped"),
-            pl.Series("version", numbers, pl.Int64),
-        )
+        told = [counts.field("rows"), counts.field("skipped")]
+        found = records.select(PART, *told, pl.Series("version", numbers, pl.Int64))
+        taken = [name for name in reading.by if name in found.columns]
+        if taken:
+            # Keys keep their names; a count makes way.
+            found = found.rename({name: f"{name}_of_record" for name in taken})
+        return records.select(reading.by).hstack(found)
 
     def versions(self) -> pl.DataFrame:
         """Return the different lists of columns that parts have had, by first key.
@@ -260,13 +265,14 @@ class Cut:
         DataFrame: version, columns of the table, first and last key of it, records
         """
         records, reading = self._now()
-        key = pl.col(reading.by[0])
+        key = pl.col("key")
         columns = pl.Series(
             "columns", [list(columns_of_table(Gram.from_struct(each))) for each in records[GRAM]],
             pl.List(pl.String),
         )  # fmt: skip
+        keys = records.select(pl.col(reading.by[0]).alias("key"))
         return (
-            records.with_columns(columns, pl.Series("version", _versions(records), pl.Int64))
+            keys.with_columns(columns, pl.Series("version", _versions(records), pl.Int64))
             .group_by("version")
             .agg(pl.col("columns").first(), key.min().alias("first"), key.max().alias("last"),
                  pl.len().alias("records"))

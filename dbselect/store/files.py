@@ -47,11 +47,13 @@ class LocalFiles:
     root : the folder below which files have their names
     pattern : glob below the root
     shown : the path as it was given
+    own : folder of the store, whose files are left out
     """
 
     root: Path
     pattern: str
     shown: str
+    own: Path | None = None
 
     def paths(self) -> dict[str, Path]:
         """Return the files there are, by name, without hidden ones.
@@ -63,7 +65,9 @@ class LocalFiles:
         names = glob.glob(self.pattern, root_dir=self.root, recursive=True)
         visible = (name for name in names if not Path(name).name.startswith((".", "_")))
         found = {Path(name).as_posix(): self.root / name for name in sorted(visible)}
-        found = {name: path for name, path in found.items() if path.is_file()}
+        own = None if self.own is None else self.own.resolve()
+        found = {name: path for name, path in found.items() if path.is_file()
+                 and (own is None or not path.resolve().is_relative_to(own))}  # fmt: skip
         if not found:
             raise SourceError(
                 f"no Parquet file is at '{self.shown}'; a store never drops all parts"
@@ -85,8 +89,13 @@ class LocalFiles:
         return {key: _type_of(pl.Series(values, dtype=pl.String)) for key, values in said.items()}
 
 
-def files_of(source: Any) -> Files | None:
+def files_of(source: Any, own: Path | None = None) -> Files | None:
     """Return the files that a source means, None if it is no path.
+
+    Parameters
+    ----------
+    source : the table
+    own : folder of the store, whose files are left out
 
     Raises
     ------
@@ -108,13 +117,13 @@ def files_of(source: Any) -> Files | None:
     if (path / "_delta_log").is_dir():
         return files_of(delta_table(path))
     if path.is_dir():
-        return LocalFiles(path, "**/*.parquet", text)
+        return LocalFiles(path, "**/*.parquet", text, own)
     at = next((i for i, part in enumerate(path.parts) if glob.has_magic(part)), None)
     if at is None:
         if not path.exists():
             raise SourceError(f"no file is at '{text}'; a Parquet file or a glob is needed")
-        return LocalFiles(path.parent, glob.escape(path.name), text)
-    return LocalFiles(Path(*path.parts[:at]), str(Path(*path.parts[at:])), text)
+        return LocalFiles(path.parent, glob.escape(path.name), text, own)
+    return LocalFiles(Path(*path.parts[:at]), str(Path(*path.parts[at:])), text, own)
 
 
 class FileParts:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Endings of files of DuckDB; anything else is a folder.
 DATABASES = (".duckdb", ".db", ".ddb")
+#: Endings of files of other kinds, which nobody means as a folder.
+OTHERS = (".parquet", ".sqlite", ".sqlite3", ".csv", ".json", ".arrow", ".feather", ".zip")
 
 
 class GramStore(Cut):
@@ -58,6 +60,8 @@ class GramStore(Cut):
     [4.0, 4.0]
     """
 
+    _EMPTY = "the store is empty"
+
     def __init__(self, path: str | Path, connection: "DuckDBPyConnection | None" = None) -> None:
         self._path = path
         self._shelf = _shelf(path, connection)
@@ -70,24 +74,25 @@ class GramStore(Cut):
         source: TableSource,
         by: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
-        weight: str | None = Reading.weight,
+        weight: str | None = None,
         *,
-        null_policy: NullPolicy = Reading.null_policy,
-        max_levels: int = Reading.max_levels,
-        terms: Terms | None = Reading.terms,
+        null_policy: NullPolicy | None = None,
+        max_levels: int | None = None,
+        terms: Terms | None = None,
     ) -> Refreshed:
         """Read what is new or has changed, and take out what is gone.
 
         Parameters
         ----------
         source : the whole table, as in `gram`. Of a Parquet path, folder or glob each file is a
-            part, told by its size and its time, of a Delta table each file of that version; of
-            anything else the rows of equal keys are
+            part, told by its size and its time, without those of the store itself; of a Delta
+            table each file of that version; of anything else the rows of equal keys are
             one, told by their number and hash, for which the columns are read once
         by : one or more columns, of the files or of folders ``day=2013-01-01``: the keys; the
             first is that of windows. Needed at the first refresh
         columns, weight, null_policy, max_levels, terms : as in `gram`. What the first refresh
-            is told holds for all; it may be said again. Means are those of each window.
+            is told holds for all, and the defaults of `gram` where it is told nothing; it may
+            be said again. Means are those of each window.
             Categories of text have the levels that the rows of a window have; what `terms`
             learnt stays as it is
 
@@ -115,16 +120,16 @@ class GramStore(Cut):
         Time, beside that of the parts read: a look at each file, or one pass that hashes.
         """
         before = self._shelf.read()
-        given = Reading(
-            _names(by), None if columns is None else _list("columns", columns), weight,
-            null_policy, max_levels, terms,
-        )  # fmt: skip
+        every: dict[str, Any] = {
+            "by": _names(by), "columns": None if columns is None else _list("columns", columns),
+            "weight": weight, "null_policy": null_policy, "max_levels": max_levels, "terms": terms,
+        }  # fmt: skip
+        said = {name: value for name, value in every.items() if value not in (None, ())}
+        given = Reading(**{"by": ()} | said)
         kept = _reading(before)
         if kept is None and not given.by:
             raise ArgumentError("by is missing; the first refresh needs the key, as by='day'")
-        return refreshed(
-            self._shelf, before, source, given if kept is None else agreed(given, kept)
-        )
+        return refreshed(self._shelf, before, source, given if kept is None else agreed(said, kept))
 
     def _now(self) -> tuple[pl.DataFrame, Reading]:
         state = self._shelf.read()
@@ -138,6 +143,11 @@ def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
     if not isinstance(path, str | Path) or not str(path):
         raise ArgumentError(f"path is {path!r}; it must be a file of DuckDB or a folder")
     own = Path(path).expanduser()
+    if connection is None and ("://" in str(path) or own.suffix.lower() in OTHERS):
+        raise ArgumentError(
+            f"path is {str(path)!r}; a store is a file of DuckDB ({', '.join(DATABASES)}), a Delta "
+            "table (.delta) or a folder, on this machine"
+        )
     if connection is None and (own.suffix == ".delta" or (own / "_delta_log").is_dir()):
         from dbselect.shelves.delta import DeltaFolder
 

@@ -1,11 +1,11 @@
 """How the table of a store is read: the same way at every refresh, so that records merge."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from dbselect.errors import ArgumentError, RecordError
+from dbselect.errors import ArgumentError, ColumnError, RecordError
 from dbselect.record.checks import check_column
 from dbselect.record.policies import check_policies
 from dbselect.record.terms import Terms
@@ -35,6 +35,9 @@ class Reading:
 
     def __post_init__(self) -> None:
         """Refuse what no table could make right."""
+        twice = [name for name in self.by if self.by.count(name) > 1]
+        if twice:
+            raise ArgumentError(f"by is {list(self.by)}; it names '{twice[0]}' twice")
         for name in self.by:
             check_column("by", name)
             if name in OWN:
@@ -82,28 +85,33 @@ class Reading:
             raise RecordError(f"the store does not say how its table was read: {error}") from None
 
 
-def agreed(given: Reading, kept: Reading) -> Reading:
+def agreed(said: Mapping[str, Any], kept: Reading) -> Reading:
     """Return how a store reads its table, where a caller may say it again but not otherwise.
 
     Parameters
     ----------
-    given : what a caller says, with defaults for what is not said
+    said : fields that a caller gives
     kept : what the store says
 
     Raises
     ------
     ArgumentError : the caller says something else
     """
-    plain = Reading(())
-    for field in fields(Reading):
-        name = field.name
-        said, was = getattr(given, name), getattr(kept, name)
-        if said not in (getattr(plain, name), was):
+    for name, value in said.items():
+        was = getattr(kept, name)
+        if value != was:
             raise ArgumentError(
-                f"{name} is {_shown(said)}, but the store was made with {name} {_shown(was)}; its "
+                f"{name} is {_shown(value)}, but the store was made with {name} {_shown(was)}; its "
                 "records would not merge, so make another store"
             )
     return kept
+
+
+def untyped(name: str) -> ColumnError:
+    """Return the error of a key of which nothing tells the type."""
+    return ColumnError(
+        f"by names column '{name}', of which all values are NULL and of no type; cast it"
+    )
 
 
 def _shown(value: Any) -> str:

@@ -4,11 +4,18 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, BusyError, SkippedRowsWarning, SourceError, warn_caller
+from dbselect.errors import (
+    ArgumentError,
+    BusyError,
+    SkippedRowsWarning,
+    SourceError,
+    warn_caller,
+)
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
 from dbselect.record.rows import warn_of_skipped
@@ -16,7 +23,7 @@ from dbselect.shelves.shelf import Shelf, Shelved
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.store.files import FileParts, files_of
 from dbselect.store.parts import ATTEMPTS, Partitions, labelled
-from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
+from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading, untyped
 from dbselect.store.rows import RowParts
 
 
@@ -51,15 +58,21 @@ class Refreshed:
         )
 
 
-def partitions_of(source: Any, reading: Reading) -> Partitions:
+def partitions_of(source: Any, reading: Reading, own: Path | None = None) -> Partitions:
     """Return the parts of a table.
+
+    Parameters
+    ----------
+    source : the table
+    reading : how it is read
+    own : folder of the store, whose files are none of a table that lies around it
 
     Raises
     ------
     SourceError : there is no such table, or it can be read only once
     ArgumentError : it is no table but a Gram
     """
-    files = files_of(source)
+    files = files_of(source, own)
     if files is not None:
         return FileParts(files, reading)
     if stored_gram(source) is not None:
@@ -85,7 +98,7 @@ def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> R
     source : the table
     reading : how it is read
     """
-    parts, known = partitions_of(source, reading), before.fingerprints
+    parts, known = partitions_of(source, reading, shelf.folder), before.fingerprints
     found, frames = _read(parts, known, weighted=reading.weight is not None)
     new = _alike(frames, before, reading)
     told = dict(new.select(PART, FINGERPRINT).iter_rows())
@@ -143,24 +156,39 @@ def _alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.
 
     Raises
     ------
-    SourceError : a key has another type
+    SourceError : a key has another type, which would change values
     """
     if not frames:
         return _nothing(before, reading)
     try:
         new = pl.concat(frames, how="vertical_relaxed")
-        if before.frame is None:
-            return new
-        types = {name: before.frame.schema[name] for name in reading.by}
-        return new.cast(types)  # type: ignore[arg-type]
+        # A state without parts, of a table that was empty, has keys of no type.
+        if before.frame is None or before.frame.is_empty():
+            return _typed(new, reading)
+        keys = new.select(reading.by)
+        cast = keys.cast({name: before.frame.schema[name] for name in keys.columns})
+        if not cast.cast(keys.schema).equals(keys):
+            raise SourceError(
+                f"the keys {list(reading.by)} have values that the types of before, "
+                f"{[str(dtype) for dtype in cast.dtypes]}, cannot hold; make another store"
+            )
+        return new.with_columns(cast)
     except pl.exceptions.PolarsError as error:
         raise SourceError(
             f"the keys {list(reading.by)} have other types than before or in other parts: {error}"
         ) from error
 
 
+def _typed(new: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+    """Return the first records; refuse keys of which nothing tells the type."""
+    for name in reading.by:
+        if new.schema[name] == pl.Null:
+            raise untyped(name)
+    return new
+
+
 def _nothing(before: Shelved, reading: Reading) -> pl.DataFrame:
-    if before.frame is not None:
+    if before.frame is not None and not before.frame.is_empty():
         return before.frame.clear()
     empty = pl.DataFrame(schema={**dict.fromkeys(reading.by, pl.String), GRAM: pl.Null})
     return labelled(empty, "", "", reading)

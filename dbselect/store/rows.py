@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect._native import folds
-from dbselect.errors import BusyError
+from dbselect.errors import BusyError, SourceError
 from dbselect.record.columns import Leaf
 from dbselect.sources.grouping import folds_of
 from dbselect.sources.open import open_table
@@ -31,12 +31,14 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.store.parts import ATTEMPTS, labelled, read
-from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
+from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading, untyped
 
 #: Sums of a key: rows, and the halves of their hashes.
 ROWS, HIGH, LOW = "__dbselect_rows", "__dbselect_high", "__dbselect_low"
 #: Number of a row in its batch.
 AT = "__dbselect_row"
+#: Before the name of a key: whether it is NaN.
+NAN = "__dbselect_nan_"
 #: Values of the first key up to which the engine is asked for these rows only.
 MOST_ASKED = 1000
 
@@ -90,8 +92,12 @@ class RowParts:
                 f"the table changes while it is read, {ATTEMPTS} times in turn; refresh again "
                 "when it is written, or read it in one transaction"
             )
-        told = records.select(by).join(seen, on=by, how="left", nulls_equal=True,
-                                       maintain_order="left")  # fmt: skip
+        keys, known = _comparable(records.select(by)), _comparable(seen.select(by))
+        known = known.hstack(seen.select(PART, FINGERPRINT))
+        told = keys.join(known, on=keys.columns, how="left", nulls_equal=True,
+                         maintain_order="left")  # fmt: skip
+        if told[PART].null_count():
+            raise SourceError(f"the keys {by} have values that are not equal to themselves")
         if records.height:
             yield labelled(records.select(*by, GRAM), told[PART], told[FINGERPRINT], self._reading)
 
@@ -131,10 +137,7 @@ class Watched:
     def seen(self) -> pl.DataFrame:
         """Return the keys of the rows handed on, and ``part`` and ``fingerprint`` of each."""
         scan = self._scans[-1]
-        names = [
-            json.dumps([None if value is None else str(value) for value in row])
-            for row in scan.select(self._by).iter_rows()
-        ]
+        names = _names(scan.select(self._by))
         told = [
             f"{rows} rows of {self._columns}: {high:x}.{low:x}"
             for rows, high, low in scan.select(ROWS, HIGH, LOW).iter_rows()
@@ -169,9 +172,11 @@ class Watched:
         """Return the rows that are wanted."""
         if self._wanted is None:
             return batch
-        keys = pl.DataFrame(batch.select(self._by)).with_row_index(AT)
-        kept = keys.join(self._wanted, on=self._by, how="semi", nulls_equal=True,
-                         maintain_order="left")[AT]  # fmt: skip
+        keys = _comparable(pl.DataFrame(batch.select(self._by)))
+        kept = keys.with_row_index(AT).join(
+            _comparable(self._wanted), on=keys.columns, how="semi", nulls_equal=True,
+            maintain_order="left",
+        )[AT]  # fmt: skip
         if len(kept) == len(batch):
             return batch
         return batch[kept] if isinstance(batch, pl.DataFrame) else batch.take(kept.to_arrow())
@@ -193,10 +198,53 @@ def _added(parts: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
     return parts.group_by(by).agg(pl.col(ROWS, HIGH, LOW).sum())
 
 
+def _comparable(keys: pl.DataFrame) -> pl.DataFrame:
+    """Return keys to join by: a NaN, which joins by one column do not find, is NULL and told."""
+    floats = pl.selectors.float()
+    return keys.select(~floats, floats.fill_nan(None), floats.is_nan().name.prefix(NAN))
+
+
+def _names(keys: pl.DataFrame) -> list[str]:
+    """Return the names of parts: texts of their keys, to the nanosecond.
+
+    Raises
+    ------
+    SourceError : two keys have one text
+    """
+    texts = keys.with_columns(_text(name, dtype) for name, dtype in keys.schema.items())
+    names = [
+        json.dumps([None if value is None else str(value) for value in row])
+        for row in texts.iter_rows()
+    ]
+    if len(set(names)) < len(names):
+        raise SourceError(f"the keys {keys.columns} have different values of the same text")
+    return names
+
+
+def _text(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Return a key, and as text one of nanoseconds, which Python would round."""
+    key = pl.col(name)
+    if not _is_fine(dtype):
+        return key
+    if isinstance(dtype, pl.Duration):
+        return key.dt.to_string()
+    if dtype == pl.Time:
+        return key.dt.to_string("%H:%M:%S%.9f")
+    zone = "" if dtype.time_zone is None else "%:z"  # type: ignore[attr-defined]
+    return key.dt.to_string(f"%Y-%m-%d %H:%M:%S%.9f{zone}")
+
+
+def _is_fine(dtype: pl.DataType) -> bool:
+    """Whether values have nanoseconds, of which those of Python have none."""
+    return dtype == pl.Time or getattr(dtype, "time_unit", "") == "ns"
+
+
 def _hashed(schema: pa.Schema, reading: Reading) -> list[Leaf]:
     """Return the columns on which records depend."""
     for name in reading.by:
         check_field(name, "by", schema)
+        if pa.types.is_null(schema.field(name).type):
+            raise untyped(name)
     every = columns_of(schema)
     columns = None if reading.columns is None else list(reading.columns)
     wanted = {leaf.name: leaf for leaf in wanted_of(every, columns, {reading.weight, *reading.by})}
@@ -209,7 +257,9 @@ def _hashed(schema: pa.Schema, reading: Reading) -> list[Leaf]:
 
 def _narrowed(source: Any, keys: pl.Series) -> Any:
     """Return a table of which its engine leaves out rows without one of some first keys."""
-    if len(keys.unique()) > MOST_ASKED or keys.null_count():
+    if len(keys.unique()) > MOST_ASKED or keys.null_count() or _is_fine(keys.dtype):
+        return source
+    if keys.dtype.is_float() and keys.is_nan().any():
         return source
     if isinstance(source, pl.DataFrame | pl.LazyFrame):
         return source.lazy().filter(pl.col(keys.name).is_in(keys.unique().implode()))
