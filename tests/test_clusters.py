@@ -17,7 +17,7 @@ DATA = ROOT / "examples" / "data" / "flights.parquet"
 PAGE = (ROOT / "examples" / "clusters.md").read_text()
 WANTED = ["arr_delay", "dep_delay", "distance", "seats"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.far, pytest.mark.timeout(600)]
 
 
 def shown(section: str) -> list[str]:

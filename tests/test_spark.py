@@ -112,6 +112,7 @@ def test_groups_and_folds_are_those_of_the_rows_here(table, frame):
         assert_same(ds.Gram.from_struct(one), ds.Gram.from_struct(other))
 
 
+@pytest.mark.far
 def test_levels_and_curves_are_learnt_on_the_workers(table, frame):
     asked = ["kind.of", "site"], {"a": ("spline", 5), "far": ("poly", 2)}
     assert ds.terms(table, *asked) == ds.terms(frame, *asked)
@@ -133,6 +134,7 @@ def test_a_search_and_its_model_score_in_spark(table, frame):
     np.testing.assert_allclose(queried["p"].to_numpy(), expected, rtol=1e-12)
 
 
+@pytest.mark.far
 def test_passes_of_a_family_run_on_the_workers(table, frame):
     asked = {"columns": ["a", "flag", "kind.of"], "family": "binomial", "ridge": 0.1}
     found, expected = (ds.fit_glm(rows, "bought", **asked) for rows in (table, frame))
@@ -142,6 +144,7 @@ def test_passes_of_a_family_run_on_the_workers(table, frame):
     assert found.classes == expected.classes
 
 
+@pytest.mark.far
 def test_folds_judge_models_of_a_family(table, frame):
     asked = {
         "fold": 2,
@@ -156,6 +159,7 @@ def test_folds_judge_models_of_a_family(table, frame):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.far
 def test_single_rows_come_through_the_driver_with_a_warning(table, frame):
     with pytest.warns(ds.DriverWarning, match="all pass through the driver; take a sample") as told:
         found = ds.a_optimal(table, ["a", "far"], 3)
@@ -163,6 +167,7 @@ def test_single_rows_come_through_the_driver_with_a_warning(table, frame):
     assert told[0].filename == __file__
 
 
+@pytest.mark.far
 def test_large_states_are_merged_by_tasks_of_their_own(table, frame, monkeypatch):
     from dbselect.sources import spark as engine
 
@@ -195,6 +200,7 @@ def test_a_task_that_raises_is_told_in_its_own_words(table):
         ds.gram(broken)
 
 
+@pytest.mark.far
 @pytest.mark.parametrize("kills", [False, True], ids=["raises", "is killed"])
 def test_a_task_that_is_tried_again_counts_once(spark, table, frame, kills):
     def stumbles(batches):
@@ -211,6 +217,7 @@ def test_a_task_that_is_tried_again_counts_once(spark, table, frame, kills):
     assert_same(ds.gram(rows), ds.gram(frame, ["a", "far"]))
 
 
+@pytest.mark.far
 def test_empty_partitions_and_skewed_keys_change_nothing(spark, table, frame):
     skewed = table.select("a", "far", "site").repartition(40, "site")
     assert_same(ds.gram(skewed, ["a", "far"]), ds.gram(frame, ["a", "far"]))
@@ -251,6 +258,7 @@ def test_names_with_dots_are_predicted_from(spark):
     np.testing.assert_allclose(found, model.predict(rows), rtol=1e-12)
 
 
+@pytest.mark.far
 def test_a_file_that_went_away_is_told(spark, path, tmp_path):
     copy = Path(shutil.copy(path / "part-0.parquet", tmp_path / "rows.parquet"))
     rows = spark.read.parquet(str(copy))
@@ -261,6 +269,7 @@ def test_a_file_that_went_away_is_told(spark, path, tmp_path):
         ds.gram(rows, ["a"])
 
 
+@pytest.mark.far
 def test_tasks_read_their_own_files(spark, path, frame):
     for source in (path, str(path / "*.parquet"), [str(one) for one in path.iterdir()]):
         assert_same(ds.gram(source, ["a", "far"], on=spark), ds.gram(frame, ["a", "far"]))
@@ -270,6 +279,7 @@ def test_tasks_read_their_own_files(spark, path, frame):
         assert_same(ds.Gram.from_struct(one), ds.Gram.from_struct(other))
 
 
+@pytest.mark.far
 def test_a_file_of_another_schema_is_named(spark, path, frame, tmp_path):
     folder = Path(shutil.copytree(path, tmp_path / "rows"))
     # Another number is the same number.
@@ -315,6 +325,7 @@ WITHOUT = """
 """
 
 
+@pytest.mark.far
 @pytest.mark.parametrize(
     ("package", "words"),
     [
@@ -372,16 +383,19 @@ CONNECT = """
 """
 
 
+@pytest.mark.far
 def test_executors_that_are_asked_twice_count_once(tmp_path):
     # The sum of (k - 499.5)^2 over 0 to 999.
     assert run(CLUSTER, tmp_path / "cluster") == "1000 499.5 83333250.0\n"
 
 
+@pytest.mark.far
 def test_spark_connect_runs_the_same(tmp_path):
     pytest.importorskip("grpc_status", reason="Spark Connect needs grpcio-status")
     assert run(CONNECT, tmp_path / "connect") == "1000 499.5 83333250.0\n3\n"
 
 
+@pytest.mark.far
 def test_workers_of_another_version_are_told():
     from dbselect.sources.remote import ran, release
 

@@ -312,6 +312,7 @@ def spark() -> Iterator[object]:
         session.stop()
 
 
+@pytest.mark.far
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a machine with other work takes minutes for Spark's small jobs
 @pytest.mark.filterwarnings("ignore")
