@@ -48,6 +48,7 @@ from dbselect.selection.descent import (
     lengths,
     restricted,
 )
+from dbselect.selection.exchange import LEAST_RISE
 from dbselect.selection.layout import Layout
 from dbselect.selection.polish import Within, forward, polish
 from dbselect.selection.projection import tabulate
@@ -130,7 +131,7 @@ def descents_of(
         work = len(group) * within.most_columns**2
         if options.polish and options.refit and work <= POLISH_WORK:
             descents = polished(problem, descents, within)
-        best.append(min(descents, key=lambda descent: descent.objective))
+        best.append(_lowest(descents))
     loose = [pair for pair, one in zip(limits, best, strict=True) if not one.is_settled]
     if loose:
         warn_caller(
@@ -139,6 +140,12 @@ def descents_of(
             ConvergenceWarning,
         )
     return best
+
+
+def _lowest(descents: Sequence[Descent]) -> Descent:
+    """Return the descent that ends lowest, of those that differ by rounding the first."""
+    least = min(descent.objective for descent in descents)
+    return next(descent for descent in descents if descent.objective <= least + LEAST_RISE)
 
 
 def polished(problem: Smooth, descents: Sequence[Descent], within: Within) -> list[Descent]:
@@ -159,7 +166,7 @@ def polished(problem: Smooth, descents: Sequence[Descent], within: Within) -> li
             ends.append((descent, *polish(state, within)))
     state = State(problem.problem, columns)
     forward(state, within)
-    least = min(descents, key=lambda descent: descent.objective)
+    least = _lowest(descents)
     ends.append((replace(least, start=FORWARD_START), *polish(state, within)))
     return [_after(problem, *end) for end in ends]
 
