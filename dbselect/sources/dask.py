@@ -35,7 +35,7 @@ class DaskTable:
         DbselectError : what a worker found wrong with its rows
         SourceError : a task failed
         """
-        from dask import delayed
+        from dask.delayed import delayed
 
         schema = pa.schema([self.schema.field(field) for field in fields])
         partial, merge = delayed(_partial), delayed(merge_of)
