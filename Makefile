@@ -67,7 +67,7 @@ java:
 
 test: lint type browser postgres java $(VENV)/node ## everything that CI runs
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
-	$(RUST) $(BIN)/pytest -m 'not far'
+	OPENBLAS_NUM_THREADS=1 $(RUST) $(BIN)/pytest -m 'not far' --numprocesses auto
 
 test-far: setup java ## clusters of Spark, Dask, Ray and Daft, with workers that fail: some minutes
 	$(BIN)/pytest -m far
