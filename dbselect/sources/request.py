@@ -72,7 +72,7 @@ class Request:
         there is no key
     order : the columns and categories in the order of the Gram: numbers of the columns, and,
         after these, of the categories; empty if that is their order
-    made_of : fields that categories and bases are made of
+    made_of : fields that categories and bases are made of, and text that only decides folds
     left_out : columns of text that are wanted and have no category
     """
 
@@ -229,6 +229,9 @@ def request_of(
         dates={name: unit for name in read if (unit := every[name].unit)},
         flat=tuple(name for name in read if every[name].looks_nested),
     )
+    # Text that is left out of the record decides the fold all the same.
+    keyless = folding is not None and folding.key is None
+    deciding = [leaf.field for leaf in wanted if keyless and leaf not in used]
     return Request(
         made,
         weight,
@@ -238,7 +241,7 @@ def request_of(
         base,
         taken,
         [] if order == sorted(order) else order,
-        [every[name].field for name in terms.columns],
+        [every[name].field for name in terms.columns] + deciding,
         [leaf.name for leaf in wanted if leaf not in used],
     )
 
