@@ -133,7 +133,7 @@ def listed(body: str, page: str, left_out: dict[str, str]) -> Iterator[str]:
     for names, lines in entries:
         each = names.split(", ")
         terms = ", ".join(
-            linked(name, page, name) if name in public() else f"<code>{name}</code>"
+            linked(name, page, name) if is_error(public().get(name)) else f"<code>{name}</code>"
             for name in each
         )
         default = left_out.get(each[0])
@@ -317,14 +317,14 @@ def with_names_linked(page_html: str, page: str) -> str:
     """Return a page in whose prose `ds.name` and `seq.method` lead to the reference."""
 
     def target(code: str) -> str | None:
-        name = re.match(r"(\w+)\.(\w+)", html.unescape(code))
-        if name and name[1] == "ds" and name[2] in public():
-            return page_of(name[2])
-        owner = public().get(USUAL.get(name[1], "")) if name else None
-        if owner and name[2] in dict(members(owner)):
-            return f"{page_of(USUAL[name[1]])}#{name[2]}"
-        plain = code.partition("(")[0]
-        return page_of(plain) if page == "calls.md" and plain in public() else None
+        plain = html.unescape(code).partition("(")[0]
+        owner, _, member_name = plain.rpartition(".")
+        if owner == "ds" or (page == "calls.md" and not owner):
+            return page_of(member_name) if member_name in public() else None
+        # In lists like `seq.at`, `.expr` the name of the sequence is said once.
+        name = USUAL.get(owner or "seq", owner) if "." in plain else ""
+        known = inspect.isclass(public().get(name)) and member_name in dict(members(public()[name]))
+        return f"{page_of(name)}#{member_name}" if known else None
 
     def linked_code(match: re.Match[str]) -> str:
         path = None if match[1] else target(match[2])
