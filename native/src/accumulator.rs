@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use crate::block::{BLOCK_ROWS, center_of_rows, prefetch, stride, turn};
 use crate::chunk::{Chunk, Labels, Screened};
 use crate::gaps::Filled;
-use crate::moments::{Moments, SETTLED_ROWS};
+use crate::moments::{MOST_COUNTED, Moments, SETTLED_ROWS};
 use crate::state::state;
 use crate::sums::Sums;
 
@@ -174,6 +174,13 @@ impl Accumulator {
     /// What `finish` returned.
     pub fn filled(&self) -> &Filled {
         &self.filled
+    }
+
+    /// Whether these are sums of some columns: of bytes that were forged they may not be.
+    pub(crate) fn is_sound(&self, width: usize) -> bool {
+        self.filled.is_sound(width)
+            && (self.absent.is_empty() || self.absent.len() == width)
+            && self.absent.iter().all(|&rows| rows <= MOST_COUNTED)
     }
 
     /// Count what is missing in a block.

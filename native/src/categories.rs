@@ -16,7 +16,7 @@ use crate::chunk::Screened;
 use crate::gaps::{Filled, Place, Policy};
 use crate::kernel::LANES;
 use crate::levels::Levels;
-use crate::moments::Moments;
+use crate::moments::{MOST_COUNTED, Moments};
 use crate::simd::vectorised;
 use crate::state::state;
 
@@ -354,6 +354,16 @@ impl LevelSums {
             found.groups[to] = count;
         }
         found
+    }
+
+    /// Whether these are sums of some groups in a layout: of bytes that were forged they may
+    /// not be.
+    pub(crate) fn is_sound(&self, layout: &Layout, groups: usize) -> bool {
+        self.groups.len() == groups
+            && self.sums.len() == groups * layout.n_slots * layout.stride
+            && self.cross.len() == groups * layout.n_cells
+            && self.centers.len() == groups * layout.stride
+            && self.groups.iter().all(|count| count.rows.max(count.skipped) <= MOST_COUNTED)
     }
 
     /// Weight of the rows of the first group that have each code of a category.

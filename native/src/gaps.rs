@@ -219,6 +219,17 @@ impl Filled {
         self.gaps.push(gap);
     }
 
+    /// Whether these are moments of some columns and of an indicator for each of their gaps.
+    pub(crate) fn is_sound(&self, width: usize) -> bool {
+        let is_first = |(at, gap): (usize, &Gap)| {
+            gap.column < width && self.gap_of(gap.column) == Some(at) && gap.fill.is_finite()
+        };
+        self.width == width
+            && self.moments.is_sound()
+            && self.moments.width() == width + self.gaps.len()
+            && self.gaps.iter().enumerate().all(is_first)
+    }
+
     fn gap_of(&self, column: usize) -> Option<usize> {
         self.gaps.iter().position(|gap| gap.column == column)
     }

@@ -31,6 +31,9 @@ const ROUNDING_SHARE: f64 = 1e-12;
 /// is off by t deviations costs about 2 log10(t) digits of the block it serves.
 pub const SETTLED_ROWS: u64 = 32;
 
+/// Rows that a state may count: more than there are, and sums of many states fit 64 bits.
+pub(crate) const MOST_COUNTED: u64 = 1 << 56;
+
 /// Means as the sums of two doubles each.
 #[derive(Clone, Debug, Default)]
 pub struct Mean {
@@ -83,6 +86,16 @@ impl Moments {
     /// Number of columns.
     pub fn width(&self) -> usize {
         self.origin.len()
+    }
+
+    /// Whether the lengths agree, and the counts are such as rows have: of bytes that were
+    /// forged they may not be.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.offset.len() == self.width()
+            && self.comoment.len() == triangle(self.width())
+            && self.rows.max(self.skipped) <= MOST_COUNTED
+            && self.weight >= 0.0
+            && self.weight.is_finite()
     }
 
     /// Whether the mean is one of enough rows to serve as the center of the next
