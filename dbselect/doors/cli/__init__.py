@@ -1,17 +1,26 @@
-"""The command line: ``dbselect gram``, ``sequence``, ``report``, ``store`` and others."""
+"""The command line: which groups of features buy the most prediction for their cost."""
 
 import argparse
 import sys
 import warnings
 from collections.abc import Container, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from dbselect.errors import ArgumentError, BusyError, DbselectError
+from dbselect.doors.cli.command import Parser
+from dbselect.doors.cli.exits import (
+    INTERRUPTED,
+    MISTAKE,
+    PIPE_CLOSED,
+    SKIPPED,
+    TRY_AGAIN,
+    TooManySkippedError,
+    check_max_skipped,
+)
+from dbselect.doors.cli.out import check_out
+from dbselect.doors.cli.terminal import RED, YELLOW, coloured, escape_letters, leave_pipe
+from dbselect.errors import BusyError, DbselectError
 
-#: Exit code of what may go well later: EX_TEMPFAIL of sysexits.h.
-TRY_AGAIN = 75
 #: Commands and what each does; its module here has its name.
 COMMANDS = {
     "gram": "read a table once and write its Gram record",
@@ -24,55 +33,51 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, or another number after one sentence.
-
-    2 is a user's mistake, 75 that somebody else writes and the same command may do later, and
-    130 an interrupt.
-    """
+    """Run a command; return 0, or one of `exits` after one sentence."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    escape_letters()
     options = _parser(given).parse_args(given)
     warnings.showwarning = _show_warning
     try:
-        _check_out(options)
+        check_out(options)
+        check_max_skipped(options)
         options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        leave_pipe()
+        return PIPE_CLOSED
     except (DbselectError, OSError) as error:
-        print(f"dbselect: {error}", file=sys.stderr)
-        return TRY_AGAIN if isinstance(error, BusyError) else 2
+        # What an engine says may have lines.
+        told = " ".join(str(error).split())
+        print(f"{coloured('dbselect:', RED, sys.stderr)} {told}", file=sys.stderr)
+        return _code_of(error)
     except KeyboardInterrupt:
         print("dbselect: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     return 0
 
 
+def _code_of(error: Exception) -> int:
+    if isinstance(error, TooManySkippedError):
+        return SKIPPED
+    return TRY_AGAIN if isinstance(error, BusyError) else MISTAKE
+
+
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"dbselect: warning: {message}", file=sys.stderr)
-
-
-def _check_out(options: argparse.Namespace) -> None:
-    """Refuse a result that could not be written, before anything is read."""
-    from dbselect.record.writing import check_place
-
-    out = options.out
-    if out is None:
-        return
-    if not Path(out).absolute().parent.is_dir():
-        raise ArgumentError(f"--out is '{out}'; its folder does not exist")
-    # The extension can go into a folder, under its own name.
-    if options.command != "extension" or not Path(out).is_dir():
-        check_place(out)
+    print(f"{coloured('dbselect: warning:', YELLOW, sys.stderr)} {message}", file=sys.stderr)
 
 
 def _parser(named: Container[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """Return the parser, with the arguments of commands that are named; others are not loaded."""
     from importlib.metadata import version
 
-    parser = argparse.ArgumentParser(prog="dbselect", description=__doc__)
+    parser = Parser(prog="dbselect", description=__doc__)
     parser.add_argument("--version", action="version", version=f"dbselect {version('dbselect')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, told in COMMANDS.items():
-        added = commands.add_parser(name, help=told)
+        added = commands.add_parser(name, help=told, description=told)
         if name in named:
             command = import_module(f"{__name__}.{name}").COMMAND
             command.add(added)
-            added.set_defaults(run=command.run)
+            added.set_defaults(run=command.run, parser=added)
     return parser

@@ -4,12 +4,17 @@ import argparse
 from pathlib import Path
 
 from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.out import ANY, tell
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
     from dbselect.doors.extension import FILE_NAME
 
-    parser.add_argument("--out", help="file to copy it to; it must be called " + FILE_NAME)
+    parser.add_argument(
+        "--out", metavar="FILE", help=f"file or folder to copy it to, as {FILE_NAME}"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
+    parser.set_defaults(endings=ANY)
     parser.add_argument(
         "--platform", help="as PRAGMA platform of the client says; default: this machine's"
     )
@@ -28,9 +33,11 @@ def _run(options: argparse.Namespace) -> None:
     path = extension_path(platform)
     if options.out is not None:
         path = copied(path, Path(options.out))
-    print(f"The DuckDB extension for {platform}, DuckDB {LOWEST_DUCKDB} or newer:\n{path}\n")
-    for client, lines in loading(path).items():
-        print(f"{client}\n    " + "\n    ".join(lines))
+    clients = loading(path)
+    told = [f"The DuckDB extension for {platform}, DuckDB {LOWEST_DUCKDB} or newer:\n{path}\n"]
+    told += [f"{client}\n    " + "\n    ".join(lines) for client, lines in clients.items()]
+    tell(options, told, {"path": path, "platform": platform, "lowest_duckdb": LOWEST_DUCKDB,
+                         "loading": clients})  # fmt: skip
 
 
 COMMAND = Command(_add, _run)

@@ -2,41 +2,37 @@
 
 import argparse
 
-from dbselect.doors.cli.arguments import add_search, named, options_given
+from dbselect.doors.cli.arguments import add_cv, add_search
 from dbselect.doors.cli.command import Command
-from dbselect.doors.cli.sequence import asked_sequence
-from dbselect.errors import ArgumentError
+from dbselect.doors.cli.exits import add_max_skipped, check_skipped
+from dbselect.doors.cli.out import ANY, add_out, tell
+from dbselect.doors.cli.sequence import asked_sequence, cross_validated
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
     add_search(parser)
-    parser.add_argument("--out", required=True, help="HTML file to write")
-    parser.add_argument(
-        "--fold", type=int, help="cut the table into so many folds, for r2 on held-out rows"
-    )
+    add_cv(parser)
+    add_max_skipped(parser)
+    add_out(parser, "the page of HTML", ANY, required=True)
 
 
 def _run(options: argparse.Namespace) -> None:
-    from dbselect.methods.anytime import AnytimeOptions
-    from dbselect.methods.cross_validate import cross_validate
+    from dbselect.doors.cli.stored import source_of
     from dbselect.sources.open import stored_gram
 
-    table = None if stored_gram(options.source) is not None else options.source
-    if options.fold is not None and table is None:
-        raise ArgumentError(
-            f"--fold is {options.fold}; a Gram holds no rows to cut, which the table does"
-        )
-    sequence = asked_sequence(options.source, options)
-    held_out = None
-    if options.fold is not None:
-        held_out = cross_validate(
-            table, options.target, "anytime_sequence", fold=options.fold, **named(options),
-            **options_given(options, AnytimeOptions.names()),
-        )  # fmt: skip
+    source = source_of(options.source)
+    table = None if stored_gram(source) is not None else source
+    held_out = cross_validated(source, options)
+    sequence = asked_sequence(source, options)
+    start = sequence.model(0)
+    check_skipped(options, start.rows, start.skipped)
     sequence.report(options.out, source=table, held_out=held_out)
-    print(f"{options.out}: {len(sequence.spent) - 1} steps, {sequence.stop.value}")
+    steps, stop = len(sequence.spent) - 1, sequence.stop.value
+    lines = [f"{options.out}: {steps} steps, {stop}"]
     if table is None:
-        print("Residuals and calibration need the table; this was a Gram.")
+        lines.append("Residuals and calibration need the table; this was a Gram.")
+    facts = {"steps": steps, "stop": stop, "rows": start.rows, "skipped": start.skipped}
+    tell(options, lines, {**facts, "has_residuals": table is not None})
 
 
 COMMAND = Command(_add, _run)

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
-from dbselect.doors.cli.arguments import UNSET, named, options_given, read_option
+from dbselect.doors.cli.arguments import SOURCE, UNSET, named, options_given, read_option
 from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.exits import add_max_skipped
+from dbselect.doors.cli.out import RECORDS, add_out
 from dbselect.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", help="Parquet file, folder or glob of the facts")
+    parser.add_argument("source", help=SOURCE + ": the facts")
     parser.add_argument("--target", required=True, help="column to predict")
     parser.add_argument(
         "--candidates",
@@ -29,7 +31,8 @@ def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--always", default=UNSET, nargs="+", help="taken first")
     parser.add_argument("--unmatched", default=UNSET, help="skip, zero or indicator")
     parser.add_argument("--weight", default=UNSET, help="column of row weights")
-    parser.add_argument("--out", help="Parquet file to write the steps to")
+    add_max_skipped(parser)
+    add_out(parser, "the sequence", RECORDS)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -46,7 +49,7 @@ def _run(options: argparse.Namespace) -> None:
         **named(options),
         **options_given(options, AnytimeTablesOptions.names()),
     )
-    show(sequence, options.out, "Not bought")
+    show(options, sequence, "Not bought")
 
 
 def _candidate(name: str, told: Any) -> "Candidate":
