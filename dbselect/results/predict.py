@@ -128,8 +128,9 @@ class Predicting(InNotebooks):
         An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
         table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. A column
         that the table of the fit had by such a name is a column here, too; with
-        ``nested=True`` it is none either, and with ``nested=False`` all are. Where the fit had dates, numbers
-        are taken for days or seconds since 1970; where it had numbers, dates are an error.
+        ``nested=True`` it is none either, and with ``nested=False`` all are. Where the fit
+        had dates, numbers are taken for days or seconds since 1970; where it had numbers,
+        dates are an error.
         """
         means = [translate(mean, formulas.polars()) for mean in self._means(nested, handle_unknown)]
         if self._fields is None:
