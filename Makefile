@@ -9,7 +9,11 @@ NODE_CLIENT := @duckdb/node-api@1.5.6-r.1
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle bench demo wheel matrix
+# How long `make fuzz` and `make sanitize` draw cases, and from which seed on.
+FOR ?= 60
+SEED ?= 0
+
+.PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz bench demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -83,6 +87,9 @@ docs: setup ## the documentation site, in dist/site; its links and what its exam
 
 oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
+
+fuzz: setup ## random cases for the compiled library, for FOR=60 seconds from SEED=0 on
+	$(RUST) cargo run --profile trial --locked --quiet --manifest-path native/Cargo.toml --example fuzz -- $(FOR) $(SEED)
 
 demo: setup ## which groups of features predict flight delays best for their cost
 	$(BIN)/python examples/flights.py

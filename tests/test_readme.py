@@ -61,7 +61,7 @@ def test_commands_print_what_they_show(folder):
     (console,) = blocks("console", COMMANDS)
     for part in console.split("$ dbselect ")[1:]:
         command, _, shown = part.partition("\n")
-        printed = run([sys.executable, "-m", "dbselect.doors.cli", *command.split()])
+        printed = run([sys.executable, "-m", "dbselect", *command.split()])
         assert printed.strip() == shown.strip()
 
 
