@@ -30,6 +30,7 @@ from dbselect.record.inputs import (
     Levels,
     Number,
     check_unknown,
+    inputs_as_fitted,
     inputs_of,
 )
 from dbselect.record.terms import Terms
@@ -128,8 +129,9 @@ class Predicting(InNotebooks):
         An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
         table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. A column
         that the table of the fit had by such a name is a column here, too; with
-        ``nested=True`` it is none either, and with ``nested=False`` all are. Where the fit had dates, numbers
-        are taken for days or seconds since 1970; where it had numbers, dates are an error.
+        ``nested=True`` it is none either, and with ``nested=False`` all are. Where the fit
+        had dates, numbers are taken for days or seconds since 1970; where it had numbers,
+        dates are an error.
         """
         means = [translate(mean, formulas.polars()) for mean in self._means(nested, handle_unknown)]
         if self._fields is None:
@@ -229,9 +231,9 @@ class Predicting(InNotebooks):
 
     def _read(self, columns: Sequence[str], nested: bool | None) -> list[Input]:
         """Return what columns are read of a table that is not at hand: one as that of the fit."""
-        own = self._prepared.flat if nested is None else ()
-        inputs = inputs_of(columns, self._prepared, nested)
-        return [each for one in inputs for each in one.on(own)]
+        if nested is None:
+            return inputs_as_fitted(columns, self._prepared)
+        return inputs_of(columns, self._prepared, nested)
 
     def _of_array(
         self, rows: Matrix, names: Sequence[str], inputs: list[Input], unknown: HandleUnknown
