@@ -208,7 +208,8 @@ def _null_deviance(gram: Gram, roles: Roles) -> float:
     variance = np.diagonal(gram.comoment)[at] / gram.weight
     if share[0] == 0 and family.name != "gaussian":
         return 0.0
-    if roles.offset is None and is_constant(np.sqrt(variance[0]), share[0]):
+    deviation, low = np.sqrt(variance[0]), gram.mean_low[at[0]]
+    if roles.offset is None and is_constant(deviation, share[0], low):
         return 0.0
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     summed = mean.get(SUMMED, 0.0)
