@@ -148,7 +148,7 @@ def test_more_rows_skipped_than_allowed_is_a_code_of_its_own(folder, capsys, com
     [
         (["sequence", "t.parquet", "--target", "y", "--bugdet", "5"], "did you mean '--budget'?"),
         (["sequence", "t.parquet", "--target", "y", "--budg", "5"], "did you mean '--budget'?"),
-        (["sequenc", "t.parquet"], "did you mean 'sequence'?"),
+        (["sequences", "t.parquet"], "did you mean 'sequence'?"),
         (["store", "refreshh", "s"], "did you mean 'refresh'?"),
         (["store", "show", "s", "--maxskipped", "3"], "did you mean '--max-skipped'?"),
         (["sequence", "t.parquet"], "the following arguments are required: --target"),
