@@ -9,7 +9,7 @@ NODE_CLIENT := @duckdb/node-api@1.5.6-r.1
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type browser postgres java test test-far test-fast oracle bench demo wheel matrix
+.PHONY: help setup lock lint type browser postgres java test test-far test-fast oracle bench reproduce demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -77,6 +77,9 @@ test-fast: setup ## the quick tests, under a minute
 
 oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
+
+reproduce: setup ## repeat what the papers published; writes docs/reproduction.md: under 20 minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/reproduction.py
 
 demo: setup ## which groups of features predict flight delays best for their cost
 	$(BIN)/python examples/flights.py
