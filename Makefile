@@ -9,7 +9,11 @@ NODE_CLIENT := @duckdb/node-api@1.5.6-r.1
 # The Rust build is kept outside the tree, so that a fresh checkout builds fast.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/target
 
-.PHONY: help setup lock lint type browser postgres java test test-far test-fast oracle bench reproduce demo wheel matrix
+# How long `make fuzz` and `make sanitize` draw cases, and from which seed on.
+FOR ?= 60
+SEED ?= 0
+
+.PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz bench reproduce demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -20,7 +24,7 @@ setup: $(VENV)/.ready ## a virtual environment, the compiled library, the packag
 $(VENV)/.ready: pyproject.toml constraints.txt native/Cargo.toml native/Cargo.lock $(shell find native/src -name '*.rs')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -qq --upgrade pip
-	$(RUST) $(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev]'
+	$(RUST) $(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev,docs]'
 	@touch $@
 
 # Without it the test of Node is skipped, and says so.
@@ -30,7 +34,7 @@ $(VENV)/node: | $(VENV)/.ready
 lock: ## write constraints.txt anew: the newest tools, which `make test` must then pass
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install -qq --upgrade pip
-	$(RUST) $(BIN)/pip install -qq --editable '.[dev]'
+	$(RUST) $(BIN)/pip install -qq --editable '.[dev,docs]'
 	(sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable) > constraints.new
 	mv constraints.new constraints.txt
 	@touch $(VENV)/.ready
@@ -75,8 +79,17 @@ test-far: setup java ## clusters of Spark, Dask, Ray and Daft, with workers that
 test-fast: setup ## the quick tests, under a minute
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow and not far' --numprocesses auto
 
+# What mkdocs-material says of its successor is no warning about the pages.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: setup ## the documentation site, in dist/site; its links and what its examples print are checked
+	$(BIN)/mkdocs build --strict
+	$(BIN)/pytest tests/test_site.py tests/test_readme.py
+
 oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
+
+fuzz: setup ## random cases for the compiled library, for FOR=60 seconds from SEED=0 on
+	$(RUST) cargo run --profile trial --locked --quiet --manifest-path native/Cargo.toml --example fuzz -- $(FOR) $(SEED)
 
 reproduce: setup ## repeat what the papers published; writes docs/reproduction.md: under 20 minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/reproduction.py

@@ -24,6 +24,7 @@ from dbselect.errors import (
 )
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
+from dbselect.judging.measured import Evaluation
 from dbselect.judging.timeliness import (
     compare,
     explained_at,
@@ -93,6 +94,7 @@ __all__ = [
     "Drift",
     "DriverWarning",
     "EngineError",
+    "Evaluation",
     "FoldsWarning",
     "GlmModel",
     "GlmObjective",

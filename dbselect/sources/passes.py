@@ -230,7 +230,7 @@ class Passes:
         """Read columns and return, of each, the rows in which it is NULL or NaN."""
         fields = list(dict.fromkeys(self._leaves[name].field for name in names))
         paths = {name: self._leaves[name].path for name in names}
-        found = tally(self._table, fields, partial(_gaps, paths))
+        found = tally(self._table, fields, partial(gaps_of, paths))
         self._note(found.pop(None, 0), fields)
         return {name: found[name] for name in names}
 
@@ -395,6 +395,8 @@ def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = No
         found = part_of(rows, path)
         if pa.types.is_dictionary(found.type):
             found = found.dictionary_decode()
+        if pa.types.is_string_view(found.type):  # has no kernel for equality
+            found = found.cast(pa.large_string())
         same = pc.equal(found, pa.scalar(value))
         return pc.cast(same, pa.float64()).to_numpy(zero_copy_only=False)
 
@@ -430,7 +432,7 @@ def _product(formulas: Sequence[Formula]) -> Formula:
     return first if not rest else first * _product(rest)
 
 
-def _gaps(paths: Mapping[str, Path], batch: Any) -> Counter[str | None]:
+def gaps_of(paths: Mapping[str, Path], batch: Any) -> Counter[str | None]:
     """Count the rows, as None, and those in which each column is NULL or NaN."""
     found: Counter[str | None] = Counter()
     for part in pa.table(batch).to_batches():

@@ -16,7 +16,7 @@ use crate::chunk::Screened;
 use crate::gaps::{Filled, Place, Policy};
 use crate::kernel::LANES;
 use crate::levels::Levels;
-use crate::moments::Moments;
+use crate::moments::{MOST_COUNTED, Moments};
 use crate::simd::vectorised;
 use crate::state::state;
 
@@ -242,6 +242,7 @@ impl LevelSums {
             }
         }
         self.center(layout, &mut scratch);
+        self.center_units(layout, rows, &mut scratch);
         if !rows.holes.is_empty() {
             // What is missing adds nothing.
             scratch.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = 0.0);
@@ -292,6 +293,19 @@ impl LevelSums {
         center_rows(values, weight, groups, &self.centers, stride, layout.weight());
     }
 
+    /// Centre the numbers that doubles do not hold by what they are.
+    fn center_units(&self, layout: &Layout, rows: &Screened, block: &mut Scratch) {
+        for units in &rows.units {
+            for (row, &group) in block.groups.iter().enumerate() {
+                let value = &mut block.values[row * layout.stride + units.column];
+                if !value.is_nan() {
+                    let center = self.centers[group * layout.stride + units.column];
+                    *value = block.weight[row] * units.less(center)(row);
+                }
+            }
+        }
+    }
+
     /// Add the sums over other rows.
     pub fn merge(&mut self, layout: &Layout, mut other: LevelSums) {
         if self.groups.len() < other.groups.len() {
@@ -340,6 +354,16 @@ impl LevelSums {
             found.groups[to] = count;
         }
         found
+    }
+
+    /// Whether these are sums of some groups in a layout: of bytes that were forged they may
+    /// not be.
+    pub(crate) fn is_sound(&self, layout: &Layout, groups: usize) -> bool {
+        self.groups.len() == groups
+            && self.sums.len() == groups * layout.n_slots * layout.stride
+            && self.cross.len() == groups * layout.n_cells
+            && self.centers.len() == groups * layout.stride
+            && self.groups.iter().all(|count| count.rows.max(count.skipped) <= MOST_COUNTED)
     }
 
     /// Weight of the rows of the first group that have each code of a category.
@@ -643,6 +667,7 @@ mod tests {
             weight: Some(Cow::Borrowed(weight)),
             missing: Missing::none(),
             nulls: vec![Missing::none(); columns.len()],
+            units: Vec::new(),
             policies: &[],
         }
     }

@@ -41,6 +41,10 @@ pub fn distinct(values: &ArrayRef) -> Result<Vec<Count>, String> {
         }
         DataType::Dictionary(..) => {
             let dictionary = values.as_any_dictionary();
+            // Without values there are no rows, and no codes to look up.
+            if dictionary.values().is_empty() {
+                return Ok(Vec::new());
+            }
             let mut counts = vec![Count::default(); dictionary.values().len()];
             let keys = dictionary.normalized_keys().into_iter().enumerate();
             keys.for_each(|(row, key)| counts[key].add(row));
@@ -132,6 +136,9 @@ mod tests {
     #[test]
     fn no_rows_have_no_values() {
         assert_eq!(counted(Int64Array::from(Vec::<i64>::new()), &[]), []);
+        let nothing: [&str; 0] = [];
+        let dictionary: DictionaryArray<Int8Type> = nothing.into_iter().collect();
+        assert_eq!(counted(dictionary, &[]), []);
         assert_eq!(counted(BooleanArray::from(vec![true, true]), &["1", "1"]).len(), 1);
     }
 }

@@ -5,7 +5,7 @@
 //! so that threads never wait for each other; the sets are merged at the end. `states` lets
 //! one process go on from what another has gathered.
 
-mod states;
+pub mod states;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};

@@ -198,7 +198,8 @@ fn hash(words: &[[u8; WORD]]) -> u64 {
     })
 }
 
-fn torn() -> String {
+/// What is said of bytes that hold no state.
+pub(crate) fn torn() -> String {
     "part is damaged: its bytes were cut or altered on the way".to_string()
 }
 

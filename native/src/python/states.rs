@@ -10,7 +10,8 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 
 use super::{POISONED, Reader, Sums, export, guard};
 use crate::categories::Layout;
-use crate::state::{self, hash_of_texts, state};
+use crate::moments::MOST_COUNTED;
+use crate::state::{self, hash_of_texts, state, torn};
 
 state!(Sums { numbers, levels, absent });
 
@@ -53,11 +54,24 @@ impl Reader {
             let (found, asked) = (part.numbers.len(), groups.len());
             return Err(format!("part has {found} groups of rows, and {asked} have a number"));
         }
+        if !self.is_sound(&part, &layout) {
+            return Err(torn());
+        }
         let part = self.placed(part, groups, &layout);
         let mut total = self.idle.lock().map_err(|_| POISONED)?.pop().unwrap_or_default();
         self.merge(&mut total, part, &layout);
         self.idle.lock().map_err(|_| POISONED)?.push(total);
         Ok(())
+    }
+
+    /// Whether sums are of the columns and categories here: a hash that anyone can compute
+    /// keeps no one from bytes of others.
+    fn is_sound(&self, part: &Sums, layout: &Layout) -> bool {
+        let groups = if self.categories.is_empty() { 0 } else { part.numbers.len() };
+        part.numbers.iter().all(|group| group.is_sound(self.columns.len()))
+            && part.levels.is_sound(layout, groups)
+            && part.absent.len() == groups * self.categories.len()
+            && part.absent.iter().all(|&rows| rows <= MOST_COUNTED)
     }
 
     /// The sums with each group at another number.

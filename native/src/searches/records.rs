@@ -78,6 +78,9 @@ impl Columns {
 
 /// An array, if it holds numbers.
 fn numbers(name: &str, array: &ArrayRef) -> Result<Leaf, String> {
+    if array.data_type().is_nested() {
+        return Err(format!("'{name}' has type {}; a number is needed", array.data_type()));
+    }
     let leaf = leaf(name, array, Place::ROW);
     leaf.doubles(0..0)?;
     Ok(leaf)

@@ -1,0 +1,331 @@
+//! Gram records: of rows that are known, merged and removed to exact sums; and altered ones,
+//! of which every search gives an error, a reason or a sequence that holds together.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{Float64Builder, ListBuilder, MapBuilder, StringBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, StructArray,
+};
+use arrow_schema::{Field, Fields};
+use dbselect_native::arrow::{read_record, write_records};
+use dbselect_native::gaps::impute;
+use dbselect_native::record::{RawRecord, Record};
+
+use crate::anything;
+use crate::draw::Draw;
+use crate::host::{check, no_panic, search};
+
+/// Share of sqrt(c_ii c_jj) of the whole by which a part may be off.
+const ROUNDING: f64 = 1e-13;
+/// How far a share of the variance may lie beyond 1.
+const SHARE: f64 = 1e-9;
+const LARGEST_MEAN: f64 = 1e150;
+const TERMS: [&str; 6] = [
+    "{}",
+    r#"{"categories":[{"column":"a","levels":["u","v"],"rest":false,"null_policy":"skip"}]}"#,
+    r#"{"categories":[{"column":"a","levels":[1,true],"rest":true,"null_policy":"indicator"}]}"#,
+    r#"{"bases":[{"column":"a","kind":"spline","knots":[0,1,2]}],"dates":{"b":"days"}}"#,
+    r#"{"means":{"a":1.5,"b":"x"},"indicators":["a"],"flat":["a.b"]}"#,
+    "[1",
+];
+
+/// Draw rows, or records that are none.
+pub fn case(draw: &mut Draw) -> Result<(), String> {
+    match draw.below(3) {
+        0 => of_rows(draw),
+        _ => altered(draw),
+    }
+}
+
+/// Whole numbers, row by row.
+type Rows = Vec<Vec<i64>>;
+
+fn rows(draw: &mut Draw, width: usize) -> Rows {
+    let centers: Vec<i64> = (0..width).map(|_| draw.of(&[0, 1, -1000, 1 << 30])).collect();
+    let count = draw.below(12) + 1;
+    (0..count).map(|_| centers.iter().map(|center| center + draw.within(50)).collect()).collect()
+}
+
+/// W times the comoment, exactly.
+fn scaled(rows: &Rows, i: usize, j: usize) -> i128 {
+    let sum = |of: &dyn Fn(&Vec<i64>) -> i128| rows.iter().map(of).sum::<i128>();
+    let products = sum(&|row| i128::from(row[i]) * i128::from(row[j]));
+    let (one, two) = (sum(&|row| row[i].into()), sum(&|row| row[j].into()));
+    rows.len() as i128 * products - one * two
+}
+
+fn comoment(rows: &Rows, i: usize, j: usize) -> f64 {
+    scaled(rows, i, j) as f64 / rows.len() as f64
+}
+
+/// The record of some rows, as a host hands it over.
+fn raw(columns: &[String], rows: &Rows) -> RawRecord {
+    let width = columns.len();
+    let n = rows.len() as f64;
+    let sum = |j: usize| rows.iter().map(|row| i128::from(row[j])).sum::<i128>();
+    let mean: Vec<f64> = (0..width).map(|j| sum(j) as f64 / n).collect();
+    let low = |j: usize| {
+        // What rounding took: the remainder of the division, exactly.
+        let whole = (sum(j) / rows.len() as i128) as f64;
+        ((sum(j) % rows.len() as i128) as f64 / n) - (mean[j] - whole)
+    };
+    RawRecord {
+        columns: columns.to_vec(),
+        rows: rows.len() as i64,
+        mean_low: Some((0..width).map(low).collect()),
+        weight: n,
+        comoment: (0..width)
+            .flat_map(|i| (0..=i).map(move |j| (i, j)))
+            .map(|(i, j)| comoment(rows, i, j))
+            .collect(),
+        mean,
+        ..RawRecord::default()
+    }
+}
+
+/// Merge and take away records of rows that are known.
+fn of_rows(draw: &mut Draw) -> Result<(), String> {
+    let width = draw.below(5) + 1;
+    let columns = draw.names(width);
+    let (one, two) = (rows(draw, width), rows(draw, width));
+    let both: Rows = one.iter().chain(&two).cloned().collect();
+    let mut record = raw(&columns, &one).check()?;
+    let part = raw(&columns, &two).check()?;
+    record.merge(&part)?;
+    let written = write_records(&[Some(record), None]);
+    let mut record = read_record(&written, 0)?.ok_or("a record is NULL")?;
+    compare(&record, &both, &both)?;
+    if record.remove(&part).is_ok() {
+        compare(&record, &one, &both)?;
+    }
+    Ok(())
+}
+
+/// Compare with exact sums; rounding is a share of what the whole varies.
+fn compare(record: &Record, rows: &Rows, whole: &Rows) -> Result<(), String> {
+    let found = &record.moments;
+    if found.rows as usize != rows.len() || found.weight != rows.len() as f64 {
+        return Err(format!("{} rows of weight {}, not {}", found.rows, found.weight, rows.len()));
+    }
+    for i in 0..record.columns.len() {
+        for j in 0..=i {
+            let exact = comoment(rows, i, j);
+            let allowed = ROUNDING * (comoment(whole, i, i) * comoment(whole, j, j)).sqrt();
+            let value = found.comoment[i * (i + 1) / 2 + j];
+            if (value - exact).abs() > allowed {
+                return Err(format!("comoment ({i}, {j}) is {value}, not {exact}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Records of which some are altered, through every search.
+fn altered(draw: &mut Draw) -> Result<(), String> {
+    let width = draw.below(6) + 1;
+    let columns = draw.names(width);
+    let count = draw.below(3) + 1;
+    let mut records = Vec::new();
+    for _ in 0..count {
+        let mut record = raw(&columns, &rows(draw, width));
+        while draw.one_in(3) {
+            alter(draw, &mut record);
+        }
+        records.push(no_panic(record.check())?);
+    }
+    if let [Some(one), Some(two), ..] = &records[..] {
+        let (mut sum, mut rest) = (one.clone(), one.clone());
+        no_panic(sum.merge(two))?;
+        no_panic(rest.remove(two))?;
+        impute(&sum);
+        written_again(&[Some(sum), Some(impute(one))])?;
+    }
+    let mut written = write_records(&records);
+    if draw.one_in(3) {
+        written = other_fields(draw, written);
+    }
+    let written: ArrayRef = Arc::new(written);
+    let target =
+        if draw.one_in(6) { draw.names(1) } else { vec![columns[draw.below(width)].clone()] };
+    no_panic(check(&written, &target[0]))?;
+    let request = request(draw, &target[0], &columns);
+    let Some(found) = no_panic(search(&written, &request))? else { return Ok(()) };
+    holds_together(&found, written.len())
+}
+
+/// What is written can be read, or was refused before.
+fn written_again(records: &[Option<Record>]) -> Result<(), String> {
+    let written = write_records(records);
+    for (row, record) in records.iter().enumerate() {
+        let Some(again) = no_panic(read_record(&written, row))?.flatten() else { continue };
+        let same =
+            record.as_ref().is_some_and(|one| one.moments.comoment == again.moments.comoment);
+        if !same {
+            return Err("a record is another once it is written".to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Alter one field of a record.
+fn alter(draw: &mut Draw, record: &mut RawRecord) {
+    let mut any = draw.double();
+    let number = draw.of(&[0, -1, 1, 5, i64::MAX, i64::MIN]);
+    let width = record.columns.len();
+    match draw.below(12) {
+        0 => record.rows = number,
+        1 => record.skipped = number,
+        2 => record.weight = any,
+        3 => record.missing = Some(vec![number; width]),
+        4 => {
+            // No column that varies has a larger one: its variance would be no double.
+            any = if any.abs() > LARGEST_MEAN { LARGEST_MEAN } else { any };
+            record.mean[draw.below(width)] = any;
+        }
+        5 | 6 => {
+            let entries = record.comoment.len().max(1);
+            if let Some(entry) = record.comoment.get_mut(draw.below(entries)) {
+                *entry = any;
+            }
+        }
+        7 => record.mean_low = Some(vec![any; width]),
+        8 => record.comoment.truncate(draw.below(width)),
+        9 => record.terms = Some(draw.of(&TERMS).to_string()),
+        10 => {
+            let mut terms = draw.of(&TERMS).as_bytes().to_vec();
+            let at = draw.below(terms.len());
+            terms[at] = draw.of(b"0a\"]}{,:");
+            record.terms = String::from_utf8(terms).ok();
+        }
+        _ => record.columns = draw.names(width),
+    }
+}
+
+/// Give a field of the records another type, another name, or none.
+fn other_fields(draw: &mut Draw, records: StructArray) -> StructArray {
+    let rows = records.len();
+    let (fields, mut arrays, nulls) = records.into_parts();
+    let mut fields: Vec<Field> = fields.iter().map(|field| field.as_ref().clone()).collect();
+    let at = draw.below(fields.len());
+    match draw.below(4) {
+        0 => {
+            fields.remove(at);
+            arrays.remove(at);
+        }
+        1 => fields[at] = fields[at].clone().with_name("rows"),
+        _ => {
+            arrays[at] = anything::array(draw, rows, 2);
+            fields[at] = Field::new(fields[at].name(), arrays[at].data_type().clone(), true);
+        }
+    }
+    let nulls = if draw.one_in(3) { None } else { nulls };
+    StructArray::new(Fields::from(fields), arrays, nulls)
+}
+
+/// What a search is asked, most of it sound.
+fn request(draw: &mut Draw, target: &str, columns: &[String]) -> RecordBatch {
+    let methods = ["anytime_sequence", "anytime_sequence", "foba", "backward", "dash"];
+    let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+    let mut fields = vec![("method", text(draw.of(&methods))), ("target", text(target))];
+    let rules = ["fr", "omp", "omp-unwhitened", "omp-single", "doubling", "best"];
+    for name in [
+        "rule",
+        "ridge",
+        "scale",
+        "budget",
+        "max_groups",
+        "max_steps",
+        "always",
+        "c_min",
+        "epsilon",
+        "nu",
+        "backward",
+    ] {
+        if !draw.one_in(6) {
+            continue;
+        }
+        let any = if draw.one_in(3) { draw.double() } else { draw.below(4) as f64 / 2.0 };
+        let value: ArrayRef = match name {
+            _ if draw.one_in(20) => anything::array(draw, 1, 2),
+            "rule" => text(draw.of(&rules)),
+            "backward" => text(draw.of(&["loss", "weight", "none"])),
+            "scale" => Arc::new(BooleanArray::from(vec![draw.one_in(2)])),
+            "max_groups" | "max_steps" => Arc::new(Int64Array::from(vec![draw.within(4)])),
+            "always" => names_of(&[&columns[draw.below(columns.len())]]),
+            _ => Arc::new(Float64Array::from(vec![any])),
+        };
+        fields.push((name, value));
+    }
+    if draw.one_in(4) {
+        let mut costs = MapBuilder::new(None, StringBuilder::new(), Float64Builder::new());
+        for column in columns.iter().filter(|column| *column != target) {
+            costs.keys().append_value(column);
+            costs.values().append_value(if draw.one_in(20) { draw.double() } else { 1.5 });
+        }
+        costs.append(true).expect("as many keys as values");
+        fields.push(("costs", Arc::new(costs.finish())));
+    }
+    if draw.one_in(4) {
+        let lists = ListBuilder::new(StringBuilder::new());
+        let mut groups = MapBuilder::new(None, StringBuilder::new(), lists);
+        for name in draw.names(2) {
+            groups.keys().append_value(name);
+            let column = draw.of(&["*", "a*", "x[12]", &columns[0]]).to_string();
+            groups.values().values().append_value(column);
+            groups.values().append(true);
+        }
+        groups.append(true).expect("as many keys as values");
+        fields.push(("groups", Arc::new(groups.finish())));
+    }
+    RecordBatch::try_from_iter(fields).expect("one row")
+}
+
+fn names_of(names: &[&String]) -> ArrayRef {
+    let mut list = ListBuilder::new(StringBuilder::new());
+    names.iter().for_each(|name| list.values().append_value(name));
+    list.append(true);
+    Arc::new(list.finish())
+}
+
+/// Every record has a sequence or a reason; shares are shares, numbers are finite.
+fn holds_together(found: &StructArray, rows: usize) -> Result<(), String> {
+    if found.len() != rows {
+        return Err(format!("{} answers to {rows} records", found.len()));
+    }
+    let sequences = found.column_by_name("sequence").ok_or("no sequences")?.as_list::<i32>();
+    let status = found.column_by_name("status").ok_or("no status")?;
+    for row in 0..rows {
+        let steps = sequences.value(row);
+        if steps.is_empty() != status.is_valid(row) {
+            return Err(format!("{} steps and status {:?}", steps.len(), status.slice(row, 1)));
+        }
+        let steps = steps.as_struct();
+        let numbers = |name: &str| {
+            let column = steps.column_by_name(name).ok_or_else(|| format!("no {name}"))?;
+            Ok::<_, String>(column.as_primitive::<Float64Type>().values().to_vec())
+        };
+        for name in ["r2", "explained"] {
+            if let Some(share) =
+                numbers(name)?.iter().find(|x| !(-SHARE..=1.0 + SHARE).contains(*x))
+            {
+                return Err(format!("{name} is {share}"));
+            }
+        }
+        for name in ["spent", "cost", "intercept", "gain"] {
+            if let Some(number) = numbers(name)?.iter().find(|x| !x.is_finite()) {
+                return Err(format!("{name} is {number}"));
+            }
+        }
+        let maps = steps.column_by_name("coefficients").ok_or("no coefficients")?.as_map();
+        let values = maps.values().as_primitive::<Float64Type>();
+        let ends = maps.value_offsets();
+        let own = &values.values()[ends[0] as usize..ends[steps.len()] as usize];
+        if let Some(number) = own.iter().find(|x| !x.is_finite()) {
+            return Err(format!("a coefficient is {number}"));
+        }
+    }
+    Ok(())
+}
