@@ -13,7 +13,7 @@ from pathlib import Path
 # The documents of Table 2 are those of an example.
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
-from reproduce import bilevel, dash, foba, sequencing, thresholding
+from reproduce import bilevel, dash, foba, natural, sequencing, thresholding
 from reproduce.page import Part, Study, written
 
 PARTS: dict[str, Part] = {
@@ -21,6 +21,7 @@ PARTS: dict[str, Part] = {
     "foba_boston": foba.boston,
     "sequencing_table_1": sequencing.table_1,
     "sequencing_table_2": sequencing.table_2,
+    "sequencing_figure_5": natural.figure_5,
     "sequencing_time": sequencing.training_time,
     "sequencing_doubling": sequencing.doubling,
     "sght_table_3": bilevel.table_3,

@@ -1,6 +1,7 @@
 """Files of learning to rank become a table, and its groups and costs are those of the paper."""
 
 import gzip
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import dbselect as ds
+from dbselect.doors.cli import main
 from dbselect.sources import svmlight
 
 COSTS = (1.0, 5.0, 20.0, 50.0, 100.0, 150.0, 200.0)
@@ -133,3 +135,20 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         run = [sys.executable, "-c", code, str(path), str(tmp_path / "out.parquet")]
         peaks.append(int(subprocess.run(run, check=True, capture_output=True).stdout) / 1024)
     assert peaks[1] < peaks[0] + 40
+
+
+def test_the_command_line_writes_the_same(documents, tmp_path, capsys):
+    path, own, other = documents[0], tmp_path / "own.parquet", tmp_path / "other.parquet"
+    ds.svmlight_to_parquet(path, own)
+    assert main(["svmlight", str(path), "--out", str(other)]) == 0
+    assert "300 documents, 40 features" in capsys.readouterr().out
+    assert pl.read_parquet(other).equals(pl.read_parquet(own))
+    assert main(["svmlight", str(path), "--out", str(other), "--features", "45", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["features"] == 45
+    for arguments, said in (
+        (["--out", "-"], "--out is '-'"),
+        (["--out", str(tmp_path / "rows.txt")], ".parquet"),
+        (["--out", str(other), "--features", "3"], "features is 3"),
+    ):
+        assert main(["svmlight", str(path), *arguments]) == 2
+        assert said in capsys.readouterr().err

@@ -185,13 +185,16 @@ def trace(sequence: ds.Sequence) -> str:
 
 
 def l1_trace(path: np.ndarray) -> str:
-    """Return the steps of the lasso's path."""
+    """Return the steps of the lasso's path.
+
+    What is not 0 at the end of a piece came at its begin, what is 0 there went at its end.
+    """
     held = path != 0
     return " ".join(
-        f"{'-' if before else ''}{j + 1}"
-        for last, now in itertools.pairwise(held)
-        for j, (before, after) in enumerate(zip(last, now, strict=True))
-        if before != after
+        f"{sign}{j + 1}"
+        for before, now in itertools.pairwise(held)
+        for sign, changed in (("", ~before & now), ("-", before & ~now))
+        for j in np.flatnonzero(changed)
     )
 
 

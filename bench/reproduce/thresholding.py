@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -104,11 +105,17 @@ def projection(study: Study) -> Iterator[str]:
     )  # fmt: skip
 
 
+@cache
+def normal_gram(n: int, p: int) -> ds.Gram:
+    """Return the Gram of p columns and y, all independent normal numbers."""
+    columns = [*(f"x{j}" for j in range(p)), "y"]
+    return ds.gram(np.random.default_rng(p).standard_normal((n, p + 1)), columns=columns)
+
+
 def descent(n: int, p: int, share: float, variant: str) -> tuple[dict[str, Any], pl.DataFrame]:
     """Return how a variant ended on normal numbers, and f after each step."""
-    columns = [*(f"x{j}" for j in range(p)), "y"]
-    gram = ds.gram(np.random.default_rng(p).standard_normal((n, p + 1)), columns=columns)
-    groups = {f"g{g}": columns[g * 100 : (g + 1) * 100] for g in range(p // 100)}
+    gram = normal_gram(n, p)
+    groups = {f"g{g}": gram.columns[g * 100 : (g + 1) * 100] for g in range(p // 100)}
     s2 = round(share * len(groups))
     start = time.perf_counter()
     found = ds.sght(

@@ -61,8 +61,8 @@ def svmlight_to_parquet(
 
     Notes
     -----
-    Memory is that of about a thousand lines, whatever the size of the files. There is no
-    such call in SQL or Polars, which read what it writes.
+    Memory is that of about a thousand lines, whatever the size of the files. On the
+    command line it is ``dbselect svmlight``; SQL and Polars read what it writes.
 
     References
     ----------

@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "the same, told on one page of HTML",
     "tables": "order tables to join by gain per cost",
     "store": "keep the Grams of a table's partitions",
+    "svmlight": "write files of learning to rank as a table",
     "extension": "where the DuckDB extension lies, and how each client loads it",
 }
 
