@@ -32,6 +32,7 @@ COMMANDS = {
     "sql": "the prediction of a sequence as an SQL expression",
     "merge": "the record of all rows of some records",
     "store": "keep the Grams of a table's partitions",
+    "svmlight": "write files of learning to rank as a table",
     "extension": "where the DuckDB extension lies, and how each client loads it",
     "completion": "what a shell needs to complete commands, options and files",
 }
