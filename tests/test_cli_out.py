@@ -194,7 +194,14 @@ def test_a_process_ends_with_the_code_and_prints_to_the_error_stream(folder):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["sequence", "--help"], ["store", "show", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["sequence", "--help"],
+        ["store", "show", "--help"],
+        ["extension", "--help"],
+    ],
 )
 def test_help_loads_nothing_heavy(arguments):
     code = (

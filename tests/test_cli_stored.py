@@ -152,6 +152,16 @@ def test_predictions_go_through_pipes_as_csv(folder):
     assert (empty.stdout, empty.returncode) == ("id,prediction\n", 0)
 
 
+def test_a_reader_of_predictions_that_leaves_is_no_error(folder):
+    made()
+    pl.concat([pl.read_parquet("t.parquet")] * 500).write_parquet("long.parquet")
+    command = f"{sys.executable} -m dbselect predict s.parquet long.parquet"
+    shell = f"{command} | head -n 2; echo ${{PIPESTATUS[0]}}"
+    found = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
+    header, first, code = found.stdout.splitlines()
+    assert (header[:5], first[:2], code, found.stderr) == ("id,a,", "0,", "141", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

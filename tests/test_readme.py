@@ -17,7 +17,6 @@ PAGES = [
     if ">>> " in page.read_text()
 ]
 DEMO = (ROOT / "docs" / "demo.md").read_text()
-COMMANDS = (ROOT / "docs" / "command-line.md").read_text()
 DATA = ROOT / "examples" / "data" / "flights.parquet"
 TABLES = DATA.parent / "nycflights13"
 
@@ -52,17 +51,6 @@ def test_python_examples_print_what_they_show(folder, page):
     result = runner.run(test, out=failures.append)
     assert result.attempted
     assert not failures, "".join(failures)
-
-
-@pytest.mark.slow
-def test_commands_print_what_they_show(folder):
-    (costs,) = blocks("json", COMMANDS)
-    (folder / "costs.json").write_text(costs)
-    (console,) = blocks("console", COMMANDS)
-    for part in console.split("$ dbselect ")[1:]:
-        command, _, shown = part.partition("\n")
-        printed = run([sys.executable, "-m", "dbselect", *command.split()])
-        assert printed.strip() == shown.strip()
 
 
 @pytest.mark.slow

@@ -8,10 +8,8 @@ from dbselect.doors.cli.out import ANY, tell
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
-    from dbselect.doors.extension import FILE_NAME
-
     parser.add_argument(
-        "--out", metavar="FILE", help=f"file or folder to copy it to, as {FILE_NAME}"
+        "--out", metavar="FILE", help="file or folder to copy it to, under its own name"
     )
     parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
     parser.set_defaults(endings=ANY)

@@ -146,15 +146,18 @@ def _rows(file: Any, ending: str | None) -> Iterator[Callable[["pl.DataFrame"], 
 
     def write_text(batch: "pl.DataFrame") -> None:
         nested = any(dtype.is_nested() for dtype in batch.dtypes)
-        if ending in (".ndjson", ".jsonl") or (ending is None and nested):
-            batch.write_ndjson(file)
-            return
-        if nested:
+        if nested and ending in (".csv", ".tsv"):
             raise ArgumentError(f"--out ends in {ending}, which has no place for nested columns")
-        batch.write_csv(
-            file, include_header=not opened, separator="\t" if ending == ".tsv" else ","
-        )
+        # The text is written here: an engine has errors of its own for a pipe that is closed.
+        if nested or ending in (".ndjson", ".jsonl"):
+            text = batch.write_ndjson()
+        else:
+            separator = "\t" if ending == ".tsv" else ","
+            text = batch.write_csv(include_header=not opened, separator=separator)
         opened.append(None)
+        left = memoryview(text.encode())
+        while left:  # without a buffer (PYTHONUNBUFFERED) a pipe takes what it takes
+            left = left[file.write(left) :]
 
     def write_arrow(batch: "pl.DataFrame") -> None:
         import polars as pl
