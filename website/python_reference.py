@@ -5,7 +5,8 @@ import html
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -176,9 +177,19 @@ def _type(annotation: ast.expr) -> str:
 
 
 def documented(
-    text: str, page: str, left_out: dict[str, str], pictures: Iterable[str] = ()
+    text: str,
+    page: str,
+    left_out: dict[str, str],
+    pictures: Iterable[str] = (),
+    titles: Mapping[str, str] = {},
 ) -> Iterator[str]:
-    """Yield the Markdown of a docstring, with its pictures after its example."""
+    """Yield the Markdown of a docstring, with its pictures after its example.
+
+    Parameters
+    ----------
+    left_out : what parameters are if they are left out
+    titles : sections that have another title than in the docstring
+    """
     found = sections(text)
     yield "\n".join(paragraphs(found.pop(""), page))
     examples = found.pop("Examples", None)
@@ -186,7 +197,7 @@ def documented(
         yield f"```pycon\n{examples.strip()}\n```"
     yield from pictures
     for title, body in found.items():
-        yield f'<p class="section">{title}</p>'
+        yield f'<p class="section">{titles.get(title, title)}</p>'
         yield "\n".join(listed(body, page, left_out))
 
 
@@ -249,7 +260,11 @@ def reference(pages: dict[str, str]) -> dict[str, str]:
 
 def _body(name: str, thing: Any, page: str) -> Iterator[str]:
     if inspect.isclass(thing):
-        yield from documented(inspect.getdoc(thing), page, defaults(thing), _picture(name, page))
+        # Results are made by calls: what they are made of is what they hold.
+        titles = {"Parameters": "Fields"} if is_dataclass(thing) else {}
+        yield from documented(
+            inspect.getdoc(thing), page, defaults(thing), _picture(name, page), titles
+        )
         found = list(members(thing))
         if found:
             yield "## Methods and properties"
