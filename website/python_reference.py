@@ -14,6 +14,7 @@ import polars as pl
 from pages import ROOT
 
 import dbselect as ds
+from dbselect import sklearn
 
 #: Where names stand -> the part of the reference that has them; errors and the rest come last.
 PARTS = {
@@ -22,6 +23,7 @@ PARTS = {
     "Results": ("dbselect.results",),
     "Judging": ("dbselect.judging",),
     "Stores": ("dbselect.store",),
+    "scikit-learn": ("dbselect.sklearn",),
     "Doors": ("dbselect.doors",),
     "Errors and warnings": ("dbselect.errors",),
 }
@@ -34,10 +36,14 @@ CODE = re.compile(r"``([^`]+)``|`([^`]+)`")
 @cache
 def public() -> dict[str, Any]:
     """Return what users call, by name."""
-    return {name: getattr(ds, name) for name in ds.__all__} | {
-        "LazyFrame.dbselect": type(pl.LazyFrame().dbselect),  # type: ignore[attr-defined]
-        "Expr.dbselect": type(pl.col("x").dbselect),  # type: ignore[attr-defined]
-    }
+    return (
+        {name: getattr(ds, name) for name in ds.__all__}
+        | {f"sklearn.{name}": getattr(sklearn, name) for name in sklearn.__all__}
+        | {
+            "LazyFrame.dbselect": type(pl.LazyFrame().dbselect),  # type: ignore[attr-defined]
+            "Expr.dbselect": type(pl.col("x").dbselect),  # type: ignore[attr-defined]
+        }
+    )
 
 
 def is_error(thing: Any) -> bool:
@@ -251,11 +257,17 @@ def reference(pages: dict[str, str]) -> dict[str, str]:
             thing, page = public()[name], page_of(name)
             if is_error(thing):
                 continue
-            title = name if "." in name else f"ds.{name}"
-            text = [f"# {title}", *_body(name, thing, page)]
+            text = [f"# {_title(name)}", *_body(name, thing, page)]
             made[page] = "\n\n".join([*text, *shown_in(name, pages, page)]) + "\n"
     made["api/errors.md"] = _errors()
     return made
+
+
+def _title(name: str) -> str:
+    """Return how a name is reached."""
+    if "." not in name:
+        return f"ds.{name}"
+    return f"dbselect.{name}" if name.startswith("sklearn.") else name
 
 
 def _body(name: str, thing: Any, page: str) -> Iterator[str]:
