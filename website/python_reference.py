@@ -138,15 +138,15 @@ def listed(body: str, page: str, left_out: dict[str, str]) -> Iterator[str]:
             return
     yield "<dl>"
     for names, lines in entries:
-        each = names.split(", ")
-        terms = ", ".join(
-            linked(name, page, name) if is_error(public().get(name)) else f"<code>{name}</code>"
-            for name in each
-        )
-        default = left_out.get(each[0])
-        tail = f' <span class="default">= {html.escape(default)}</span>' if default else ""
-        yield f"<dt>{terms}{tail}</dt><dd>{told(' '.join(' '.join(lines).split()), page)}</dd>"
+        terms = ", ".join(_term(name, page, left_out) for name in names.split(", "))
+        yield f"<dt>{terms}</dt><dd>{told(' '.join(' '.join(lines).split()), page)}</dd>"
     yield "</dl>"
+
+
+def _term(name: str, page: str, left_out: dict[str, str]) -> str:
+    code = linked(name, page, name) if is_error(public().get(name)) else f"<code>{name}</code>"
+    default = left_out.get(name)
+    return f'{code} <span class="default">= {html.escape(default)}</span>' if default else code
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
@@ -285,9 +285,9 @@ def _body(name: str, thing: Any, page: str) -> Iterator[str]:
         return
     called = signature(f"ds.{name}", thing)
     yield f"```python\n{called}\n```"
-    back = re.search(r"-> (\w+)", called)
-    picture = _picture(back[1], page) if back else []
-    yield from documented(inspect.getdoc(thing), page, defaults(thing), picture)
+    returned = re.findall(r"\w+", called.rpartition("->")[2])
+    pictures = next(filter(None, (_picture(one, page) for one in returned)), [])
+    yield from documented(inspect.getdoc(thing), page, defaults(thing), pictures)
 
 
 def _picture(name: str, page: str) -> list[str]:
