@@ -87,6 +87,8 @@ def with_drawings(html: str, page: str) -> str:
     def drawn(match: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(page), match[1]))
         file = ROOT / repository_path(path)
+        if not file.exists():  # mkdocs tells what it does not find
+            return match[0]
         alt = re.search(r'alt="([^"]*)"', match[0])
         svg = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>", "", file.read_text(encoding="utf-8"))
         # Names within a picture are those of no other picture on the page.
