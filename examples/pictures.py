@@ -36,11 +36,10 @@ STYLE = (
 
 
 def write(name: str, chart) -> None:
-    """Write a chart as SVG, whose names no other picture on a page has."""
+    """Write a chart as SVG."""
     drawn = chart.to_dict()
     drawn["config"]["font"] = FONT
     svg = vl_convert.vegalite_to_svg(drawn)
-    svg = re.sub(r"(id=\"|url\(#|href=\"#)(?=\w)", rf"\g<1>{name}-", svg)
     svg = svg.replace('class="marks"', 'class="drawn"', 1)
     # Coordinates to a hundredth of a pixel: nobody sees more.
     svg = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", svg)
@@ -64,6 +63,14 @@ def main() -> None:
     )
     write("SghtPath", grid.plot())
     write("Gram", gram.plot(GROUPS))
+    month, rows = pl.col("departs").dt.month(), pl.scan_parquet(FLIGHTS)
+    early, late_in_year = rows.filter(month < 10), rows.filter(month >= 10)
+    autumn = ds.drift(ds.gram(early, COLUMNS), ds.gram(late_in_year, COLUMNS), "arr_delay", GROUPS)
+    write("Drift", autumn.plot())
+    told = pl.col("arr_delay") > 30
+    first, second = (part.with_columns(late=told) for part in (early, late_in_year))
+    order = ds.anytime_sequence(ds.gram(first, ["late", *COLUMNS[1:]]), "late", GROUPS, COSTS)
+    write("Evaluation", ds.evaluate(order, second, metric="auc").plot("auc"))
     flights = pl.scan_parquet(FLIGHTS).drop("origin", "dest", "flight", "departs", "carrier")
     table = flights.drop_nulls().collect()
     late = table.select(pl.exclude("arr_delay", "dep_delay"), late=pl.col("arr_delay") > 15)
@@ -80,7 +87,7 @@ def main() -> None:
         day = pl.scan_parquet(FLIGHTS).with_columns(pl.col("departs").dt.date().alias("day"))
         store.refresh(day, by=["day"], columns=COLUMNS)
         windows = store.rolling(days=90, every=7).sequences("arr_delay", GROUPS, COSTS)
-        write("OverTime", windows.picture())
+        write("OverTime", windows.plot())
 
 
 if __name__ == "__main__":

@@ -85,15 +85,14 @@ def with_drawings(html: str, page: str) -> str:
     """Return a page with its SVG pictures in it, so that they have the colours of its text."""
 
     def drawn(match: re.Match[str]) -> str:
-        folder = posixpath.dirname(page)
-        file = pages_file(posixpath.normpath(posixpath.join(folder, match[2])))
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), match[1]))
+        file = ROOT / repository_path(path)
+        if not file.exists():  # mkdocs tells what it does not find
+            return match[0]
         alt = re.search(r'alt="([^"]*)"', match[0])
         svg = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>", "", file.read_text(encoding="utf-8"))
+        # Names within a picture are those of no other picture on the page.
+        svg = re.sub(r"(id=\"|url\(#|href=\"#)(?=\w)", rf"\g<1>{file.stem}-", svg)
         return f'<span class="drawing" role="img" aria-label="{alt[1] if alt else ""}">{svg}</span>'
 
-    return re.sub(r'<img([^>]*) src="([^":]+\.svg)"[^>]*>', drawn, html)
-
-
-def pages_file(path: str) -> Path:
-    """Return the file of something in the site that lies in the repository."""
-    return ROOT / repository_path(path)
+    return re.sub(r'<img[^>]* src="([^":]+\.svg)"[^>]*>', drawn, html)

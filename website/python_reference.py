@@ -5,7 +5,8 @@ import html
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -13,6 +14,7 @@ import polars as pl
 from pages import ROOT
 
 import dbselect as ds
+from dbselect import sklearn
 
 #: Where names stand -> the part of the reference that has them; errors and the rest come last.
 PARTS = {
@@ -21,6 +23,7 @@ PARTS = {
     "Results": ("dbselect.results",),
     "Judging": ("dbselect.judging",),
     "Stores": ("dbselect.store",),
+    "scikit-learn": ("dbselect.sklearn",),
     "Doors": ("dbselect.doors",),
     "Errors and warnings": ("dbselect.errors",),
 }
@@ -33,10 +36,14 @@ CODE = re.compile(r"``([^`]+)``|`([^`]+)`")
 @cache
 def public() -> dict[str, Any]:
     """Return what users call, by name."""
-    return {name: getattr(ds, name) for name in ds.__all__} | {
-        "LazyFrame.dbselect": type(pl.LazyFrame().dbselect),  # type: ignore[attr-defined]
-        "Expr.dbselect": type(pl.col("x").dbselect),  # type: ignore[attr-defined]
-    }
+    return (
+        {name: getattr(ds, name) for name in ds.__all__}
+        | {f"sklearn.{name}": getattr(sklearn, name) for name in sklearn.__all__}
+        | {
+            "LazyFrame.dbselect": type(pl.LazyFrame().dbselect),  # type: ignore[attr-defined]
+            "Expr.dbselect": type(pl.col("x").dbselect),  # type: ignore[attr-defined]
+        }
+    )
 
 
 def is_error(thing: Any) -> bool:
@@ -131,15 +138,15 @@ def listed(body: str, page: str, left_out: dict[str, str]) -> Iterator[str]:
             return
     yield "<dl>"
     for names, lines in entries:
-        each = names.split(", ")
-        terms = ", ".join(
-            linked(name, page, name) if is_error(public().get(name)) else f"<code>{name}</code>"
-            for name in each
-        )
-        default = left_out.get(each[0])
-        tail = f' <span class="default">= {html.escape(default)}</span>' if default else ""
-        yield f"<dt>{terms}{tail}</dt><dd>{told(' '.join(' '.join(lines).split()), page)}</dd>"
+        terms = ", ".join(_term(name, page, left_out) for name in names.split(", "))
+        yield f"<dt>{terms}</dt><dd>{told(' '.join(' '.join(lines).split()), page)}</dd>"
     yield "</dl>"
+
+
+def _term(name: str, page: str, left_out: dict[str, str]) -> str:
+    code = linked(name, page, name) if is_error(public().get(name)) else f"<code>{name}</code>"
+    default = left_out.get(name)
+    return f'{code} <span class="default">= {html.escape(default)}</span>' if default else code
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
@@ -176,9 +183,19 @@ def _type(annotation: ast.expr) -> str:
 
 
 def documented(
-    text: str, page: str, left_out: dict[str, str], pictures: Iterable[str] = ()
+    text: str,
+    page: str,
+    left_out: dict[str, str],
+    pictures: Iterable[str] = (),
+    titles: Mapping[str, str] = {},
 ) -> Iterator[str]:
-    """Yield the Markdown of a docstring, with its pictures after its example."""
+    """Yield the Markdown of a docstring, with its pictures after its example.
+
+    Parameters
+    ----------
+    left_out : what parameters are if they are left out
+    titles : sections that have another title than in the docstring
+    """
     found = sections(text)
     yield "\n".join(paragraphs(found.pop(""), page))
     examples = found.pop("Examples", None)
@@ -186,7 +203,7 @@ def documented(
         yield f"```pycon\n{examples.strip()}\n```"
     yield from pictures
     for title, body in found.items():
-        yield f'<p class="section">{title}</p>'
+        yield f'<p class="section">{titles.get(title, title)}</p>'
         yield "\n".join(listed(body, page, left_out))
 
 
@@ -240,16 +257,26 @@ def reference(pages: dict[str, str]) -> dict[str, str]:
             thing, page = public()[name], page_of(name)
             if is_error(thing):
                 continue
-            title = name if "." in name else f"ds.{name}"
-            text = [f"# {title}", *_body(name, thing, page)]
+            text = [f"# {_title(name)}", *_body(name, thing, page)]
             made[page] = "\n\n".join([*text, *shown_in(name, pages, page)]) + "\n"
     made["api/errors.md"] = _errors()
     return made
 
 
+def _title(name: str) -> str:
+    """Return how a name is reached."""
+    if "." not in name:
+        return f"ds.{name}"
+    return f"dbselect.{name}" if name.startswith("sklearn.") else name
+
+
 def _body(name: str, thing: Any, page: str) -> Iterator[str]:
     if inspect.isclass(thing):
-        yield from documented(inspect.getdoc(thing), page, defaults(thing), _picture(name, page))
+        # Results are made by calls: what they are made of is what they hold.
+        titles = {"Parameters": "Fields"} if is_dataclass(thing) else {}
+        yield from documented(
+            inspect.getdoc(thing), page, defaults(thing), _picture(name, page), titles
+        )
         found = list(members(thing))
         if found:
             yield "## Methods and properties"
@@ -258,9 +285,9 @@ def _body(name: str, thing: Any, page: str) -> Iterator[str]:
         return
     called = signature(f"ds.{name}", thing)
     yield f"```python\n{called}\n```"
-    back = re.search(r"-> (\w+)", called)
-    picture = _picture(back[1], page) if back else []
-    yield from documented(inspect.getdoc(thing), page, defaults(thing), picture)
+    returned = re.findall(r"\w+", called.rpartition("->")[2])
+    pictures = next(filter(None, (_picture(one, page) for one in returned)), [])
+    yield from documented(inspect.getdoc(thing), page, defaults(thing), pictures)
 
 
 def _picture(name: str, page: str) -> list[str]:

@@ -105,7 +105,7 @@ def example(name: str) -> Iterator[str]:
         statement, _, answer = "\n".join(lines[1:]).partition("\n----\n")
         shown.append(f"{statement};")
         if lines[0].startswith("query"):
-            shown += [f"-- {line}" for line in answer.split("\n")]
+            shown += ["-- " + line.replace("\t", " | ") for line in answer.split("\n")]
             break
     yield "```sql\n" + "\n".join(shown) + "\n```"
 

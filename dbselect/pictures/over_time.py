@@ -23,7 +23,9 @@ def order_over_time(steps: pl.DataFrame, target: str) -> Any:
     if steps.height > MOST_ROWS:
         steps = steps.filter(pl.col("step") <= most)
         told.append(f"The first {most} steps are shown.")
-    x = alt.X("last:O", title=None).axis(labelOverlap=True)
+    # A day is drawn as its midnight; of it the day is told.
+    shown = {"labelExpr": "slice(datum.label, 0, 10)"} if steps["last"].dtype == pl.Date else {}
+    x = alt.X("last:O", title=None).axis(labelOverlap=True, **shown)
     y = alt.Y("group:N", title=None).sort(order.to_list()).axis(labelLimit=140)
     first = alt.Opacity("step:Q", title="step").scale(range=FAINTEST_AND_FULL[::-1])
     percent = [alt.Tooltip(f"{name}:Q", format=".4~%") for name in ("gain", "r2")]
