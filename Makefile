@@ -16,7 +16,7 @@ SEED ?= 0
 # What Miri reads: modules that compute and hold no instruction of a processor and no host.
 PURE := chunk convolution distinct fold inputs leaps levels possible prefix record sequences state terms
 
-.PHONY: help setup lock lint type browser postgres java test test-far test-fast oracle fuzz faults sanitize miri bench demo wheel matrix
+.PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz faults sanitize miri bench reproduce demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -27,7 +27,7 @@ setup: $(VENV)/.ready ## a virtual environment, the compiled library, the packag
 $(VENV)/.ready: pyproject.toml constraints.txt native/Cargo.toml native/Cargo.lock $(shell find native/src -name '*.rs')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -qq --upgrade pip
-	$(RUST) $(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev]'
+	$(RUST) $(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev,docs]'
 	@touch $@
 
 # Without it the test of Node is skipped, and says so.
@@ -37,7 +37,7 @@ $(VENV)/node: | $(VENV)/.ready
 lock: ## write constraints.txt anew: the newest tools, which `make test` must then pass
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install -qq --upgrade pip
-	$(RUST) $(BIN)/pip install -qq --editable '.[dev]'
+	$(RUST) $(BIN)/pip install -qq --editable '.[dev,docs]'
 	(sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable) > constraints.new
 	mv constraints.new constraints.txt
 	@touch $(VENV)/.ready
@@ -82,6 +82,12 @@ test-far: setup java ## clusters of Spark, Dask, Ray and Daft, with workers that
 test-fast: setup ## the quick tests, under a minute
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow and not far' --numprocesses auto
 
+# What mkdocs-material says of its successor is no warning about the pages.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: setup ## the documentation site, in dist/site; its links and what its examples print are checked
+	$(BIN)/mkdocs build --strict
+	$(BIN)/pytest tests/test_site.py tests/test_readme.py
+
 oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
 
@@ -97,6 +103,9 @@ sanitize: setup ## the library under AddressSanitizer, through the engines: some
 
 miri: ## the modules without vectors and foreign calls under Miri: two minutes
 	cargo +nightly miri test --locked --manifest-path native/Cargo.toml --lib -- $(PURE:%=%::tests)
+
+reproduce: setup ## repeat what the papers published; writes docs/reproduction.md: under 20 minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/reproduction.py
 
 demo: setup ## which groups of features predict flight delays best for their cost
 	$(BIN)/python examples/flights.py

@@ -123,7 +123,7 @@ def of_extension(version: str, file: str) -> bool:
 def extension_of(wheel: Path) -> str:
     """Return where the wheel's own DuckDB extension lies."""
     python = Cell("extension", sys.executable).built(str(wheel))
-    command = [python, "-m", "dbselect.doors.cli", "extension"]
+    command = [python, "-m", "dbselect", "extension"]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     found = re.search(r"LOAD '([^']+)'", told.stdout)
     assert found is not None, told.stdout

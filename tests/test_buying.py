@@ -46,7 +46,7 @@ def test_it_prints_and_writes_the_steps_of_python(files, capsys):
     expected = ds.anytime_tables(
         "facts.parquet", "y", {"shops": ("shops.parquet", {"shop": "id"}, 5)}, {"own": ["x"]}
     )
-    assert_frame_equal(pl.read_parquet("steps.parquet"), expected.steps)
+    assert_frame_equal(ds.Sequence.read_parquet("steps.parquet").steps, expected.steps)
 
 
 @pytest.mark.parametrize(

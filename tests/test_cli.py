@@ -34,7 +34,7 @@ def test_sequence_prints_and_writes_the_steps_of_python(files, capsys):
     expected = ds.anytime_sequence(
         files / "t.parquet", "y", {"ab": ["a", "b"], "c": ["c"]}, {"ab": 2, "c": 1}, rule="omp"
     )
-    found = pl.read_parquet(files / "steps.parquet")
+    found = ds.Sequence.read_parquet(files / "steps.parquet").steps
     assert_frame_equal(found, expected.steps, rel_tol=1e-12)
 
 
@@ -62,7 +62,7 @@ def test_columns_outside_the_groups_are_named(files, capsys):
         (["t.parquet", "--target", "z"], "unknown column 'z'"),
         (["none.parquet", "--target", "y"], "no file is at"),
         (["none*.parquet", "--target", "y"], "no file matches"),
-        (["costs.json", "--target", "y"], "as Parquet"),
+        (["costs.json", "--target", "y"], "'costs.json' is no Gram"),
         (["t.parquet", "--target", "y", "--groups", "t.parquet"], "is not JSON"),
         (["t.parquet", "--target", "y", "--ridge", "-1"], "ridge is -1.0"),
         (["t.parquet", "--target", "y", "--out", "no/where.parquet"], "folder does not exist"),

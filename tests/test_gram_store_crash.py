@@ -16,6 +16,8 @@ import pytest
 
 import dbselect as ds
 
+#: Stores of each kind.
+NAMES = ["stats.duckdb", "stats", "stats.delta"]
 #: Refreshes the store with the table that a number means, again and again, and says so.
 WRITER = """
 import sys
@@ -89,20 +91,20 @@ def ends_of_kills(path: Path, folder: Path, kills: int, writers: int = 1) -> lis
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill -9")
-@pytest.mark.parametrize("name", ["stats.duckdb", "stats"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_killed_refresh_leaves_the_old_or_the_new_state(tmp_path, name):
     assert len(ends_of_kills(tmp_path / name, tmp_path, kills=2)) == 2
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no kill -9")
-@pytest.mark.parametrize("name", ["stats.duckdb", "stats"])
+@pytest.mark.parametrize("name", NAMES)
 def test_two_writers_at_once_leave_one_state(tmp_path, name):
     assert len(ends_of_kills(tmp_path / name, tmp_path, kills=1, writers=2)) == 1
 
 
 if __name__ == "__main__":
-    for name in ("stats.duckdb", "stats"):
+    for name in NAMES:
         with tempfile.TemporaryDirectory() as made:
             ends = ends_of_kills(Path(made) / name, Path(made), int(sys.argv[1]))
         print(f"{name}: {len(ends)} states after kills, {ends.count(0)} and {ends.count(1)}")

@@ -526,7 +526,7 @@ def test_the_command_line_takes_policies(sparse, tmp_path, capsys):
     arguments = ["sequence", f"{tmp_path}/t.parquet", "--target", "y", "--null-policy", "mean"]
     assert main([*arguments, "--out", f"{tmp_path}/s.parquet"]) == 0
     steps = ds.anytime_sequence(sparse, "y", null_policy="mean").steps
-    assert_frame_equal(pl.read_parquet(tmp_path / "s.parquet"), steps, rel_tol=1e-9)
+    assert_frame_equal(ds.Sequence.read_parquet(tmp_path / "s.parquet").steps, steps, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("columns", [None, ["carrier"], ["x", "carrier"]])

@@ -37,6 +37,12 @@ def sequence_of(groups: int) -> ds.Sequence:
     )
 
 
+def drift_of_halves() -> ds.Drift:
+    rows = table().select("x", "demo", "emb", "noise", "y")
+    half = rows.height // 2
+    return ds.drift(ds.gram(rows[:half]), ds.gram(rows[half:]), "y", GROUPS, COSTS)
+
+
 def pictures() -> dict[str, Any]:
     """Return a picture of each kind."""
     gram = ds.gram(table(), ["x", "demo", "emb", "noise", "y"])
@@ -54,6 +60,7 @@ def pictures() -> dict[str, Any]:
         "path": ds.group_lasso_path(gram, "y", GROUPS, COSTS).plot(),
         "grid": ds.sght_path(gram, "y", GROUPS, COSTS, **grid).plot(),
         "gram": gram.plot(GROUPS),
+        "drift": drift_of_halves().plot(),
     }
 
 
@@ -170,6 +177,16 @@ def test_a_gram_draws_the_strongest_pair_of_columns():
 
 
 @pytest.mark.slow
+def test_a_drift_draws_what_models_are_worth():
+    found = drift_of_halves()
+    drawn = found.plot().data
+    steps = found.worth.height
+    assert drawn.columns == ["step", "group", "spent", "line", "r2"]
+    assert drawn.height == 4 * steps
+    for at, column in enumerate(("r2_a", "r2_b", "r2_refitted", "r2_own")):
+        assert drawn["r2"][at * steps : (at + 1) * steps].to_list() == found.worth[column].to_list()
+
+
 def test_every_picture_is_drawn_with_words_and_no_page_of_its_own():
     for name, chart in pictures().items():
         svg = svg_of(chart)

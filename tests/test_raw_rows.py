@@ -7,6 +7,7 @@ from functools import cache
 import duckdb
 import numpy as np
 import polars as pl
+import polars.testing
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -692,6 +693,87 @@ def test_expr_reads_dates_and_numbers_as_predict_does():
         number = ds.fit(plain, "y", [name])
         with pytest.raises(pl.exceptions.InvalidOperationError, match="not allowed"):
             dates.select(number.expr())
+
+
+@pytest.fixture
+def own_marks():
+    """Return a table whose columns have the names of a column and its indicator, and a solution."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.normal(size=(80, 2)), rng.random(80) < 0.3])
+    frame = pl.DataFrame(X, schema=["foo", "foo.missing", "z"]).with_columns(
+        y=pl.Series(X @ [1.0, -2.0, 0.5] + rng.normal(size=80)),
+        # Half of the values in the one are missing in the other, and conversely.
+        hole=pl.Series(rng.random(80) < 0.1),
+    )
+    design = np.column_stack([np.ones(80), X])
+    solved, *_ = np.linalg.lstsq(design, frame["y"].to_numpy())
+    return frame, design @ solved
+
+
+def test_a_column_that_ends_in_missing_is_itself(own_marks, connection):
+    """It is the user's own, beside another: no indicator of it."""
+    frame, truth = own_marks
+    table = frame.drop("hole")
+    model, sequence = ds.fit(table, "y"), ds.anytime_sequence(table, "y")
+    in_polars = table.select(
+        p=pl.lit(pl.Series([table.select(s=pl.struct(pl.all()).dbselect.gram())["s"][0]])).first()
+        .dbselect.anytime_sequence("y").dbselect.predict(pl.struct(pl.all()))
+    )["p"].struct["prediction"]  # fmt: skip
+    connection.register("t", table.to_arrow())
+    in_sql = connection.sql(
+        "SELECT anytime_predict(s, t).prediction AS p FROM t, "
+        "(SELECT anytime_sequence(gram(t), 'y') AS s FROM t)"
+    ).fetchnumpy()["p"]
+    found = [
+        model.predict(table),
+        table.select(model.expr()).to_series(),
+        connection.sql(f"SELECT {model.sql()} AS p FROM t").fetchnumpy()["p"],
+        sequence.predict(table),
+        table.select(sequence.expr()).to_series(),
+        connection.sql(f"SELECT {sequence.sql()} AS p FROM t").fetchnumpy()["p"],
+        in_polars,
+        in_sql,
+    ]
+    for values in found:
+        np.testing.assert_allclose(values, truth, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_others_judge_a_column_that_ends_in_missing_by_itself(own_marks, family):
+    frame = own_marks[0].drop("hole").with_columns(y=(pl.col("y") > 0).cast(float))
+    other = frame.rename({"foo.missing": "bar"})
+    judged = [
+        ds.evaluate(ds.anytime_sequence(table[:50], "y", family=family), table[50:]).drop("group")
+        for table in (frame, other)
+    ]
+    polars.testing.assert_frame_equal(*judged)
+
+
+def test_what_is_missing_beside_a_column_that_ends_so_is_missing(own_marks):
+    frame, truth = own_marks
+    table = frame.drop("hole")
+    holey = table.with_columns(foo=pl.when(frame["hole"]).then(None).otherwise(pl.col("foo")))
+    model = ds.fit(table, "y")
+    expected = np.where(frame["hole"], np.nan, truth)
+    by_sql = duckdb.sql(f"SELECT {model.sql()} AS p FROM holey").pl()["p"]
+    for values in (holey.select(model.expr()).to_series(), model.predict(holey), by_sql):
+        np.testing.assert_allclose(pl.Series(values).fill_null(np.nan), expected, atol=1e-9)
+
+
+def test_a_mark_of_ones_own_marks_a_raw_table_on_request(own_marks):
+    frame, _ = own_marks
+    marked = pl.col("hole").cast(float).alias("foo.missing")
+    made = frame.with_columns(marked, foo=pl.when("hole").then(0.0).otherwise("foo")).drop("hole")
+    raw = made.drop("foo.missing").with_columns(
+        foo=pl.when(frame["hole"]).then(None).otherwise(pl.col("foo"))
+    )
+    model = ds.fit(made, "y")
+    expected = model.predict(made)
+    by_sql = duckdb.sql(f"SELECT {model.sql(nested=True)} AS p FROM raw").pl()["p"]
+    for values in (raw.select(model.expr(nested=True)).to_series(), model.predict(raw), by_sql):
+        np.testing.assert_allclose(values, expected, rtol=1e-9)
+    with pytest.raises(pl.exceptions.ColumnNotFoundError, match=r"foo\.missing"):
+        raw.select(model.expr())
 
 
 def test_whole_numbers_beyond_doubles_are_levels_of_their_own(connection):

@@ -96,7 +96,7 @@ def test_command_line(frame, rule, tmp_path, capsys):
     arguments = [f"{tmp_path}/t.parquet", "--target", "y", "--groups", f"{tmp_path}/groups.json"]
     out = f"{tmp_path}/steps.parquet"
     assert main(["sequence", *arguments, "--rule", rule, "--out", out]) == 0
-    assert pl.read_parquet(out)["group"].to_list()[1:] == ORDER
+    assert ds.Sequence.read_parquet(out).steps["group"].to_list()[1:] == ORDER
     assert "third" in capsys.readouterr().out
 
 

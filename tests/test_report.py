@@ -266,4 +266,4 @@ def test_the_command_line_writes_it(tmp_path, capsys):
     assert main(gram) == 0
     assert "need the table; this was a Gram" in capsys.readouterr().out
     assert main([*gram, "--fold", "3"]) == 2
-    assert "--fold is 3; a Gram holds no rows" in capsys.readouterr().err
+    assert "--cv is 3; a Gram holds no rows" in capsys.readouterr().err

@@ -324,8 +324,8 @@ def test_what_is_missing_is_marked_in_all_families(family):
     without = [name for name in names if name != "x.missing"]
     for holey in (raw, raw.with_columns(pl.col("x").fill_null(float("nan")))):
         np.testing.assert_allclose(model.predict(holey), expected)
-        np.testing.assert_allclose(plain(holey.select(p=model.expr())["p"]), expected)
-        in_sql = duckdb.from_arrow(holey.to_arrow()).select(f"{model.sql()} AS p")
+        np.testing.assert_allclose(plain(holey.select(p=model.expr(nested=True))["p"]), expected)
+        in_sql = duckdb.from_arrow(holey.to_arrow()).select(f"{model.sql(nested=True)} AS p")
         np.testing.assert_allclose(plain(pl.DataFrame(in_sql.to_arrow_table())["p"]), expected)
         array = holey.select(without).to_numpy()
         np.testing.assert_allclose(model.predict(array, without), expected)

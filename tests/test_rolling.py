@@ -81,7 +81,7 @@ def test_a_part_is_added_three_times_at_most(monkeypatch):
 def test_picture_shows_the_steps(store, tmp_path):
     pytest.importorskip("altair", reason="the picture needs altair")
     found = store.rolling(days=10, every=5).sequences("y")
-    chart = found.picture()
+    chart = found.plot()
     told = json.loads(chart.to_json())
     (rows,) = told["datasets"].values()
     assert len(rows) == found.steps.height

@@ -330,7 +330,7 @@ WITHOUT = """
     ("package", "words"),
     [
         ("raise ImportError('no such package')", "cannot load dbselect (no such package); install"),
-        ("import sys\nsys.modules['dbselect.sources'] = None", "cannot load dbselect (import of"),
+        ("import sys\nsys.modules['dbselect.sources'] = None", "cannot load dbselect (No module"),
     ],
     ids=["absent", "old"],
 )
@@ -340,6 +340,27 @@ def test_workers_without_dbselect_are_told(tmp_path, package, words):
     printed = run(WITHOUT, tmp_path / "elsewhere", str(tmp_path))
     assert words in printed
     assert len(printed.splitlines()) == 1
+
+
+STOPPED = """
+    import dbselect as ds
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    rows = spark.range(10)
+    spark.stop()
+    try:
+        ds.gram(rows)
+    except ds.SourceError as error:
+        print(error)
+"""
+
+
+@pytest.mark.far
+def test_a_session_that_is_stopped_is_told(tmp_path):
+    printed = run(STOPPED, tmp_path / "stopped")
+    assert printed == ("the Spark session is stopped; start another, and read the table in it\n")
 
 
 CLUSTER = """
@@ -362,7 +383,7 @@ CLUSTER = """
     def waits(batches):
         context = TaskContext.get()
         if context.partitionId() == 0 and context.attemptNumber() == 0:
-            time.sleep(60)
+            time.sleep(20)
         yield from batches
 
     with builder.getOrCreate() as spark:

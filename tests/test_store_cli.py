@@ -52,7 +52,7 @@ def test_a_sequence_of_a_window(store, capsys):
     arguments = ["store", "sequence", store, "--target", "y", "--last", "1", "--out", "s.parquet"]
     assert main(arguments) == 0
     assert "every group is in the sequence." in capsys.readouterr().out
-    assert pl.read_parquet("s.parquet")["group"].to_list() == [None, "x"]
+    assert ds.Sequence.read_parquet("s.parquet").steps["group"].to_list() == [None, "x"]
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,16 @@ def test_squares_that_are_no_doubles_are_refused_by_sqlite(size, words):
         ds.gram(warehouse.load(frame))
 
 
+def test_a_uuid_is_its_text():
+    texts = [f"00000000-0000-0000-0000-00000000000{n % 3}" for n in range(30)]
+    frame = pl.DataFrame({"u": texts, "x": np.arange(30.0) ** 2, "y": np.arange(30.0)})
+    with opened("postgres") as warehouse:
+        table = warehouse.load(frame, {"u": "uuid"})
+        assert_same(ds.gram(table), ds.gram(frame))
+        found = ds.gram_by(table, ["u"], ["x", "y"])
+    assert sorted(found["u"]) == texts[:3]
+
+
 def test_no_rows_are_no_groups(warehouse):
     table = warehouse.load(rows().clear())
     assert ds.gram(table, ["x", "y"]).rows == 0

@@ -18,7 +18,7 @@ from dbselect.formulas import Formula, absolute, choose, kept, number, total
 from dbselect.glm.expansion import Coefficients, Expansion, Pair, expansion
 from dbselect.glm.families import LARGEST_LOG, Family, Null, count, multinomial
 from dbselect.glm.newton import Ask
-from dbselect.linear.problem import CONSTANT_SHARE, Index
+from dbselect.linear.problem import Index, is_constant
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.sources.passes import PREFIX, Passes, Weighted
 
@@ -232,7 +232,7 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
             "must be the logarithm of an exposure"
         )
     variance = np.diagonal(gram.comoment) / gram.weight
-    constant = np.sqrt(variance) <= CONSTANT_SHARE * np.abs(gram.mean)
+    constant = is_constant(np.sqrt(variance), gram.mean, gram.mean_low)
     at = places(gram, roles.members)
     of_y = places(gram, named)
     if family.classes:

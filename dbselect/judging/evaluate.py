@@ -11,19 +11,21 @@ own model without columns for the variance, and one pass over the rows.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence as Names
+from typing import Any, overload
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError
+from dbselect.judging.measured import Evaluation, Measurable, measured
 from dbselect.judging.row_scores import RowScores, row_scores
 from dbselect.judging.unknown import warn_of_unknown
 from dbselect.linear.problem import constant_target, unusable
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector, as_fitted
-from dbselect.record.inputs import inputs_of
+from dbselect.record.inputs import inputs_as_fitted
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence, by_response
@@ -37,10 +39,35 @@ from dbselect.sources.read import gram as read_gram
 EveryPrefix = Sequence | JointSequence | GlmSequence
 
 
+@overload
 def evaluate(
-    sequence: EveryPrefix | AnyModel | Selected[Any], data: Any, *, weight: str | None = None
-) -> pl.DataFrame:
-    """Return what each prefix explains on other data.
+    sequence: EveryPrefix | AnyModel | Selected[Any],
+    data: Any,
+    *,
+    weight: str | None = None,
+) -> pl.DataFrame: ...
+
+
+@overload
+def evaluate(
+    sequence: EveryPrefix | AnyModel | Selected[Any],
+    data: Any,
+    *,
+    weight: str | None = None,
+    metric: str | Names[str],
+    key: str | None = None,
+) -> Evaluation: ...
+
+
+def evaluate(
+    sequence: EveryPrefix | AnyModel | Selected[Any],
+    data: Any,
+    *,
+    weight: str | None = None,
+    metric: str | Names[str] | None = None,
+    key: str | None = None,
+) -> pl.DataFrame | Evaluation:
+    """Return what each prefix explains on other data, or other metrics of it on their rows.
 
     Parameters
     ----------
@@ -49,11 +76,24 @@ def evaluate(
         linear models also the Gram of the other data, or its record, and no row is then
         read. An indicator that it lacks is 0, as nothing was missing there
     weight : of a table, column of row weights, >= 0
+    metric : name of a metric, or several; default: what is explained
+
+        ============================ ===============================================
+        mse, rmse, mae, r2           of one number; of a family that of its mean
+        accuracy, auc                of classes; of linear models of a target of 0
+                                     and 1, foreseen where more than 1/2 is predicted
+        log_loss, brier              of probabilities of classes
+        ndcg, exponential_ndcg       of queries, with their places as in ``"ndcg@10"``:
+                                     a row gains its target, or ``2**target - 1``
+        ============================ ===============================================
+    key : column whose values are the queries; with ndcg only
 
     Returns
     -------
-    DataFrame, one row a step: step, action, group, spent, explained, r2, mse; of a Model
-    one row: spent, r2, mse. With a family deviance and accuracy stand in the place of mse
+    Without `metric` a DataFrame, one row a step: step, action, group, spent, explained, r2,
+    mse; of a Model one row: spent, r2, mse. With a family deviance and accuracy stand in the
+    place of mse. With `metric` an `Evaluation`, whose ``table`` has step, action, group, spent
+    and the metrics by name, and whose ``plot()`` draws them against cost
 
     r2 is that of scikit-learn's ``r2_score`` on the rows; explained is 0 at step 0; mse
     is in the squared unit of the target. Of several responses explained and r2 are those of
@@ -62,12 +102,19 @@ def evaluate(
     With a family, deviance is the mean per unit of weight (of classes twice scikit-learn's
     ``log_loss``), r2 is 1 - deviance / that of the rows' own model without columns, as in
     ``d2_log_loss_score`` and ``d2_tweedie_score``, and accuracy the share of the weight whose
-    class is the likeliest (binomial: more likely than 1/2), NULL where there are no classes
+    class is the likeliest (binomial: more likely than 1/2), NULL where there are no classes.
+
+    Metrics are those of scikit-learn: several classes have the mean of their AUCs, each against
+    the rest (``multi_class="ovr"``), and the sum over them as Brier score
+    (``scale_by_half=False``); rows that are scored alike count in every order alike; ndcg is
+    the mean over queries, and 0 of one without gain. A weight of queries is that of their rows,
+    which must agree
 
     Raises
     ------
-    ArgumentError : `sequence` is no such result; a Gram for models of a family, which need
-        rows; `weight` with a Gram
+    ArgumentError : `sequence` is no such result; a Gram for models of a family or for a metric,
+        which need rows; `weight` with a Gram; there is no such metric, or it means nothing for
+        the family; ndcg without `key`, or a `key` without ndcg
     SourceError : there is no such table; with a family, a stream that can be read only once
     RecordError : a record is malformed, or has curves, dates, means or levels beside
         ``other`` that are not those of the fit
@@ -89,6 +136,11 @@ def evaluate(
     where no column of the sequence is missing, so that all prefixes are judged on the same.
     What the ridge takes is that share of the null deviance which it took on the rows of the
     search.
+    Metrics: one pass, O(steps D) a row, on the rows where neither a column of the sequence nor
+    target, weight and key are missing; also of a stream. Means need no memory for rows. Where
+    their order counts, auc and ndcg, each row takes 8 (steps + 2) bytes of this process, of K
+    classes 8 K (steps + 1) + 8, and its key; sorting takes O(steps n log n). Spark, Dask and
+    Ray judge their rows where they are, and send sums, or what is ordered.
 
     Examples
     --------
@@ -103,12 +155,19 @@ def evaluate(
     >>> seq = ds.anytime_sequence(table, "y", family="binomial")
     >>> ds.evaluate(seq, table).select("group", pl.col("deviance", "accuracy").round(3)).rows()
     [(None, 1.366, 0.571), ('a', 1.188, 0.714)]
+    >>> found = ds.evaluate(seq, table, metric=["auc", "log_loss"])
+    >>> found.table.select("group", pl.col("auc", "log_loss").round(3)).rows()
+    [(None, 0.5, 0.683), ('a', 0.708, 0.594)]
     """
     found = model_in(sequence)
     if not isinstance(found, EveryPrefix | AnyModel):
         raise ArgumentError(
             f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"
         )
+    if metric is not None:
+        return measured(_of_rows(found, data), data, metric, weight, key)
+    if key is not None:
+        raise ArgumentError(f"key is {key!r}; only a metric of queries has one, as 'ndcg'")
     if isinstance(found, GlmSequence | GlmModel):
         return _by_rows(found, data, weight)
     gram = _gram_there(found, data, weight)
@@ -151,7 +210,7 @@ def _in_all(joint: JointSequence | JointModel, gram: Gram) -> pl.DataFrame:
 
 def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl.DataFrame:
     """Return how each prefix of a family does, from one pass over a table."""
-    if isinstance(data, Gram | Mapping | pa.Scalar) or stored_gram(data) is not None:
+    if _is_gram(data):
         raise ArgumentError(
             f"data is a Gram and holds no rows, which the deviance of family {found.family!r} is "
             "a sum over; give the table"
@@ -167,6 +226,26 @@ def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl
     return found.steps.select("step", "action", "group", "spent").with_columns(
         explained=drop - (found.r2 - found.explained), **judged
     )
+
+
+def _of_rows(found: Any, data: Any) -> Measurable:
+    """Refuse what has no single prediction a row, and data without rows."""
+    if isinstance(found, JointSequence | JointModel):
+        raise ArgumentError(
+            f"sequence has the responses {list(found.responses)}; a metric is of one: give "
+            f"sequence.responses[{next(iter(found.responses))!r}]"
+        )
+    if _is_gram(data):
+        raise ArgumentError(
+            "data is a Gram and holds no rows, which a metric is of; give the table, or leave "
+            "metric out for r2 and mse of linear models"
+        )
+    measurable: Measurable = found
+    return measurable
+
+
+def _is_gram(data: Any) -> bool:
+    return isinstance(data, Gram | Mapping | pa.Scalar) or stored_gram(data) is not None
 
 
 def _accuracy(scores: RowScores) -> pl.Series:
@@ -189,7 +268,7 @@ def _gram_there(
     targets = (
         [*found.responses] if isinstance(found, JointSequence | JointModel) else [found.target]
     )
-    inputs = inputs_of(found.columns, found.terms)
+    inputs = inputs_as_fitted(found.columns, found.terms)
     marked = [one.source for one in inputs if one.source + SUFFIX in one.names]
     return read_gram(
         data,

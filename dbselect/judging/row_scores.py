@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import DataError, SourceError
-from dbselect.formulas import Formula, choose, kept, largest, number, total
-from dbselect.glm.families import Family, count
+from dbselect.formulas import Formula, kept, number, total
+from dbselect.glm.families import count
 from dbselect.glm.passes import Roles, places, responses
+from dbselect.judging.metrics import correct
 from dbselect.judging.unknown import warn_of_unknown
 from dbselect.linear.problem import is_constant, no_rows
 from dbselect.record.gram import Gram, Vector
-from dbselect.record.inputs import inputs_of
+from dbselect.record.inputs import inputs_as_fitted
 from dbselect.results.glm.model import GlmModel, family_of
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.sources.passes import PREFIX, Passes, Weighted
@@ -82,7 +83,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     """
     family = family_of(found.family, found.classes)
     apart = [name for name in (found.target, found.offset) if name is not None]
-    inputs = inputs_of(found.columns, found.terms)
+    inputs = inputs_as_fitted(found.columns, found.terms)
     columns = [one.source for one in inputs] or None
     passes = Passes(source, columns, weight, apart, found.terms.of(found.columns))
     roles = Roles(family, found.target, list(found.columns), found.offset)
@@ -157,9 +158,9 @@ def _scores(
             for constant, own in zip(intercepts.tolist(), coef.T, strict=True)
         ]
         yield f"deviance{step}", roles.family.row(eta, y).deviance
-        correct = _correct(roles.family, eta, y)
-        if correct is not None:
-            yield f"correct{step}", correct
+        foreseen = correct(roles.family, eta, y)
+        if foreseen is not None:
+            yield f"correct{step}", foreseen
 
 
 def predictors_of(found: GlmSequence | GlmModel) -> tuple[Numbers, Numbers]:
@@ -170,20 +171,6 @@ def predictors_of(found: GlmSequence | GlmModel) -> tuple[Numbers, Numbers]:
     each = [found.coefficients[k] for k in found.classes] or [found.coefficients]
     coef = np.array([list(own.values()) for own in each], dtype=np.float64)
     return np.array([intercepts]), coef.T[None]
-
-
-def _correct(family: Family, eta: Sequence[Formula], y: Sequence[Formula]) -> Formula | None:
-    """Return 1 where the likeliest class is the row's; of equals the first is foreseen."""
-    if family.name == "binomial":
-        return choose(eta[0], y[0], y[0] * -1.0 + 1.0)
-    if not family.classes:
-        return None
-    top = kept(largest(eta))
-    are_top = [kept(choose(top - one, 0.0, 1.0)) for one in eta]
-    foreseen = [
-        one if k == 0 else choose(total(are_top[:k]), 0.0, one) for k, one in enumerate(are_top)
-    ]
-    return total([response * one for response, one in zip(y, foreseen, strict=True)])
 
 
 def _refuse_rows(grams: Sequence[Gram], roles: Roles) -> None:
@@ -221,7 +208,8 @@ def _null_deviance(gram: Gram, roles: Roles) -> float:
     variance = np.diagonal(gram.comoment)[at] / gram.weight
     if share[0] == 0 and family.name != "gaussian":
         return 0.0
-    if roles.offset is None and is_constant(np.sqrt(variance[0]), share[0]):
+    deviation, low = np.sqrt(variance[0]), gram.mean_low[at[0]]
+    if roles.offset is None and is_constant(deviation, share[0], low):
         return 0.0
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     summed = mean.get(SUMMED, 0.0)

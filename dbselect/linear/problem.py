@@ -32,8 +32,8 @@ from dbselect.record.rows import rows_told
 #: Share of its own variance below which a column is aliased: conditional variances
 #: carry an error of some 1e-15 for a small w, so what is left still has three digits.
 RANK_SHARE = 1e-12
-#: A column is constant where its deviation is below this share of its mean: the
-#: rounding of the means of constant blocks.
+#: A column is constant where its deviation is below this share of its mean, the rounding of
+#: the means of constant blocks; or of what rounding took from the mean, where a record knows it.
 CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
 #: Eigenvalues of a group's own block below this share of the largest count as 0.
 EIGENVALUE_SHARE = 1e-12
@@ -99,7 +99,7 @@ def unusable(gram: Gram, target: str) -> str | None:
     if is_filled(gram.columns, gram.mean, target):
         return filled_target(target)
     deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
-    if is_constant(deviation, gram.mean[at]):
+    if is_constant(deviation, gram.mean[at], gram.mean_low[at]):
         return constant_target(target, gram.rows, gram.skipped)
     return None
 
@@ -133,9 +133,14 @@ def constant_target(target: str, rows: int, skipped: int) -> str:
     return f"target '{target}' is constant ({rows_told(rows, skipped)})"
 
 
-def is_constant(deviation: Vector, mean: Vector) -> npt.NDArray[np.bool_]:
-    """Whether columns of some standard deviations and means are constant but for rounding."""
-    return np.asarray(deviation <= CONSTANT_SHARE * np.abs(mean))
+def is_constant(deviation: Vector, mean: Vector, mean_low: Vector) -> npt.NDArray[np.bool_]:
+    """Whether columns of some standard deviations and means are constant but for rounding.
+
+    Integers and timestamps may vary by less than the rounding of their mean: where a record
+    knows what that took, its sums are around both.
+    """
+    known = np.where(mean_low == 0, mean, mean_low)
+    return np.asarray(deviation <= CONSTANT_SHARE * np.abs(known))
 
 
 def linear(
@@ -162,16 +167,17 @@ def linear(
     check_usable(gram, [target] if isinstance(target, str) else target)
     numbers = {name: i for i, name in enumerate(gram.columns)}
     at = np.array([numbers[name] for name in columns], dtype=np.intp)
-    comoment, mean, weight = gram.comoment[np.ix_(at, at)], gram.mean[at], np.float64(gram.weight)
+    comoment, weight = gram.comoment[np.ix_(at, at)], np.float64(gram.weight)
+    means = gram.mean[at], gram.mean_low[at]
     if isinstance(target, str):
         y = numbers[target]
         products, variation = gram.comoment[at, y], gram.comoment[y, y]
-        return scaled(comoment, products, variation, mean, gram.mean[y], weight, ridge, scale)
+        return scaled(comoment, products, variation, means, gram.mean[y], weight, ridge, scale)
     ys = np.array([numbers[name] for name in target], dtype=np.intp)
     products, variation = gram.comoment[np.ix_(ys, at)], gram.comoment[ys, ys]
     share = shares(variation, scale)
     spread = (variation / share)[:, None]
-    problem = scaled(comoment, products, spread, mean, gram.mean[ys], weight, ridge, scale)
+    problem = scaled(comoment, products, spread, means, gram.mean[ys], weight, ridge, scale)
     return replace(problem, share=share)
 
 
@@ -187,7 +193,7 @@ def scaled(
     comoment: Matrix,
     products: Vector,
     variation: Any,
-    mean: Vector,
+    means: tuple[Vector, Vector],
     target_mean: Any,
     weight: float,
     ridge: float,
@@ -200,14 +206,15 @@ def scaled(
     comoment : shape (D, D), of the columns; overwritten
     products : shape (D,), comoment of the columns with the target; of K responses shape (K, D)
     variation : comoment of the target with itself; of K responses shape (K, 1)
-    mean : shape (D,)
+    means : shape (D,) each, the means and what rounding took from them
     target_mean : mean of the target; of K responses shape (K,)
     weight : sum of the row weights
     ridge, scale : as in `linear`
     """
+    mean, mean_low = means
     diagonal = np.arange(len(mean))
     deviation = np.sqrt(comoment[diagonal, diagonal] / weight)
-    constant = is_constant(deviation, mean)
+    constant = is_constant(deviation, mean, mean_low)
     spread = np.where(constant, 1.0, deviation)
     target_spread = np.sqrt(variation / weight)
     inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(weight)))

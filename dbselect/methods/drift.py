@@ -26,6 +26,14 @@ from dbselect.results.sequence import Sequence
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 
+#: Lines of the picture -> columns of `Drift.worth`.
+LINES = {
+    "on a": "r2_a",
+    "the same models on b": "r2_b",
+    "the same columns, fitted on b": "r2_refitted",
+    "b's own sequence": "r2_own",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Drift:
@@ -81,6 +89,32 @@ class Drift:
             f"r2 {last['r2_a']:.4f} on a, {last['r2_b']:.4f} on b, "
             f"{last['r2_refitted']:.4f} refitted)"
         )
+
+    def plot(self) -> Any:
+        """Return a picture of what the models of a are worth on a and on b, against their cost.
+
+        Returns
+        -------
+        Chart of altair (``pip install 'dbselect[plot]'``): a line for the rows of a, for the same
+        models on b, for the same columns fitted on b, and for what b's own sequence buys for as
+        much. Its ``data`` is the DataFrame that is drawn, `worth` with a row a step and line:
+        step, group, spent, line, r2
+
+        Raises
+        ------
+        EngineError : altair is not installed
+        """
+        from dbselect.pictures.worth import worth
+
+        keys, lines = ["step", "group", "spent"], list(LINES)
+        named = self.worth.rename({column: line for line, column in LINES.items()})
+        frame = named.unpivot(lines, index=keys, variable_name="line", value_name="r2")
+        last = self.worth.row(-1, named=True)
+        told = [
+            f"All that is bought explains {last['r2_a']:.4f} on a and {last['r2_b']:.4f} on b, "
+            f"fitted there {last['r2_refitted']:.4f}."
+        ]
+        return worth(frame, lines, f"What models of {self.target} are worth on other rows", told)
 
 
 def drift(

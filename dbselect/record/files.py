@@ -67,9 +67,14 @@ def check_digest(path: str | Path, what: str) -> None:
         raise _damaged(path, what)
 
 
+def sealed_json(record: Mapping[str, Any]) -> str:
+    """Return a record and its digest as text; doubles survive unchanged."""
+    return json.dumps({**record, digest.FIELD: digest.of_json(record)}, allow_nan=False)
+
+
 def write_json(record: Mapping[str, Any], path: str | Path) -> None:
-    """Write a record and its digest; doubles survive unchanged."""
-    text = json.dumps({**record, digest.FIELD: digest.of_json(record)}, allow_nan=False)
+    """Write a record and its digest."""
+    text = sealed_json(record)
     with replacing(path) as temporary:
         temporary.write_text(text)
 
@@ -85,6 +90,16 @@ def read_json(path: str | Path) -> Any:
         record = json.loads(Path(path).read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise SourceError(f"cannot read JSON from '{path}': {error}") from None
+    return unsealed(record, path)
+
+
+def unsealed(record: Any, path: str | Path) -> Any:
+    """Return what was read of JSON without its digest, which is compared.
+
+    Raises
+    ------
+    SourceError : the record is damaged
+    """
     if isinstance(record, dict) and digest.FIELD in record:
         expected = record.pop(digest.FIELD)
         if expected != digest.of_json(record):

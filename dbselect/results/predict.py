@@ -30,6 +30,7 @@ from dbselect.record.inputs import (
     Levels,
     Number,
     check_unknown,
+    inputs_as_fitted,
     inputs_of,
 )
 from dbselect.record.terms import Terms
@@ -126,9 +127,11 @@ class Predicting(InNotebooks):
         Notes
         -----
         An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
-        table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. With
-        ``nested=False`` both are columns like all others. Where the fit had dates, numbers
-        are taken for days or seconds since 1970; where it had numbers, dates are an error.
+        table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. A column
+        that the table of the fit had by such a name is a column here, too; with
+        ``nested=True`` it is none either, and with ``nested=False`` all are. Where the fit
+        had dates, numbers are taken for days or seconds since 1970; where it had numbers,
+        dates are an error.
         """
         means = [translate(mean, formulas.polars()) for mean in self._means(nested, handle_unknown)]
         if self._fields is None:
@@ -156,7 +159,7 @@ class Predicting(InNotebooks):
             `handle_unknown`, or ``"error"`` in another dialect
         ColumnError : columns of the model differ in nothing but capitals, as SQL knows none
         """
-        _check_case(inputs_of(self._inputs, self._prepared, nested))
+        _check_case(self._read(self._inputs, nested))
         algebra = formulas.sql(duckdb=dialect == "duckdb")
         means = [translate(mean, algebra) for mean in self._means(nested, handle_unknown)]
         text = means[0]
@@ -223,8 +226,14 @@ class Predicting(InNotebooks):
     def _means(self, nested: bool | None, unknown: HandleUnknown) -> list[Formula]:
         check_unknown(unknown)
         predictors = self._predictors
-        inputs = inputs_of(list(predictors[0].coefficients), self._prepared, nested)
+        inputs = self._read(list(predictors[0].coefficients), nested)
         return self._link([one.formula(inputs, unknown) for one in predictors])
+
+    def _read(self, columns: Sequence[str], nested: bool | None) -> list[Input]:
+        """Return what columns are read of a table that is not at hand: one as that of the fit."""
+        if nested is None:
+            return inputs_as_fitted(columns, self._prepared)
+        return inputs_of(columns, self._prepared, nested)
 
     def _of_array(
         self, rows: Matrix, names: Sequence[str], inputs: list[Input], unknown: HandleUnknown

@@ -5,13 +5,13 @@ version taken comes second. Older versions stay until the table is vacuumed.
 """
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, SourceError
+from dbselect.errors import SourceError
 from dbselect.record.gram import RECORD_DTYPE
 from dbselect.shelves.shelf import Shelved, was_first
+from dbselect.sources.delta import delta_table, is_delta
 
 
 class DeltaFolder:
@@ -28,7 +28,7 @@ class DeltaFolder:
 
     def read(self) -> Shelved:
         """Return the state."""
-        if not (self._path / "_delta_log").is_dir():
+        if not is_delta(self._path):
             return Shelved(None)
         table = delta_table(self._path)
         frame = pl.DataFrame(table.to_pyarrow_table())
@@ -56,27 +56,6 @@ class DeltaFolder:
         except CommitFailedError as error:
             raise was_first(str(self._path)) from error
         except (DeltaError, OSError) as error:
-            if before.mark is None and (self._path / "_delta_log").is_dir():
+            if before.mark is None and is_delta(self._path):
                 raise was_first(str(self._path)) from error
             raise SourceError(f"cannot write the store '{self._path}': {error}") from error
-
-
-def delta_table(path: Path) -> Any:
-    """Open a Delta table.
-
-    Raises
-    ------
-    ArgumentError : deltalake is not installed
-    SourceError : the folder holds no Delta table
-    """
-    try:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
-    except ImportError:
-        raise ArgumentError(
-            f"'{path}' is a Delta table, which needs deltalake: pip install 'dbselect[delta]'"
-        ) from None
-    try:
-        return DeltaTable(path)
-    except DeltaError as error:
-        raise SourceError(f"cannot read the Delta table '{path}': {error}") from error

@@ -70,17 +70,16 @@ def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.Dat
 
 
 def exact(table: Any) -> Any:
-    """Return a table of whose texts only equal ones are equal.
+    """Return a table of whose texts only equal ones are equal, and whose UUIDs are texts.
 
     A column of SQLite may compare as its collation says, NOCASE for one; a result of ``||``
-    has none, so it is compared byte by byte.
+    has none, so it is compared byte by byte. Frames have no type for a UUID.
     """
-    if table.get_backend().name != "sqlite":
-        return table
     schema = table.schema()
-    return table.mutate(
-        **{name: table[name] + "" for name in schema.names if schema[name].is_string()}
-    )
+    texts = {name: table[name].cast("string") for name in schema.names if schema[name].is_uuid()}
+    if table.get_backend().name == "sqlite":
+        texts |= {name: table[name] + "" for name in schema.names if schema[name].is_string()}
+    return table.mutate(**texts) if texts else table
 
 
 def double_of(table: Any, leaf: Leaf) -> Any:

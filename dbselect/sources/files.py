@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.record.foreign import is_of
+from dbselect.sources.delta import is_delta, refuse_files_of_delta
+from dbselect.sources.formats import PARQUET, format_of
 from dbselect.sources.gather import check_fits
 from dbselect.sources.polars import LazyTable, from_path
 from dbselect.sources.request import Consumer
@@ -126,6 +128,8 @@ def paths_of(source: Any) -> list[str]:
     ArgumentError : a source that tasks cannot read by themselves
     SourceError : there is no file
     """
+    if isinstance(source, str | Path) and "://" not in str(source):
+        _check_parquet(str(Path(source).expanduser()))
     if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
         found = [str(one) for one in source]
     elif not isinstance(source, str | Path):
@@ -146,3 +150,13 @@ def paths_of(source: Any) -> list[str]:
     if not found:
         raise SourceError(f"no file is at '{source}'; a Parquet file or a glob is needed")
     return sorted(found)
+
+
+def _check_parquet(path: str) -> None:
+    """Refuse what tasks cannot read file by file."""
+    name = "a Delta table" if is_delta(path) else format_of(path)[0].name
+    if name != PARQUET.name:
+        raise SourceError(
+            f"'{path}' is {name}, and on= is for Parquet files; give Spark's frame of it"
+        )
+    refuse_files_of_delta(path)

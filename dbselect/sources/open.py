@@ -23,6 +23,7 @@ from dbselect.errors import (
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
+from dbselect.sources.formats import format_of
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.
@@ -43,7 +44,7 @@ class Engine:
     opened: Callable[[Any, Sequence[str] | None], Table]
 
 
-def _parquet(source: Any, _: Sequence[str] | None) -> Table:
+def _path(source: Any, _: Sequence[str] | None) -> Table:
     from dbselect.sources.polars import from_path
 
     return from_path(source)
@@ -85,6 +86,12 @@ def _stream(source: Any, _: Sequence[str] | None) -> Table:
     return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
 
 
+def _delta(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.polars import from_frame
+
+    return from_frame(pl.scan_delta(source))
+
+
 def _spark(source: Any, _: Sequence[str] | None) -> Table:
     from dbselect.sources.spark import SparkTable
 
@@ -121,11 +128,12 @@ def _is_open(source: Any) -> bool:
 #: Engines in the order in which a source is offered to them.
 ENGINES = [
     Engine(_is_open, lambda source, _: source),
-    Engine(lambda source: isinstance(source, str | Path), _parquet),
+    Engine(lambda source: isinstance(source, str | Path), _path),
     Engine(lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _polars),
     Engine(lambda source: isinstance(source, np.ndarray), _numpy),
     Engine(_is_of("duckdb", "DuckDBPyRelation"), _relation),
     Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
+    Engine(_is_of("deltalake", "DeltaTable"), _delta),
     Engine(_is_of("ibis", "Table"), _ibis),
     Engine(lambda source: is_of(source, "pyspark") and hasattr(source, "mapInArrow"), _spark),
     Engine(lambda source: is_of(source, "dask") and hasattr(source, "to_delayed"), _dask),
@@ -150,8 +158,8 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
         if engine.reads(source):
             return engine.opened(source, columns)
     raise SourceError(
-        f"source is a {type(source).__name__}; it must be a Gram or a gram record, a Parquet path, "
-        "a frame of Polars, pandas, Modin, narwhals, Spark or Dask, a dataset of Ray, a DuckDB "
+        f"source is a {type(source).__name__}; it must be a Gram or a gram record, a path, a frame "
+        "of Polars, pandas, Modin, narwhals, Spark or Dask, a dataset of Ray, a DuckDB "
         "relation, a table of ibis, another object with __arrow_c_stream__ or a NumPy array"
     )
 
@@ -172,9 +180,14 @@ def stored_gram(source: Any) -> Gram | None:
         return Gram.from_struct(source)
     if isinstance(source, list | tuple):
         return _gram_of_list(source)
-    if not _can_be_looked_at(source):
-        return None
-    for path in _files_of(source):
+    return _gram_of_table(source) if _can_be_looked_at(source) else None
+
+
+def _gram_of_table(source: Any) -> Gram | None:
+    files = _files_of(source)
+    if [path.suffix for path in files] == [".json"]:
+        return _gram_in_json(files[0])
+    for path in files:
         check_digest(path, "a gram")
     table = open_table(source, None)
     fields = [field.name for field in table.schema if is_record(field.type)]
@@ -194,6 +207,15 @@ def stored_gram(source: Any) -> Gram | None:
     if not records:
         raise RecordError(f"the table has no record in column '{fields[0]}'")
     return merged(Gram.from_struct(record) for record in records)
+
+
+def _gram_in_json(path: Path) -> Gram:
+    try:
+        return Gram.read_json(path)
+    except RecordError as error:
+        raise RecordError(
+            f"'{path}' is no Gram: {error}; a table of JSON lines has a name that ends in .ndjson"
+        ) from None
 
 
 def _files_of(source: Any) -> list[Path]:
@@ -228,6 +250,8 @@ def _gram_of_list(sources: Sequence[Any]) -> Gram | None:
 def _can_be_looked_at(source: Any) -> bool:
     """Whether a source is a table of which it takes little, and uses nothing up, to see more."""
     if isinstance(source, np.ndarray) or not any(engine.reads(source) for engine in ENGINES):
+        return False
+    if isinstance(source, str | Path) and not format_of(str(source))[0].nested:
         return False
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 

@@ -39,7 +39,7 @@ from dbselect.formulas import (
 )
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.gram import Gram
-from dbselect.record.inputs import inputs_of
+from dbselect.record.inputs import inputs_as_fitted
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.gather import GramSums, GramWork
@@ -138,7 +138,7 @@ class Passes:
         self.terms = request.terms
         made = self.terms.columns
         self.names = [each for name in self.taken for each in made.get(name, [name])]
-        inputs = {n: one for one in inputs_of(self.names, self.terms) for n in one.names}
+        inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
             name: inputs[name].formula({name: 1.0}, "zero")
             for name in self.names
@@ -217,7 +217,7 @@ class Passes:
         SkippedRowsWarning : more than half of the rows are left out
         """
         if too_few(gram.rows, gram.skipped):
-            inputs = inputs_of(names, self.terms)
+            inputs = inputs_as_fitted(names, self.terms)
             needed = [one.source for one in inputs if one.missing is None]
             warn_of_skipped(
                 gram.rows,
@@ -230,7 +230,7 @@ class Passes:
         """Read columns and return, of each, the rows in which it is NULL or NaN."""
         fields = list(dict.fromkeys(self._leaves[name].field for name in names))
         paths = {name: self._leaves[name].path for name in names}
-        found = tally(self._table, fields, partial(_gaps, paths))
+        found = tally(self._table, fields, partial(gaps_of, paths))
         self._note(found.pop(None, 0), fields)
         return {name: found[name] for name in names}
 
@@ -395,6 +395,8 @@ def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = No
         found = part_of(rows, path)
         if pa.types.is_dictionary(found.type):
             found = found.dictionary_decode()
+        if pa.types.is_string_view(found.type):  # has no kernel for equality
+            found = found.cast(pa.large_string())
         same = pc.equal(found, pa.scalar(value))
         return pc.cast(same, pa.float64()).to_numpy(zero_copy_only=False)
 
@@ -430,7 +432,7 @@ def _product(formulas: Sequence[Formula]) -> Formula:
     return first if not rest else first * _product(rest)
 
 
-def _gaps(paths: Mapping[str, Path], batch: Any) -> Counter[str | None]:
+def gaps_of(paths: Mapping[str, Path], batch: Any) -> Counter[str | None]:
     """Count the rows, as None, and those in which each column is NULL or NaN."""
     found: Counter[str | None] = Counter()
     for part in pa.table(batch).to_batches():

@@ -1,4 +1,4 @@
-"""Parquet files, LazyFrames and DataFrames, read out of core by Polars.
+"""Files, LazyFrames and DataFrames, read out of core by Polars.
 
 The streaming engine calls the consumer from its own threads, one batch each;
 nothing is gathered, so memory depends on the size of the row groups only.
@@ -16,6 +16,8 @@ import pyarrow as pa
 from dbselect import formulas
 from dbselect.errors import DbselectError, SourceError
 from dbselect.formulas import Plan, translate
+from dbselect.sources.delta import is_delta
+from dbselect.sources.formats import format_of, scanned
 from dbselect.sources.request import Consumer
 
 #: How Polars fails; it panics where a file is damaged or its data are of an odd type.
@@ -131,11 +133,11 @@ def plain_dtype(dtype: Any) -> Any:
 
 
 def from_path(path: str | Path) -> LazyTable:
-    """Open a Parquet file, a folder or a glob.
+    """Open a file, a folder or a glob; the format is told by the ending of the name.
 
     Raises
     ------
-    SourceError : no file is there, or it is not Parquet
+    SourceError : no file is there, or it is of another format than its name says
     """
     text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
     local = "://" not in text
@@ -143,31 +145,18 @@ def from_path(path: str | Path) -> LazyTable:
         kind = "matches" if glob.has_magic(text) else "is at"
         raise SourceError(f"no file {kind} '{text}'; a Parquet file or a glob is needed")
     try:
-        frame = _scanned(text)
-        return LazyTable(frame, frame.select(pl.len()).collect().item())
+        frame, form = scanned(text)
+        counted = form is None or form.counted
+        return LazyTable(frame, frame.select(pl.len()).collect().item() if counted else None)
     except FAILURES as error:
-        raise SourceError(f"cannot read '{text}' as Parquet: {error}") from error
+        raise SourceError(f"cannot read '{text}' as {_kind_of(text)}: {error}") from error
 
 
-def _scanned(path: str) -> pl.LazyFrame:
-    """Scan files; folders ``name=value`` are columns, below a glob as below a folder.
-
-    A path that exists is that file, whatever is in its name. Of a glob Polars would take none
-    of those folders, or the ones above it as well.
-    """
-    if "://" not in path and glob.has_magic(path) and Path(path).exists():
-        hive = Path(path).is_dir() or None
-        return pl.scan_parquet(path, low_memory=True, glob=False, hive_partitioning=hive)
-    # Fewer row groups in flight: less memory, and the rows are still in the caches.
-    frame = pl.scan_parquet(path, low_memory=True)
-    folders = path.split("/") if "://" in path else Path(path).absolute().parts
-    first = next((i for i, part in enumerate(folders) if glob.has_magic(part)), None)
-    if first is None:
-        return frame
-    above = {part.split("=")[0] for part in folders[:first] if "=" in part}
-    above -= set(frame.collect_schema())
-    found = pl.scan_parquet(path, low_memory=True, hive_partitioning=True)
-    return found.drop(above & set(found.collect_schema()))
+def _kind_of(path: str) -> str:
+    """Return what a path must be, by its name."""
+    if is_delta(path):
+        return "a Delta table"
+    return format_of(path)[0].name
 
 
 def from_frame(frame: Any) -> LazyTable:

@@ -50,7 +50,8 @@ def gram(
 
     Parameters
     ----------
-    source : a Parquet path, folder or glob, a Polars LazyFrame or DataFrame, a DuckDB
+    source : a path, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow files, told by the
+        ending of their names, or a Delta table; a Polars LazyFrame or DataFrame, a DuckDB
         relation, a frame of Spark or Dask or a dataset of Ray, which sum on their workers, a
         table of ibis, narwhals or Modin, anything else with ``__arrow_c_stream__`` (pyarrow,
         pandas), or a NumPy array of shape (n, d), whose d names are then `columns`. A

@@ -179,8 +179,9 @@ class _Index:
         )["__dbselect_index"]
         if found.null_count():
             raise SourceError(
-                "the table changed from one query to the next: it has other groups; read a "
-                "snapshot or a copy of it"
+                "the groups of one query are not those of the next: the table changed, so read a "
+                "snapshot or a copy of it; or its collation takes texts of other case as equal, "
+                "so cast them to one that does not"
             )
         return found.to_numpy().astype(np.int64)
 

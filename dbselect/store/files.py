@@ -16,7 +16,8 @@ import polars as pl
 
 from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import is_of
-from dbselect.shelves.delta import delta_table
+from dbselect.sources.delta import delta_table, is_delta, refuse_files_of_delta
+from dbselect.sources.formats import PARQUET, format_of
 from dbselect.store.parts import labelled, read
 from dbselect.store.reading import Reading
 
@@ -90,7 +91,7 @@ class LocalFiles:
 
 
 def files_of(source: Any, own: Path | None = None) -> Files | None:
-    """Return the files that a source means, None if it is no path.
+    """Return the files of Parquet that a source means, None if it is something else.
 
     Parameters
     ----------
@@ -114,8 +115,15 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
             "give pl.scan_parquet of it, whose rows are then hashed"
         )
     path = Path(text).expanduser()
-    if (path / "_delta_log").is_dir():
+    if is_delta(path):
         return files_of(delta_table(path))
+    if format_of(str(path))[0] is not PARQUET:
+        return None
+    refuse_files_of_delta(str(path), own)
+    return _local_files(path, text, own)
+
+
+def _local_files(path: Path, text: str, own: Path | None) -> LocalFiles:
     if path.is_dir():
         return LocalFiles(path, "**/*.parquet", text, own)
     at = next((i for i, part in enumerate(path.parts) if glob.has_magic(part)), None)

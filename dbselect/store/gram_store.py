@@ -10,6 +10,7 @@ from dbselect.errors import ArgumentError, SourceError
 from dbselect.record.terms import Terms
 from dbselect.shelves.folder import Folder
 from dbselect.shelves.shelf import Shelf, Shelved
+from dbselect.sources.delta import is_delta
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import TableSource
 from dbselect.store.cut import Cut, sorted_records
@@ -148,7 +149,7 @@ def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
             f"path is {str(path)!r}; a store is a file of DuckDB ({', '.join(DATABASES)}), a Delta "
             "table (.delta) or a folder, on this machine"
         )
-    if connection is None and (own.suffix == ".delta" or (own / "_delta_log").is_dir()):
+    if connection is None and (own.suffix == ".delta" or is_delta(own)):
         from dbselect.shelves.delta import DeltaFolder
 
         return DeltaFolder(own)

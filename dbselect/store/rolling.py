@@ -105,7 +105,7 @@ class OverTime:
         told = steps.unnest("sequence").filter(pl.col("group").is_not_null())
         return told.select("first", "last", "step", "group", "cost", "spent", "gain", "r2")
 
-    def picture(self) -> Any:
+    def plot(self) -> Any:
         """Draw what is bought first, second, ... in each window; its data are those of `steps`.
 
         Returns

@@ -44,6 +44,8 @@ pub struct Accumulator {
     buffer_weight: Vec<f64>,
     /// Columns with NaN in the buffer.
     holes: Vec<usize>,
+    /// What the columns of the buffer are measured from; empty if from 0.
+    base: Vec<f64>,
 }
 
 // Once finished, no row waits in its buffer.
@@ -63,6 +65,7 @@ impl Accumulator {
             buffer: Vec::new(),
             buffer_weight: Vec::new(),
             holes: Vec::new(),
+            base: Vec::new(),
         }
     }
 
@@ -109,12 +112,12 @@ impl Accumulator {
                     let stride = stride(columns.len());
                     turn(&columns, 0..rows.rows, stride, turned);
                     for (r, row) in turned.chunks_exact(stride).enumerate() {
-                        let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[r]);
-                        self.add_row(row, weight, &rows.holes, sums);
+                        self.add_row(row, &rows, r, sums);
                     }
                 }
             }
-            sums.start(&self.filled.moments.mean());
+            let base = self.base_of(chunk);
+            sums.start_from(&base, &self.filled.moments.mean_from(&base));
             for (start, rows) in blocks {
                 // A block that packs to finite sums has nothing that is missing.
                 if rows.is_plain() && !self.filled.can_learn(&[]) {
@@ -130,7 +133,10 @@ impl Accumulator {
                 if self.filled.can_learn(&rows.holes) {
                     self.filled.moments.add(sums);
                     self.filled.learn(&rows);
-                    sums.start(&self.filled.moments.mean());
+                    sums.start_from(&base, &self.filled.moments.mean_from(&base));
+                }
+                if !base.is_empty() {
+                    rows.rebase(base.clone());
                 }
                 self.filled.fill(&mut rows);
                 sums.add_columns(&slices(&rows.columns), rows.weight.as_deref());
@@ -142,6 +148,11 @@ impl Accumulator {
 
     /// Add the rows of other accumulators of the same width.
     pub fn merge(&mut self, other: &Accumulator) {
+        if self.base != other.base && !other.buffer.is_empty() {
+            let mut settled = other.clone();
+            settled.finish();
+            return self.merge(&settled);
+        }
         self.filled.merge(&other.filled);
         for (column, &rows) in other.absent.iter().enumerate() {
             self.count_absent(column, rows);
@@ -149,7 +160,7 @@ impl Accumulator {
         let stride = stride(self.width());
         for (row, &weight) in other.buffer.chunks_exact(stride.max(1)).zip(&other.buffer_weight) {
             SCRATCH.with_borrow_mut(|scratch| {
-                self.add_row(row, weight, &other.holes, &mut scratch.sums)
+                self.push_row(row, weight, &other.holes, &mut scratch.sums)
             });
         }
     }
@@ -187,10 +198,18 @@ impl Accumulator {
 
     /// Add a block around a center of its own.
     fn add_block(&mut self, mut rows: Screened, sums: &mut Sums) {
+        if !rows.units.is_empty() {
+            let mut base = vec![0.0; self.width()];
+            for column in rows.units.iter().map(|units| units.column) {
+                let first = rows.columns[column].iter().find(|x| !x.is_nan());
+                base[column] = first.copied().unwrap_or_default();
+            }
+            rows.rebase(base);
+        }
         self.filled.learn(&rows);
         self.filled.fill(&mut rows);
         let columns = slices(&rows.columns);
-        sums.start(&rows.center(&columns));
+        sums.start_from(&rows.base, &rows.center(&columns));
         sums.add_columns(&columns, rows.weight.as_deref());
         self.filled.moments.add(sums);
     }
@@ -203,8 +222,49 @@ impl Accumulator {
         prefetch(&spare[..row]);
     }
 
-    /// Add a row, in which some of `holes` may be missing.
-    fn add_row(&mut self, row: &[f64], weight: f64, holes: &[usize], sums: &mut Sums) {
+    /// What the columns of a chunk are measured from once the mean is settled: empty if from 0.
+    fn base_of(&self, chunk: &Chunk) -> Vec<f64> {
+        let mut base = Vec::new();
+        for column in chunk.units.iter().map(|units| units.column) {
+            base.resize(self.width(), 0.0);
+            base[column] = self.filled.moments.mean_of(column);
+        }
+        base
+    }
+
+    /// Add row `at` of some, whose values stand in `row`.
+    fn add_row(&mut self, row: &[f64], rows: &Screened, at: usize, sums: &mut Sums) {
+        let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[at]);
+        if rows.units.is_empty() && self.base.is_empty() {
+            return self.push_row(row, weight, &rows.holes, sums);
+        }
+        self.approach(row, rows, sums);
+        let mut row = row.to_vec();
+        row.iter_mut().zip(&self.base).for_each(|(x, base)| *x -= base);
+        for units in &rows.units {
+            let (x, base) = (&mut row[units.column], self.base[units.column]);
+            if !x.is_nan() {
+                *x = units.less(base)(at);
+            }
+        }
+        self.push_row(&row, weight, &rows.holes, sums);
+    }
+
+    /// Measure the columns that doubles do not hold from numbers near them.
+    fn approach(&mut self, row: &[f64], rows: &Screened, sums: &mut Sums) {
+        for column in rows.units.iter().map(|units| units.column) {
+            let known = self.base.get(column).copied().unwrap_or_default();
+            if known == 0.0 && !row[column].is_nan() {
+                self.flush(sums);
+                self.base.resize(self.width(), 0.0);
+                self.base[column] = row[column];
+            }
+        }
+        self.base.resize(self.width(), 0.0);
+    }
+
+    /// Add a row that is measured from the base, in which some of `holes` may be missing.
+    fn push_row(&mut self, row: &[f64], weight: f64, holes: &[usize], sums: &mut Sums) {
         for &column in holes {
             if row[column].is_nan() && !self.holes.contains(&column) {
                 self.holes.push(column);
@@ -225,11 +285,11 @@ impl Accumulator {
         if self.filled.is_whole() && self.holes.is_empty() {
             let moments = &mut self.filled.moments;
             let center = if moments.is_settled() {
-                moments.mean()
+                moments.mean_from(&self.base)
             } else {
                 center_of_rows(&self.buffer, moments.width(), &self.buffer_weight)
             };
-            sums.start(&center);
+            sums.start_from(&self.base, &center);
             sums.add_rows(&self.buffer, &self.buffer_weight);
             moments.add(sums);
         } else {
@@ -249,6 +309,7 @@ impl Accumulator {
             columns: (0..self.width()).map(|j| Cow::Owned(column(j))).collect(),
             weight: Some(Cow::Owned(self.buffer_weight.clone())),
             holes: std::mem::take(&mut self.holes),
+            base: self.base.clone(),
             ..Screened::default()
         }
     }
@@ -311,8 +372,7 @@ pub(crate) fn scatter_and<'g>(
                     turn(&columns, kept..(kept + TURN_ROWS).min(rows.rows), stride, turned);
                 }
                 let values = &turned[kept % TURN_ROWS * stride..][..stride];
-                let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[kept]);
-                group.add_row(values, weight, &rows.holes, sums);
+                group.add_row(values, &rows, kept, sums);
                 kept += 1;
             }
         }
@@ -341,6 +401,7 @@ mod tests {
             weight: weight.map(|w| Cow::Owned(w.to_vec())),
             missing: Missing::none(),
             nulls: vec![Missing::none(); 3],
+            units: Vec::new(),
             policies: &[],
         }
     }

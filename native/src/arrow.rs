@@ -21,6 +21,7 @@ use crate::inputs::{self, Kind};
 use crate::record::{FIELDS, RawRecord, Record};
 use crate::terms::Written;
 use crate::texts::{Texts, Values};
+use crate::units::Units;
 
 /// One column of a flattened table: a number field, a child of a STRUCT field
 /// (`demo.age`) or an element of a fixed-size ARRAY field (`emb[3]`).
@@ -178,7 +179,24 @@ impl Leaf {
         inputs::Column::new(self.name.clone(), kind, numbers, integers, texts)
     }
 
-    /// The whole numbers of `rows`, exactly; none of a column of another type.
+    /// The values of `rows` as whole numbers of a unit where doubles do not hold them.
+    fn units(&self, column: usize, rows: Range<usize>, doubles: &[f64]) -> Option<Units<'static>> {
+        let per_one = match *self.values.data_type() {
+            DataType::Int64 | DataType::UInt64 | UNSIGNED_128 => 1,
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => 10i128.checked_pow(u32::try_from(scale).ok()?)?,
+            DataType::Date64 => DAY / MILLISECOND,
+            DataType::Timestamp(TimeUnit::Second, _) => 1,
+            DataType::Timestamp(TimeUnit::Millisecond, _) => SECOND / MILLISECOND,
+            DataType::Timestamp(TimeUnit::Microsecond, _) => SECOND / MICROSECOND,
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => SECOND,
+            _ => return None,
+        };
+        Units::of(column, doubles, per_one, || self.integers(rows))
+    }
+
+    /// The whole numbers of `rows`, exactly: units of a fraction; none of a column of doubles.
     fn integers(&self, rows: Range<usize>) -> Vec<i128> {
         macro_rules! each {
             ($type:ty) => {{
@@ -195,7 +213,14 @@ impl Leaf {
             DataType::UInt16 => each!(UInt16Type),
             DataType::UInt32 => each!(UInt32Type),
             DataType::UInt64 => each!(UInt64Type),
-            DataType::Decimal128(_, 0) => each!(Decimal128Type),
+            DataType::Decimal32(..) => each!(Decimal32Type),
+            DataType::Decimal64(..) => each!(Decimal64Type),
+            DataType::Decimal128(..) => each!(Decimal128Type),
+            DataType::Date64 => each!(Date64Type),
+            DataType::Timestamp(TimeUnit::Second, _) => each!(TimestampSecondType),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => each!(TimestampMillisecondType),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => each!(TimestampMicrosecondType),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => each!(TimestampNanosecondType),
             &UNSIGNED_128 => {
                 let values = self.values.as_fixed_size_binary();
                 let bytes = |row| values.value(self.place.of(row)).try_into();
@@ -506,10 +531,13 @@ pub fn chunk<'a>(
     };
     let nulls = columns.iter().map(|leaf| nulls_of(leaf)).collect();
     let missing = weight.map(nulls_of).unwrap_or_default();
-    let columns =
-        columns.iter().map(|leaf| leaf.doubles(rows.clone())).collect::<Result<_, _>>()?;
+    let leaves = columns;
+    let columns: Vec<Cow<[f64]>> =
+        leaves.iter().map(|leaf| leaf.doubles(rows.clone())).collect::<Result<_, _>>()?;
+    let units_of = |(at, leaf): (usize, &&Leaf)| leaf.units(at, rows.clone(), &columns[at]);
+    let units = leaves.iter().enumerate().filter_map(units_of).collect();
     let weight = weight.map(|leaf| leaf.doubles(rows.clone())).transpose()?;
-    Ok(Chunk { rows: rows.len(), columns, weight, missing, nulls, policies })
+    Ok(Chunk { rows: rows.len(), columns, weight, missing, nulls, units, policies })
 }
 
 /// The type of a Gram record.

@@ -242,6 +242,7 @@ impl LevelSums {
             }
         }
         self.center(layout, &mut scratch);
+        self.center_units(layout, rows, &mut scratch);
         if !rows.holes.is_empty() {
             // What is missing adds nothing.
             scratch.values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = 0.0);
@@ -290,6 +291,19 @@ impl LevelSums {
         }
         let Scratch { values, weight, groups, .. } = block;
         center_rows(values, weight, groups, &self.centers, stride, layout.weight());
+    }
+
+    /// Centre the numbers that doubles do not hold by what they are.
+    fn center_units(&self, layout: &Layout, rows: &Screened, block: &mut Scratch) {
+        for units in &rows.units {
+            for (row, &group) in block.groups.iter().enumerate() {
+                let value = &mut block.values[row * layout.stride + units.column];
+                if !value.is_nan() {
+                    let center = self.centers[group * layout.stride + units.column];
+                    *value = block.weight[row] * units.less(center)(row);
+                }
+            }
+        }
     }
 
     /// Add the sums over other rows.
@@ -653,6 +667,7 @@ mod tests {
             weight: Some(Cow::Borrowed(weight)),
             missing: Missing::none(),
             nulls: vec![Missing::none(); columns.len()],
+            units: Vec::new(),
             policies: &[],
         }
     }

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use crate::block::{BLOCK_ROWS, dot, prefetch, sum};
 use crate::gaps::Policy;
+use crate::units::Units;
 
 /// Columns to ask for ahead of the one that is read.
 const COLUMNS_AHEAD: usize = 4;
@@ -96,6 +97,8 @@ pub struct Chunk<'a> {
     pub missing: Missing,
     /// The rows in which each column is NULL.
     pub nulls: Vec<Missing>,
+    /// The columns whose values doubles do not hold, which `columns` has rounded.
+    pub units: Vec<Units<'a>>,
     /// What becomes of the missing values of each column; none given: its rows are left out.
     pub policies: &'a [Policy],
 }
@@ -116,6 +119,10 @@ pub(crate) struct Screened<'a> {
     pub rows: usize,
     /// The used rows, one slice a column.
     pub columns: Vec<Cow<'a, [f64]>>,
+    /// The columns whose values doubles do not hold, until `rebase`.
+    pub units: Vec<Units<'a>>,
+    /// What each column is measured from; 0 where there is no entry.
+    pub base: Vec<f64>,
     /// Columns with NaN where a value is missing and is to be filled.
     pub holes: Vec<usize>,
     /// The columns with missing values, each with its rows: of all, also those left out.
@@ -139,6 +146,29 @@ impl Screened<'_> {
         } else {
             Cow::Borrowed(zeros(values.len()))
         }
+    }
+
+    /// What a column is measured from.
+    pub fn base_of(&self, column: usize) -> f64 {
+        self.base.get(column).copied().unwrap_or_default()
+    }
+
+    /// Measure columns from other numbers than 0, one a column: those near their values let
+    /// all digits stay.
+    pub fn rebase(&mut self, base: Vec<f64>) {
+        for (j, &base) in base.iter().enumerate().filter(|(_, base)| **base != 0.0) {
+            let present = self.columns[j].to_mut().iter_mut().enumerate().filter(|x| !x.1.is_nan());
+            match self.units.iter().find(|units| units.column == j) {
+                Some(units) => {
+                    let less = units.less(base);
+                    present.for_each(|(row, x)| *x = less(row));
+                }
+                None => present.for_each(|(_, x)| *x -= base),
+            }
+        }
+        self.units.clear();
+        self.sums.clear();
+        self.base = base;
     }
 
     /// The value of each column that is nearest to its mean.
@@ -169,9 +199,10 @@ impl Screened<'_> {
 }
 
 impl Chunk<'_> {
-    /// Whether nothing is known to be missing, and no row has a weight.
+    /// Whether nothing is known to be missing, no row has a weight, and doubles hold all values.
     pub(crate) fn is_plain(&self) -> bool {
         self.weight.is_none()
+            && self.units.is_empty()
             && self.missing.is_empty()
             && self.nulls.iter().all(|nulls| nulls.is_empty())
     }
@@ -190,6 +221,7 @@ impl Chunk<'_> {
                 weight: self.weight.as_ref().map(|weight| cut(weight, &rows)),
                 missing: self.missing.slice(rows.clone()),
                 nulls: self.nulls.iter().map(|nulls| nulls.slice(rows.clone())).collect(),
+                units: self.units.iter().map(|units| units.slice(rows.clone())).collect(),
                 policies: self.policies,
             };
             (start, block)
@@ -256,9 +288,9 @@ impl<'a> Chunk<'a> {
 
     /// Use every row; the sums of the columns are known, or none is.
     pub(crate) fn whole(self, sums: Vec<f64>) -> Screened<'a> {
-        let Chunk { rows, columns, weight, missing, .. } = self;
+        let Chunk { rows, columns, weight, missing, units, .. } = self;
         let sums = if weight.is_none() { sums } else { Vec::new() };
-        Screened { rows, columns, weight, missing, sums, ..Screened::default() }
+        Screened { rows, columns, units, weight, missing, sums, ..Screened::default() }
     }
 
     /// Copy the rows that are used.
@@ -268,6 +300,7 @@ impl<'a> Chunk<'a> {
         Screened {
             rows: kept.len(),
             columns: self.columns.iter().map(pick).collect(),
+            units: self.units.iter().map(|units| units.picked(&kept)).collect(),
             weight: self.weight.as_ref().map(pick),
             skipped: self.rows - kept.len(),
             missing: self.missing,
@@ -316,6 +349,7 @@ mod tests {
                 weight: Some(Cow::Owned(vec![1.0, 1.0, weight])),
                 missing: Missing::none(),
                 nulls: vec![Missing::none(); 2],
+                units: Vec::new(),
                 policies: &[],
             };
             let columns = ["a".to_string(), "b".to_string()];

@@ -116,6 +116,7 @@ impl Filled {
         }
         for gap in self.gaps.iter_mut().filter(|gap| !gap.is_known) {
             if let Some(mean) = mean_of_present(&rows.columns[gap.column]) {
+                let mean = mean + rows.base_of(gap.column);
                 *gap = Gap { fill: mean, is_known: true, ..*gap };
                 self.moments.set_constant(gap.column, mean);
             }
@@ -127,8 +128,9 @@ impl Filled {
         for gap in &self.gaps {
             let indicator = rows.indicator(gap.column);
             if rows.holes.contains(&gap.column) {
+                let fill = gap.fill - rows.base_of(gap.column);
                 let column = rows.columns[gap.column].to_mut();
-                column.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = gap.fill);
+                column.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = fill);
             }
             rows.columns.push(indicator);
         }

@@ -63,3 +63,4 @@ pub mod terms;
 #[cfg(test)]
 mod testing;
 pub mod texts;
+pub mod units;

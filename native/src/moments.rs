@@ -107,18 +107,20 @@ impl Moments {
     /// Weighted mean of each column, as the sum of two doubles.
     pub fn exact_mean(&self) -> Mean {
         let high = self.mean();
-        // What the sum of two doubles lost by rounding is a double (Knuth 1969, 4.2.2).
-        let lost = |((&origin, &offset), &sum): ((&f64, &f64), &f64)| {
-            let back = sum - origin;
-            (origin - (sum - back)) + (offset - back)
-        };
-        let low = self.origin.iter().zip(&self.offset).zip(&high).map(lost).collect();
+        let both = self.origin.iter().zip(&self.offset).zip(&high);
+        let low = both.map(|((&origin, &offset), &sum)| lost(origin, offset, sum)).collect();
         Mean { high, low }
     }
 
     /// Weighted mean of each column.
     pub fn mean(&self) -> Vec<f64> {
         self.origin.iter().zip(&self.offset).map(|(origin, offset)| origin + offset).collect()
+    }
+
+    /// Weighted mean of each column, measured from a base: 0 where that has no entry.
+    pub fn mean_from(&self, base: &[f64]) -> Vec<f64> {
+        let from = |j: usize| base.get(j).copied().unwrap_or_default();
+        (0..self.width()).map(|j| (self.origin[j] - from(j)) + self.offset[j]).collect()
     }
 
     /// Weighted mean of one column.
@@ -189,17 +191,19 @@ impl Moments {
         }
         sums.add_products_to(&mut self.comoment);
         // The rows were centred by a rounded mean; their residual sum corrects that.
-        let (center, residual) = (sums.center(), sums.residual());
+        let (base, center, residual) = (sums.base(), sums.center(), sums.residual());
         if self.weight == 0.0 {
-            self.origin.copy_from_slice(center);
-            for (offset, residual) in self.offset.iter_mut().zip(residual) {
-                *offset = residual / sums.weight;
+            for j in 0..self.width() {
+                let origin = base[j] + center[j];
+                self.origin[j] = origin;
+                self.offset[j] = lost(base[j], center[j], origin) + residual[j] / sums.weight;
             }
             add_outer(&mut self.comoment, -1.0 / sums.weight, residual, 0.0, residual);
         } else {
             let distance: Vec<f64> = (0..self.width())
                 .map(|j| {
-                    (center[j] - self.origin[j]) + (residual[j] / sums.weight - self.offset[j])
+                    ((base[j] - self.origin[j]) + center[j])
+                        + (residual[j] / sums.weight - self.offset[j])
                 })
                 .collect();
             let total = self.weight + sums.weight;
@@ -324,6 +328,12 @@ impl Moments {
             *offset += share * distance;
         }
     }
+}
+
+/// What the sum of two doubles lost by rounding, which is a double (Knuth 1969, 4.2.2).
+fn lost(a: f64, b: f64, sum: f64) -> f64 {
+    let back = sum - a;
+    (a - (sum - back)) + (b - back)
 }
 
 /// Where the entry of two columns lies.

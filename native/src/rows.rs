@@ -135,6 +135,7 @@ impl Rows<'_> {
             weight: self.numbers.weight.as_ref().map(|weight| pick(weight)),
             missing: marks(&self.numbers.missing),
             nulls: self.numbers.nulls.iter().map(marks).collect(),
+            units: self.numbers.units.iter().map(|units| units.picked(rows)).collect(),
             policies: self.numbers.policies,
         }
     }

@@ -15,6 +15,7 @@ pub struct Sums {
     /// Sum of their weights.
     pub(crate) weight: f64,
     width: usize,
+    base: Vec<f64>,
     center: Vec<f64>,
     residual: Vec<f64>,
     tiles: Vec<Tile>,
@@ -24,8 +25,17 @@ pub struct Sums {
 impl Sums {
     /// Begin with no rows and a center.
     pub fn start(&mut self, center: &[f64]) {
+        self.start_from(&[], center);
+    }
+
+    /// Begin with no rows, whose columns are measured from a base, as the center is: 0 where
+    /// the base has no entry.
+    pub fn start_from(&mut self, base: &[f64], center: &[f64]) {
         let lanes = stride(center.len());
         (self.rows, self.weight, self.width) = (0, 0.0, center.len());
+        self.base.clear();
+        self.base.extend_from_slice(base);
+        self.base.resize(center.len(), 0.0);
         self.center.clear();
         self.center.extend_from_slice(center);
         self.center.resize(lanes, 0.0);
@@ -65,6 +75,11 @@ impl Sums {
         for (residual, more) in self.residual.iter_mut().zip(&block.residual) {
             *residual += more;
         }
+    }
+
+    /// What each column is measured from.
+    pub(crate) fn base(&self) -> &[f64] {
+        &self.base
     }
 
     /// What was subtracted from each column: nearly its mean.

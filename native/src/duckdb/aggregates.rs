@@ -202,13 +202,18 @@ unsafe fn add_rows(
     let doubles = |leaf: &Leaf| unsafe { leaf.doubles(rows) };
     let numbers = || columns.iter().filter(|leaf| !leaf.is_text());
     let texts = columns.iter().filter(|leaf| leaf.is_text());
+    let values: Vec<_> = numbers().map(doubles).collect();
+    // SAFETY: as above.
+    let units_of = |(at, leaf): (usize, &Leaf)| unsafe { leaf.units(at, &values[at]) };
+    let units = numbers().enumerate().filter_map(units_of).collect();
     let mut run = Rows {
         numbers: Chunk {
             rows,
-            columns: numbers().map(doubles).collect(),
+            columns: values,
             weight: weight.as_ref().map(doubles),
             missing: weight.as_ref().map(nulls).unwrap_or_default(),
             nulls: numbers().map(nulls).collect(),
+            units,
             policies: &shape.policies,
         },
         // SAFETY: as above.

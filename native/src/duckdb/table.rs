@@ -12,6 +12,7 @@ use crate::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::inputs::{self, Kind};
 use crate::rows::Column;
 use crate::texts::{Texts, Values};
+use crate::units::Units;
 
 /// One column of a flattened row: see `crate::arrow::Leaf`, its twin there.
 pub struct Leaf {
@@ -185,7 +186,21 @@ impl Leaf {
         inputs::Column::new(self.name.clone(), (kind, type_name), numbers, integers, texts)
     }
 
-    /// The first `rows` whole numbers, exactly; none of a column of another type.
+    /// The first `rows` values as whole numbers of a unit where doubles do not hold them.
+    ///
+    /// # Safety
+    /// As `doubles`.
+    pub unsafe fn units(&self, column: usize, doubles: &[f64]) -> Option<Units<'static>> {
+        let per_one = match self.number.stored_as {
+            type_id::BIGINT | type_id::HUGEINT => 10i128.pow(self.number.scale.into()),
+            type_id::UBIGINT | type_id::UHUGEINT => 1,
+            other => units_of_second(other)? as i128,
+        };
+        // SAFETY: see the caller's promise.
+        Units::of(column, doubles, per_one, || unsafe { self.integers(doubles.len()) })
+    }
+
+    /// The first `rows` whole numbers, exactly: units of a fraction; none of a column of doubles.
     ///
     /// # Safety
     /// As `doubles`.
@@ -206,6 +221,7 @@ impl Leaf {
                 type_id::UHUGEINT => {
                     self.collect(rows, |x: Wide<u128>| { x.0 }.try_into().unwrap_or(i128::MAX))
                 }
+                other if units_of_second(other).is_some() => self.collect(rows, |x: i64| x.into()),
                 _ => Vec::new(),
             }
         }

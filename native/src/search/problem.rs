@@ -14,8 +14,8 @@ use crate::kernel::triangle;
 use crate::possible::impossible;
 use crate::terms::Terms;
 
-/// A column is constant where its deviation is below this share of its mean: the rounding of
-/// the means of constant blocks.
+/// A column is constant where its deviation is below this share of its mean, the rounding of
+/// the means of constant blocks; or of what rounding took from the mean, where a record knows it.
 const CONSTANT_SHARE: f64 = 16.0 * f64::EPSILON;
 /// Share of the weight that is taken for nothing beside rounding.
 const NO_SHARE: f64 = 1e-14;
@@ -64,6 +64,15 @@ impl Gram<'_> {
     fn deviation(&self, column: usize) -> f64 {
         (self.comoment(column, column) / self.weight).sqrt()
     }
+
+    /// Whether a column is constant but for rounding. Integers and timestamps may vary by less
+    /// than the rounding of their mean: where a record knows what that took, its sums are
+    /// around both.
+    fn is_constant(&self, column: usize) -> bool {
+        let low = self.mean_low.get(column).copied().unwrap_or_default();
+        let known = if low == 0.0 { self.mean[column] } else { low };
+        self.deviation(column) <= CONSTANT_SHARE * known.abs()
+    }
 }
 
 /// The column to predict, among those of a record.
@@ -108,7 +117,7 @@ impl Target {
                 "target '{name}' is 0 in rows where it is missing; give it null_policy 'skip'"
             ));
         }
-        if is_constant(gram.deviation(at), gram.mean(at)) {
+        if gram.is_constant(at) {
             return Err(format!("target '{name}' is constant ({})", rows_told(gram)));
         }
         Ok(at)
@@ -120,11 +129,6 @@ fn rows_told(gram: &Gram) -> String {
     let left_out =
         if gram.skipped == 0 { String::new() } else { format!(", {} skipped", gram.skipped) };
     format!("{} rows{left_out}", gram.rows)
-}
-
-/// Whether a column is constant but for rounding.
-fn is_constant(deviation: f64, mean: f64) -> bool {
-    deviation <= CONSTANT_SHARE * mean.abs()
 }
 
 /// The problem of explaining a target by D columns: everything that does not change.
@@ -182,7 +186,7 @@ impl Linear {
         self.clear();
         for &column in at {
             let (mean, deviation) = (gram.mean(column), gram.deviation(column));
-            let constant = is_constant(deviation, mean);
+            let constant = gram.is_constant(column);
             let spread = if constant { 1.0 } else { deviation };
             let unit = if scale { 1.0 } else { spread };
             self.mean.push(mean);

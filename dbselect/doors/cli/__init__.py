@@ -1,0 +1,94 @@
+"""The command line: which groups of features buy the most prediction for their cost."""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Container, Sequence
+from importlib import import_module
+from typing import Any
+
+from dbselect.doors.cli.command import Parser
+from dbselect.doors.cli.exits import (
+    INTERRUPTED,
+    MISTAKE,
+    PIPE_CLOSED,
+    SKIPPED,
+    TRY_AGAIN,
+    TooManySkippedError,
+    check_max_skipped,
+)
+from dbselect.doors.cli.out import check_out
+from dbselect.doors.cli.terminal import RED, YELLOW, coloured, escape_letters, leave_pipe
+from dbselect.errors import BusyError, DbselectError
+
+#: Commands and what each does; its module here has its name.
+COMMANDS = {
+    "gram": "read a table once and write its Gram record",
+    "sequence": "order groups of columns by gain per cost",
+    "report": "the same, told on one page of HTML",
+    "tables": "order tables to join by gain per cost",
+    "compare": "how early several sequences explain",
+    "predict": "the rows of a table with what a sequence predicts for them",
+    "sql": "the prediction of a sequence as an SQL expression",
+    "merge": "the record of all rows of some records",
+    "store": "keep the Grams of a table's partitions",
+    "svmlight": "write files of learning to rank as a table",
+    "extension": "where the DuckDB extension lies, and how each client loads it",
+    "completion": "what a shell needs to complete commands, options and files",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return 0, or one of `exits` after one sentence."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    escape_letters()
+    options = every_command(given).parse_args(given)
+    warnings.showwarning = _show_warning
+    try:
+        check_out(options)
+        check_max_skipped(options)
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        leave_pipe()
+        return PIPE_CLOSED
+    except (DbselectError, OSError) as error:
+        # What an engine says may have lines.
+        told = " ".join(str(error).split())
+        print(f"{coloured('dbselect:', RED, sys.stderr)} {told}", file=sys.stderr)
+        return _code_of(error)
+    except KeyboardInterrupt:
+        print("dbselect: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _code_of(error: Exception) -> int:
+    if isinstance(error, TooManySkippedError):
+        return SKIPPED
+    return TRY_AGAIN if isinstance(error, BusyError) else MISTAKE
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"{coloured('dbselect: warning:', YELLOW, sys.stderr)} {message}", file=sys.stderr)
+
+
+def every_command(named: Container[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """Return the parser, with the arguments of commands that are named.
+
+    Parameters
+    ----------
+    named : words among which are names of commands; the modules of others are not loaded
+    """
+    from importlib.metadata import version
+
+    parser = Parser(prog="dbselect", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"dbselect {version('dbselect')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for name, told in COMMANDS.items():
+        added = commands.add_parser(name, help=told, description=told)
+        if name in named:
+            command = import_module(f"{__name__}.{name}").COMMAND
+            command.add(added)
+            added.set_defaults(run=command.run, parser=added)
+    return parser

@@ -1,0 +1,60 @@
+"""A command, and the parser that all of them share."""
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from dbselect.doors.cli.exits import MISTAKE, TOLD
+from dbselect.doors.cli.terminal import RED, coloured
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a module of a command has; libraries are loaded by `run`, not by its module.
+
+    Parameters
+    ----------
+    add : adds the arguments to the parser of the command
+    run : does what the arguments ask for
+    """
+
+    add: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], None]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that takes whole options only, and tells a mistake in one sentence."""
+
+    def __init__(self, **settings: Any) -> None:
+        # A shorter form would mean another option one day, in a script that nobody looks at.
+        super().__init__(**{"allow_abbrev": False, "epilog": TOLD, **settings})
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse all arguments; of one that is unknown the nearest is told."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            used: Parser = getattr(options, "parser", self)
+            known = list(used._option_string_actions)
+            used.error(f"unknown {_nearest(unknown[0], known)}")
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        """Tell a mistake, and end with its exit code."""
+        choice = re.fullmatch(r"(.*: invalid choice: )'(.*)' \(choose from (.*)\)", message)
+        if choice:
+            start, wrong, choices = choice.groups()
+            known = [one.strip(" '") for one in choices.split(",")]
+            message = f"{start}{_nearest(wrong, known)}; it must be one of {', '.join(known)}"
+        print(f"{coloured('dbselect:', RED, sys.stderr)} {message}; see '{self.prog} --help'",
+              file=sys.stderr)  # fmt: skip
+        sys.exit(MISTAKE)
+
+
+def _nearest(wrong: str, known: list[str]) -> str:
+    """Return a misspelt word, and what it may mean."""
+    near = difflib.get_close_matches(wrong.partition("=")[0], known, 1)
+    return f"'{wrong}'" + "".join(f"; did you mean '{one}'?" for one in near)

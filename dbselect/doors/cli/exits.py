@@ -1,0 +1,82 @@
+"""Exit codes, which scripts go by: those above 2 are of ``sysexits.h``, or 128 and a signal."""
+
+import argparse
+import math
+from typing import Any
+
+from dbselect.errors import ArgumentError, DataError
+
+#: A mistake in the command, the files or the data; one sentence tells which.
+MISTAKE = 2
+#: More rows are left out than ``--max-skipped`` allows; nothing is written (EX_DATAERR).
+SKIPPED = 65
+#: Somebody else writes; the same command may do later (EX_TEMPFAIL).
+TRY_AGAIN = 75
+#: Interrupted by the keyboard (SIGINT).
+INTERRUPTED = 130
+#: Who reads what is printed has gone, as ``head`` does (SIGPIPE).
+PIPE_CLOSED = 141
+
+#: Told below the help of every command.
+TOLD = (
+    f"Exit codes: 0 done; {MISTAKE} a mistake, told in one sentence; {SKIPPED} more rows left out "
+    f"than --max-skipped; {TRY_AGAIN} somebody else writes, try again later; {INTERRUPTED} "
+    f"interrupted; {PIPE_CLOSED} the pipe was closed."
+)
+
+
+class TooManySkippedError(DataError):
+    """More rows are left out than the command line allows."""
+
+
+def add_max_skipped(parser: argparse.ArgumentParser) -> None:
+    """Add the limit on rows that are left out."""
+    parser.add_argument(
+        "--max-skipped",
+        metavar="ROWS|SHARE%",
+        help=f"end with exit code {SKIPPED} where more rows are left out: 100, or 0.5%%",
+    )
+
+
+def check_max_skipped(options: argparse.Namespace) -> None:
+    """Refuse a limit that is none, before anything is read.
+
+    Raises
+    ------
+    ArgumentError : it is neither a whole number >= 0 nor a share in percent
+    """
+    if getattr(options, "max_skipped", None) is not None:
+        _most(options.max_skipped, 0)
+
+
+def check_skipped(options: argparse.Namespace, rows: Any, skipped: Any) -> None:
+    """Refuse a result that more rows were left out of than allowed.
+
+    Parameters
+    ----------
+    options : with ``max_skipped``, None for no limit
+    rows, skipped : rows used, and left out
+
+    Raises
+    ------
+    TooManySkippedError : there are more
+    """
+    limit = options.max_skipped
+    if limit is not None and skipped > _most(limit, rows + skipped):
+        raise TooManySkippedError(
+            f"{skipped:,} of {rows + skipped:,} rows are left out; --max-skipped is {limit}"
+        )
+
+
+def _most(limit: str, rows: int) -> float:
+    """Return how many of some rows a limit allows."""
+    number, percent = limit.removesuffix("%"), limit.endswith("%")
+    try:
+        found = float(number) if percent else int(number)
+    except ValueError:
+        found = math.nan
+    if not (0 <= found <= 100 if percent else found >= 0):
+        raise ArgumentError(
+            f"--max-skipped is '{limit}'; it must be a number of rows, or a share from 0% to 100%"
+        )
+    return found / 100 * rows if percent else found

@@ -1,0 +1,174 @@
+"""Where results go: ``--out`` by the ending of its name; ``-`` and ``--json``: standard output."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dbselect.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dbselect.record.gram import Gram
+    from dbselect.results.prefixes import Prefixes
+
+STDOUT = "-"
+#: Endings of a stored record, of a table with records in it, and of any table. A name without
+#: one is Parquet.
+RECORDS = (".parquet", ".json")
+NESTED = (".parquet", ".ndjson", ".jsonl", ".arrow", ".feather")
+TABLES = (*NESTED, ".csv", ".tsv")
+#: A file of any name.
+ANY: tuple[str, ...] = ()
+
+
+def add_out(
+    parser: argparse.ArgumentParser, what: str, endings: Iterable[str], *, required: bool = False
+) -> None:
+    """Add ``--out``, and ``--json`` for what is printed.
+
+    Parameters
+    ----------
+    what : is written
+    endings : that the name may have; none for any, and for nothing on standard output
+    required : whether there is nothing to print instead
+    """
+    told = f" ({', '.join(endings)}), or - for standard output" if endings else ""
+    parser.add_argument("--out", required=required, metavar="FILE", help=f"file for {what}{told}")
+    parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
+    parser.set_defaults(endings=tuple(endings))
+
+
+def check_out(options: argparse.Namespace) -> None:
+    """Refuse a result that could not be written, before anything is read.
+
+    Raises
+    ------
+    ArgumentError : the folder is not there, or the name has an ending of another kind
+    SourceError : something else than a file is there
+    """
+    from dbselect.record.writing import check_place
+
+    out = options.out
+    if out is None:
+        return
+    if out == STDOUT and options.endings:
+        if options.json:
+            raise ArgumentError("--out is '-', which --json would be printed into; give one")
+        return
+    if not Path(out).absolute().parent.is_dir():
+        raise ArgumentError(f"--out is '{out}'; its folder does not exist")
+    # The extension can go into a folder, under its own name.
+    if options.command == "extension" and Path(out).is_dir():
+        return
+    check_place(out)
+    check_ending(out, options.endings)
+
+
+def check_ending(out: str, endings: tuple[str, ...]) -> None:
+    """Refuse a name with an ending of another kind; one without is Parquet.
+
+    Raises
+    ------
+    ArgumentError : it ends otherwise, and there are endings
+    """
+    ending = Path(out).suffix
+    if out != STDOUT and ending and endings and ending not in endings:
+        raise ArgumentError(
+            f"--out is '{out}'; its name must end in {', '.join(endings)}, or be '-'"
+        )
+
+
+def tell(options: argparse.Namespace, lines: Iterable[str], facts: Mapping[str, Any]) -> None:
+    """Print what came of a command: lines, or the facts as JSON.
+
+    Nothing where the result itself goes to standard output.
+    """
+    if options.json:
+        print(json.dumps(facts, default=str))
+    elif options.out != STDOUT:
+        for line in lines:
+            print(line)
+
+
+def write_record(record: "Gram | Prefixes[Any]", out: str | None) -> None:
+    """Write a Gram or a sequence as Parquet or JSON; to standard output as JSON."""
+    from dbselect.record.files import sealed_json
+
+    if out == STDOUT:
+        print(sealed_json(record.to_struct()))
+    elif out is not None and Path(out).suffix == ".json":
+        record.write_json(out)
+    elif out is not None:
+        record.write_parquet(out)
+
+
+def write_frame(frame: "pl.DataFrame", out: str | None) -> None:
+    """Write a table by the ending of its name; Parquet with a digest."""
+    from dbselect.record.files import write_parquet
+
+    if out is None:
+        return
+    if out != STDOUT and Path(out).suffix in ("", ".parquet"):
+        write_parquet(frame.to_arrow(), out)
+        return
+    with writing_rows(out) as write:
+        write(frame)
+
+
+@contextmanager
+def writing_rows(out: str) -> Iterator[Callable[["pl.DataFrame"], None]]:
+    """Give a function that writes batches of a table, to a file that is there at the end.
+
+    On standard output rows are CSV, and JSON lines where a column is nested.
+    """
+    from dbselect.record.writing import replacing
+
+    if out == STDOUT:
+        with _rows(sys.stdout.buffer, None) as write:
+            yield write
+        return
+    with replacing(out) as path, path.open("wb") as file, _rows(file, Path(out).suffix) as write:
+        yield write
+
+
+@contextmanager
+def _rows(file: Any, ending: str | None) -> Iterator[Callable[["pl.DataFrame"], None]]:
+    """Give a function that writes batches to an open file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    opened: list[Any] = []
+
+    def write_text(batch: "pl.DataFrame") -> None:
+        nested = any(dtype.is_nested() for dtype in batch.dtypes)
+        if ending in (".ndjson", ".jsonl") or (ending is None and nested):
+            batch.write_ndjson(file)
+            return
+        if nested:
+            raise ArgumentError(f"--out ends in {ending}, which has no place for nested columns")
+        batch.write_csv(
+            file, include_header=not opened, separator="\t" if ending == ".tsv" else ","
+        )
+        opened.append(None)
+
+    def write_arrow(batch: "pl.DataFrame") -> None:
+        import polars as pl
+
+        table = batch.to_arrow(compat_level=pl.CompatLevel.oldest())
+        if not opened:
+            is_parquet = ending in ("", ".parquet")
+            opened.append((pq.ParquetWriter if is_parquet else pa.ipc.new_file)(file, table.schema))
+        opened[0].write_table(table)
+
+    arrow = ending in ("", ".parquet", ".arrow", ".feather")
+    try:
+        yield write_arrow if arrow else write_text
+    finally:
+        if arrow:
+            for writer in opened:
+                writer.close()

@@ -1,0 +1,88 @@
+"""What commands print of a sequence: its steps, why there are no more, and what was left."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from dbselect.doors.cli.exits import check_skipped
+from dbselect.doors.cli.out import tell, write_record
+from dbselect.doors.cli.terminal import has_borders
+from dbselect.results.prefixes import Prefixes
+
+#: Columns of the steps that fit beside each other.
+_SHOWN = ("step", "action", "group", "cost", "spent", "gain", "r2", "useful")
+
+
+def show(
+    options: argparse.Namespace,
+    sequence: Prefixes[Any],
+    left: str,
+    held_out: pl.DataFrame | None = None,
+) -> None:
+    """Check, write and print a sequence.
+
+    Parameters
+    ----------
+    options : as parsed, with ``out``, ``json`` and ``max_skipped``
+    sequence : of any family
+    left : what to call what was left
+    held_out : scores of the steps on rows that they have not seen
+
+    Raises
+    ------
+    TooManySkippedError : more rows are left out than allowed; nothing is written
+    """
+    start: Any = sequence.model(0)
+    check_skipped(options, start.rows, start.skipped)
+    write_record(sequence, options.out)
+    facts = {
+        "rows": start.rows,
+        "skipped": start.skipped,
+        "steps": plain_rows(sequence.steps),
+        "stop": sequence.stop.value,
+        "aliased": list(sequence.aliased),
+        "unused": list(sequence.unused),
+    }
+    if held_out is not None:
+        facts["held_out"] = plain_rows(held_out)
+    tell(options, _lines(sequence, start, left, held_out), facts)
+
+
+def _lines(
+    sequence: Prefixes[Any], start: Any, left: str, held_out: pl.DataFrame | None
+) -> Iterator[str]:
+    yield table_text(sequence.steps.select(_SHOWN))
+    yield f"{sequence.stop.value}."
+    if start.skipped:
+        yield f"{start.rows:,} rows, {start.skipped:,} skipped."
+    if sequence.aliased:
+        yield f"Linearly dependent, coefficient 0: {', '.join(sequence.aliased)}."
+    if sequence.unused:
+        yield f"{left}: {', '.join(sequence.unused)}."
+    if held_out is not None:
+        yield "On held-out rows:"
+        yield table_text(held_out)
+
+
+def plain_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as JSON has them, in which NaN and infinity are missing."""
+    floats = pl.selectors.float()
+    finite = frame.with_columns(pl.when(floats.is_finite()).then(floats))
+    return finite.to_dicts()
+
+
+def table_text(frame: pl.DataFrame) -> str:
+    """Return a table as text, of any width."""
+    with pl.Config(
+        fmt_str_lengths=80,
+        tbl_rows=-1,
+        tbl_cols=-1,
+        tbl_width_chars=120,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        tbl_formatting="UTF8_BORDERS_ONLY" if has_borders() else "ASCII_BORDERS_ONLY",
+        float_precision=4,
+    ):
+        return str(frame)

@@ -1,0 +1,38 @@
+"""``dbselect report``: a sequence, told on one page of HTML."""
+
+import argparse
+
+from dbselect.doors.cli.arguments import add_cv, add_search
+from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.exits import add_max_skipped, check_skipped
+from dbselect.doors.cli.out import ANY, add_out, tell
+from dbselect.doors.cli.sequence import asked_sequence, cross_validated
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    add_search(parser)
+    add_cv(parser)
+    add_max_skipped(parser)
+    add_out(parser, "the page of HTML", ANY, required=True)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from dbselect.doors.cli.stored import source_of
+    from dbselect.sources.open import stored_gram
+
+    source = source_of(options.source)
+    table = None if stored_gram(source) is not None else source
+    held_out = cross_validated(source, options)
+    sequence = asked_sequence(source, options)
+    start = sequence.model(0)
+    check_skipped(options, start.rows, start.skipped)
+    sequence.report(options.out, source=table, held_out=held_out)
+    steps, stop = len(sequence.spent) - 1, sequence.stop.value
+    lines = [f"{options.out}: {steps} steps, {stop}"]
+    if table is None:
+        lines.append("Residuals and calibration need the table; this was a Gram.")
+    facts = {"steps": steps, "stop": stop, "rows": start.rows, "skipped": start.skipped}
+    tell(options, lines, {**facts, "has_residuals": table is not None})
+
+
+COMMAND = Command(_add, _run)
