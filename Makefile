@@ -13,6 +13,9 @@ export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/targe
 FOR ?= 60
 SEED ?= 0
 
+# What Miri reads: modules that compute and hold no instruction of a processor and no host.
+PURE := chunk convolution distinct fold inputs leaps levels possible prefix record sequences state terms
+
 .PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz faults sanitize miri bench reproduce demo wheel matrix
 
 help: ## list the commands
@@ -94,6 +97,12 @@ fuzz: setup ## random cases for the library and its doors, FOR=60 seconds each, 
 
 faults: setup ## kill writers, fill the disk, end memory, change files while they are read
 	$(BIN)/python trials/faults.py $(FOR) $(SEED)
+
+sanitize: setup ## the library under AddressSanitizer, through the engines: some minutes
+	$(RUST) $(BIN)/python trials/sanitize.py $(FOR) $(SEED)
+
+miri: ## the modules without vectors and foreign calls under Miri: two minutes
+	cargo +nightly miri test --locked --manifest-path native/Cargo.toml --lib -- $(PURE:%=%::tests)
 
 reproduce: setup ## repeat what the papers published; writes docs/reproduction.md: under 20 minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/reproduction.py

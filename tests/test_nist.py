@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.record.gram import RECORD_DTYPE
 
 NIST = Path(__file__).parent / "data" / "nist"
 
@@ -37,6 +38,14 @@ SEARCHED = [name for name in DIGITS if not name.startswith("NoInt")]
 #: Digits of Wampler's sets where records are merged: Polars cuts a LazyFrame into as many
 #: batches as it has threads, and their records are rounded.
 MERGED = 6.0
+
+
+#: The same however else a record is composed: roots of weights are rounded as well.
+COMPOSED_POWERS = 5.0
+
+
+#: Of what is left after rows that vary much more, before it is refused as rounding.
+LEFT = 3.0
 
 
 class Certified(NamedTuple):
@@ -121,6 +130,97 @@ def test_every_engine_keeps_the_digits(name, engine, database, tmp_path):
     assert digits(found, data.coef) >= (MERGED if merged else DIGITS[name])
     assert digits([model.r2], [data.r2]) >= 11
     assert model.aliased == ()
+
+
+def rows_of(frame: pl.DataFrame) -> list[pl.DataFrame]:
+    return [frame[row : row + 1] for row in range(frame.height)]
+
+
+def merged_in_sql(frame: pl.DataFrame, con: Any) -> Any:
+    con.register("nist", frame.to_arrow())
+    fields = ", ".join(f"{name} := {name}" for name in frame.columns)
+    parts = f"SELECT gram(struct_pack({fields})) AS g FROM nist GROUP BY (y * 1e6)::HUGEINT % 5"
+    try:
+        return con.execute(f"SELECT gram_merge(g) FROM ({parts})").fetchall()[0][0]
+    finally:
+        con.unregister("nist")
+
+
+def merged_in_polars(frame: pl.DataFrame) -> Any:
+    parts = frame.group_by(pl.int_range(pl.len()) % 4).agg(
+        g=pl.struct(frame.columns).dbselect.gram()
+    )
+    return parts.select(pl.col("g").dbselect.merge()).to_series()[0]
+
+
+def removed_in_sql(frame: pl.DataFrame, con: Any) -> Any:
+    whole, part = (ds.gram(one).to_struct() for one in (pl.concat([frame, frame[:3]]), frame[:3]))
+    pairs = pl.DataFrame({"a": [whole], "b": [part]}, schema={"a": RECORD_DTYPE, "b": RECORD_DTYPE})
+    query = "SELECT gram_remove(a, b) FROM t"
+    return con.from_arrow(pairs.to_arrow()).query("t", query).fetchall()[0][0]
+
+
+def of_states(frame: pl.DataFrame) -> ds.Gram:
+    plan = ds.plan_gram(frame.to_arrow().schema)
+    parts = [plan.partial(row) for row in rows_of(frame)]
+    return plan.finish([plan.merge(parts[::2]), plan.merge(parts[1::2])])
+
+
+def with_weights(frame: pl.DataFrame, weight: float) -> ds.Gram:
+    # A row of weight 0 says nothing, whatever is in it.
+    wild = frame[:1].with_columns(pl.all() * 1e9)
+    weighted = pl.concat([frame.with_columns(w=weight), wild.with_columns(w=0.0)])
+    return ds.gram(weighted, weight="w")
+
+
+#: Ways to the record of the same rows that are not one pass over them.
+COMPOSED: dict[str, Callable[[pl.DataFrame, Any], Any]] = {
+    "two records": lambda frame, _: ds.gram(frame[::2]) + ds.gram(frame[1::2]),
+    "a record a row": lambda frame, _: sum(map(ds.gram, rows_of(frame))),
+    "gram_merge": merged_in_sql,
+    "merge": lambda frame, _: merged_in_polars(frame),
+    "removal": lambda frame, _: ds.gram(pl.concat([frame, frame[:3]])) - ds.gram(frame[:3]),
+    "gram_remove": removed_in_sql,
+    "states": lambda frame, _: of_states(frame),
+    "equal weights": lambda frame, _: with_weights(frame, 3.0),
+    "tiny weights": lambda frame, _: with_weights(frame, 1e-300),
+    "huge weights": lambda frame, _: with_weights(frame, 1e280),
+}
+
+
+@pytest.mark.parametrize("way", list(COMPOSED))
+@pytest.mark.parametrize("name", list(DIGITS))
+def test_what_is_composed_keeps_the_digits(name, way, database):
+    data = certified(name)
+    gram = COMPOSED[way](data.frame, database)
+    model = ds.fit(gram, "y", data.columns, intercept=data.intercept)
+    found = [model.intercept, *model.coefficients.values()][not data.intercept :]
+    assert digits(found, data.coef) >= (COMPOSED_POWERS if name.startswith("Wampler") else 11)
+    assert digits([model.r2], [data.r2]) >= 11
+    assert model.aliased == ()
+
+
+@pytest.mark.parametrize("way", list(COMPOSED))
+def test_filip_is_never_silent_however_it_is_composed(way, database):
+    data = certified("Filip")
+    gram = COMPOSED[way](data.frame, database)
+    with pytest.warns(ds.ConditionWarning, match="condition number"):
+        ds.fit(gram, "y", data.columns)
+
+
+@pytest.mark.parametrize("power", [2, 4, 6, 8, 12])
+@pytest.mark.parametrize("name", ["Norris", "Pontius", "Longley"])
+def test_rows_that_are_wild_leave_digits_or_a_refusal(name, power):
+    data = certified(name)
+    wild = data.frame[:2].with_columns(pl.all() * 10.0**power)
+    whole, part = ds.gram(pl.concat([data.frame, wild])), ds.gram(wild)
+    try:
+        rest = whole - part
+    except ds.RecordError as error:
+        assert "rounding" in str(error)  # noqa: PT017
+        return
+    model = ds.fit(rest, "y", data.columns)
+    assert digits([model.intercept, *model.coefficients.values()], data.coef) >= LEFT
 
 
 @pytest.mark.parametrize("engine", list(ENGINES))
