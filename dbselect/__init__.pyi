@@ -67,6 +67,7 @@ from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+from dbselect.sources.turns import Progress
 from dbselect.store.cut import Cut
 from dbselect.store.gram_store import GramStore
 from dbselect.store.refresh import Refreshed
@@ -108,6 +109,7 @@ __all__ = [
     "LeftOutWarning",
     "Model",
     "OverTime",
+    "Progress",
     "RecordError",
     "Refreshed",
     "Rolling",
