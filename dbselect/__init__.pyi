@@ -39,6 +39,7 @@ from dbselect.methods.anytime_tables import anytime_tables
 from dbselect.methods.baselines import greedy, random_k, top_k
 from dbselect.methods.best_within import best_within
 from dbselect.methods.candidates import Candidate
+from dbselect.methods.cost_groups import cost_groups
 from dbselect.methods.coverage import coverage
 from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import dash
@@ -47,6 +48,7 @@ from dbselect.methods.drift import Drift, drift
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
+from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
@@ -67,6 +69,7 @@ from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+from dbselect.sources.svmlight import svmlight_to_parquet
 from dbselect.sources.turns import Progress
 from dbselect.store.cut import Cut
 from dbselect.store.gram_store import GramStore
@@ -131,6 +134,7 @@ __all__ = [
     "best_within",
     "compare",
     "connect",
+    "cost_groups",
     "coverage",
     "cross_validate",
     "dash",
@@ -140,6 +144,7 @@ __all__ = [
     "fit",
     "fit_glm",
     "foba",
+    "foba_epsilon",
     "glm_objective",
     "gram",
     "gram_by",
@@ -158,6 +163,7 @@ __all__ = [
     "sght_project",
     "sght_table",
     "stopping_cost",
+    "svmlight_to_parquet",
     "terms",
     "timeliness",
     "top_k",

@@ -121,12 +121,13 @@ def grouping(size: int) -> tuple[dict[str, list[str]], dict[str, float]]:
     return groups, costs
 
 
-def orders(train: ds.Gram, size: int) -> dict[str, ds.Sequence]:
+def orders(
+    train: ds.Gram, groups: dict[str, list[str]], costs: dict[str, float], ridge: float = RIDGE
+) -> dict[str, ds.Sequence]:
     """Return the six orders of Table 2."""
-    groups, costs = grouping(size)
 
     def order(rule: str, costs: dict[str, float] | None) -> ds.Sequence:
-        return ds.anytime_sequence(train, TARGET, groups, costs, rule=rule, ridge=RIDGE)
+        return ds.anytime_sequence(train, TARGET, groups, costs, rule=rule, ridge=ridge)
 
     return {
         "CS-G-OMP": order("omp", costs),
@@ -134,7 +135,7 @@ def orders(train: ds.Gram, size: int) -> dict[str, ds.Sequence]:
         "No-Whiten": order("omp-unwhitened", costs),
         "G-OMP": order("omp", None).with_costs(costs),
         "CS-G-FR": order("fr", costs),
-        "Sparse": ds.group_lasso(train, TARGET, groups, costs, smallest=1e-5, ridge=RIDGE),
+        "Sparse": ds.group_lasso(train, TARGET, groups, costs, smallest=1e-5, ridge=ridge),
     }
 
 
@@ -161,7 +162,7 @@ def study(seed: int, sizes: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame
     grams = {name: ds.gram(part, columns=[TARGET, *NAMES]) for name, part in parts.items()}
     found, plotted = [], pl.DataFrame()
     for size in sizes:
-        sequences = orders(grams["training"], size)
+        sequences = orders(grams["training"], *grouping(size))
         if size == SHOWN:
             path = ds.group_lasso_path(grams["training"], TARGET, *grouping(size), smallest=1e-5)
             plotted = on_test(sequences, grams["test"])
@@ -174,9 +175,11 @@ def study(seed: int, sizes: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame
     return pl.concat(found), plotted
 
 
-def on_test(sequences: dict[str, ds.Sequence], test: ds.Gram) -> pl.DataFrame:
+def on_test(
+    sequences: dict[str, ds.Sequence], test: ds.Gram, fraction: float = FRACTION
+) -> pl.DataFrame:
     """Return the curves of all methods on the test rows, up to the cost where they are cut."""
-    cut = ds.stopping_cost(sequences["CS-G-OMP"], FRACTION)
+    cut = ds.stopping_cost(sequences["CS-G-OMP"], fraction)
     curves = {name: ds.evaluate(sequence, test) for name, sequence in sequences.items()}
     points = []
     for name, curve in {**curves, **oracles(sequences, test)}.items():

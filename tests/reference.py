@@ -207,3 +207,34 @@ def subsets(table: Table, groups: Mapping[str, list[int]], costs: Mapping[str, f
     error = table.X.size * np.finfo(float).eps * condition
     share = np.einsum("ki,ki,ki->k", c, c, inverse) / (table.t @ table.t)
     return Subsets(held, held @ np.array([costs[name] for name in groups]), share, error)
+
+
+def foba(X: np.ndarray, y: np.ndarray, nu: float = 0.5, most: int = 20) -> list[int]:
+    """FoBa of Zhang's slides on rows, without an intercept, by a refit of every trial.
+
+    Returns
+    -------
+    steps: j + 1 where column j is added, -(j + 1) where it is given back
+    """
+
+    def risk(columns: Sequence[int]) -> float:
+        A = X[:, list(columns)]
+        return float(((y - A @ np.linalg.lstsq(A, y, rcond=None)[0]) ** 2).mean())
+
+    held: list[int] = []
+    steps: list[int] = []
+    gains: dict[int, float] = {}
+    while len(held) < X.shape[1] and len(steps) < most:
+        trials = {j: risk([*held, j]) for j in range(X.shape[1]) if j not in held}
+        best = min(trials, key=trials.__getitem__)
+        gains[len(held) + 1] = risk(held) - trials[best]
+        held.append(best)
+        steps.append(best + 1)
+        while len(held) > 1 and len(steps) < most:
+            left = {j: risk([one for one in held if one != j]) for j in held}
+            least = min(left, key=left.__getitem__)
+            if left[least] - risk(held) > nu * gains[len(held)]:
+                break
+            held.remove(least)
+            steps.append(-(least + 1))
+    return steps

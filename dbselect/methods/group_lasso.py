@@ -102,6 +102,8 @@ class GroupLassoPath(InNotebooks):
     GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976; spent 2; 4 rows)
     >>> path.points["groups"].to_list()
     [[], ['a'], ['a', 'b']]
+    >>> path.steps["action", "group"].rows()
+    [('add', 'a'), ('add', 'b')]
     """
 
     target: str
@@ -193,6 +195,29 @@ class GroupLassoPath(InNotebooks):
             },
             schema_overrides={"groups": pl.List(pl.String)},
         )
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        """One row a group that comes or goes: penalty, action, group, cost.
+
+        The action is ``"add"``, or ``"remove"`` of a group that is 0 again, as LARS with the
+        lasso's removals lists them. The penalties are a grid: what comes and goes between two
+        of them does not show, and what changes at the same one is listed with the removals
+        first.
+        """
+        held = self.lengths > 0
+        names, costs = self.groups.names, self.groups.costs
+        rank = {name: place for place, name in enumerate(self.entered)}
+        rows = []
+        for i in range(1, len(held)):
+            changed = np.flatnonzero(held[i] != held[i - 1]).tolist()
+            for j in sorted(changed, key=lambda j: (held[i, j], rank[names[j]])):
+                action = "add" if held[i, j] else "remove"
+                rows.append((float(self.penalties[i]), action, names[j], float(costs[j])))
+        schema = {
+            "penalty": pl.Float64, "action": pl.String, "group": pl.String, "cost": pl.Float64
+        }  # fmt: skip
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def group_lasso_path(
