@@ -70,6 +70,7 @@ from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
 from dbselect.sources.svmlight import svmlight_to_parquet
+from dbselect.sources.turns import Progress
 from dbselect.store.cut import Cut
 from dbselect.store.gram_store import GramStore
 from dbselect.store.refresh import Refreshed
@@ -111,6 +112,7 @@ __all__ = [
     "LeftOutWarning",
     "Model",
     "OverTime",
+    "Progress",
     "RecordError",
     "Refreshed",
     "Rolling",

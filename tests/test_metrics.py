@@ -146,7 +146,8 @@ def test_every_engine_measures_the_same(tmp_path):
         test.to_pandas(), test.with_columns(pl.col("q").cast(pl.Categorical)),
         con.sql("SELECT * REPLACE (q::query AS q) FROM test"),
     ]  # fmt: skip
-    for source in sources:
+    nested = test.with_columns(q=pl.struct("q")), test.with_columns(q=pl.concat_list("q"))
+    for source in [*sources, *nested]:
         found = ds.evaluate(seq, source, metric=names, key="q").table
         assert_frame_equal(found, want, rel_tol=1e-9, abs_tol=1e-11)
 
@@ -286,6 +287,8 @@ def test_errors_name_what_is_allowed():
         (linear, frame, {"metric": "ndcg", "key": "qq"}, "key names unknown column 'qq'"),
         (linear, frame.drop("a"), {"metric": "mae"}, r"lacks \['a'\]"),
         (linear, frame.drop("binomial"), {"metric": "mae"}, "target names unknown"),
+        (linear, frame.with_columns(binomial=pl.lit("x")), {"metric": "mae"}, "target 'binomial'"),
+        (linear, frame, {"metric": "mae", "weight": "multinomial"}, "weight 'multinomial' has"),
         (linear, frame.clear(), {"metric": "mae"}, "no usable rows"),
         (linear, frame.with_columns(binomial=2.0), {"metric": "auc"}, "not 0/1 or boolean"),
         (binomial, frame.with_columns(binomial=2.0), {"metric": "mae"}, "not 0/1 or boolean"),

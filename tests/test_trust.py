@@ -205,6 +205,18 @@ def test_what_rows_have_is_possible():
         for part in parts[:-1]:
             total -= part
         assert ds.Gram.from_struct(total.to_struct()).rows == 5
+    # Of 1e-180 a double has the number and not the square, as of residuals of certain rows.
+    lost = ds.gram(pl.DataFrame({"x": x / 1e150, "lost": 1e-180 * rng.normal(size=50)}))
+    assert ds.Gram.from_struct(lost.to_struct()).comoment[1, 0] != 0
+
+
+def test_rows_of_several_classes_may_all_be_certain():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(rng.uniform(size=(40, 10)), schema=[f"x{j}" for j in range(10)])
+    frame = frame.with_columns(y=(4 * pl.col("x0")).cast(pl.Int64))
+    with pytest.warns(ds.SeparationWarning):
+        seq = ds.anytime_sequence(frame, "y", family="multinomial", rule="score")
+    assert ds.evaluate(seq, frame)["accuracy"][-1] == 1
 
 
 # Columns that depend on others but for a trace

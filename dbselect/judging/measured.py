@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.judging.metrics import OF_QUERIES, Asked, asked_of, check_family
 from dbselect.judging.one_pass import Judging, LinearPredictors, RowSums
 from dbselect.judging.ranks import auc, ndcg
@@ -29,6 +29,8 @@ from dbselect.results.predict import Predictor
 from dbselect.results.sequence import Sequence as LinearSequence
 from dbselect.sources.open import open_table, progress
 from dbselect.sources.read import with_digits_of
+from dbselect.sources.request import check_field
+from dbselect.sources.target import check_numeric
 from dbselect.sources.works import Scan, gather
 
 #: What can be measured: one response.
@@ -175,7 +177,13 @@ def _judging(
     predictors.predict(pl.DataFrame(table.schema.empty_table()))
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
     target = leaf_of(found.target, known, "target")
-    queries = None if key is None else leaf_of(key, known, "key")
+    if not getattr(found, "classes", ()):
+        check_numeric(table, [found.target])
+    weights = None if weight is None else leaf_of(weight, known, "weight")
+    if weights is not None and not weights.is_numeric:
+        raise ColumnError(f"weight '{weight}' has type {weights.type}; it must be numeric")
+    if key is not None:
+        check_field(key, "key", table.schema)
     read = [each for one in inputs for each in one.on(table.schema.names)]
     needed = [one.source for one in read if one.missing is None]
     is_ranked = any(one.metric.is_ranked for one in asked)
@@ -185,15 +193,15 @@ def _judging(
         family=family,
         classes=getattr(found, "classes", ()),
         target=target.path,
-        weight=None if weight is None else leaf_of(weight, known, "weight").path,
-        key=None if queries is None else queries.path,
+        weight=None if weights is None else weights.path,
+        key=None if key is None else (key,),
         columns={**{one.source: one.path for one in read}, found.target: target.path},
         needed=tuple(dict.fromkeys([*needed, found.target])),
         kinds=tuple(dict.fromkeys(one.kind for one in asked if not one.metric.is_ranked)),
         is_ranked=is_ranked,
         zero_one=family == "gaussian" and any(one.metric.zero_one for one in asked),
     )
-    return judging, with_digits_of(None if queries is None else queries.field, table)
+    return judging, with_digits_of(key, table)
 
 
 def _predictors(found: Measurable) -> LinearPredictors:
@@ -265,7 +273,9 @@ def _allowed(judging: Judging) -> str:
 def _queries(sums: RowSums) -> Any:
     """Return the number of each row's key; shape (n,)."""
     keys = pl.concat([part.key for part in sums.ranked if part.key is not None])
-    return keys.rank("dense").to_numpy().astype(np.intp) - 1
+    first = pl.col("row").min().over("key")
+    rows = keys.alias("key").to_frame().with_row_index("row").select(first.rank("dense"))
+    return rows.to_series().to_numpy().astype(np.intp) - 1
 
 
 def _finished(one: Asked, sums: RowSums, query: Any, found: Measurable, judging: Judging) -> Vector:

@@ -35,13 +35,13 @@ from dbselect.record.checks import (
     check_scale,
 )
 from dbselect.record.policies import check_policies
-from dbselect.record.steps import Record, Stop
+from dbselect.record.steps import Record, Stop, name_of
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import doubling, greedy_search
-from dbselect.sources.open import progress
+from dbselect.sources.turns import Callback, check_callback, turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +100,7 @@ def anytime_sequence(
     null_policy: NullPolicy = ...,
     family: Literal["gaussian"] = ...,
     weight: str | None = ...,
+    callback: Callback | None = ...,
 ) -> AnytimeSequence: ...
 
 
@@ -120,6 +121,7 @@ def anytime_sequence(
     null_policy: NullPolicy = ...,
     family: Literal["gaussian"] = ...,
     weight: str | None = ...,
+    callback: Callback | None = ...,
 ) -> JointSequence: ...
 
 
@@ -141,6 +143,7 @@ def anytime_sequence(
     offset: str | None = ...,
     max_iter: int | None = ...,
     tol: float | None = ...,
+    callback: Callback | None = ...,
 ) -> GlmSequence: ...
 
 
@@ -155,6 +158,7 @@ def anytime_sequence(
     budget: float | None = ...,
     max_groups: int | None = ...,
     always: GroupNames = ...,
+    callback: Callback | None = ...,
 ) -> GlmSequence: ...
 
 
@@ -177,6 +181,7 @@ def anytime_sequence(
     offset: str | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
+    callback: Callback | None = None,
 ) -> AnytimeSequence | JointSequence | GlmSequence:
     """Order groups of columns by how much prediction each buys for its cost.
 
@@ -219,6 +224,7 @@ def anytime_sequence(
     offset : family poisson only: column that is added to the predictor
     max_iter : of a family in passes, limit on the passes of a step, default 25
     tol : of a family in passes, as in `fit_glm`, default 1e-8
+    callback : is called with a `Progress` after every step; what it raises ends the call
 
     Returns
     -------
@@ -251,7 +257,8 @@ def anytime_sequence(
     ``doubling_capable`` of the result is False.
     A table is read once, the columns of the groups and the target only, so a NULL
     in another column leaves no row out. Up to 1,000 columns the compiled library searches, in
-    some tenths of Python's time, and above Python, with one result.
+    some tenths of Python's time, and above Python, with one result; with a `callback` Python
+    does, as the library tells no steps on its way.
 
     In passes, one at the coefficients of the groups held gives the gradient and the
     information of all columns, so the first Newton step of a group costs no pass and the
@@ -278,6 +285,7 @@ def anytime_sequence(
     in_passes = {"offset": offset, "max_iter": max_iter, "tol": tol}
     in_passes = {name: value for name, value in in_passes.items() if value is not None}
     check_choice("family", family, FAMILY_NAMES)
+    check_callback(callback)
     if family != AnytimeOptions.family and not isinstance(source, GlmObjective):
         given = AnytimeGlmOptions.read({
             "rule": rule, "ridge": ridge, "scale": scale, "budget": budget,
@@ -288,13 +296,13 @@ def anytime_sequence(
             raise ArgumentError(f"c_min is {c_min!r}; family {family!r} has none")
         if null_policy != AnytimeOptions.null_policy:
             raise ArgumentError(f"null_policy is {null_policy!r}; family {family!r} takes 'skip'")
-        return glm_sequence(source, target, groups, costs, given)
+        return glm_sequence(source, target, groups, costs, given, callback)
     options = AnytimeOptions(
         rule=rule, ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
         c_min=c_min, null_policy=null_policy, family=family, weight=weight,
     )  # fmt: skip
     if isinstance(source, GlmObjective):
-        return _on_objective(source, target, groups, costs, options, in_passes)
+        return _on_objective(source, target, groups, costs, options, in_passes, callback)
     for name, value in in_passes.items():
         raise ArgumentError(f"{name} is {value!r}; family 'gaussian' has none")
     search = prepare(
@@ -302,10 +310,10 @@ def anytime_sequence(
         null_policy=null_policy, weight=weight, several=True,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, max_groups)
-    found = compiled_sequence(search, rule, options)
+    found = compiled_sequence(search, rule, options) if callback is None else None
     if found is not None:
         return found
-    with progress(max_groups or len(search.groups.costs), "groups") as bar:
+    with turns(max_groups or len(search.groups.costs), "groups", callback) as turn:
         steps, stop = greedy_search(
             search.state,
             search.groups,
@@ -316,7 +324,7 @@ def anytime_sequence(
             budget=options.budget,
             max_groups=max_groups,
             always=search.first,
-            record=lambda _: bar.update(),
+            record=lambda step: turn(name_of(step, search.groups), step.explained),
         )
     if search.is_joint:
         return finish_joint(search, rule, steps, stop)
@@ -330,6 +338,7 @@ def _on_objective(
     costs: Costs | None,
     options: AnytimeOptions,
     in_passes: Mapping[str, object],
+    callback: Callback | None,
 ) -> GlmSequence:
     """Search the groups of an objective, on whose rows every fit is made."""
     check_choice("rule", options.rule, rules_of_glm())
@@ -355,4 +364,4 @@ def _on_objective(
         )
         return stop
 
-    return search.recorded(options.rule, run)
+    return search.recorded(options.rule, run, callback)

@@ -28,6 +28,7 @@ from dbselect.results.model import Model
 from dbselect.results.selected import Selected
 from dbselect.selection import dash as sampling
 from dbselect.selection.dash import Limits
+from dbselect.sources.turns import Callback, check_callback, turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,7 @@ def greedy(
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> Selected[GlmModel]: ...
 
 
@@ -106,6 +108,7 @@ def greedy(
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> Selected[Model]: ...
 
 
@@ -122,6 +125,7 @@ def greedy(
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> Selected[GlmModel]: ...
 
 
@@ -138,6 +142,7 @@ def greedy(
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> Selected[GlmModel | None]: ...
 
 
@@ -153,6 +158,7 @@ def greedy(
     always: Sequence[str] = GreedyOptions.always,
     diversity: Objective | None = None,
     null_policy: NullPolicy = GreedyOptions.null_policy,
+    callback: Callback | None = None,
 ) -> Selected[Any]:
     """Choose k groups, the largest gain each time: k adaptive rounds.
 
@@ -164,6 +170,7 @@ def greedy(
     budget : limit on the summed cost: only groups that still fit are candidates
     always : groups to take first, in the order given; they count in k and in the budget
     diversity, null_policy : as in `dash`
+    callback : is called with a `Progress` after every round; what it raises ends the call
 
     Returns
     -------
@@ -177,10 +184,13 @@ def greedy(
     >>> ds.greedy(table, "y", k=1).groups
     ['a']
     """
+    check_callback(callback)
     options = GreedyOptions(
         k=k, family=family, budget=budget, always=always, null_policy=null_policy
     )
-    return choice_of(sampling.greedy_choice, options, source, target, groups, costs, diversity)
+    with turns(k, "rounds", callback) as turn:
+        run = partial(sampling.greedy_choice, told=lambda value: turn(None, value))
+        return choice_of(run, options, source, target, groups, costs, diversity)
 
 
 @overload

@@ -19,7 +19,7 @@ from dbselect.results.selected import Proof, Selected
 from dbselect.selection.branch_and_bound import branch_and_bound
 from dbselect.selection.exchange import TimeUp, improve
 from dbselect.selection.greedy import greedy_search
-from dbselect.sources.open import progress
+from dbselect.sources.turns import Callback, check_callback, turns
 
 #: Share of the time limit for leaps and bounds, and most seconds: what they do not prove in
 #: these they hardly ever prove.
@@ -70,6 +70,7 @@ def best_within(
     null_policy: NullPolicy = BestWithinOptions.null_policy,
     weight: str | None = BestWithinOptions.weight,
     time_limit: float = BestWithinOptions.time_limit,
+    callback: Callback | None = None,
 ) -> Selected[Model]:
     """Return the model on the groups that explain most for a budget, with proof.
 
@@ -91,6 +92,8 @@ def best_within(
         `dbselect.gram`; rows without the target are left out under every policy
     weight : column of row weights, of a table
     time_limit : seconds for the search, > 0, after which the best set found comes back
+    callback : is called with a `Progress` at every node and exchange, whenever the search
+        asks whether its time is up; what it raises ends the call
 
     Returns
     -------
@@ -137,6 +140,7 @@ def best_within(
     >>> found.how.proven, found.how.gap
     (True, 0.0)
     """
+    check_callback(callback)
     options = BestWithinOptions(
         budget=budget, always=always, ridge=ridge, scale=scale, null_policy=null_policy,
         weight=weight, time_limit=time_limit,
@@ -148,13 +152,12 @@ def best_within(
     check_first(search.groups, search.first, options.budget, None)
     begin = perf_counter()
 
-    bar = progress(None, "questions")
+    with turns(None, "questions", callback) as turn:
 
-    def time_up() -> bool:
-        bar.update()
-        return perf_counter() - begin >= options.time_limit
+        def time_up() -> bool:
+            turn(None, None)
+            return perf_counter() - begin >= options.time_limit
 
-    with bar:
         found = branch_and_bound(
             search.state,
             Groupwise(search.problem, search.groups.positions, search.groups.costs),

@@ -50,10 +50,11 @@ from dbselect.results.selected import AnyModel, model_in
 from dbselect.sources.elsewhere import brought_here, table_elsewhere
 from dbselect.sources.folded import FoldedTable, RowFolds
 from dbselect.sources.grouping import warn_of_folds
-from dbselect.sources.open import open_table, progress
+from dbselect.sources.open import open_table
 from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, Table, folding_of, request_of
 from dbselect.sources.target import check_numeric
+from dbselect.sources.turns import Callback, check_callback, turns
 
 Method = Callable[..., Any]
 #: Scores of a point, and the reason why some are missing.
@@ -79,6 +80,7 @@ def cross_validate(
     key: str | None = None,
     seed: int | None = None,
     weight: str | None = None,
+    callback: Callback | None = None,
     **options: Any,
 ) -> CrossValidation:
     """Score a method on the rows it has not seen, for every point of a grid of options.
@@ -105,6 +107,8 @@ def cross_validate(
         the target, or all, so that rows that are equal there stay together
     seed : of the folds of a table, default 0, and of a method that draws
     weight : of a table, column of row weights, >= 0
+    callback : is called with a `Progress` after every point of the grid, in every segment;
+        what it raises ends the call
     options : of the method, the same at every point; with ``family`` among them, where the
         method has it, the models are those of the family. A ``null_policy`` is that of
         `gram_by`: a mean is that of all folds together
@@ -172,6 +176,7 @@ def cross_validate(
     >>> found.table.select("step", pl.col("deviance", "accuracy").round(2)).rows()
     [(0, 1.37, 0.6), (1, 0.98, 0.75), (2, 0.99, 0.78)]
     """
+    check_callback(callback)
     if isinstance(target, list | tuple):
         check_targets(target)
     else:
@@ -217,11 +222,11 @@ def cross_validate(
             keys, segments = pl.DataFrame(), [OnTable(folds, cast(str, target), weight)]
     _check_names(keys.columns, varied.columns)
     outcomes = []
-    with progress(len(segments) * len(tried), "points of the grid") as bar:
+    with turns(len(segments) * len(tried), "points of the grid", callback) as turn:
         for number, segment in enumerate(segments):
             for point, (found, reason) in enumerate(_outcomes(segment, run, tried)):
                 outcomes.append((number, point, found, reason))
-                bar.update()
+                turn(None, None)
     scores, table_of_means = tables(outcomes)
 
     def labelled(rows: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from dbselect.results.model import Model
 from dbselect.results.selected import Selected
 from dbselect.selection import dash as sampling
 from dbselect.selection.dash import Limits, Run
+from dbselect.sources.turns import Callback, check_callback, turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,7 @@ def dash(
     diversity: Objective | None = ...,
     seed: int = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> Selected[GlmModel]: ...
 
 
@@ -95,6 +97,7 @@ def dash(
     diversity: Objective | None = ...,
     seed: int = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> Selected[Model]: ...
 
 
@@ -115,6 +118,7 @@ def dash(
     diversity: Objective | None = ...,
     seed: int = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> Selected[GlmModel]: ...
 
 
@@ -135,6 +139,7 @@ def dash(
     diversity: Objective | None = ...,
     seed: int = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> Selected[GlmModel | None]: ...
 
 
@@ -154,6 +159,7 @@ def dash(
     diversity: Objective | None = None,
     seed: int = DashOptions.seed,
     null_policy: NullPolicy = DashOptions.null_policy,
+    callback: Callback | None = None,
 ) -> Selected[Any]:
     """Choose k groups in few adaptive rounds, random sets of good ones at a time.
 
@@ -180,6 +186,8 @@ def dash(
     seed : of the random sets: the same seed gives the same result
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
+    callback : is called with a `Progress` after every adaptive round of every guess; what it
+        raises ends the call
 
     Returns
     -------
@@ -215,15 +223,18 @@ def dash(
     >>> model.groups, round(model.r2, 3)
     (['a'], 0.952)
     """
+    check_callback(callback)
     options = DashOptions(
         k=k, family=family, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt,
         alpha=alpha, seed=seed, null_policy=null_policy,
     )  # fmt: skip
 
-    def run(start: Objective, _: Limits) -> Run[Any]:
-        return sampling.best_guess(
-            start, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt, alpha=alpha,
-            seed=seed,
-        )  # fmt: skip
+    with turns(None, "rounds", callback) as turn:
 
-    return choice_of(run, options, source, target, groups, costs, diversity)
+        def run(start: Objective, _: Limits) -> Run[Any]:
+            return sampling.best_guess(
+                start, k, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt, alpha=alpha,
+                seed=seed, told=lambda value: turn(None, value),
+            )  # fmt: skip
+
+        return choice_of(run, options, source, target, groups, costs, diversity)

@@ -52,6 +52,7 @@ from dbselect.selection.exchange import LEAST_RISE
 from dbselect.selection.layout import Layout
 from dbselect.selection.polish import Within, forward, polish
 from dbselect.selection.projection import tabulate
+from dbselect.sources.turns import Turn
 
 VariantName = Literal["ista", "ista-l", "fista", "fista-c"]
 StartName = Literal["ridge", "zero"]
@@ -98,7 +99,10 @@ class DescentOptions(Options):
 
 
 def descents_of(
-    task: "DescentTask", limits: Sequence[tuple[int, int]], options: DescentOptions
+    task: "DescentTask",
+    limits: Sequence[tuple[int, int]],
+    options: DescentOptions,
+    turn: Turn = lambda *_: None,
 ) -> list[Descent]:
     """Descend for every pair of limits, from projections of the same vectors.
 
@@ -132,6 +136,7 @@ def descents_of(
         if options.polish and options.refit and work <= POLISH_WORK:
             descents = polished(problem, descents, within)
         best.append(_lowest(descents))
+        turn(None, None)
     loose = [pair for pair, one in zip(limits, best, strict=True) if not one.is_settled]
     if loose:
         warn_caller(

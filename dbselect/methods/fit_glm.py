@@ -36,7 +36,7 @@ from dbselect.record.checks import (
 from dbselect.record.columns import Leaf
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups, groups_of
-from dbselect.record.steps import Step, Stop, fits
+from dbselect.record.steps import Step, Stop, fits, name_of
 from dbselect.record.terms import Terms
 from dbselect.results.glm.build import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel, family_of
@@ -46,6 +46,7 @@ from dbselect.selection.greedy import greedy_search
 from dbselect.selection.on_glm import criterion_near
 from dbselect.sources.passes import Passes
 from dbselect.sources.target import refusal
+from dbselect.sources.turns import Callback, turns
 
 #: Most classes of a multinomial target: a pass makes a Gram for each two of them.
 MOST_CLASSES = 40
@@ -215,6 +216,7 @@ def glm_sequence(
     groups: GroupColumns | None,
     costs: Costs | None,
     options: AnytimeGlmOptions,
+    callback: Callback | None = None,
 ) -> GlmSequence:
     """Order groups by how much deviance each explains for its cost, in passes over a table.
 
@@ -232,8 +234,11 @@ def glm_sequence(
 
     def record(step: Step) -> None:
         taken.append((step, prefix_of(data, search.fit)))
+        turn(name_of(step, found), step.explained)
 
-    with passes.shown():
+    # The bar is that of the passes.
+    most = max_groups or len(found.costs)
+    with turns(most, "groups", callback, bar=False) as turn, passes.shown():
         data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
         problem, null = problem_of(
             data, found, options.ridge, options.scale, options.max_iter, options.tol

@@ -42,6 +42,7 @@ from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import rules_of_foba
 from dbselect.selection.foba import foba_search
 from dbselect.selection.removal import USEFULNESS
+from dbselect.sources.turns import Callback, check_callback
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,7 @@ def foba(
     always: GroupNames = ...,
     family: Literal["gaussian"] = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> AnytimeSequence: ...
 
 
@@ -129,6 +131,7 @@ def foba(
     budget: float | None = ...,
     always: GroupNames = ...,
     family: GlmFamilyName,
+    callback: Callback | None = ...,
 ) -> GlmSequence: ...
 
 
@@ -146,6 +149,7 @@ def foba(
     max_steps: int | None = ...,
     budget: float | None = ...,
     always: GroupNames = ...,
+    callback: Callback | None = ...,
 ) -> GlmSequence: ...
 
 
@@ -165,6 +169,7 @@ def foba(
     always: GroupNames = FobaOptions.always,
     family: FamilyName = FobaOptions.family,
     null_policy: NullPolicy = FobaOptions.null_policy,
+    callback: Callback | None = None,
 ) -> AnytimeSequence | GlmSequence:
     """Add groups greedily, and give back those that later ones made dispensable.
 
@@ -193,6 +198,8 @@ def foba(
         ``glm_objective(source, target, groups, costs, family=family, ridge=ridge)``
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
+    callback : is called with a `Progress` after every step; what it raises ends the call.
+        The search is then Python's, as the compiled library tells no steps on its way
 
     Returns
     -------
@@ -222,6 +229,7 @@ def foba(
     >>> ds.foba(table, "y").steps["group"].to_list()
     [None, 'a', 'b']
     """
+    check_callback(callback)
     options = FobaOptions(
         epsilon=epsilon, nu=nu, rule=rule, backward=backward, max_steps=max_steps, ridge=ridge,
         budget=budget, always=always, family=family, null_policy=null_policy,
@@ -231,7 +239,7 @@ def foba(
         always=options.always, null_policy=options.null_policy,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
-    found = compiled_sequence(search, f"foba-{rule}", options)
+    found = compiled_sequence(search, f"foba-{rule}", options) if callback is None else None
     if found is not None:
         return found
 
@@ -249,7 +257,7 @@ def foba(
             always=search.first,
         )
 
-    return search.recorded(f"foba-{rule}", run)
+    return search.recorded(f"foba-{rule}", run, callback)
 
 
 @overload
@@ -266,6 +274,7 @@ def backward(
     always: GroupNames = ...,
     family: Literal["gaussian"] = ...,
     null_policy: NullPolicy = ...,
+    callback: Callback | None = ...,
 ) -> AnytimeSequence: ...
 
 
@@ -282,6 +291,7 @@ def backward(
     budget: float | None = ...,
     always: GroupNames = ...,
     family: GlmFamilyName,
+    callback: Callback | None = ...,
 ) -> GlmSequence: ...
 
 
@@ -296,6 +306,7 @@ def backward(
     max_steps: int | None = ...,
     budget: float | None = ...,
     always: GroupNames = ...,
+    callback: Callback | None = ...,
 ) -> GlmSequence: ...
 
 
@@ -312,6 +323,7 @@ def backward(
     always: GroupNames = BackwardOptions.always,
     family: FamilyName = BackwardOptions.family,
     null_policy: NullPolicy = BackwardOptions.null_policy,
+    callback: Callback | None = None,
 ) -> AnytimeSequence | GlmSequence:
     """Start from all groups and remove the least useful one, again and again.
 
@@ -332,6 +344,8 @@ def backward(
         ``glm_objective(source, target, groups, costs, family=family, ridge=ridge)``
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
+    callback : is called with a `Progress` after every step; what it raises ends the call.
+        The search is then Python's, as the compiled library tells no steps on its way
 
     Returns
     -------
@@ -363,6 +377,7 @@ def backward(
     >>> ds.backward(table, "y").steps.filter(action="remove")["group"].to_list()
     ['b', 'a']
     """
+    check_callback(callback)
     options = BackwardOptions(
         backward=backward, max_steps=max_steps, ridge=ridge, budget=budget, always=always,
         family=family, null_policy=null_policy,
@@ -372,7 +387,7 @@ def backward(
         always=options.always, null_policy=options.null_policy,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
-    found = compiled_sequence(search, "backward", options)
+    found = compiled_sequence(search, "backward", options) if callback is None else None
     if found is not None:
         return found
     rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
@@ -400,4 +415,4 @@ def backward(
             always=search.first,
         )
 
-    return search.recorded("backward", run)
+    return search.recorded("backward", run, callback)

@@ -30,7 +30,7 @@ from dbselect.methods.types import Costs, FamilyName, GroupColumns, GroupNames, 
 from dbselect.record.checks import check_column, check_count
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, costs_of, groups_of
-from dbselect.record.steps import Record, Step, Stop
+from dbselect.record.steps import Record, Step, Stop, name_of
 from dbselect.results.glm.build import (
     Prefix,
     aliased_of,
@@ -47,6 +47,7 @@ from dbselect.sources.open import open_table
 from dbselect.sources.passes import algebra_of
 from dbselect.sources.request import check_seed
 from dbselect.sources.sample import sample
+from dbselect.sources.turns import Callback, turns
 
 #: Rows of the table that are held in memory: of 50 columns they are 4 MB. A column without
 #: any effect gains some 1e-4 of the deviance by chance, and a share of half the deviance has
@@ -311,22 +312,31 @@ class ObjectiveSetup:
         del within
         return self.state.aliased()
 
-    def recorded(self, rule: str, run: Callable[[Record], Stop]) -> GlmSequence:
+    def recorded(
+        self, rule: str, run: Callable[[Record], Stop], callback: Callback | None = None
+    ) -> GlmSequence:
         """Run a search and keep every step with its fit.
 
         Parameters
         ----------
         rule : name of the result
         run : the search, which writes down its steps
+        callback : who is told of each
         """
         state, data = self.state, self.state.about.data
         empty = prefix_of(data, state.fit)
         taken: list[tuple[Step, Prefix]] = []
-        try:
-            stop = run(lambda step: taken.append((step, prefix_of(data, state.fit))))
-        except KeyboardInterrupt:
-            # As in `anytime_sequence`: the step under way is lost, and the last one stands.
-            stop = Stop.INTERRUPTED
+        with turns(None, "steps", callback) as turn:
+
+            def record(step: Step) -> None:
+                taken.append((step, prefix_of(data, state.fit)))
+                turn(name_of(step, self.groups), step.explained)
+
+            try:
+                stop = run(record)
+            except KeyboardInterrupt:
+                # As in `anytime_sequence`: the step under way is lost, and the last one stands.
+                stop = Stop.INTERRUPTED
         warn_of_fit(state.fit)
         return sequence_of(data, state.fit, self.groups, rule, self.ridge, True, empty, taken, stop)
 

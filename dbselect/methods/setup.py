@@ -18,14 +18,15 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups, groups_of, patterns_of
 from dbselect.record.missing import features_of
 from dbselect.record.rows import at_most_all, is_saturated
-from dbselect.record.steps import Record, Step, Stop, fits
+from dbselect.record.steps import Record, Step, Stop, fits, name_of
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.sequence import build
 from dbselect.selection.criteria import RULES, Criterion
-from dbselect.sources.open import open_table, progress, stored_gram
+from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import check_no_rows, read_columns
 from dbselect.sources.target import check_numeric
+from dbselect.sources.turns import Callback, turns
 
 #: Condition numbers between which the coefficients of all prefixes are refined: below,
 #: they keep ten of sixteen digits without that; above, a correction has no digit right.
@@ -87,23 +88,26 @@ class LinearSetup:
         used = (coef != 0).sum(axis=-1).max(initial=len(self.state.support))
         return Stop.SATURATED if is_saturated(self.gram.rows, 1 + used, self.ridge) else stop
 
-    def recorded(self, rule: str, run: Callable[[Record], Stop]) -> AnytimeSequence:
+    def recorded(
+        self, rule: str, run: Callable[[Record], Stop], callback: Callback | None = None
+    ) -> AnytimeSequence:
         """Run a search that adds and removes, and keep every step with its coefficients.
 
         Parameters
         ----------
         rule : name of the result
         run : the search, which writes down its steps
+        callback : who is told of each
         """
         steps: list[Step] = []
         coef: list[Vector] = [self.state.coef()]
 
-        with progress(None, "steps") as bar:
+        with turns(None, "steps", callback) as turn:
 
             def record(step: Step) -> None:
                 steps.append(step)
                 coef.append(self.state.coef())
-                bar.update()
+                turn(name_of(step, self.groups), step.explained)
 
             stop = run(record)
         return finish(self, rule, steps, np.array(coef), stop)

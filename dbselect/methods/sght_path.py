@@ -24,6 +24,7 @@ from dbselect.selection.descent import (
     Descent,
 )
 from dbselect.selection.projection import check_limit
+from dbselect.sources.turns import Callback, check_callback, turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +113,7 @@ def sght_path(
     tol: float = SghtPathOptions.tol,
     max_iter: int = SghtPathOptions.max_iter,
     null_policy: NullPolicy = SghtPathOptions.null_policy,
+    callback: Callback | None = None,
 ) -> SghtPath:
     """Return the model of `sght` for every pair of limits.
 
@@ -122,6 +124,7 @@ def sght_path(
     grid_groups : values of max_groups
     family : as of `sght`, but not ``"multinomial"``
     variant, start, refit, polish, tol, max_iter, null_policy : as of `sght`
+    callback : is called with a `Progress` after every pair; what it raises ends the call
 
     Returns
     -------
@@ -155,6 +158,7 @@ def sght_path(
     >>> path.points["columns"].to_list()
     [['a', 'c'], ['a', 'b']]
     """
+    check_callback(callback)
     options = SghtPathOptions(
         grid_columns=grid_columns, grid_groups=grid_groups, family=family, variant=variant,
         start=start, refit=refit, polish=polish, tol=tol, max_iter=max_iter,
@@ -169,7 +173,8 @@ def sght_path(
     most_columns = _grid("grid_columns", grid_columns, len(task.groups.members))
     most_groups = _grid("grid_groups", grid_groups, len(task.groups.names))
     limits = [(s1, s2) for s1 in most_columns for s2 in most_groups]
-    descents = descents_of(task, limits, options)
+    with turns(len(limits), "pairs of limits", callback) as turn:
+        descents = descents_of(task, limits, options, turn)
     # No comprehension, whose frame a warning would point to.
     models = list(map(task.model, descents))
     rows = [_row(*each) for each in zip(limits, models, descents, strict=True)]

@@ -8,6 +8,9 @@ import numpy.typing as npt
 ROUNDING = 1e-4
 #: Deviation that rounding may give to a constant column, as a share of its mean.
 CONSTANT_ROUNDING = 1e-12
+#: Deviation whose square a double can lose: the root of the least normal number. Residuals of rows
+#: that are told for certain are as small.
+LOST = 2.0**-511
 
 _Array = npt.NDArray[np.float64]
 
@@ -20,7 +23,7 @@ def impossible(mean: _Array, weight: float, comoment: _Array) -> tuple[int, int]
     mean, comoment : shapes (d,) and (d, d), of a record whose variances are not negative
     """
     constant = np.sqrt(weight) * np.abs(CONSTANT_ROUNDING * mean)
-    size = np.maximum(np.sqrt(np.diagonal(comoment)), constant)
+    size = np.maximum(np.sqrt(np.diagonal(comoment)), np.maximum(constant, LOST))
     with np.errstate(over="ignore"):  # what exceeds every double bounds nothing
         most = np.outer(size, size)
     beyond = np.tril(np.abs(comoment) > most + ROUNDING * most, -1)

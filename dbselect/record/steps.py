@@ -144,6 +144,11 @@ def is_useful(gain: float) -> bool:
     return bool(np.abs(gain) > ROUNDING_GAIN)
 
 
+def name_of(step: Step, groups: Groups) -> str:
+    """Return the group of a step, with a minus if it was given back."""
+    return ("" if step.action == "add" else "-") + groups.names[step.group]
+
+
 def longest_within(spent: Vector, budget: float | None) -> int:
     """Return the step whose model serves a budget: the longest prefix within it.
 

@@ -41,6 +41,7 @@ from dbselect.record.steps import (
     held_after,
     is_useful,
     longest_within,
+    name_of,
     spent_after,
 )
 from dbselect.record.writing import check_place, replacing
@@ -118,10 +119,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
     @property
     def _order(self) -> list[str]:
         """The groups of the steps, those given back with a minus."""
-        return [
-            ("" if step.action == "add" else "-") + self.groups.names[step.group]
-            for step in self.records
-        ]
+        return [name_of(step, self.groups) for step in self.records]
 
     @property
     def _glance(self) -> Glance:

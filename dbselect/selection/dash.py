@@ -18,7 +18,7 @@ taken as it is. So it always ends. The result records the last two. A set of one
 with the largest gain.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -37,6 +37,8 @@ LEAST_ALPHA = 0.5
 #: fall with the thresholds, and a lower guess hardly ever wins (10 tables of the paper's design).
 PATIENCE = 2
 
+#: Takes the value of the objective after every adaptive round.
+Told = Callable[[float], None]
 O = TypeVar("O", bound=Objective)  # noqa: E741 - the objective
 
 
@@ -132,6 +134,7 @@ def dash_search(
     rng: np.random.Generator,
     looks: Looks[O],
     limit: int | None = None,
+    told: Told = lambda _: None,
 ) -> Run[O]:
     """Select k candidates in `rounds` sets.
 
@@ -146,6 +149,7 @@ def dash_search(
     looks : what is known from other guesses, and how many sets an expectation is a mean of
     limit : most adaptive rounds, at least `rounds`: where one more filter step would exceed
         it, the set is the best by the last means; None = no limit
+    told : takes the value after every adaptive round
     """
     history: list[float] = []
     queries = stalled = completed = 0
@@ -178,8 +182,10 @@ def dash_search(
                 completed += size
                 break
             history.append(objective.value)
+            told(objective.value)
             left = kept
         history.append(objective.value)
+        told(objective.value)
     return Run(objective, history, queries, opt, alpha, stalled, completed)
 
 
@@ -208,6 +214,7 @@ def best_guess(
     opt: float | None,
     alpha: float | None,
     seed: int,
+    told: Told = lambda _: None,
 ) -> Run[O]:
     """Run DASH under guesses of OPT and alpha, and return the best run.
 
@@ -232,6 +239,7 @@ def best_guess(
         return dash_search(
             objective, k, rounds=rounds or default_rounds(objective.size, k), epsilon=epsilon,
             opt=opt, alpha=alpha, rng=rng, looks=looks, limit=None if rounds else k,
+            told=told,
         )  # fmt: skip
 
     def best_of(best: Run[O], others: Iterable[tuple[float, float]]) -> Run[O]:
@@ -285,7 +293,7 @@ class Limits:
         return fitting
 
 
-def greedy_choice(objective: O, limits: Limits) -> Run[O]:
+def greedy_choice(objective: O, limits: Limits, told: Told = lambda _: None) -> Run[O]:
     """Take the candidate with the largest gain of those that fit, again and again.
 
     As many adaptive rounds as there are candidates taken, those to take first aside.
@@ -296,6 +304,7 @@ def greedy_choice(objective: O, limits: Limits) -> Run[O]:
     while (candidates := limits.fitting(objective.held, objective.size)).any():
         objective.add(first_of_the_best(objective.gains(), candidates))
         history.append(objective.value)
+        told(objective.value)
         queries += int(candidates.sum())
     return Run(objective, history, queries)
 
