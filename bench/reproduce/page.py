@@ -94,13 +94,19 @@ def lines(
     order: Sequence[str],
     titles: tuple[str, str],
     log: tuple[bool, bool] = (False, False),
+    shape: str = "linear",
 ) -> alt.Chart:
-    """Return lines, one a value of `by`, whose dashes tell what their colours tell."""
+    """Return lines, one a value of `by`, whose dashes tell what their colours tell.
+
+    Parameters
+    ----------
+    shape : of a line between points: ``"step-after"`` where nothing changes before the next
+    """
     scales = [alt.Scale(type="log" if each else "linear", zero=False) for each in log]
     dashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 6], [1, 4]]
     return (
         alt.Chart(frame)
-        .mark_line(point=alt.OverlayMarkDef(size=12))
+        .mark_line(point=alt.OverlayMarkDef(size=12), interpolate=shape)
         .encode(
             x=alt.X(x, type="quantitative", title=titles[0], scale=scales[0]),
             y=alt.Y(y, type="quantitative", title=titles[1], scale=scales[1]),

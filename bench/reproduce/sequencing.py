@@ -137,6 +137,7 @@ def curves_of(study: Study, name: str, words: str, curves: pl.DataFrame) -> str:
     chart = lines(
         curves.filter(pl.col("method").is_in(drawn)), "spent", "explained", "method",
         order=drawn, titles=("summed cost", "explained on other rows"),
+        shape="step-after",
     )  # fmt: skip
     return study.picture(name, words, chart)
 
