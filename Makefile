@@ -13,7 +13,7 @@ export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/targe
 FOR ?= 60
 SEED ?= 0
 
-.PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz bench reproduce demo wheel matrix
+.PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz faults sanitize miri bench reproduce demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -88,8 +88,12 @@ docs: setup ## the documentation site, in dist/site; its links and what its exam
 oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
 
-fuzz: setup ## random cases for the compiled library, for FOR=60 seconds from SEED=0 on
+fuzz: setup ## random cases for the library and its doors, FOR=60 seconds each, from SEED=0 on
 	$(RUST) cargo run --profile trial --locked --quiet --manifest-path native/Cargo.toml --example fuzz -- $(FOR) $(SEED)
+	$(BIN)/python trials/doors.py $(FOR) $(SEED)
+
+faults: setup ## kill writers, fill the disk, end memory, change files while they are read
+	$(BIN)/python trials/faults.py $(FOR) $(SEED)
 
 reproduce: setup ## repeat what the papers published; writes docs/reproduction.md: under 20 minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/reproduction.py

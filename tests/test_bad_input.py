@@ -137,7 +137,7 @@ def test_arrays_need_names_a_shape_and_numbers(array, columns, kind, words):
 
 @pytest.mark.parametrize("source", [5, None, [[1.0, 2.0]], {"x": [1.0]}, object(), TABLE["a"].len])
 def test_what_is_no_table_is_refused_by_its_type(source):
-    words = [type(source).__name__, "Parquet path", "__arrow_c_stream__"]
+    words = [type(source).__name__, "a path", "__arrow_c_stream__"]
     refused(ds.SourceError, words, ds.gram, source)
 
 

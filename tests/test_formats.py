@@ -101,6 +101,14 @@ def test_types_of_csv_are_those_that_duckdb_sees(written):
     np.testing.assert_allclose(found.comoment, by_duckdb.comoment, rtol=1e-9, atol=1e-9)
 
 
+def test_a_column_that_is_no_date_in_one_late_row_is_text(written):
+    days = pl.Series("day", ["2013-01-01"] * 11_000 + ["never"])
+    other = pl.Series("other", ["2013-01-01"] * len(days))
+    frame = pl.DataFrame([pl.Series("y", range(len(days))), days, other])
+    columns = ds.gram(written("csv", frame)).columns
+    assert columns == ["y", "day.2013-01-01", "day.never", "other"]
+
+
 @EVERY
 def test_every_method_and_the_store_take_every_format(written, ending):
     name = written(ending, FRAME.drop("k").drop_nulls())

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.doors.cli import _parser, main
+from dbselect.doors.cli import every_command, main
 from dbselect.doors.frames import ExprNamespace
 from dbselect.doors.results import MODELS, PROVEN, SEQUENCES, Method
 from dbselect.glm.families import FAMILY_NAMES
@@ -220,7 +220,7 @@ def test_sql_in_passes_refuses_a_wrong_option_before_it_reads(connection, option
 
 def flags() -> list[argparse.Action]:
     """Return the options of ``dbselect sequence`` that the method has."""
-    (commands,) = (one for one in _parser()._actions if isinstance(one.choices, dict))
+    (commands,) = (one for one in every_command()._actions if isinstance(one.choices, dict))
     actions = commands.choices["sequence"]._actions
     return [one for one in actions if one.dest in AnytimeOptions.names()]
 

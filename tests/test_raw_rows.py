@@ -7,6 +7,7 @@ from functools import cache
 import duckdb
 import numpy as np
 import polars as pl
+import polars.testing
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -714,7 +715,7 @@ def test_a_column_that_ends_in_missing_is_itself(own_marks, connection):
     frame, truth = own_marks
     table = frame.drop("hole")
     model, sequence = ds.fit(table, "y"), ds.anytime_sequence(table, "y")
-    polars = table.select(
+    in_polars = table.select(
         p=pl.lit(pl.Series([table.select(s=pl.struct(pl.all()).dbselect.gram())["s"][0]])).first()
         .dbselect.anytime_sequence("y").dbselect.predict(pl.struct(pl.all()))
     )["p"].struct["prediction"]  # fmt: skip
@@ -730,11 +731,22 @@ def test_a_column_that_ends_in_missing_is_itself(own_marks, connection):
         sequence.predict(table),
         table.select(sequence.expr()).to_series(),
         connection.sql(f"SELECT {sequence.sql()} AS p FROM t").fetchnumpy()["p"],
-        polars,
+        in_polars,
         in_sql,
     ]
     for values in found:
         np.testing.assert_allclose(values, truth, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_others_judge_a_column_that_ends_in_missing_by_itself(own_marks, family):
+    frame = own_marks[0].drop("hole").with_columns(y=(pl.col("y") > 0).cast(float))
+    other = frame.rename({"foo.missing": "bar"})
+    judged = [
+        ds.evaluate(ds.anytime_sequence(table[:50], "y", family=family), table[50:]).drop("group")
+        for table in (frame, other)
+    ]
+    polars.testing.assert_frame_equal(*judged)
 
 
 def test_what_is_missing_beside_a_column_that_ends_so_is_missing(own_marks):

@@ -1,7 +1,9 @@
 """The documentation site: it builds without a warning, needs no network, and leaves nothing out."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -146,3 +148,37 @@ def test_pages_that_come_later_are_no_error_and_are_shown(site):
     assert existing([{"A": ["here.md", {"B": "not-yet.md"}]}, "gone.md"], {"here.md"}) == [
         {"A": ["here.md"]}
     ]
+
+
+@pytest.mark.skipif(
+    shutil.which("chromium") is None or shutil.which("chromedriver") is None,
+    reason="chromium and chromedriver are not on the path",
+)
+def test_files_that_are_opened_in_a_browser_are_searched_and_ask_nobody(site):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser")
+    waiting = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    browser = webdriver.Chrome(options=options, service=service)
+    try:
+        browser.get((site / "duckdb.html").as_uri())
+        browser.find_element("css selector", "[data-md-component=search-query]").send_keys("foba")
+        found = waiting(browser, 20).until(
+            lambda one: one.find_elements("css selector", ".md-search-result__link")
+        )
+        assert "foba" in " ".join(one.get_attribute("href") for one in found)
+        assert browser.get_log("browser") == []
+        events = [json.loads(one["message"])["message"] for one in browser.get_log("performance")]
+    finally:
+        browser.quit()
+    asked = [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]
+    assert asked
+    assert not [address for address in asked if not address.startswith(("file:", "data:", "blob:"))]

@@ -5,9 +5,8 @@ import html
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -134,7 +133,7 @@ def listed(body: str, page: str, left_out: dict[str, str]) -> Iterator[str]:
     for names, lines in entries:
         each = names.split(", ")
         terms = ", ".join(
-            linked(name, page, name) if name in public() else f"<code>{name}</code>"
+            linked(name, page, name) if is_error(public().get(name)) else f"<code>{name}</code>"
             for name in each
         )
         default = left_out.get(each[0])
@@ -172,19 +171,20 @@ def _parameter(argument: ast.arg, left_out: dict[str, str]) -> str:
 
 
 def _type(annotation: ast.expr) -> str:
-    return ast.unparse(annotation).replace("'", "").replace('"', "")
+    name = ast.unparse(annotation).replace("'", "").replace('"', "")
+    return name.replace("AnytimeSequence", "Sequence")  # what modules call it beside Python's
 
 
 def documented(
-    text: str, page: str, left_out: dict[str, str], pictures: list[str] = ()
+    text: str, page: str, left_out: dict[str, str], pictures: Iterable[str] = ()
 ) -> Iterator[str]:
-    """Yield the Markdown of a docstring."""
+    """Yield the Markdown of a docstring, with its pictures after its example."""
     found = sections(text)
     yield "\n".join(paragraphs(found.pop(""), page))
-    yield from pictures
     examples = found.pop("Examples", None)
     if examples:
         yield f"```pycon\n{examples.strip()}\n```"
+    yield from pictures
     for title, body in found.items():
         yield f'<p class="section">{title}</p>'
         yield "\n".join(listed(body, page, left_out))
@@ -248,20 +248,27 @@ def reference(pages: dict[str, str]) -> dict[str, str]:
 
 
 def _body(name: str, thing: Any, page: str) -> Iterator[str]:
-    drawing = Path("examples", "pictures", f"{name}.svg")
-    picture = []
-    if (ROOT / drawing).exists():
-        picture = [f"![What {name} draws]({'../' * page.count('/')}{drawing})"]
-    if not inspect.isclass(thing):
-        yield f"```python\n{signature(f'ds.{name}', thing)}\n```"
-        yield from documented(inspect.getdoc(thing), page, defaults(thing), picture)
+    if inspect.isclass(thing):
+        yield from documented(inspect.getdoc(thing), page, defaults(thing), _picture(name, page))
+        found = list(members(thing))
+        if found:
+            yield "## Methods and properties"
+        for one, function in found:
+            yield from member(name, one, function, page)
         return
+    called = signature(f"ds.{name}", thing)
+    yield f"```python\n{called}\n```"
+    back = re.search(r"-> (\w+)", called)
+    picture = _picture(back[1], page) if back else []
     yield from documented(inspect.getdoc(thing), page, defaults(thing), picture)
-    found = list(members(thing))
-    if found:
-        yield "## Methods and properties"
-    for one, function in found:
-        yield from member(name, one, function, page)
+
+
+def _picture(name: str, page: str) -> list[str]:
+    """Return what a class of results draws, if it is drawn."""
+    drawing = f"examples/pictures/{name}.svg"
+    if not (ROOT / drawing).exists():
+        return []
+    return [f"![What a {name} draws]({'../' * page.count('/')}{drawing})"]
 
 
 def _summary(name: str) -> str:
@@ -310,14 +317,14 @@ def with_names_linked(page_html: str, page: str) -> str:
     """Return a page in whose prose `ds.name` and `seq.method` lead to the reference."""
 
     def target(code: str) -> str | None:
-        name = re.match(r"(\w+)\.(\w+)", html.unescape(code))
-        if name and name[1] == "ds" and name[2] in public():
-            return page_of(name[2])
-        owner = public().get(USUAL.get(name[1], "")) if name else None
-        if owner and name[2] in dict(members(owner)):
-            return f"{page_of(USUAL[name[1]])}#{name[2]}"
-        plain = code.partition("(")[0]
-        return page_of(plain) if page == "calls.md" and plain in public() else None
+        plain = html.unescape(code).partition("(")[0]
+        owner, _, member_name = plain.rpartition(".")
+        if owner == "ds" or (page == "calls.md" and not owner):
+            return page_of(member_name) if member_name in public() else None
+        # In lists like `seq.at`, `.expr` the name of the sequence is said once.
+        name = USUAL.get(owner or "seq", owner) if "." in plain else ""
+        known = inspect.isclass(public().get(name)) and member_name in dict(members(public()[name]))
+        return f"{page_of(name)}#{member_name}" if known else None
 
     def linked_code(match: re.Match[str]) -> str:
         path = None if match[1] else target(match[2])

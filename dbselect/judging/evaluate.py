@@ -25,7 +25,7 @@ from dbselect.judging.unknown import warn_of_unknown
 from dbselect.linear.problem import constant_target, unusable
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector, as_fitted
-from dbselect.record.inputs import inputs_of
+from dbselect.record.inputs import inputs_as_fitted
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence, by_response
@@ -268,7 +268,7 @@ def _gram_there(
     targets = (
         [*found.responses] if isinstance(found, JointSequence | JointModel) else [found.target]
     )
-    inputs = inputs_of(found.columns, found.terms)
+    inputs = inputs_as_fitted(found.columns, found.terms)
     marked = [one.source for one in inputs if one.source + SUFFIX in one.names]
     return read_gram(
         data,

@@ -19,7 +19,7 @@ from dbselect.judging.metrics import correct
 from dbselect.judging.unknown import warn_of_unknown
 from dbselect.linear.problem import is_constant, no_rows
 from dbselect.record.gram import Gram, Vector
-from dbselect.record.inputs import inputs_of
+from dbselect.record.inputs import inputs_as_fitted
 from dbselect.results.glm.model import GlmModel, family_of
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.sources.passes import PREFIX, Passes, Weighted
@@ -83,7 +83,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     """
     family = family_of(found.family, found.classes)
     apart = [name for name in (found.target, found.offset) if name is not None]
-    inputs = inputs_of(found.columns, found.terms)
+    inputs = inputs_as_fitted(found.columns, found.terms)
     columns = [one.source for one in inputs] or None
     passes = Passes(source, columns, weight, apart, found.terms.of(found.columns))
     roles = Roles(family, found.target, list(found.columns), found.offset)

@@ -228,6 +228,14 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
     return list(dict.fromkeys(found[name] for name in columns))
 
 
+def inputs_as_fitted(columns: Sequence[str], terms: Terms) -> list[Input]:
+    """Return what is read of a table like that of the fit.
+
+    A column that this had by the name of an indicator beside its column is a field, too.
+    """
+    return [each for one in inputs_of(columns, terms) for each in one.on(terms.flat)]
+
+
 def path_of(name: str) -> list[Any]:
     """Split a flattened column: ``demo.age`` and ``emb[3]`` into field and steps."""
     start = _PATH.search(name)

@@ -30,6 +30,7 @@ from dbselect.record.inputs import (
     Levels,
     Number,
     check_unknown,
+    inputs_as_fitted,
     inputs_of,
 )
 from dbselect.record.terms import Terms
@@ -230,9 +231,9 @@ class Predicting(InNotebooks):
 
     def _read(self, columns: Sequence[str], nested: bool | None) -> list[Input]:
         """Return what columns are read of a table that is not at hand: one as that of the fit."""
-        own = self._prepared.flat if nested is None else ()
-        inputs = inputs_of(columns, self._prepared, nested)
-        return [each for one in inputs for each in one.on(own)]
+        if nested is None:
+            return inputs_as_fitted(columns, self._prepared)
+        return inputs_of(columns, self._prepared, nested)
 
     def _of_array(
         self, rows: Matrix, names: Sequence[str], inputs: list[Input], unknown: HandleUnknown

@@ -79,7 +79,8 @@ class Folder:
             if not new.is_empty() or not kept:
                 kept[name] = new["part"].unique(maintain_order=True).to_list()
             self._name(number, {"files": kept})
-        except OSError as error:
+        # A disk that fills up while Polars writes is a ComputeError.
+        except (OSError, pl.exceptions.PolarsError) as error:
             raise SourceError(f"cannot write the store '{self._path}': {error}") from error
         self._clear(number, {*kept, *files})
 

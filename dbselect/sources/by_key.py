@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 
 from dbselect.formulas import polars, polars_column, translate
 from dbselect.record.gram import Gram
-from dbselect.record.inputs import inputs_of
+from dbselect.record.inputs import inputs_as_fitted
 from dbselect.sources.keys import compared
 from dbselect.sources.lazy import collected
 
@@ -30,7 +30,7 @@ def rows_of(
     in it, and its columns less their means, called by their numbers
     """
     names = names_of(gram)
-    inputs = {name: one for one in inputs_of(gram.columns, gram.terms) for name in one.names}
+    inputs = {name: one for one in inputs_as_fitted(gram.columns, gram.terms) for name in one.names}
     algebra = polars()
     values = [
         translate(inputs[name].formula({name: 1.0}, "zero"), algebra) for name in gram.columns

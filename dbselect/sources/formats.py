@@ -16,6 +16,9 @@ import polars as pl
 from dbselect.errors import LeftOutWarning, SourceError, warn_caller
 from dbselect.sources.delta import delta_table, is_delta, refuse_files_of_delta
 
+#: Rows of CSV in which columns of dates are looked for; whether all rows are dates is seen after.
+#: To look for them in all rows of all texts takes ten times as long as to read the table.
+_FIRST_ROWS = 10_000
 #: What an Arrow stream begins with; a file begins with its name.
 _STREAM = b"\xff" * 4
 
@@ -60,10 +63,24 @@ def _text(separator: str) -> Callable[[str, bool, bool | None], pl.LazyFrame]:
     def scan(path: str, is_glob: bool, _: bool | None) -> pl.LazyFrame:
         read = partial(pl.scan_csv, path, separator=separator, glob=is_glob)
         # Types that are told need no look at the text before each pass.
-        types = read(infer_schema_length=None, try_parse_dates=True).collect_schema()
+        types = read(infer_schema_length=None).collect_schema()
+        dates = read(infer_schema_length=_FIRST_ROWS, try_parse_dates=True).collect_schema()
+        for name, dtype in dates.items():
+            if dtype.is_temporal() and types[name] == pl.String:
+                all_dates = read(schema={**types, name: dtype})
+                if _is_readable(all_dates.select(pl.col(name).count())):
+                    types[name] = dtype
         return read(schema=types)
 
     return scan
+
+
+def _is_readable(frame: pl.LazyFrame) -> bool:
+    try:
+        frame.collect(engine="streaming")
+    except pl.exceptions.PolarsError:
+        return False
+    return True
 
 
 def _lines(path: str, is_glob: bool, _: bool | None) -> pl.LazyFrame:

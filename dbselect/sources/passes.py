@@ -39,7 +39,7 @@ from dbselect.formulas import (
 )
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.gram import Gram
-from dbselect.record.inputs import inputs_of
+from dbselect.record.inputs import inputs_as_fitted
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.gather import GramSums, GramWork
@@ -138,7 +138,7 @@ class Passes:
         self.terms = request.terms
         made = self.terms.columns
         self.names = [each for name in self.taken for each in made.get(name, [name])]
-        inputs = {n: one for one in inputs_of(self.names, self.terms) for n in one.names}
+        inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
             name: inputs[name].formula({name: 1.0}, "zero")
             for name in self.names
@@ -217,7 +217,7 @@ class Passes:
         SkippedRowsWarning : more than half of the rows are left out
         """
         if too_few(gram.rows, gram.skipped):
-            inputs = inputs_of(names, self.terms)
+            inputs = inputs_as_fitted(names, self.terms)
             needed = [one.source for one in inputs if one.missing is None]
             warn_of_skipped(
                 gram.rows,

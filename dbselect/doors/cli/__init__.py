@@ -27,9 +27,14 @@ COMMANDS = {
     "sequence": "order groups of columns by gain per cost",
     "report": "the same, told on one page of HTML",
     "tables": "order tables to join by gain per cost",
+    "compare": "how early several sequences explain",
+    "predict": "the rows of a table with what a sequence predicts for them",
+    "sql": "the prediction of a sequence as an SQL expression",
+    "merge": "the record of all rows of some records",
     "store": "keep the Grams of a table's partitions",
     "svmlight": "write files of learning to rank as a table",
     "extension": "where the DuckDB extension lies, and how each client loads it",
+    "completion": "what a shell needs to complete commands, options and files",
 }
 
 
@@ -37,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0, or one of `exits` after one sentence."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     escape_letters()
-    options = _parser(given).parse_args(given)
+    options = every_command(given).parse_args(given)
     warnings.showwarning = _show_warning
     try:
         check_out(options)
@@ -68,8 +73,13 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"{coloured('dbselect: warning:', YELLOW, sys.stderr)} {message}", file=sys.stderr)
 
 
-def _parser(named: Container[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """Return the parser, with the arguments of commands that are named; others are not loaded."""
+def every_command(named: Container[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """Return the parser, with the arguments of commands that are named.
+
+    Parameters
+    ----------
+    named : words among which are names of commands; the modules of others are not loaded
+    """
     from importlib.metadata import version
 
     parser = Parser(prog="dbselect", description=__doc__)

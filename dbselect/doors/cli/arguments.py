@@ -62,6 +62,17 @@ def add_cv(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_prediction(parser: argparse.ArgumentParser) -> None:
+    """Add a sequence and what it may spend."""
+    parser.add_argument("sequence", help="file that 'sequence --out' wrote, - from a pipe")
+    parser.add_argument(
+        "--budget", default=UNSET, type=float, help="the longest prefix within it predicts"
+    )
+    parser.add_argument(
+        "--handle-unknown", default=UNSET, help="levels never seen: unavailable, error or zero"
+    )
+
+
 def add_null_policy(parser: argparse.ArgumentParser) -> None:
     """Add what becomes of missing values."""
     parser.add_argument(

@@ -1,7 +1,7 @@
 """``dbselect gram``: read a table once and write its record, or one for each group of rows."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbselect.doors.cli.arguments import SOURCE, UNSET, add_null_policy, options_given, read_option
 from dbselect.doors.cli.command import Command
@@ -16,6 +16,11 @@ from dbselect.doors.cli.out import (
     write_record,
 )
 from dbselect.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dbselect.record.gram import Gram
 
 #: What `gram` and `gram_by` take, and what only the second does.
 _EVERY = ("columns", "weight", "null_policy", "categories", "max_levels")
@@ -57,6 +62,21 @@ def _run(options: argparse.Namespace) -> None:
     found = gram(source_of(options.source), **asked)
     check_skipped(options, found.rows, found.skipped)
     write_record(found, options.out)
+    told_gram(options, found)
+
+
+def _grouped(options: argparse.Namespace, asked: dict[str, Any]) -> None:
+    from dbselect.sources.read import gram_by
+
+    found = gram_by(options.source, **asked)
+    records = found["gram"].struct
+    check_skipped(options, records.field("rows").sum(), records.field("skipped").sum())
+    write_frame(found, options.out)
+    told_records(options, found)
+
+
+def told_gram(options: argparse.Namespace, found: "Gram") -> None:
+    """Print what a Gram has."""
     lines = [
         f"{options.out}: {len(found.columns)} columns, {found.rows:,} rows, "
         f"{found.skipped:,} skipped",
@@ -66,14 +86,10 @@ def _run(options: argparse.Namespace) -> None:
     tell(options, lines, {**facts, "missing": dict(found.missing)})
 
 
-def _grouped(options: argparse.Namespace, asked: dict[str, Any]) -> None:
-    from dbselect.sources.read import gram_by
-
-    found = gram_by(options.source, **asked)
+def told_records(options: argparse.Namespace, found: "pl.DataFrame") -> None:
+    """Print what a table of records has."""
     records = found["gram"].struct
-    rows, skipped = int(records.field("rows").sum()), int(records.field("skipped").sum())
-    check_skipped(options, rows, skipped)
-    write_frame(found, options.out)
+    rows, skipped = records.field("rows").sum(), records.field("skipped").sum()
     line = f"{options.out}: {found.height:,} records, {rows:,} rows, {skipped:,} skipped"
     tell(options, [line], {"records": found.height, "rows": rows, "skipped": skipped})
 

@@ -166,7 +166,9 @@ def _rows(file: Any, ending: str | None) -> Iterator[Callable[["pl.DataFrame"], 
         opened[0].write_table(table)
 
     arrow = ending in ("", ".parquet", ".arrow", ".feather")
-    yield write_arrow if arrow else write_text
-    if arrow:
-        for writer in opened:
-            writer.close()
+    try:
+        yield write_arrow if arrow else write_text
+    finally:
+        if arrow:
+            for writer in opened:
+                writer.close()

@@ -13,6 +13,7 @@ from dbselect.doors.cli.arguments import (
 )
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.exits import add_max_skipped, check_skipped
+from dbselect.doors.cli.gram import told_gram
 from dbselect.doors.cli.out import RECORDS, TABLES, add_out, tell, write_frame, write_record
 from dbselect.doors.cli.sequence import asked_sequence
 from dbselect.errors import ArgumentError
@@ -95,11 +96,7 @@ def _write_window(options: argparse.Namespace) -> None:
     found = _window(options)
     check_skipped(options, found.rows, found.skipped)
     write_record(found, options.out)
-    line = (
-        f"{options.out}: {len(found.columns)} columns, {found.rows:,} rows, "
-        f"{found.skipped:,} skipped"
-    )
-    tell(options, [line], {"rows": found.rows, "skipped": found.skipped, "columns": found.columns})
+    told_gram(options, found)
 
 
 def _sequence(options: argparse.Namespace) -> None:

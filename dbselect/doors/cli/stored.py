@@ -13,6 +13,13 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence
 
+#: A field that only the records of a family have.
+_OWN_FIELDS: dict[Any, str] = {
+    GlmSequence: "family",
+    JointSequence: "responses",
+    Sequence: "sequence",
+}
+
 
 def source_of(source: str) -> Any:
     """Return a source as it was given, or the Gram that comes through a pipe."""
@@ -37,7 +44,11 @@ def stored_sequence(path: str) -> Any:
 
 def _sequence_of(record: Any, path: str) -> Any:
     """Tell the family of a record by its fields."""
-    for family, own in ((GlmSequence, "family"), (JointSequence, "responses"), (Sequence, "gram")):
+    for family, own in (
+        (GlmSequence, "family"),
+        (JointSequence, "responses"),
+        (Sequence, "sequence"),
+    ):
         if isinstance(record, dict) and own in record:
             return family.from_struct(record)
     raise SourceError(f"'{path}' is no sequence, which 'dbselect sequence --out' writes")

@@ -1,0 +1,42 @@
+"""``dbselect completion``: what a shell needs to complete commands, options and files."""
+
+import argparse
+from typing import Any
+
+from dbselect.doors.cli.command import Command
+from dbselect.errors import EngineError
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS, help="whose script is printed")
+    parser.set_defaults(out=None)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from dbselect.doors.cli import every_command
+
+    try:
+        import shtab
+    except ImportError:
+        raise EngineError(
+            "completion needs shtab: pip install 'dbselect[completion]'; the script that it "
+            "prints needs nothing"
+        ) from None
+    parser = every_command()
+    _complete_files(parser, shtab.FILE)
+    print(shtab.complete(parser, shell=options.shell))
+
+
+def _complete_files(parser: argparse.ArgumentParser, file: Any) -> None:
+    """Have files completed where an argument is free text; `shtab` reads it of the action."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                _complete_files(command, file)
+        elif action.choices is None and action.nargs != 0:
+            action.complete = file  # type: ignore[attr-defined]
+
+
+COMMAND = Command(_add, _run)

@@ -1,0 +1,30 @@
+"""``dbselect sql``: the prediction of a sequence as the text of an SQL expression."""
+
+import argparse
+
+from dbselect.doors.cli.arguments import UNSET, add_prediction, options_given
+from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.out import STDOUT
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    add_prediction(parser)
+    parser.add_argument("--dialect", default=UNSET, help="default: duckdb; others need sqlglot")
+    parser.add_argument("--out", metavar="FILE", help="file to write; default: standard output")
+    parser.set_defaults(endings=(), json=False)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from dbselect.doors.cli.stored import stored_sequence
+    from dbselect.record.writing import replacing
+
+    given = options_given(options, ("budget", "dialect", "handle_unknown"))
+    text = stored_sequence(options.sequence).sql(**given)
+    if options.out in (None, STDOUT):
+        print(text)
+        return
+    with replacing(options.out) as path:
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+COMMAND = Command(_add, _run)

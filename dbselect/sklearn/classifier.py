@@ -1,0 +1,153 @@
+"""A classifier that buys groups of features for a budget."""
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from dbselect.errors import DataError
+from dbselect.record.checks import check_choice
+from dbselect.sklearn.predictor import AnytimePredictor, coefficients_on
+from dbselect.sklearn.training import Training
+from dbselect.sklearn.tuning import splits_of
+from dbselect.sklearn.weights import rows_that_count
+
+#: What classes may be modelled by.
+FAMILIES = ("auto", "binomial", "multinomial")
+
+
+class AnytimeClassifier(ClassifierMixin, AnytimePredictor):
+    """Logistic regression on the groups that a budget buys.
+
+    Parameters
+    ----------
+    budget, groups, costs : as of `AnytimeRegressor`
+    rule : as of `dbselect.anytime_sequence` with a family; default ``"score"``, which is
+        nearly as good as the exact gain and needs no refit of every group
+    ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
+    family : ``"binomial"`` of two classes, ``"multinomial"``, or ``"auto"``, by their number
+    cv, choice : as of `AnytimeRegressor`; what is explained is a share of the null deviance
+
+    Attributes
+    ----------
+    classes_ : labels, in order
+    sequence_, model_, step_, budget_, groups_, cv_results_ : as of `AnytimeRegressor`; the
+        models are of 0 and 1, or of the numbers of the classes
+    coef_, intercept_ : shapes (1, d) and (1,) of two classes of ``"binomial"``, otherwise
+        (K, d) and (K,)
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+
+    Notes
+    -----
+    Fitted in passes over the rows in memory: a Gram does not hold what a deviance needs, so
+    that of a grid of budgets every point reads its rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dbselect.sklearn import AnytimeClassifier
+    >>> X = np.array([[0], [0], [0], [1], [1], [1], [1]])
+    >>> found = AnytimeClassifier().fit(X, ["no", "no", "yes", "no", "yes", "yes", "yes"])
+    >>> found.predict([[0], [1]]).tolist(), found.predict_proba([[1]]).round(3).tolist()
+    (['no', 'yes'], [[0.25, 0.75]])
+    """
+
+    def __init__(
+        self,
+        budget: float | None = None,
+        *,
+        groups: Any = None,
+        costs: Any = None,
+        rule: str = "score",
+        ridge: float = 0.0,
+        scale: bool = True,
+        max_groups: int | None = None,
+        always: Any = None,
+        family: str = "auto",
+        cv: Any = None,
+        choice: str = "best",
+    ) -> None:
+        self.budget = budget
+        self.groups = groups
+        self.costs = costs
+        self.rule = rule
+        self.ridge = ridge
+        self.scale = scale
+        self.max_groups = max_groups
+        self.always = always
+        self.family = family
+        self.cv = cv
+        self.choice = choice
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Search, and fit the groups that are bought.
+
+        Parameters
+        ----------
+        X : shape (n, d), an array or a frame of pandas or Polars
+        y : n labels
+        sample_weight : shape (n,), >= 0; rows of weight 0 are as if they were not there
+
+        Returns
+        -------
+        The estimator
+
+        Raises
+        ------
+        ValueError : a parameter is out of range, there is one class, or more than two of
+            family binomial
+
+        Warns
+        -----
+        SeparationWarning : columns tell the class of some rows for certain; give a ridge
+        """
+        check_choice("family", self.family, FAMILIES)
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(y)
+        kept, weight = rows_that_count(X, sample_weight)
+        self.classes_, codes = np.unique(y[kept], return_inverse=True)
+        family = self._family()
+        codes = codes.astype(np.float64 if family == "binomial" else np.int64)
+        training = Training(X[kept], codes[:, None], weight, self._names)
+        self._fit(training, family, splits_of(self.cv, X, y, kept, classifier=True))
+        each = [self.model_.coefficients]
+        constants = [self.model_.intercept]
+        if family == "multinomial":
+            each = list(self.model_.coefficients.values())
+            constants = list(self.model_.intercept.values())
+        self.coef_ = np.array([coefficients_on(self._names, one) for one in each])
+        self.intercept_ = np.array(constants)
+        return self
+
+    def predict_proba(self, X: Any, budget: float | None = None) -> npt.NDArray[np.float64]:
+        """Return the probabilities of the classes; shape (n, K).
+
+        Parameters
+        ----------
+        X, budget : as of `AnytimeRegressor.predict`
+        """
+        found = self._means(X, budget)
+        return np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
+
+    def predict(self, X: Any, budget: float | None = None) -> npt.NDArray[Any]:
+        """Return the likeliest classes; shape (n,).
+
+        Parameters
+        ----------
+        X, budget : as of `AnytimeRegressor.predict`
+        """
+        probabilities = self.predict_proba(X, budget)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def _family(self) -> str:
+        count = len(self.classes_)
+        if count < 2:
+            raise DataError(f"y has one class, {self.classes_[0]!r}; classes must differ")
+        if self.family == "binomial" and count > 2:
+            raise DataError(f"y has {count} classes; family 'binomial' takes 2")
+        if self.family != "auto":
+            return self.family
+        return "binomial" if count == 2 else "multinomial"

@@ -1,0 +1,63 @@
+"""Groups of an array's columns: by name, by number, or by the transformer that made them."""
+
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dbselect.errors import ArgumentError
+
+#: What ColumnTransformer and FeatureUnion put between the name of a transformer and a column's.
+BETWEEN = "__"
+#: The groups that are the transformers.
+PREFIX = "prefix"
+
+
+def columns_of_groups(groups: Any, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns and globs of each group.
+
+    Parameters
+    ----------
+    groups : None, each column alone; ``"prefix"``, the columns of a transformer together; or
+        name -> a column, a glob, a number from 0, or a list of these
+    names : the columns there are
+
+    Raises
+    ------
+    ArgumentError : `groups` is something else, or has a number that is no column's
+
+    Examples
+    --------
+    >>> from dbselect.sklearn.grouping import columns_of_groups
+    >>> columns_of_groups("prefix", ["hour__sin", "hour__cos", "seats"])
+    {'hour': ['hour__sin', 'hour__cos'], 'seats': ['seats']}
+    >>> columns_of_groups({"first": [0, 1], "seats": "seats"}, ["a", "b", "seats"])
+    {'first': ['a', 'b'], 'seats': ['seats']}
+    """
+    if groups is None:
+        return {name: [name] for name in names}
+    if isinstance(groups, str) and groups == PREFIX:
+        found: dict[str, list[str]] = {}
+        for name in names:
+            found.setdefault(name.partition(BETWEEN)[0], []).append(name)
+        return found
+    if not isinstance(groups, Mapping):
+        raise ArgumentError(
+            f"groups is {groups!r}; it must be None, 'prefix', or map names to lists of columns"
+        )
+    return {name: _members(name, means, names) for name, means in groups.items()}
+
+
+def _members(group: Any, means: Any, names: Sequence[str]) -> list[str]:
+    several = isinstance(means, Iterable) and not isinstance(means, str)
+    return [_column(group, one, names) for one in (means if several else [means])]
+
+
+def _column(group: Any, one: Any, names: Sequence[str]) -> str:
+    if isinstance(one, str):
+        return one
+    if not isinstance(one, numbers.Integral) or not 0 <= int(one) < len(names):
+        raise ArgumentError(
+            f"group {group!r} has {one!r}; it must have names of columns, or numbers from 0 to "
+            f"{len(names) - 1}"
+        )
+    return names[int(one)]

@@ -1,0 +1,63 @@
+"""Estimators as plain data, for pickle and for skops, which builds no objects but trusted ones."""
+
+import json
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator
+
+from dbselect.judging.evaluate import EveryPrefix
+from dbselect.results.glm.sequence import GlmSequence, Precision
+from dbselect.results.joint import JointSequence
+from dbselect.results.sequence import Sequence
+
+
+class Portable(BaseEstimator):
+    """An estimator whose sequence is told as text, and what the text lacks as arrays.
+
+    Its state then has numbers, texts and arrays only: skops need trust nothing but the class.
+    """
+
+    _KINDS: ClassVar[dict[str, Any]] = {
+        one.__name__: one for one in (Sequence, JointSequence, GlmSequence)
+    }
+
+    sequence_: EveryPrefix
+    step_: int
+
+    @property
+    def model_(self) -> Any:
+        """The model of the prefix that was chosen."""
+        return self.sequence_.model(self.step_)
+
+    @property
+    def groups_(self) -> list[str]:
+        """The groups of this prefix, in the order taken."""
+        return list(self.model_.groups)
+
+    @property
+    def budget_(self) -> float:
+        """What this prefix costs."""
+        return float(self.sequence_.spent[self.step_])
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        found = state.pop("sequence_", None)
+        if found is None:
+            return state
+        told: dict[str, Any] = {
+            "kind": type(found).__name__,
+            "record": json.dumps(found.to_struct()),
+        }
+        if isinstance(found, GlmSequence) and found.precision is not None:
+            told |= {"degrees": found.precision.degrees, "errors": found.precision.errors}
+        return state | {"sequence_": told}
+
+    def __setstate__(self, state: Any) -> None:
+        told = state.get("sequence_")
+        if told is not None:
+            found = self._KINDS[told["kind"]].from_struct(json.loads(told["record"]))
+            if "errors" in told:
+                found = replace(found, precision=Precision(told["degrees"], told["errors"]))
+            state = {**state, "sequence_": found}
+        super().__setstate__(state)

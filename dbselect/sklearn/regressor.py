@@ -1,0 +1,146 @@
+"""A regressor that buys groups of features for a budget."""
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from dbselect.record.checks import check_choice
+from dbselect.sklearn.predictor import AnytimePredictor, coefficients_on
+from dbselect.sklearn.training import Training
+from dbselect.sklearn.tuning import splits_of
+from dbselect.sklearn.weights import rows_that_count
+
+#: What a number may be modelled by.
+FAMILIES = ("gaussian", "poisson")
+
+
+class AnytimeRegressor(RegressorMixin, AnytimePredictor):
+    """Least squares, or Poisson regression, on the groups that a budget buys.
+
+    Parameters
+    ----------
+    budget : limit on the summed cost, as of `dbselect.anytime_sequence`; None = no limit
+    groups : None, each column alone; ``"prefix"``, columns of one transformer of a
+        ColumnTransformer together; or name -> columns, globs or numbers from 0
+    costs : name of a group -> cost > 0; default 1 each
+    rule, ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
+    family : ``"gaussian"``, of one Gram, or ``"poisson"``, in passes over the rows
+    cv : as of GridSearchCV, but None takes the whole sequence: of what its prefixes cost, the
+        budget that explains most of the rows held out
+    choice : of `cv`: ``"best"``, or ``"one_standard_error"``, the cheapest within one of it
+
+    Attributes
+    ----------
+    sequence_ : of all groups in order, as `dbselect.anytime_sequence` returns it
+    model_ : the prefix that predicts
+    step_, budget_ : its step, and what it costs
+    groups_ : its groups
+    coef_, intercept_ : of the columns, 0 where they are not bought
+    cv_results_ : with `cv`, DataFrame: step, spent, mean, std_error
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+
+    Notes
+    -----
+    Fitted to a Gram, which is kept for the same rows: of a grid of budgets in GridSearchCV
+    each fold is read once in each process. Missing values are refused; fill them in the
+    pipeline, or use `dbselect.gram` with its ``null_policy``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dbselect.sklearn import AnytimeRegressor
+    >>> X = np.array([[1, 1], [2, -1], [3, -1], [4, 1]])
+    >>> found = AnytimeRegressor(budget=1.0).fit(X, [3, 4, 6, 9])
+    >>> found.groups_, found.predict([[10, 0]]).round(3).tolist()
+    (['x0'], [20.5])
+    """
+
+    def __init__(
+        self,
+        budget: float | None = None,
+        *,
+        groups: Any = None,
+        costs: Any = None,
+        rule: str = "fr",
+        ridge: float = 0.0,
+        scale: bool = True,
+        max_groups: int | None = None,
+        always: Any = None,
+        family: str = "gaussian",
+        cv: Any = None,
+        choice: str = "best",
+    ) -> None:
+        self.budget = budget
+        self.groups = groups
+        self.costs = costs
+        self.rule = rule
+        self.ridge = ridge
+        self.scale = scale
+        self.max_groups = max_groups
+        self.always = always
+        self.family = family
+        self.cv = cv
+        self.choice = choice
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Search, and fit the groups that are bought.
+
+        Parameters
+        ----------
+        X : shape (n, d), an array or a frame of pandas or Polars
+        y : shape (n,), or (n, K) of several responses
+        sample_weight : shape (n,), >= 0; rows of weight 0 are as if they were not there
+
+        Returns
+        -------
+        The estimator
+
+        Raises
+        ------
+        ValueError : a parameter is out of range, or the rows have nothing to explain
+        """
+        check_choice("family", self.family, FAMILIES)
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, ensure_min_samples=2,
+            multi_output=self.family == "gaussian", y_numeric=True,
+        )  # fmt: skip
+        kept, weight = rows_that_count(X, sample_weight)
+        y = np.asarray(y, dtype=np.float64)
+        self._is_joint = y.ndim > 1
+        names = self._names
+        training = Training(X[kept], y.reshape(len(X), -1)[kept], weight, names)
+        self._fit(training, self.family, splits_of(self.cv, X, y, kept))
+        several = y.ndim > 1 and y.shape[1] > 1
+        models = list(self.model_.responses.values()) if several else [self.model_]
+        coef = np.array([coefficients_on(names, one.coefficients) for one in models])
+        intercept = np.array([one.intercept for one in models])
+        self.coef_ = coef if y.ndim > 1 else coef[0]
+        self.intercept_ = intercept if y.ndim > 1 else float(intercept[0])
+        return self
+
+    def predict(self, X: Any, budget: float | None = None) -> npt.NDArray[np.float64]:
+        """Return predictions.
+
+        Parameters
+        ----------
+        X : shape (n, d); with `budget` columns may be missing in a frame, and values anywhere
+        budget : what may be spent at prediction time: each row has the longest prefix within it
+            whose columns are all there, be it the one without columns; None = the chosen prefix
+            on complete rows
+
+        Returns
+        -------
+        shape (n,), or (n, K)
+        """
+        found = self._means(X, budget)
+        return found.reshape(len(found), -1) if self._is_joint else found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self.family == "gaussian"
+        tags.target_tags.single_output = True
+        tags.target_tags.positive_only = self.family == "poisson"
+        return tags

@@ -1,0 +1,266 @@
+"""Selectors of columns: anytime, FoBa and SGHT."""
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.foba import foba
+from dbselect.methods.sght import sght
+from dbselect.record.steps import longest_within
+from dbselect.sklearn.grouping import columns_of_groups
+from dbselect.sklearn.portable import Portable
+from dbselect.sklearn.predictor import column_names
+from dbselect.sklearn.training import Training
+from dbselect.sklearn.weights import rows_that_count
+
+
+class GramSelector(SelectorMixin, BaseEstimator):
+    """Columns of the groups that a method chooses on a Gram.
+
+    A subclass has the parameters in its signature, as scikit-learn wants it.
+    """
+
+    groups: Any
+    costs: Any
+    model_: Any
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose columns.
+
+        Parameters
+        ----------
+        X : shape (n, d), an array or a frame of pandas or Polars
+        y : shape (n,), numbers; a class as 0 and 1
+        sample_weight : shape (n,), >= 0; rows of weight 0 are as if they were not there
+
+        Returns
+        -------
+        The estimator
+
+        Raises
+        ------
+        ValueError : a parameter is out of range, or the rows have nothing to explain
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, y_numeric=True)
+        kept, weight = rows_that_count(X, sample_weight)
+        names = column_names(self)
+        training = Training(X[kept], np.asarray(y, dtype=np.float64)[kept, None], weight, names)
+        groups = columns_of_groups(self.groups, names)
+        self._choose(training.gram(), training.targets[0], groups)
+        self.support_ = np.isin(names, self.model_.columns)
+        return self
+
+    @abstractmethod
+    def _choose(self, gram: Any, target: str, groups: Any) -> None:
+        """Keep what the method finds."""
+
+    def _get_support_mask(self) -> npt.NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self.support_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class AnytimeSelector(GramSelector, Portable):
+    """Columns of the groups that a budget buys, by `dbselect.anytime_sequence`.
+
+    Parameters
+    ----------
+    budget : limit on the summed cost; None = no limit
+    groups : None, each column alone; ``"prefix"``, columns of one transformer of a
+        ColumnTransformer together; or name -> columns, globs or numbers from 0
+    costs : name of a group -> cost > 0; default 1 each
+    rule, ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
+
+    Attributes
+    ----------
+    sequence_ : of the groups in order
+    model_, groups_, step_, budget_ : linear model on the columns kept, their groups, the step
+        of the sequence, and what it costs
+    support_ : shape (d,), whether a column is kept
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+
+    Notes
+    -----
+    A linear model chooses, as of a Gram: classes are numbers, 0 and 1. The Gram of the same rows
+    is kept, as of `AnytimeRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dbselect.sklearn import AnytimeSelector
+    >>> X = np.array([[1, 1], [2, -1], [3, -1], [4, 1]])
+    >>> found = AnytimeSelector(budget=1.0).fit(X, [3, 4, 6, 9])
+    >>> found.get_feature_names_out().tolist(), found.transform(X)[:, 0].tolist()
+    (['x0'], [1, 2, 3, 4])
+    """
+
+    def __init__(
+        self,
+        budget: float | None = None,
+        *,
+        groups: Any = None,
+        costs: Any = None,
+        rule: str = "fr",
+        ridge: float = 0.0,
+        scale: bool = True,
+        max_groups: int | None = None,
+        always: Any = None,
+    ) -> None:
+        self.budget = budget
+        self.groups = groups
+        self.costs = costs
+        self.rule = rule
+        self.ridge = ridge
+        self.scale = scale
+        self.max_groups = max_groups
+        self.always = always
+
+    def _choose(self, gram: Any, target: str, groups: Any) -> None:
+        options: dict[str, Any] = {
+            "rule": self.rule, "ridge": self.ridge, "scale": self.scale, "budget": self.budget,
+            "max_groups": self.max_groups, "always": self.always or (),
+        }  # fmt: skip
+        self.sequence_ = anytime_sequence(gram, target, groups, self.costs, **options)
+        self.step_ = longest_within(self.sequence_.spent, None)
+
+
+class FoBaSelector(GramSelector, Portable):
+    """Columns of the groups that `dbselect.foba` holds in the end.
+
+    Parameters
+    ----------
+    epsilon : share of the target's variance that a group must gain, >= 0
+    nu : share of a gain that a removal may lose, in (0, 1)
+    groups, costs : as of `AnytimeSelector`
+    rule, backward, max_steps, ridge, budget, always : as of `dbselect.foba`
+
+    Attributes
+    ----------
+    sequence_ : of the groups as they were added and removed
+    model_, groups_, support_, n_features_in_, feature_names_in_ : as of `AnytimeSelector`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dbselect.sklearn import FoBaSelector
+    >>> X = np.array([[1, 1], [2, -1], [3, -1], [4, 1]])
+    >>> FoBaSelector(epsilon=0.1).fit(X, [3, 4, 6, 9]).get_support().tolist()
+    [True, False]
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 0.0,
+        *,
+        nu: float = 0.5,
+        groups: Any = None,
+        costs: Any = None,
+        rule: str = "fr",
+        backward: str = "loss",
+        max_steps: int | None = None,
+        ridge: float = 0.0,
+        budget: float | None = None,
+        always: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.nu = nu
+        self.groups = groups
+        self.costs = costs
+        self.rule = rule
+        self.backward = backward
+        self.max_steps = max_steps
+        self.ridge = ridge
+        self.budget = budget
+        self.always = always
+
+    def _choose(self, gram: Any, target: str, groups: Any) -> None:
+        options: dict[str, Any] = {
+            "epsilon": self.epsilon, "nu": self.nu, "rule": self.rule, "backward": self.backward,
+            "max_steps": self.max_steps, "ridge": self.ridge, "budget": self.budget,
+            "always": self.always or (),
+        }  # fmt: skip
+        self.sequence_ = foba(gram, target, groups, self.costs, **options)
+        self.step_ = longest_within(self.sequence_.spent, None)
+
+
+class SGHTSelector(GramSelector):
+    """At most so many columns in at most so many groups, by `dbselect.sght`.
+
+    Parameters
+    ----------
+    max_columns, max_groups : limits; default: half of those there are, at least 1, as RFE does
+    groups, costs : as of `AnytimeSelector`
+    variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
+
+    Attributes
+    ----------
+    selected_ : the model and how it was found
+    n_iter_ : steps of the descent
+    model_, groups_, support_, n_features_in_, feature_names_in_ : as of `AnytimeSelector`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dbselect.sklearn import SGHTSelector
+    >>> X = np.array([[1, 1], [2, -1], [3, -1], [4, 1]])
+    >>> SGHTSelector(max_columns=1).fit(X, [3, 4, 6, 9]).get_support().tolist()
+    [True, False]
+    """
+
+    def __init__(
+        self,
+        max_columns: int | None = None,
+        max_groups: int | None = None,
+        *,
+        groups: Any = None,
+        costs: Any = None,
+        variant: str = "ista",
+        start: Any = "ridge",
+        refit: bool = True,
+        polish: bool = True,
+        tol: float = 1e-8,
+        max_iter: int = 500,
+    ) -> None:
+        self.max_columns = max_columns
+        self.max_groups = max_groups
+        self.groups = groups
+        self.costs = costs
+        self.variant = variant
+        self.start = start
+        self.refit = refit
+        self.polish = polish
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _choose(self, gram: Any, target: str, groups: Any) -> None:
+        options: dict[str, Any] = {
+            "variant": self.variant, "start": self.start, "refit": self.refit,
+            "polish": self.polish, "tol": self.tol, "max_iter": self.max_iter,
+        }  # fmt: skip
+        columns = sum(len(members) for members in groups.values())
+        self.selected_ = sght(
+            gram, target, groups, self.costs, **options,
+            max_columns=max(columns // 2, 1) if self.max_columns is None else self.max_columns,
+            max_groups=max(len(groups) // 2, 1) if self.max_groups is None else self.max_groups,
+        )  # fmt: skip
+        self.n_iter_ = max(self.selected_.iterations, 1)
+
+    @property
+    def model_(self) -> Any:
+        """The model on the columns kept."""
+        return self.selected_.model
+
+    @property
+    def groups_(self) -> list[str]:
+        """Their groups."""
+        return list(self.selected_.groups)

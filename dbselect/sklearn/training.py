@@ -1,0 +1,133 @@
+"""The rows that an estimator is fitted to: as a Gram, which is kept, or as a frame.
+
+GridSearchCV fits one estimator for every candidate and fold, each time to a copy of the fold's
+rows. A Gram is a function of these, so it is kept by their digest: a grid of budgets costs one
+Gram a fold in each process, and one digest a fit, which takes less than the Gram.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.sources.read import gram as read_gram
+
+#: Bytes of the Grams that are kept: of 1,000 columns some 30, of 100 columns 3,000.
+MOST_BYTES = 256 * 1024**2
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Rows with what is to be predicted.
+
+    Parameters
+    ----------
+    X : shape (n, d)
+    y : shape (n, K)
+    weight : shape (n,), > 0; None = 1 each
+    names : d names
+    """
+
+    X: Matrix
+    y: npt.NDArray[Any]
+    weight: Vector | None
+    names: list[str]
+
+    @property
+    def targets(self) -> list[str]:
+        """K names, which no column has."""
+        single = self.y.shape[1] == 1
+        return [f"{self._apart}y{'' if single else k}" for k in range(self.y.shape[1])]
+
+    @property
+    def weight_name(self) -> str | None:
+        """Name of the weights."""
+        return None if self.weight is None else f"{self._apart}sample_weight"
+
+    @property
+    def _apart(self) -> str:
+        """The start of names that no column has."""
+        start = ""
+        while any(name.startswith((f"{start}y", f"{start}sample_weight")) for name in self.names):
+            start += "_"
+        return start
+
+    def of(self, rows: npt.NDArray[np.intp]) -> "Training":
+        """Return some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight)
+
+    def gram(self) -> Gram:
+        """Return the Gram of the columns, then the targets."""
+        return KEPT.get(self._digest(), self._read)
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows as a frame: columns, targets and the weight."""
+        frame = pl.DataFrame(self.X, schema=self.names)
+        columns = [pl.Series(name, self.y[:, k]) for k, name in enumerate(self.targets)]
+        if self.weight is not None:
+            columns.append(pl.Series(self.weight_name, self.weight))
+        return frame.with_columns(columns)
+
+    def _read(self) -> Gram:
+        weight = [] if self.weight is None else [self.weight]
+        rows = np.column_stack([self.X, self.y, *weight])
+        names = [*self.names, *self.targets, *([] if not weight else [str(self.weight_name)])]
+        return read_gram(rows, names, self.weight_name)
+
+    def _digest(self) -> bytes:
+        digest = hashlib.blake2b(repr(self.names).encode(), digest_size=16)
+        for part in (self.X, self.y, self.weight):
+            if part is not None:
+                is_turned = part.flags.f_contiguous and not part.flags.c_contiguous
+                digest.update(f"{part.shape}{part.dtype}{is_turned}".encode())
+                flat: Any = np.ascontiguousarray(part.T if is_turned else part)
+                digest.update(memoryview(flat).cast("B"))
+        return digest.digest()
+
+
+class GramCache:
+    """The Grams that were asked for last, within some bytes; from any thread.
+
+    Parameters
+    ----------
+    most_bytes : of all that are kept
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._kept: OrderedDict[bytes, Gram] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: bytes, make: Callable[[], Gram]) -> Gram:
+        """Return the Gram of a key, which is made if it is not there."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        gram = make()
+        with self._lock:
+            self._kept[key] = gram
+            while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > self._most:
+                self._kept.popitem(last=False)
+        return gram
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._kept.clear()
+
+
+def _size(gram: Gram) -> int:
+    return int(gram.comoment.nbytes)
+
+
+#: Of this process.
+KEPT = GramCache(MOST_BYTES)

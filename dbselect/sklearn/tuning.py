@@ -1,0 +1,120 @@
+"""Which prefix predicts best on rows held out, by scikit-learn's splits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+from sklearn.model_selection import check_cv
+
+from dbselect.errors import ArgumentError
+from dbselect.judging.evaluate import EveryPrefix, squared_errors
+from dbselect.judging.row_scores import row_scores
+from dbselect.record.gram import Vector
+from dbselect.record.steps import longest_within
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.joint import JointSequence
+from dbselect.sklearn.training import Training
+from dbselect.sources.rows import Index
+
+#: Rows to fit to and rows to judge, in pairs.
+Splits = list[tuple[Index, Index]]
+#: Which candidate is taken, as of `cross_validate`.
+CHOICES = ("best", "one_standard_error")
+
+
+def splits_of(cv: Any, X: Any, y: Any, kept: Index, *, classifier: bool = False) -> Splits | None:
+    """Return the splits of the rows that count; None where `cv` is None.
+
+    Parameters
+    ----------
+    cv : as of GridSearchCV
+    X, y : all rows, of which `cv` may number
+    kept : numbers of the rows that count, by which the result numbers
+    classifier : whether folds have shares of the classes alike
+    """
+    if cv is None:
+        return None
+    number = np.full(len(X), -1)
+    number[kept] = np.arange(len(kept))
+    found = check_cv(cv, y, classifier=classifier).split(X, y)
+    both = [(number[fitted], number[judged]) for fitted, judged in found]
+    return [(fitted[fitted >= 0], judged[judged >= 0]) for fitted, judged in both]
+
+
+def chosen_step(
+    sequence: EveryPrefix,
+    training: Training,
+    splits: Splits,
+    search: Callable[[Training], EveryPrefix],
+    choice: str,
+) -> tuple[int, pl.DataFrame]:
+    """Return the step whose budget is best on the rows held out, and what each scored.
+
+    Parameters
+    ----------
+    sequence : of all rows; what its prefixes cost are the candidates
+    training : all rows
+    splits : rows to fit to and rows to judge, in pairs
+    search : rows -> sequence
+    choice : ``"best"``, or ``"one_standard_error"``, the cheapest within a standard error of it
+
+    Returns
+    -------
+    step, and a DataFrame: step, spent, mean and std_error of the share of the variance, or of
+    the null deviance, that is explained of rows held out. It is a share of what there is in all
+    rows, as a fold may have one value only
+
+    Raises
+    ------
+    ArgumentError : another choice, or fewer than two splits
+    """
+    if choice not in CHOICES:
+        raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
+    if len(splits) < 2:
+        raise ArgumentError(f"cv gives {len(splits)} split; at least 2 are needed")
+    errors = [
+        _errors(search, training.of(fitted), training.of(judged), sequence)
+        for fitted, judged in splits
+    ]
+    scores = 1.0 - np.array(errors) / _to_explain(sequence, training)
+    mean = scores.mean(axis=0)
+    error = scores.std(axis=0, ddof=1) / np.sqrt(len(splits))
+    best = int(mean.argmax())
+    step = best
+    if choice == "one_standard_error":
+        good = np.flatnonzero(mean >= mean[best] - error[best])
+        step = int(good[sequence.spent[good].argmin()])
+    table = sequence.steps.select("step", "spent").with_columns(mean=mean, std_error=error)
+    return step, table
+
+
+def _errors(
+    search: Callable[[Training], EveryPrefix],
+    fitted: Training,
+    judged: Training,
+    whole: EveryPrefix,
+) -> Vector:
+    """Return the error of each budget's prefix on rows that the search has not seen."""
+    budgets = whole.spent
+    if not isinstance(whole, GlmSequence) and (fitted.y == fitted.y[0]).all():
+        # Nothing is searched where nothing varies: the mean is the model at any budget.
+        squares = np.square(judged.y - fitted.y[0]).mean(axis=1)
+        return np.full(len(budgets), np.average(squares, weights=judged.weight))
+    found = search(fitted)
+    steps = [longest_within(found.spent, float(budget)) for budget in budgets]
+    if isinstance(found, GlmSequence):
+        return np.asarray(row_scores(found, judged.frame(), judged.weight_name).deviance[steps])
+    responses = list(found.responses.values()) if isinstance(found, JointSequence) else [found]
+    gram = judged.gram()
+    return np.asarray(np.mean([squared_errors(own, gram)[0] for own in responses], axis=0)[steps])
+
+
+def _to_explain(sequence: EveryPrefix, training: Training) -> float:
+    """Return the error of the model without columns, on the rows of the search."""
+    weight = len(training.y) if training.weight is None else training.weight.sum()
+    if isinstance(sequence, GlmSequence):
+        return float(sequence.deviance[0] / weight)
+    center = np.average(training.y, axis=0, weights=training.weight)
+    squares = np.square(training.y - center).mean(axis=1)
+    return float(np.average(squares, weights=training.weight))

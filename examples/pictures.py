@@ -1,0 +1,87 @@
+"""Draw the pictures of examples/pictures.md and of the reference, each named after its class.
+
+``python examples/pictures.py`` writes examples/pictures/; flights_data.py writes the flights first.
+"""
+
+import re
+import tempfile
+from pathlib import Path
+
+import polars as pl
+import vl_convert
+
+import dbselect as ds
+
+HERE = Path(__file__).parent
+FLIGHTS = HERE / "data" / "flights.parquet"
+#: Look-ups before departure: their curves tell more than one that has the delay already.
+COLUMNS = [
+    "arr_delay", "distance", "scheduled_minutes", "hour_*", "weekday_*", "carrier", "age", "seats",
+    "wind_speed", "precipitation", "visibility",
+]  # fmt: skip
+GROUPS = {
+    "schedule": ["hour_*", "weekday_*"],
+    "route": ["distance", "scheduled_minutes"],
+    "carrier": ["carrier.*"],
+    "plane": ["age", "seats"],
+    "weather": ["wind_speed", "precipitation", "visibility"],
+}
+COSTS = {"schedule": 0.1, "route": 0.5, "carrier": 0.2, "plane": 8.0, "weather": 25.0}
+#: Words are given the room of the widest letters that a reader may have.
+FONT = "DejaVu Sans, Verdana, sans-serif"
+#: Alone, a picture follows the screen; within a page, the page says what colour it has.
+STYLE = (
+    "<style>.drawn{color:#24292f}@media(prefers-color-scheme:dark){.drawn{color:#d8dee6}}</style>"
+)
+
+
+def write(name: str, chart) -> None:
+    """Write a chart as SVG, whose names no other picture on a page has."""
+    drawn = chart.to_dict()
+    drawn["config"]["font"] = FONT
+    svg = vl_convert.vegalite_to_svg(drawn)
+    svg = re.sub(r"(id=\"|url\(#|href=\"#)(?=\w)", rf"\g<1>{name}-", svg)
+    svg = svg.replace('class="marks"', 'class="drawn"', 1)
+    # Coordinates to a hundredth of a pixel: nobody sees more.
+    svg = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", svg)
+    place = HERE / "pictures" / f"{name}.svg"
+    place.write_text(re.sub(r"(<svg [^>]*>)", rf"\1{STYLE}", svg, count=1) + "\n")
+
+
+def main() -> None:
+    """Draw them all."""
+    gram = ds.gram(FLIGHTS, COLUMNS)
+    seq = ds.anytime_sequence(gram, "arr_delay", GROUPS, COSTS)
+    folds = ds.gram_by(FLIGHTS, columns=COLUMNS, fold=5)
+    cv = ds.cross_validate(folds, "arr_delay", "anytime_sequence", groups=GROUPS, costs=COSTS)
+    blind = ds.anytime_sequence(gram, "arr_delay", GROUPS).with_costs(COSTS)
+    write("Sequence", seq.plot(held_out=cv))
+    write("CrossValidation", cv.plot())
+    write("Comparison", ds.compare({"by cost": seq, "cost-blind": blind}).plot())
+    write("GroupLassoPath", ds.group_lasso_path(gram, "arr_delay", GROUPS, COSTS).plot())
+    grid = ds.sght_path(
+        gram, "arr_delay", groups=GROUPS, grid_columns=[1, 2, 5, 10], grid_groups=[1, 2, 3, 4]
+    )
+    write("SghtPath", grid.plot())
+    write("Gram", gram.plot(GROUPS))
+    flights = pl.scan_parquet(FLIGHTS).drop("origin", "dest", "flight", "departs", "carrier")
+    table = flights.drop_nulls().collect()
+    late = table.select(pl.exclude("arr_delay", "dep_delay"), late=pl.col("arr_delay") > 15)
+    groups = {name: columns for name, columns in GROUPS.items() if name != "carrier"}
+    costs = {name: COSTS[name] for name in groups}
+    write(
+        "GlmSequence",
+        ds.anytime_sequence(late, "late", groups, costs, family="binomial", rule="score").plot(),
+    )
+    both = ds.anytime_sequence(table, ["arr_delay", "dep_delay"], groups, costs)
+    write("JointSequence", both.plot())
+    with tempfile.TemporaryDirectory() as folder:
+        store = ds.GramStore(Path(folder, "days.duckdb"))
+        day = pl.scan_parquet(FLIGHTS).with_columns(pl.col("departs").dt.date().alias("day"))
+        store.refresh(day, by=["day"], columns=COLUMNS)
+        windows = store.rolling(days=90, every=7).sequences("arr_delay", GROUPS, COSTS)
+        write("OverTime", windows.picture())
+
+
+if __name__ == "__main__":
+    main()
