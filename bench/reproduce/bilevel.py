@@ -265,16 +265,16 @@ def claims_of_table_3(case: str, found: pl.DataFrame) -> dict[str, tuple[bool, s
             method: own[f"false {kind}"] + own[f"missed {kind}"] for method, own in means.items()
         }
         better = {method for method, value in wrong.items() if value < wrong["SGHT"]}
-        told[f"SGHT is {said} by wrong {kind}, false and missed"] = (
+        told[f"{case}: SGHT is {said} by wrong {kind}, false and missed"] = (
             better <= (set() if said == "best" else {"gOMP"}),
             ", ".join(f"{method} {value:.1f}" for method, value in sorted(wrong.items())),
         )
     own = {method: each["seconds"] for method, each in means.items()}
-    told["OMP and gOMP take the least time"] = (
+    told[f"{case}: OMP and gOMP take the least time"] = (
         max(own["OMP"], own["gOMP"]) < min(own["SGHT"], own["sparse group lasso"]),
         "seconds above",
     )
-    told["SGHT takes less time than the sparse group lasso"] = (
+    told[f"{case}: SGHT takes less time than the sparse group lasso"] = (
         own["SGHT"] < own["sparse group lasso"],
         "seconds above; the paper's of SGHT are 17, of its solver 10 and 12",
     )
