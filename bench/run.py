@@ -50,6 +50,7 @@ PARTS = (
     searches.removals,
     searches.projections,
     searches.limits,
+    searches.wide_descents,
     searches.sampling,
     searches.designs,
     fits.exact_sums,

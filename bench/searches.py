@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from measure import Row, seconds
+from measure import Row, process, seconds
 from tables import columns
 
 import dbselect as ds
@@ -254,6 +254,30 @@ def limits() -> Iterator[Row]:
         )
         width = len(folds["gram"][0]["columns"]) - 1
         yield f"SGHT at 25 pairs of limits in 5 folds, D = {width}", f"{found:.2f} s", ""
+
+
+#: A descent on the Gram of `{p}` columns, which are normal numbers in groups of 100.
+WIDE = """
+import numpy as np, dbselect as ds
+rows = np.random.default_rng(0).standard_normal((1000, {p} + 1))
+rows -= rows.mean(axis=0)
+names = [*(f"x{{j}}" for j in range({p})), "y"]
+gram = ds.Gram(names, 1000, 0, 1000.0, np.zeros({p} + 1), rows.T @ rows)
+groups = {{f"g{{i}}": names[100 * i : 100 * i + 100] for i in range({p} // 100)}}
+ds.sght(gram, "y", groups, max_columns=100, max_groups=20, start="zero", polish=False)
+"""
+
+
+def wide_descents() -> Iterator[Row]:
+    """Measure the memory of SGHT on many columns, the making of the Gram included."""
+    for p in (10_000, 20_000):
+        took, peak = process(WIDE.format(p=p))
+        yield (
+            f"SGHT, 100 of {p:,} columns in 20 groups, from 0",
+            f"{took:.0f} s and {peak / 1024:.1f} GB, {peak * 2**20 / p**2:.0f} D² bytes, "
+            "the Gram of 1,000 rows included",
+            "< 40 D² bytes",
+        )
 
 
 def sampling() -> Iterator[Row]:

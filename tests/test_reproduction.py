@@ -62,6 +62,16 @@ def test_a_quick_run_writes_every_part_with_its_pictures(quick):
     assert "there is no part ['other']" in run("other").stderr
 
 
+def test_the_page_begins_with_all_that_is_not_seen():
+    text = PAGE.read_text()
+    head = text.split("<!-- part")[0]
+    not_seen = re.findall(r"^\| (.*?) \| \*\*not seen\*\* \|", text, re.MULTILINE)
+    assert not_seen == re.findall(r"^- .*?\): (.*)$", head, re.MULTILINE)
+    (count, seen) = map(int, re.search(r"Of (\d+) claims (\d+) are seen", head).groups())
+    assert seen == len(re.findall(r"\| seen \|", text))
+    assert count == seen + len(not_seen)
+
+
 def test_the_page_has_its_pictures():
     pictures = re.findall(r"\]\((reproduction/\w+\.svg)\)", PAGE.read_text())
     kept = {f"reproduction/{path.name}" for path in (PAGE.parent / "reproduction").iterdir()}

@@ -109,7 +109,7 @@ def test_wrong_arguments_are_refused_by_name(documents, tmp_path):
         ds.svmlight_to_parquet(path, path)
     empty = tmp_path / "empty.txt"
     empty.write_text("# nothing\n")
-    with pytest.raises(ds.SourceError, match="no feature"):
+    with pytest.raises(ds.SourceError, match="name no feature"):
         ds.svmlight_to_parquet(empty, out)
     assert not out.exists()
     for costs, size, said in (

@@ -269,7 +269,15 @@ def boston(study: Study) -> Iterator[str]:
     both = means.filter(pl.col("method").is_in(methods))
     titles = {"training": "training error", "test": "test error"}
     left, right = (
-        lines(both, "features", which, "method", order=methods, titles=("features", title))
+        lines(
+            both,
+            "features",
+            which,
+            "method",
+            order=methods,
+            titles=("features", title),
+            log=(False, True),
+        )
         for which, title in titles.items()
     )
     yield study.picture(

@@ -94,7 +94,12 @@ def figure_5(study: Study) -> Iterator[str]:
             for method in METHODS
         )
         titles = ("share of the stopping cost", metric)
-        charts.append(lines(found[0], "share", "value", "method", order=METHODS, titles=titles))
+        charts.append(
+            lines(
+                found[0], "share", "value", "method", order=METHODS, titles=titles,
+                shape="step-after",
+            )
+        )  # fmt: skip
         for first, second in (
             ("CS-G-FR", "CS-G-OMP"),
             ("CS-G-OMP", "Single"),

@@ -11,6 +11,8 @@ CONSTANT_ROUNDING = 1e-12
 #: Deviation whose square a double can lose: the root of the least normal number. Residuals of rows
 #: that are told for certain are as small.
 LOST = 2.0**-511
+#: Comoments that are looked at together.
+BLOCK = 2**20
 
 _Array = npt.NDArray[np.float64]
 
@@ -24,10 +26,14 @@ def impossible(mean: _Array, weight: float, comoment: _Array) -> tuple[int, int]
     """
     constant = np.sqrt(weight) * np.abs(CONSTANT_ROUNDING * mean)
     size = np.maximum(np.sqrt(np.diagonal(comoment)), np.maximum(constant, LOST))
-    with np.errstate(over="ignore"):  # what exceeds every double bounds nothing
-        most = np.outer(size, size)
-    beyond = np.tril(np.abs(comoment) > most + ROUNDING * most, -1)
-    if not beyond.any():
-        return None
-    i, j = np.argwhere(beyond)[0].tolist()
-    return i, j
+    # Some rows at a time, or this check would take most of the memory that a Gram ever takes.
+    height = max(1, BLOCK // max(1, len(size)))
+    for start in range(0, len(size), height):
+        rows = slice(start, start + height)
+        with np.errstate(over="ignore"):  # what exceeds every double bounds nothing
+            most = np.outer(size[rows], size)
+        beyond = np.tril(np.abs(comoment[rows]) > most + ROUNDING * most, start - 1)
+        if beyond.any():
+            i, j = np.argwhere(beyond)[0].tolist()
+            return start + i, j
+    return None

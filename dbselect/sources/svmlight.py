@@ -108,7 +108,9 @@ def _largest(paths: Sequence[Path]) -> int:
         last = (LAST.search(line) for line in lines)
         largest = max(largest, max((int(each[1]) for each in last if each), default=0))
     if not largest:
-        raise SourceError(f"{list(map(str, paths))} name no feature; give features, or other files")
+        raise SourceError(
+            f"{list(map(str, paths))} name no feature; lines must be like '2 qid:10 1:0.03 3:0.25'"
+        )
     return largest
 
 
@@ -161,7 +163,8 @@ def _lines(paths: Iterable[Path]) -> Iterator[tuple[Path, int, list[bytes]]]:
                     yield path, before, [line.split(b"#", 1)[0].strip() for line in read]
                     before += len(read)
         except (OSError, EOFError, zlib.error) as error:
-            raise SourceError(f"cannot read '{path}': {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise SourceError(f"cannot read '{path}': {why}") from error
 
 
 def _block_of(path: Path, before: int, lines: Sequence[bytes]) -> _Block:

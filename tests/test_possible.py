@@ -1,0 +1,31 @@
+"""A comoment that no rows can have is found, in matrices of any size."""
+
+import numpy as np
+import pytest
+
+from dbselect.record import possible
+
+
+@pytest.mark.parametrize("block", [1, 7, 20, possible.BLOCK])
+def test_the_first_one_is_found_however_many_are_looked_at_together(block, monkeypatch):
+    monkeypatch.setattr(possible, "BLOCK", block)
+    rng = np.random.default_rng(0)
+    kinds = set()
+    for _ in range(100):
+        width = int(rng.integers(1, 9))
+        A = rng.standard_normal((12, width))
+        comoment = A.T @ A
+        for i, j in rng.integers(width, size=(rng.integers(0, 4), 2)):
+            comoment[i, j] *= rng.uniform(0.5, 4) if i != j else 1
+            comoment[j, i] = comoment[i, j]
+        bound = np.sqrt(np.outer(np.diagonal(comoment), np.diagonal(comoment)))
+        beyond = [
+            (i, j)
+            for i in range(width)
+            for j in range(i)
+            if abs(comoment[i, j]) > bound[i, j] * (1 + possible.ROUNDING)
+        ]
+        found = possible.impossible(np.zeros(width), 1.0, comoment)
+        assert found == (beyond[0] if beyond else None)
+        kinds.add(found is None)
+    assert kinds == {True, False}
