@@ -15,7 +15,8 @@
 --   always      list of groups that stay
 --
 -- Returns the LIST of steps of anytime_sequence: every group added, then removed; empty if
--- the record is unusable, or if columns depend linearly on other groups and there is no ridge.
+-- the record is unusable, or if columns depend linearly on others, by 'coefficient' and without
+-- a ridge. By 'loss' a group that others stand in for loses nothing and is removed first.
 CREATE OR REPLACE TEMP MACRO backward(
     record, target, options := NULL, groups := NULL, costs := NULL, backward := NULL,
     max_steps := NULL, ridge := NULL, budget := NULL, always := NULL

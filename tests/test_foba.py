@@ -247,14 +247,60 @@ def test_backward_removes_the_smallest_loss_per_cost(seed):
     assert sequence.stop is Stop.EMPTY
 
 
-def test_backward_refuses_dependent_columns_without_a_ridge():
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+def test_of_dependent_groups_the_dearest_goes_first_and_loses_nothing(family):
     rng = np.random.default_rng(0)
-    a = rng.normal(size=30)
-    b = rng.normal(size=30)
+    a, b, d = rng.normal(size=(3, 60))
+    y = (a + b + d + rng.normal(size=60) > 0) * 1.0
+    table = pl.DataFrame({"a": a, "b": b, "c": a + b, "d": d, "y": y})
+    costs = {"a": 1.0, "b": 3.0, "c": 2.0, "d": 9.0}
+    found = ds.backward(table, "y", costs=costs, family=family)
+    removed = found.steps.filter(action="remove")
+    assert removed["group"][0] == "b"
+    assert removed["gain"][0] == pytest.approx(0.0, abs=1e-9)
+    rest = ds.backward(table.drop("b"), "y", costs={n: costs[n] for n in "acd"}, family=family)
+    assert removed["group"][1:].to_list() == rest.steps.filter(action="remove")["group"].to_list()
+
+
+def test_coefficients_of_dependent_columns_are_refused_without_a_ridge():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 30))
     table = pl.DataFrame({"a": a, "b": b, "c": a + b, "y": a})
     with pytest.raises(ds.DataError, match=r"columns \['c'\] depend linearly on others"):
-        ds.backward(table, "y")
-    assert ds.backward(table, "y", ridge=0.1).at(size=1).groups == ["a"]
+        ds.backward(table, "y", backward="coefficient")
+    found = ds.backward(table, "y", backward="coefficient", ridge=0.1)
+    assert found.at(size=1).groups == ["a"]
+
+
+@pytest.mark.parametrize("most", [0, 1000])
+def test_elimination_of_dependent_columns_takes_the_smallest_loss_of_refits(monkeypatch, most):
+    monkeypatch.setattr("dbselect.methods.compiled.MOST_COLUMNS", most)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(rng)
+        X = problem.table.X.copy()
+        names = list(problem.groups)
+        into, *of = (problem.groups[name][0] for name in rng.choice(names, 3, replace=False))
+        X[:, into] = X[:, of[0]] - 2 * X[:, of[1]]
+        problem = problem.with_table(X=X)
+        found = ds.backward(problem.gram, "y", groups=problem.names, costs=problem.costs)
+        held = list(names)
+        for step in found.steps.filter(action="remove").iter_rows(named=True):
+            rest = {
+                name: reference.explained(
+                    problem.table,
+                    [j for other in held if other != name for j in problem.groups[other]],
+                )
+                for name in held
+            }
+            whole = reference.explained(
+                problem.table, [j for name in held for j in problem.groups[name]]
+            )
+            worth = {name: (whole - rest[name]) / problem.costs[name] for name in held}
+            assert worth[step["group"]] <= min(worth.values()) + 1e-12
+            held.remove(step["group"])
+            assert step["explained"] == pytest.approx(rest[step["group"]], abs=1e-12)
+        assert held == []
 
 
 @pytest.mark.slow
@@ -376,9 +422,9 @@ def test_one_bad_segment_gives_an_empty_list(connection):
                                      'b': if(i % 3 = 1, 2 * i, cos(i))}) AS g
             FROM range(60) t(i) GROUP BY k) ORDER BY k"""
     ).fetchall()
-    # A constant target; dependent columns, which only elimination refuses; a good one.
+    # A constant target; dependent columns; a good one.
     assert [length for _, length, _ in rows] == [0, 2, 3]
-    assert [length for _, _, length in rows] == [0, 0, 5]
+    assert [length for _, _, length in rows] == [0, 5, 5]
 
 
 @pytest.mark.slow

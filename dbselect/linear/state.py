@@ -121,20 +121,6 @@ class State:
         return [column for held in self._held for column in held.aliased]
 
     @property
-    def entangled(self) -> list[int]:
-        """The aliased columns that do not depend on columns of their own group alone.
-
-        All levels of a category add up to 1, so that one is aliased, whatever else there is.
-        """
-        found: list[int] = []
-        for held in self._held:
-            if held.aliased:
-                alone = State(self.problem, [self.members[held.group]])
-                alone.add(0)
-                found += [column for column in held.aliased if column not in alone.aliased]
-        return found
-
-    @property
     def explained(self) -> float:
         """F of the selected groups, as a share of the target's variance."""
         return min(_squared(self._z), 1.0)  # the sum may round to more

@@ -52,6 +52,7 @@ from dbselect.selection.exchange import LEAST_RISE
 from dbselect.selection.layout import Layout
 from dbselect.selection.polish import Within, forward, polish
 from dbselect.selection.projection import tabulate
+from dbselect.selection.ties import levelled
 from dbselect.sources.turns import Turn
 
 VariantName = Literal["ista", "ista-l", "fista", "fista-c"]
@@ -122,7 +123,7 @@ def descents_of(
         starts = STARTS[name](problem)
     else:
         name, starts = OWN_START, [task.own(options.start)]
-    tables = [tabulate(lengths(one), layout, most_columns, most_groups) for one in starts]
+    tables = [tabulate(levelled(lengths(one)), layout, most_columns, most_groups) for one in starts]
     group = np.repeat(np.arange(len(sizes)), sizes)
     best = []
     for pair in limits:

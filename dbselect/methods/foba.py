@@ -357,13 +357,14 @@ def backward(
     Raises
     ------
     ColumnError, GroupError, ArgumentError : as `anytime_sequence`
-    DataError : columns depend linearly on those of other groups, so that what a group is
-        worth depends on the order of removals, and there is no ridge; by ``"coefficient"``
-        also on those of their own group, as the levels of a category do
+    DataError : no usable rows, or a constant target; by ``"coefficient"`` columns that
+        depend linearly on others, as the levels of a category do, and no ridge
 
     Notes
     -----
-    O(D |S|) a step, and O(D |S|^2) at most for the state: O(D^3 J) in all.
+    O(D |S|) a step, and O(D |S|^2) at most for the state: O(D^3 J) in all. A group whose
+    columns depend on those of others loses nothing and is removed first; of several the
+    dearest, then the one named first.
 
     References
     ----------
@@ -398,12 +399,12 @@ def backward(
             gain = state.add(group)
             score = gain / search.groups.costs[group]
             record(Step("add", group, float(score), gain, state.value, Choice.FORCED))
-        # Within a group a loss is that of all its columns, whichever of them is aliased.
-        names = search.dependent(within=backward != "loss")
+        # A loss is told of dependent columns, too; one coefficient is not.
+        names = search.dependent() if backward == "coefficient" else []
         if names and not search.ridge:
             raise DataError(
-                f"columns {names} depend linearly on others; backward elimination needs groups "
-                "that do not: leave them out, or give a ridge > 0"
+                f"columns {names} depend linearly on others, so that coefficients are not certain; "
+                "take backward 'loss', leave them out, or give a ridge > 0"
             )
         return backward_search(
             state,

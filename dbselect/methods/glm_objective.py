@@ -302,14 +302,8 @@ class ObjectiveSetup:
             return GlmObjective.gains
         return lambda state: criterion_near(state.refits.problem, state.fit, RULES[rule])
 
-    def dependent(self, within: bool) -> list[str]:
-        """Return the selected columns that depend linearly on others, `within` a group or not.
-
-        Parameters
-        ----------
-        within : makes no difference: a generalised linear model does not tell these apart
-        """
-        del within
+    def dependent(self) -> list[str]:
+        """Return the selected columns that depend linearly on others."""
         return self.state.aliased()
 
     def recorded(

@@ -68,15 +68,9 @@ class LinearSetup:
         """Return what a rule maximises per unit of cost."""
         return RULES[rule].criterion(self.state)
 
-    def dependent(self, within: bool) -> list[str]:
-        """Return the selected columns that depend linearly on others.
-
-        Parameters
-        ----------
-        within : whether also those that depend on columns of their own group alone
-        """
-        found = self.state.aliased if within else self.state.entangled
-        return [self.groups.members[j] for j in found]
+    def dependent(self) -> list[str]:
+        """Return the selected columns that depend linearly on others."""
+        return [self.groups.members[j] for j in self.state.aliased]
 
     def ended(self, stop: Stop, coef: Matrix) -> Stop:
         """Return why a search ended, or that some prefix of it is saturated.

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dbselect.linear.problem import Index, Linear
+from dbselect.linear.problem import RANK_SHARE, Index, Linear
 from dbselect.record.gram import Matrix, Vector
 
 
@@ -74,6 +74,9 @@ class LeastSquares:
         try:
             root = np.linalg.cholesky(self.G[np.ix_(support, support)])
         except np.linalg.LinAlgError:
+            return None
+        # Rounding decides whether a column that depends on others ends the factor.
+        if (np.diagonal(root) ** 2 <= RANK_SHARE).any():
             return None
         half = np.linalg.solve(root, self.c[..., support].T)
         x[..., support] = np.linalg.solve(root.T, half).T

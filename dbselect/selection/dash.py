@@ -29,7 +29,7 @@ from dbselect.linear.problem import Index
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK
-from dbselect.selection.ties import TIE_SHARE, Mask, first_of_the_best
+from dbselect.selection.ties import TIE_SHARE, Mask, best_first, first_of_the_best
 
 #: The least alpha that is guessed: below it, random sets pass unfiltered.
 LEAST_ALPHA = 0.5
@@ -103,9 +103,9 @@ class _Look(Generic[O]):
         self._objective = objective
         self._sets = sets
         self._trials = [objective.copy() for _ in sets]
-        gains = [trial.add_all(R) for trial, R in zip(self._trials, sets, strict=True)]
-        self.gain = float(np.mean(gains))
-        self._at_best = int(np.argmax(gains))
+        gains = np.array([trial.add_all(R) for trial, R in zip(self._trials, sets, strict=True)])
+        self.gain = float(gains.mean())
+        self._at_best = first_of_the_best(gains, np.ones(len(gains), dtype=bool))
 
     @cached_property
     def best(self) -> O:
@@ -166,18 +166,19 @@ def dash_search(
                 break
             look = looks.at(objective, left, size, rng)
             queries += looks.samples
-            if look.gain >= alpha**2 * t / rounds:
+            if _reaches(look.gain, alpha**2 * t / rounds):
                 objective = look.best
                 break
             queries += looks.samples * len(unselected)
-            kept = left[look.marginal[left] >= alpha * (1.0 + epsilon / 2.0) * t / k]
+            least = alpha * (1.0 + epsilon / 2.0) * t / k
+            kept = left[_reaches(look.marginal[left], least)]
             if len(kept) == len(left):
                 stalled += 1
                 objective = look.best
                 break
             spent = len(history) + 1 + rounds - done
             if len(kept) < size or (limit is not None and spent > limit):
-                best = unselected[np.argsort(-look.marginal[unselected], kind="stable")[:size]]
+                best = unselected[best_first(look.marginal[unselected])[:size]]
                 objective = _with(objective, best.tolist())
                 completed += size
                 break
@@ -246,7 +247,7 @@ def best_guess(
         behind = 0
         for value, ease in others:
             # No guess can win against all there is, and one below what is reached is too low.
-            if behind == PATIENCE or best.objective.value >= min(value, most or value):
+            if behind == PATIENCE or _reaches(best.objective.value, min(value, most or value)):
                 break
             other = run(value, ease)
             won = _better(best, other)
@@ -258,6 +259,11 @@ def best_guess(
     won = best.opt or opts[0]
     best = best_of(best, ((won, other) for other in alphas[1:]))
     return replace(best, bound=most)
+
+
+def _reaches(values: Any, least: float) -> Any:
+    """Return whether a number, or each of some, is at least another, which a tie is."""
+    return values >= least - TIE_SHARE * abs(least)
 
 
 def _better(best: Run[O], other: Run[O]) -> Run[O]:
@@ -312,7 +318,7 @@ def greedy_choice(objective: O, limits: Limits, told: Told = lambda _: None) -> 
 def top_k_choice(objective: O, limits: Limits) -> Run[O]:
     """Take the candidates with the largest values alone that fit: one adaptive round."""
     gains = objective.gains()
-    return _taken(objective, np.argsort(-gains, kind="stable").tolist(), limits, len(gains))
+    return _taken(objective, best_first(gains).tolist(), limits, len(gains))
 
 
 def random_choice(objective: O, limits: Limits, rng: np.random.Generator) -> Run[O]:

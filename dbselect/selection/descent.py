@@ -36,6 +36,7 @@ from dbselect.objectives.smooth import Point, Smooth
 from dbselect.record.gram import Vector
 from dbselect.selection.layout import Layout
 from dbselect.selection.projection import project
+from dbselect.selection.ties import levelled
 
 #: Lambdas of the ridge solutions to start from, around 1, the variance of a column.
 START_RIDGES = (0.1, 1.0, 10.0)
@@ -173,7 +174,7 @@ def _step(
     # Doubling passes between the largest curvature and twice that.
     while 2.0 * GROWTH * problem.ceiling > L:
         x = u.x - u.gradient / L
-        after = problem.at(restricted(x, project(lengths(x), layout, *limits)))
+        after = problem.at(restricted(x, project(levelled(lengths(x)), layout, *limits)))
         if enough(problem, u, after, L):
             return after
         L *= GROWTH
@@ -215,7 +216,7 @@ def _ahead(before: Point, now: Point, momentum: tuple[float, float]) -> Vector:
 
 def lengths(x: Vector) -> Vector:
     """Return how much there is of each column, over all responses; shape (D,)."""
-    return x if x.ndim == 1 else np.asarray(np.linalg.norm(x, axis=0))
+    return np.abs(x) if x.ndim == 1 else np.asarray(np.linalg.norm(x, axis=0))
 
 
 def restricted(x: Vector, projection: Vector) -> Vector:

@@ -15,7 +15,7 @@ import numpy as np
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK
-from dbselect.selection.ties import first_of_the_best
+from dbselect.selection.ties import Mask, first_of_the_best
 
 #: Whether time is up.
 TimeUp = Callable[[], bool]
@@ -53,7 +53,7 @@ def _add(state: Objective, costs: Vector, limit: float) -> bool:
 def _exchange(
     state: Objective, costs: Vector, limit: float, always: Sequence[int], time_up: TimeUp
 ) -> bool:
-    best, pair = LEAST_RISE, None
+    best, pair = 0.0, None
     spent = costs[state.held].sum()
     for out in state.held:
         if out in always:
@@ -64,8 +64,8 @@ def _exchange(
         rises = -without.remove(out) + without.gains()
         fitting = spent - costs[out] + costs <= limit
         fitting[[out, *without.held]] = False
-        if fitting.any() and rises[fitting].max() > best:
-            into = first_of_the_best(rises, fitting)
+        into = first_rise(rises, fitting, best)
+        if into is not None:
             best, pair = float(rises[into]), (out, into)
     if pair is None:
         return False
@@ -74,6 +74,16 @@ def _exchange(
     state.add(pair[1])
     # Of nearly dependent columns rounding alone may promise a rise, again and again.
     return state.value > before
+
+
+def first_rise(rises: Vector, fitting: Mask, best: float) -> int | None:
+    """Return the candidate that rises most, the first of those that tie; None if `best` stands.
+
+    What a rise is made of, a loss and a gain, cancels: it ties by `LEAST_RISE`, not by a share.
+    """
+    if not fitting.any() or (most := rises[fitting].max()) <= best + LEAST_RISE:
+        return None
+    return int(np.flatnonzero(fitting & (rises >= most - LEAST_RISE))[0])
 
 
 def prefer_cheaper(

@@ -19,8 +19,8 @@ import numpy as np
 
 from dbselect.linear.problem import Index
 from dbselect.linear.state import State
-from dbselect.selection.exchange import LEAST_RISE
-from dbselect.selection.ties import Mask, first_of_the_best
+from dbselect.selection.exchange import LEAST_RISE, first_rise
+from dbselect.selection.ties import Mask, best_first, first_of_the_best
 
 #: Groups that are tried in the place of another: those with the best single columns.
 GROUPS_TRIED = 8
@@ -85,14 +85,14 @@ def _filled(state: State, within: Within) -> State | None:
 
 
 def _exchanged(state: State, within: Within) -> State | None:
-    best, found = LEAST_RISE, None
+    best, found = 0.0, None
     for out in state.held:
         without = state.copy()
         rises = -without.remove(out) + without.gains()
         fitting = within.open_to(without.held)
         fitting[out] = False
-        if fitting.any() and rises[fitting].max() > best:
-            into = first_of_the_best(rises, fitting)
+        into = first_rise(rises, fitting, best)
+        if into is not None:
             best, found = float(rises[into]), (without, into)
     if found is None:
         return None
@@ -102,7 +102,7 @@ def _exchanged(state: State, within: Within) -> State | None:
 
 
 def _regrouped(state: State, within: Within) -> State | None:
-    best, found = state.value + LEAST_RISE, None
+    best, found = state.value, None
     held = np.unique(within.group[state.held])
     for out in held:
         without = state.copy()
@@ -111,9 +111,9 @@ def _regrouped(state: State, within: Within) -> State | None:
         most = np.zeros(within.group.max() + 1)
         np.maximum.at(most, within.group, without.gains())
         most[held] = 0.0
-        for into in np.argsort(-most, kind="stable")[:GROUPS_TRIED]:
+        for into in best_first(most)[:GROUPS_TRIED]:
             other = without.copy()
             forward(other, within, among=[*held[held != out], into])
-            if other.value > best:
+            if other.value > best + LEAST_RISE:
                 best, found = other.value, other
     return found

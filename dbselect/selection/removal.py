@@ -39,6 +39,8 @@ def least_useful(
 ) -> tuple[int, float]:
     """Return the selected group that is worth least per cost, and what it is worth.
 
+    Of groups that are worth nothing it is the dearest: a copy may stand in for it.
+
     Parameters
     ----------
     kept : groups that stay
@@ -47,5 +49,8 @@ def least_useful(
     candidates[state.held] = True
     candidates[list(kept)] = False
     worth = usefulness(state) / groups.costs
+    idle = candidates & (worth == 0.0)
+    if idle.any():
+        candidates = idle & (groups.costs == groups.costs[idle].max())
     group = first_of_the_best(-worth, candidates)
     return group, float(worth[group])

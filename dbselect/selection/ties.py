@@ -1,4 +1,4 @@
-"""The best of some groups; ties go to the group named first."""
+"""The best of some candidates, their order, their sizes; ties go to the one named first."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,3 +15,31 @@ def first_of_the_best(scores: Vector, candidates: Mask) -> int:
     """Return the candidate with the largest score, the first of those that tie."""
     best = scores[candidates].max()
     return int(np.flatnonzero(candidates & (scores >= best - TIE_SHARE * abs(best)))[0])
+
+
+def best_first(scores: Vector) -> npt.NDArray[np.intp]:
+    """Return the candidates by falling scores, those that tie in the order of names; shape (n,)."""
+    order = np.argsort(-scores, kind="stable")
+    return order[np.lexsort((order, _level_of(scores[order])))]
+
+
+def levelled(sizes: Vector) -> Vector:
+    """Return sizes >= 0 in which those that tie are equal, and those that are rounding 0.
+
+    Parameters
+    ----------
+    sizes : shape (n,); what is below `TIE_SHARE` of the largest is rounding
+    """
+    order = np.argsort(-sizes, kind="stable")
+    falling = sizes[order]
+    level = _level_of(falling)
+    heads = falling[np.unique(level, return_index=True)[1]]
+    levelled = np.empty_like(sizes)
+    levelled[order] = heads[level]
+    return np.where(levelled > TIE_SHARE * levelled.max(), levelled, 0.0)
+
+
+def _level_of(falling: Vector) -> npt.NDArray[np.intp]:
+    """Return for each of some falling numbers how many steps larger than a tie stand above it."""
+    apart = falling[1:] < falling[:-1] - TIE_SHARE * np.abs(falling[:-1])
+    return np.concatenate([[0], np.cumsum(apart)])

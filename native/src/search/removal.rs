@@ -12,6 +12,8 @@ const ROUNDING_LOSS: f64 = 1e-14;
 
 /// The selected group that is worth least per cost, and what it is worth; nothing if all are
 /// in `kept`.
+///
+/// Of groups that are worth nothing it is the dearest: a copy may stand in for it.
 pub fn least_useful(
     state: &mut State,
     costs: &[f64],
@@ -27,6 +29,12 @@ pub fn least_useful(
     worth.iter_mut().zip(costs).for_each(|(worth, cost)| *worth = -*worth / cost);
     let mut candidates: Vec<bool> = state.waiting().iter().map(|waits| !waits).collect();
     kept.iter().for_each(|&group| candidates[group] = false);
+    let is_idle = |group: usize| candidates[group] && worth[group] == 0.0;
+    let idle: Vec<usize> = (0..costs.len()).filter(|&group| is_idle(group)).collect();
+    if let Some(dearest) = idle.iter().map(|&group| costs[group]).reduce(f64::max) {
+        candidates.fill(false);
+        idle.iter().for_each(|&group| candidates[group] = costs[group] == dearest);
+    }
     first_of_the_best(&worth, &candidates).map(|group| (group, -worth[group]))
 }
 

@@ -156,8 +156,8 @@ fn foba(
 
 /// Start from all groups and remove the least useful one, again and again.
 ///
-/// The error says which columns depend on others, so that the order of removals would decide
-/// what a group is worth.
+/// The error says which columns depend on others, where coefficients were to tell what a group
+/// is worth: there is no certain one.
 fn backward(
     state: &mut State,
     plan: &Plan,
@@ -174,16 +174,16 @@ fn backward(
         let choice = Choice::Forced;
         record(Step { action: Action::Add, group, score, gain, explained, choice }, state);
     }
-    // Within a group a loss is that of all its columns, whichever of them is aliased.
+    // A loss is told of dependent columns, too.
     let dependent = match options.backward {
-        Usefulness::Loss => state.entangled(),
+        Usefulness::Loss => Vec::new(),
         Usefulness::Coefficient => state.aliased(),
     };
     if !dependent.is_empty() && options.ridge == 0.0 {
         let names = listed(dependent.iter().map(|&j| plan.groups.members[j].as_str()));
         return Err(format!(
-            "columns {names} depend linearly on others; backward elimination needs groups that \
-             do not: leave them out, or give a ridge > 0"
+            "columns {names} depend linearly on others, so that coefficients are not certain; \
+             take backward 'loss', leave them out, or give a ridge > 0"
         ));
     }
     let limits = backward::Limits {
