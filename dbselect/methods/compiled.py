@@ -63,7 +63,7 @@ def compiled_sequence(search: Any, name: str, options: Options) -> Sequence | No
     warn_of(condition, stacklevel=4)
     aliased = [int(column) for column in found.field("aliased")[0].as_py()]
     records, own = _steps(found, len(groups.members))
-    if aliased:
+    if found.field("trace")[0].as_py():
         # How near to dependent they are, a state tells.
         search.state.add_all(held_after(records))
         warn_of_dropped(search.state, groups.members, stacklevel=4)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, GroupError
-from dbselect.linear.condition import warn_of, warn_of_dropped
+from dbselect.linear.condition import check_possible, warn_of, warn_of_dropped
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, check_usable, linear
 from dbselect.linear.refine import prefix_residuals, refined
@@ -219,6 +219,7 @@ def finish(
     ConditionWarning : the columns selected at the end are nearly dependent
     DependenceWarning : a column that is left out as dependent may explain much
     """
+    check_possible(search.state)
     condition = search.state.condition()
     warn_of(condition, stacklevel=4)
     warn_of_dropped(search.state, search.groups.members, stacklevel=4)
@@ -245,6 +246,7 @@ def finish_joint(search: LinearSetup, rule: str, records: list[Step], stop: Stop
     -----
     ConditionWarning : the columns selected at the end are nearly dependent
     """
+    check_possible(search.state)
     condition = search.state.condition()
     warn_of(condition, stacklevel=4)
     share = search.problem.share

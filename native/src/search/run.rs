@@ -14,6 +14,7 @@ use super::sequence::Sequence;
 use super::setup::{Method, Plan, Request};
 use super::state::{Buffers, State};
 use super::steps::{Action, Choice, Step, Stop, is_possible};
+use crate::possible::INDEFINITE;
 
 /// The memory of a search.
 #[derive(Debug, Default)]
@@ -69,11 +70,14 @@ impl Workspace {
         sequence.condition = state.condition();
         sequence.used = sequence.used.max(state.support().len());
         sequence.aliased.extend(state.aliased());
+        sequence.trace = if ridge == 0.0 { state.trace() } else { None };
+        let is_indefinite = state.is_indefinite();
         sequence.price(&plan.groups);
         self.buffers = state.into_buffers();
         self.sequence.stop = searched?;
-        if !self.sequence.steps.iter().all(|step| is_possible(step.explained)) {
-            return Err("gram record has comoments that no rows can have".to_string());
+        let explained = self.sequence.steps.iter().all(|step| is_possible(step.explained));
+        if is_indefinite || !explained {
+            return Err(INDEFINITE.to_string());
         }
         self.sequence.limit_shares();
         if self.sequence.is_saturated(gram.rows, ridge) {
