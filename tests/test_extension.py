@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import duckdb
@@ -117,6 +118,30 @@ def test_what_was_planted_is_not_loaded(cache, how):
     assert not path.is_symlink()
     if how == "a link":
         assert (cache / "elsewhere").read_bytes() == planted
+
+
+def test_builds_of_long_ago_are_removed(cache):
+    kept = extension_path("some_platform").parent
+    now = time.time()
+    names = [f"0.{n}.0-{n:012x}" for n in range(12)]
+    for age, name in enumerate(names):
+        (kept.parent / name).mkdir()
+        (kept.parent / name / FILE_NAME).write_bytes(b"old")
+        os.utime(kept.parent / name, (now - age * 86_400,) * 2)
+    others = [kept.parent / name for name in ("target", "0.1.0-mine", "notes.txt")]
+    others[0].mkdir()
+    others[1].mkdir()
+    others[2].touch()
+    for other in others:
+        os.utime(other, (0, 0))
+    more = kept.parent / names[-1] / "not ours"
+    more.touch()
+    os.utime(more.parent, (0, 0))
+    new = extension_path("another_platform").parent
+    left = {path.name for path in kept.parent.iterdir()} - {other.name for other in others}
+    # Those of the last week, and that which holds something else.
+    assert left == {kept.name, new.name, *names[:7], names[-1]}
+    assert all(other.exists() for other in others)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no modes")

@@ -25,7 +25,12 @@ def test_the_first_one_is_found_however_many_are_looked_at_together(block, monke
             for j in range(i)
             if abs(comoment[i, j]) > bound[i, j] * (1 + possible.ROUNDING)
         ]
-        found = possible.impossible(np.zeros(width), 1.0, comoment)
-        assert found == (beyond[0] if beyond else None)
+        names = [f"x{j}" for j in range(width)]
+        found = possible.fault(names, 12, 12.0, np.zeros(width), comoment)
+        if beyond:
+            i, j = beyond[0]
+            assert f"of columns 'x{j}' and 'x{i}', which vary so" in found
+        else:
+            assert found is None
         kinds.add(found is None)
     assert kinds == {True, False}

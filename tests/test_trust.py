@@ -1,9 +1,12 @@
 """Records that are wrong or lose their digits: a sentence for the row, never silent numbers."""
 
 import math
+import re
+import warnings
 from contextlib import suppress
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -205,9 +208,6 @@ def test_what_rows_have_is_possible():
         for part in parts[:-1]:
             total -= part
         assert ds.Gram.from_struct(total.to_struct()).rows == 5
-    # Of 1e-180 a double has the number and not the square, as of residuals of certain rows.
-    lost = ds.gram(pl.DataFrame({"x": x / 1e150, "lost": 1e-180 * rng.normal(size=50)}))
-    assert ds.Gram.from_struct(lost.to_struct()).comoment[1, 0] != 0
 
 
 def test_rows_of_several_classes_may_all_be_certain():
@@ -286,3 +286,164 @@ def test_the_size_of_weights_costs_no_digits(weight, connection):
     grams[-1] += parts[2]
     for gram in grams:
         assert math.isclose(gram.covariance()[0, 0], expected, rel_tol=1e-13)
+
+
+# Sizes that squares do not hold
+
+
+def scaled(column: str, factor: float) -> pl.DataFrame:
+    rng = np.random.default_rng(13)
+    x, z, noise = rng.normal(size=(3, 200))
+    frame = pl.DataFrame({"x": x, "z": z, "y": x - z / 2 + noise, "w": [1.0] * 200})
+    return frame.with_columns(pl.col(column) * factor)
+
+
+def r2_of(rows: str):
+    return f"SELECT anytime_sequence({rows}, 'y')[-1].r2, gram_check({rows}, 'y') FROM t"
+
+
+@pytest.mark.parametrize("column", ["x", "y", "w"])
+@pytest.mark.parametrize(
+    "factor",
+    [10.0**p for p in (-300, -170, -162, -160, -158, -157, -155, -150, 150, 155, 160, 300)],
+)
+def test_any_size_keeps_its_digits_or_is_told(column, factor, connection):
+    frame = scaled(column, factor)
+    expected = ds.anytime_sequence(ds.gram(scaled(column, 1.0), weight="w"), "y").steps["r2"][-1]
+    connection.register("t", frame.to_arrow())
+    rows = "gram({'x': x, 'z': z, 'y': y}, w)"
+    told = rf"column '{column}' is too (small|large)"
+    try:
+        found = ds.anytime_sequence(ds.gram(frame, weight="w"), "y").steps["r2"][-1]
+    except ds.DbselectError as error:
+        assert column != "w"
+        assert re.search(told, str(error))  # noqa: PT017
+        if factor < 1:
+            assert re.search(told, connection.sql(r2_of(rows)).fetchall()[0][1])
+        else:
+            with pytest.raises(duckdb.Error, match=told):
+                connection.sql(r2_of(rows)).fetchall()
+    else:
+        assert math.isclose(found, expected, rel_tol=1e-11)
+        ((in_sql, reason),) = connection.sql(r2_of(rows)).fetchall()
+        assert math.isclose(in_sql, expected, rel_tol=1e-11)
+        assert reason is None
+
+
+@pytest.mark.parametrize("weight", [1e-320, 1e306, 1.7e308])
+def test_weights_that_do_not_add_up_are_to_blame(weight, connection):
+    frame = scaled("w", weight)
+    with pytest.raises(ds.DataError, match=r"the weights are too (small|large)"):
+        ds.gram(frame, weight="w")
+    connection.register("t", frame.to_arrow())
+    with pytest.raises(duckdb.Error, match=r"the weights are too (small|large)"):
+        connection.sql("SELECT gram({'x': x, 'y': y}, w) FROM t").fetchall()
+
+
+def test_weights_are_named_beside_a_column_that_overflows_by_them():
+    frame = scaled("w", 1e300).with_columns(pl.col("x") * 1e6)
+    with pytest.raises(
+        ds.DataError, match=r"'x' and the weights, 1\.0e300 on average, are too large"
+    ):
+        ds.gram(frame, weight="w")
+
+
+# Columns that no rows have, though each two of them might
+
+
+def indefinite(more: int = 0) -> dict:
+    """Return a record of a, b, c and y of which a, b, c agree by twos only."""
+    correlations = np.eye(4 + more)
+    correlations[:3, :3] = [[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]]
+    correlations[3, :3] = correlations[:3, 3] = 0.1
+    names = ["a", "b", "c", "y", *(f"x{j}" for j in range(more))]
+    lower = correlations[np.tri(len(names), dtype=bool)].tolist()
+    bad = {"columns": names, "rows": 99, "skipped": 0, "weight": 99.0}
+    return bad | {"mean": [0.0] * len(names), "comoment": lower}
+
+
+THREE = "not three or more together"
+
+
+@pytest.mark.parametrize("more", [0, 30])
+@pytest.mark.parametrize("method", ["anytime_sequence", "foba", "backward"])
+def test_columns_that_agree_by_twos_only_are_refused_by_searches(method, more, connection):
+    bad = indefinite(more)
+    with pytest.raises(ds.RecordError, match=THREE):
+        getattr(ds, method)(bad, "y")
+    fields = ["columns", "rows", "skipped", "weight", "mean", "comoment"]
+    records = column(SOUND, SOUND | {"missing": None, "mean_low": None, "terms": None} | bad)
+    assert set(fields) <= set(records["gram"].struct.fields)
+    steps = records.select(getattr(pl.col("gram").dbselect, method)("y"))["gram"]
+    assert [bool(length) for length in steps.list.len().to_list()] == [True, False]
+    assert re.search(THREE, records.select(pl.col("gram").dbselect.check("y"))["gram"][1])
+    relation = connection.from_arrow(records.to_arrow())
+    query = f"SELECT {method}(gram, 'y') AS s, gram_check(gram, 'y') FROM t"
+    (sound, _), (nothing, reason) = relation.query("t", query).fetchall()
+    assert sound
+    assert not nothing
+    assert re.search(THREE, reason)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda bad: ds.fit(bad, "y"),
+        lambda bad: ds.best_within(bad, "y", 3.0),
+    ],
+)
+def test_columns_that_agree_by_twos_only_are_refused_by_fits(call):
+    with pytest.raises(ds.RecordError, match=THREE):
+        call(indefinite())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_many_rows_have_is_possible(seed, connection):
+    """Nearly dependent columns, rows removed, few rows: rounding is no fault."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 12)) * 10.0 ** rng.integers(-6, 6, 12)
+    X[:, 5:8] = X[:, :3] + X[:, 3:6] * 10.0 ** -rng.integers(2, 12, 3)
+    X[:, 8] = X[:, :8] @ rng.normal(size=8)
+    frame = pl.DataFrame(X, [f"x{j}" for j in range(12)]).with_columns(
+        y=pl.Series(rng.normal(size=60))
+    )
+    wild = frame[-1].select(pl.all() * 1e3)
+    grams = [ds.gram(frame), ds.gram(frame[:6]), ds.gram(pl.concat([frame, wild])) - ds.gram(wild)]
+    records = column(*(gram.to_struct() for gram in grams))
+    reasons = records.select(pl.col("gram").dbselect.check("y"))["gram"].to_list()
+    assert reasons == [None] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for gram in grams:
+            for method in (ds.anytime_sequence, ds.foba):
+                assert 0 <= method(gram, "y").at().r2 <= 1
+            assert 0 <= ds.fit(gram, "y").r2 <= 1
+
+
+# Dependence is told by every door that can warn
+
+
+@pytest.mark.parametrize("method", ["anytime_sequence", "foba"])
+def test_a_trace_is_told_of_single_records_and_of_many(method):
+    frame = nearly(1e-7).with_columns(pl.col("y") + pl.col("x1"))
+    with pytest.warns(ds.DependenceWarning, match=r"may explain 0\.[45]"):
+        getattr(ds, method)(frame, "y")
+    many = column(SOUND, ds.gram(frame).to_struct())
+    with pytest.warns(ds.DependenceWarning, match=r"columns \['x[12]'\].*fit\(exact=True\)"):
+        many[1:].select(getattr(pl.col("gram").dbselect, method)("y"))
+    if method == "anytime_sequence":
+        with pytest.warns(ds.DependenceWarning, match=r"segments leave out columns \['x[12]'\]"):
+            ds.anytime_sequences(many[1:], "y")
+
+
+@pytest.mark.usefixtures("either_searches")
+def test_backward_elimination_warns_of_a_trace_before_it_goes():
+    with pytest.warns(ds.DependenceWarning, match="column 'x2' depends"):
+        ds.backward(nearly(1e-7), "y")
+
+
+def test_a_ridge_or_a_full_dependence_is_told_by_none(recwarn):
+    many = column(ds.gram(nearly(0.0)).to_struct(), ds.gram(nearly(1e-7)).to_struct())
+    ds.anytime_sequences(many[:1], "y")
+    ds.anytime_sequences(many, "y", ridge=1.0)
+    assert not [one for one in recwarn if one.category is ds.DependenceWarning]

@@ -2,7 +2,10 @@
 
 import hashlib
 import os
+import re
 import stat
+import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,6 +21,11 @@ C_API = "v1.2.0"
 FILE_NAME = "dbselect.duckdb_extension"
 #: Mode of the folder: what is in it becomes a part of the process that loads it.
 OWN = 0o700
+#: What the folders of builds are called, by release and content.
+_BUILD = re.compile(r"\d[\w.+]*-[0-9a-f]{12}")
+#: Builds that are kept in any case, those used last, and how long others are, in seconds: what
+#: another process has asked for, it loads at once.
+KEPT, KEPT_SECONDS = 4, 7 * 86_400
 #: Older ones offer the C API and break in it.
 LOWEST_DUCKDB = "1.3"
 
@@ -27,6 +35,7 @@ def extension_path(platform: str) -> Path:
 
     The file is written under another name and renamed, so that processes that
     start at once never load half of it. One that is there already is compared byte by byte.
+    Builds that nobody has asked for in a week are removed, but for the last few.
 
     Raises
     ------
@@ -42,11 +51,14 @@ def extension_path(platform: str) -> Path:
         folder.mkdir(mode=OWN, parents=True, exist_ok=True)
         _close(folder.parent)
         _close(folder)
+        with suppress(OSError):  # of root's folder
+            os.utime(folder)
         # Whatever lies there is loaded into this process: its size says nothing.
         if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
             path.unlink(missing_ok=True)
             with replacing(path) as temporary:
                 temporary.write_bytes(content)
+            _remove_builds(folder)
         _close(path)
     except OSError as error:
         raise EngineError(
@@ -54,6 +66,24 @@ def extension_path(platform: str) -> Path:
             "set XDG_CACHE_HOME to a folder that can be written"
         ) from error
     return path
+
+
+def _remove_builds(own: Path) -> None:
+    """Remove what earlier builds have left beside one, where no process needs it any longer.
+
+    Of what cannot be removed, as another process does so or has it loaded, nothing is said.
+    """
+    used = {}
+    for folder in own.parent.iterdir():
+        with suppress(OSError):
+            if _BUILD.fullmatch(folder.name) and folder != own and not folder.is_symlink():
+                used[folder] = folder.stat().st_mtime
+    limit = time.time() - KEPT_SECONDS
+    for folder in sorted(used, key=lambda folder: -used[folder])[KEPT - 1 :]:
+        if used[folder] < limit:
+            with suppress(OSError):
+                (folder / FILE_NAME).unlink()
+                folder.rmdir()
 
 
 def _close(path: Path) -> None:

@@ -133,7 +133,10 @@ def _functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
 
 def _load(connection: duckdb.DuckDBPyConnection) -> None:
     row = connection.execute("PRAGMA platform").fetchone()
-    path = extension_path(row[0] if row else "")
+    platform = row[0] if row else ""
+    path = extension_path(platform)
+    if not path.exists():  # another process has taken it for one that nobody needs
+        path = extension_path(platform)
     try:
         connection.execute(f"LOAD '{str(path).replace(chr(39), chr(39) * 2)}'")
     except duckdb.Error as error:

@@ -27,6 +27,8 @@ RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE, FAR = (
     f"{PREFIX}{name}"
     for name in ("residual", "deviance", "response", "refused", "summed", "exposure", "far")
 )
+#: Of a number below, the square times the least weight of a row is rounded.
+LEAST = 1e-140
 
 
 @dataclass(frozen=True)
@@ -134,9 +136,9 @@ class Data:
             columns = [self.roles.members[j] for j in ask.columns.tolist()]
         wanted: list[Weighted] = []
         for weight, residual in row.pairs:
-            added = {RESIDUAL: residual}
+            added = {RESIDUAL: with_square(residual)}
             if not wanted:
-                added[DEVIANCE] = row.deviance / weight
+                added[DEVIANCE] = with_square(row.deviance / weight)
             same_rows = columns is None or not self.skipped
             factor = weight if same_rows else weight + self._missing
             wanted.append(Weighted(added, factor, columns))
@@ -267,6 +269,14 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
 def responses(passes: Passes, roles: Roles) -> list[Formula]:
     """Return the responses as formulas."""
     return roles.family.responses(passes.leaf(roles.target, "target").path)
+
+
+def with_square(x: Formula) -> Formula:
+    """Return x, 0 where its square, times the least weight, has no digits.
+
+    Residuals and deviances of rows that are told for certain are as small, and add nothing.
+    """
+    return choose(absolute(x) - LEAST, x, 0.0)
 
 
 def places(gram: Gram, names: Sequence[str]) -> Index:

@@ -1,4 +1,4 @@
-"""When selected columns are so nearly dependent that their coefficients lose digits."""
+"""When selected columns are so nearly dependent that coefficients lose digits, or impossible."""
 
 import math
 import warnings
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbselect.errors import ConditionWarning, DependenceWarning
+from dbselect.errors import ConditionWarning, DependenceWarning, RecordError
+from dbselect.linear.problem import RANK_SHARE
 from dbselect.linear.state import State
 
 #: Condition number of the selected columns' correlations above which coefficients
@@ -16,6 +17,32 @@ CONDITION_LIMIT = 1e10
 ROUNDING_SHARE = 1e-15
 #: Share of the target's variance of which it is told that it may be lost.
 TOLD_SHARE = 1e-3
+#: Share of its variance that a column must have beyond those before it for others to be asked
+#: what is left of them: there, rounding of the sixth digit stays below `LEFT_ROUNDING`.
+LEAST_LEFT = 1e-2
+#: By how much less than nothing may be left of a column, as a share of its variance.
+LEFT_ROUNDING = 1e-2
+
+
+def check_possible(state: State) -> None:
+    """Refuse columns that agree by twos as rows' columns may, but not three or more together.
+
+    Given the selected columns, less than nothing is then left of another; O(D |S|).
+
+    Raises
+    ------
+    RecordError : no rows have such columns
+    """
+    variance, support = state.variance, state.support
+    pivots = state.factor[np.arange(len(support)), support] ** 2
+    near = np.flatnonzero(pivots <= LEAST_LEFT * variance[support])
+    rows = state.factor[: near[0] if near.size else len(support)]
+    left = variance - np.einsum("sd,sd->d", rows, rows)
+    if (left < -LEFT_ROUNDING * variance).any():
+        raise RecordError(
+            "gram record has comoments that no rows can have: each two of its columns may agree "
+            "as they do, but not three or more together"
+        )
 
 
 def warn_of(condition: float, stacklevel: int) -> None:
@@ -30,7 +57,7 @@ def warn_of(condition: float, stacklevel: int) -> None:
 
 
 def warn_of_dropped(state: State, names: Sequence[str], stacklevel: int) -> None:
-    """Warn where a column is left out as dependent, and may explain much by what is its own.
+    """Warn where a column depends on selected ones, and may explain much by what is its own.
 
     What the column would gain is its gradient squared, over what is left of its variance. Of
     columns that depend on others outright both are rounding, and the gradient the smaller.
@@ -40,16 +67,17 @@ def warn_of_dropped(state: State, names: Sequence[str], stacklevel: int) -> None
     ----------
     names : the columns of the problem
     """
-    columns = np.array(state.aliased, dtype=np.intp)
-    columns = columns[~state.problem.constant[columns]]
+    variance = state.variance
+    left = variance - np.einsum("sd,sd->d", state.factor, state.factor)
+    depends = (left <= RANK_SHARE * variance) & ~state.problem.constant
+    depends[state.support] = False
+    columns = np.flatnonzero(depends)
     if not len(columns) or state.problem.ridge[columns].any():
         return
     if state.condition() > CONDITION_LIMIT:
         return
-    share = np.diagonal(state.conditional(columns)) / np.diagonal(state.problem.G)[columns]
-    share = np.maximum(share, ROUNDING_SHARE)
-    slope = (state.b[:, columns] ** 2).sum(axis=0) / np.diagonal(state.problem.G)[columns]
-    gain = slope / share
+    share = np.maximum(left[columns] / variance[columns], ROUNDING_SHARE)
+    gain = (state.b[:, columns] ** 2).sum(axis=0) / variance[columns] / share
     worst = int(gain.argmax())
     if gain[worst] > TOLD_SHARE:
         warnings.warn(

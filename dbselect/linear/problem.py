@@ -35,6 +35,9 @@ RANK_SHARE = 1e-12
 #: A column is constant where its deviation is below this share of its mean, the rounding of
 #: the means of constant blocks; or of what rounding took from the mean, where a record knows it.
 CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
+#: Numbers below it that vary by so little are one number, computed in several ways; whole
+#: numbers and times beyond it may differ by so little indeed.
+LARGE = 1e9
 #: Eigenvalues of a group's own block below this share of the largest count as 0.
 EIGENVALUE_SHARE = 1e-12
 
@@ -136,10 +139,10 @@ def constant_target(target: str, rows: int, skipped: int) -> str:
 def is_constant(deviation: Vector, mean: Vector, mean_low: Vector) -> npt.NDArray[np.bool_]:
     """Whether columns of some standard deviations and means are constant but for rounding.
 
-    Integers and timestamps may vary by less than the rounding of their mean: where a record
-    knows what that took, its sums are around both.
+    Large integers and timestamps may vary by less than the rounding of their mean: where a
+    record knows what that took, its sums are around both.
     """
-    known = np.where(mean_low == 0, mean, mean_low)
+    known = np.where((mean_low == 0) | (np.abs(mean) < LARGE), mean, mean_low)
     return np.asarray(deviation <= CONSTANT_SHARE * np.abs(known))
 
 

@@ -121,6 +121,16 @@ class State:
         return [column for held in self._held for column in held.aliased]
 
     @property
+    def variance(self) -> Vector:
+        """The diagonal of C; shape (D,)."""
+        return self._variance
+
+    @property
+    def factor(self) -> Matrix:
+        """U, a row for each column of `support`; shape (|S|, D)."""
+        return self._U
+
+    @property
     def explained(self) -> float:
         """F of the selected groups, as a share of the target's variance."""
         return min(_squared(self._z), 1.0)  # the sum may round to more

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import ClassVar
 
 from dbselect.errors import ArgumentError
-from dbselect.linear.condition import warn_of
+from dbselect.linear.condition import check_possible, warn_of
 from dbselect.linear.relaxation import Groupwise
 from dbselect.linear.state import State
 from dbselect.methods.options import Options
@@ -170,6 +170,7 @@ def best_within(
     state = search.state
     if found.groups:
         state.add_all(found.groups)
+    check_possible(state)
     warn_of(state.condition(), stacklevel=3)
     how = Proof(
         explained=state.explained,

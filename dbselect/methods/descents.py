@@ -18,7 +18,7 @@ from dbselect.glm.deviance import Deviance
 from dbselect.glm.families import FAMILY_NAMES
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
-from dbselect.linear.condition import warn_of
+from dbselect.linear.condition import check_possible, warn_of
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import State
@@ -316,6 +316,7 @@ def _fit(search: LinearSetup, target: str | list[str], refit: bool, descent: Des
         return _Fit(columns, problem, descent.x[..., at])
     state = State(problem, [np.arange(len(columns))])
     state.add(0)
+    check_possible(state)
     warn_of(state.condition(), stacklevel=5)
     aliased = tuple(columns[j] for j in state.aliased)
     return _Fit(columns, problem, state.coefficients()[-1], aliased)

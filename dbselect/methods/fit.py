@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
-from dbselect.linear.condition import warn_of, warn_of_dropped
+from dbselect.linear.condition import check_possible, warn_of, warn_of_dropped
 from dbselect.linear.exact import ExactFit, least_squares
 from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
 from dbselect.linear.problem import constant_target, filled_target, is_filled
@@ -172,6 +172,7 @@ def _least_squares(
     rows = gram if intercept else through_origin(gram)
     search = prepare(rows.select([target, *features]), target, None, None, ridge=ridge, scale=scale)
     search.state.add_all(range(search.state.size))
+    check_possible(search.state)
     warn_of(search.state.condition(), stacklevel=4)
     warn_of_dropped(search.state, search.groups.members, stacklevel=4)
     return Model(**fitted(search, search.state))

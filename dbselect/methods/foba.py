@@ -406,6 +406,7 @@ def backward(
                 f"columns {names} depend linearly on others, so that coefficients are not certain; "
                 "take backward 'loss', leave them out, or give a ridge > 0"
             )
+        search.check_held()
         return backward_search(
             state,
             search.groups,

@@ -306,6 +306,9 @@ class ObjectiveSetup:
         """Return the selected columns that depend linearly on others."""
         return self.state.aliased()
 
+    def check_held(self) -> None:
+        """Do nothing: a likelihood is of rows that are there, and fits tell what depends."""
+
     def recorded(
         self, rule: str, run: Callable[[Record], Stop], callback: Callback | None = None
     ) -> GlmSequence:

@@ -13,7 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbselect import _native
-from dbselect.errors import ArgumentError, ConditionWarning, DataError, RecordError
+from dbselect.errors import (
+    ArgumentError,
+    ConditionWarning,
+    DataError,
+    DependenceWarning,
+    RecordError,
+)
 from dbselect.linear.condition import CONDITION_LIMIT
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.options import Options
@@ -69,6 +75,8 @@ def anytime_sequences(
     -----
     ConditionWarning : a segment has selected columns so nearly dependent that their
         coefficients keep fewer than six digits; `anytime_sequence` of its record says more
+    DependenceWarning : a segment leaves out a column that depends on others but for a trace, by
+        which it may explain much
 
     Notes
     -----
@@ -162,7 +170,7 @@ def searched(
 
     Warns
     -----
-    ConditionWarning : as `anytime_sequences`
+    ConditionWarning, DependenceWarning : as `anytime_sequences`
     """
     check_type(records)
     given = options.given()
@@ -176,6 +184,7 @@ def searched(
     request = {"groups": named, "costs": prices, **given}
     found = _native.search(records, options.method, target, request)
     _warn_of(found.field("condition"))
+    _warn_of_traces(found.field("trace"))
     return found
 
 
@@ -233,5 +242,18 @@ def _warn_of(condition: pa.DoubleArray) -> None:
             "segments have selected columns of a condition number above "
             f"{CONDITION_LIMIT:.0e}; their coefficients keep fewer than six of 16 digits",
             ConditionWarning,
+            stacklevel=2,
+        )
+
+
+def _warn_of_traces(traces: pa.StringArray) -> None:
+    """Warn where columns are left out as dependent that may explain much by what is their own."""
+    columns = [name for name in pc.unique(traces).to_pylist() if name]
+    if columns:
+        warnings.warn(
+            f"segments leave out columns {columns} as dependent on others but for a trace, by "
+            "which they may explain much of the target; anytime_sequence of such a record says how "
+            "much, and fit(exact=True) or the difference as a column of its own keeps it",
+            DependenceWarning,
             stacklevel=2,
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, GroupError
-from dbselect.linear.condition import warn_of, warn_of_dropped
+from dbselect.linear.condition import check_possible, warn_of, warn_of_dropped
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, check_usable, linear
 from dbselect.linear.refine import prefix_residuals, refined
@@ -71,6 +71,14 @@ class LinearSetup:
     def dependent(self) -> list[str]:
         """Return the selected columns that depend linearly on others."""
         return [self.groups.members[j] for j in self.state.aliased]
+
+    def check_held(self) -> None:
+        """Refuse columns that no rows have, and warn of those that depend but for a trace.
+
+        A search that removes groups asks before, as what it holds in the end does not tell.
+        """
+        check_possible(self.state)
+        warn_of_dropped(self.state, self.groups.members, stacklevel=5)
 
     def ended(self, stop: Stop, coef: Matrix) -> Stop:
         """Return why a search ended, or that some prefix of it is saturated.
@@ -217,6 +225,7 @@ def finish(
     ConditionWarning : the columns selected at the end are nearly dependent
     DependenceWarning : a column that is left out as dependent may explain much
     """
+    check_possible(search.state)
     condition = search.state.condition()
     warn_of(condition, stacklevel=4)
     warn_of_dropped(search.state, search.groups.members, stacklevel=4)
@@ -243,6 +252,7 @@ def finish_joint(search: LinearSetup, rule: str, records: list[Step], stop: Stop
     -----
     ConditionWarning : the columns selected at the end are nearly dependent
     """
+    check_possible(search.state)
     condition = search.state.condition()
     warn_of(condition, stacklevel=4)
     share = search.problem.share

@@ -16,7 +16,7 @@ from dbselect.errors import RecordError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
-from dbselect.record.possible import impossible
+from dbselect.record.possible import fault
 from dbselect.record.removal import checked
 from dbselect.record.terms import Terms
 from dbselect.record.union import check_read_alike, marked, union, zeros
@@ -181,13 +181,9 @@ class Gram(files.Stored, InNotebooks):
                 f"gram record has a negative diagonal in 'comoment' "
                 f"for column '{self.columns[negative[0]]}'"
             )
-        beyond = impossible(self.mean, self.weight, self.comoment)
-        if beyond is not None:
-            one, two = (self.columns[at] for at in sorted(beyond))
-            raise RecordError(
-                "gram record has comoments that no rows can have: "
-                f"{self.comoment[beyond]} of columns '{one}' and '{two}', which vary by less"
-            )
+        wrong = fault(self.columns, self.rows, self.weight, self.mean, self.comoment)
+        if wrong is not None:
+            raise RecordError(wrong)
 
     def __repr__(self) -> str:
         return f"Gram({len(self.columns)} columns, {self.rows} rows, {self.skipped} skipped)"

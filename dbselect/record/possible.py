@@ -1,5 +1,7 @@
 """Which comoments rows can have: none exceeds what its columns vary; twin of `possible.rs`."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -8,24 +10,48 @@ import numpy.typing as npt
 ROUNDING = 1e-4
 #: Deviation that rounding may give to a constant column, as a share of its mean.
 CONSTANT_ROUNDING = 1e-12
-#: Deviation whose square a double can lose: the root of the least normal number. Residuals of rows
-#: that are told for certain are as small.
-LOST = 2.0**-511
+#: Squares below 1e-308 are rounded to multiples of 5e-324: of sums of less than this a row,
+#: fewer than twelve digits are left.
+LEAST_SQUARE = 5e-312
+
 #: Comoments that are looked at together.
 BLOCK = 2**20
 
 _Array = npt.NDArray[np.float64]
 
 
-def impossible(mean: _Array, weight: float, comoment: _Array) -> tuple[int, int] | None:
-    """Return the first two columns whose comoment no rows can have (Cauchy and Schwarz).
+def fault(
+    columns: Sequence[str], rows: int, weight: float, mean: _Array, comoment: _Array
+) -> str | None:
+    """Return what is wrong with comoments, column by column and two by two (Cauchy and Schwarz).
 
     Parameters
     ----------
     mean, comoment : shapes (d,) and (d, d), of a record whose variances are not negative
     """
+    variance = np.diagonal(comoment)
     constant = np.sqrt(weight) * np.abs(CONSTANT_ROUNDING * mean)
-    size = np.maximum(np.sqrt(np.diagonal(comoment)), np.maximum(constant, LOST))
+    deviation = np.sqrt(variance)
+    least = LEAST_SQUARE * rows
+    size = np.maximum(deviation, constant)
+    found = _beyond(size, comoment)
+    if found is None:
+        small = np.flatnonzero((variance < least) & (variance > 0) & (deviation > constant))
+        return _too_small(columns[small[0]]) if small.size else None
+    i, j = found
+    product = comoment[i, j]
+    for own, other in ((j, i), (i, j)):
+        # What has no square left may well have a product.
+        if variance[own] < least and abs(product) < np.sqrt(least * variance[other]):
+            return _too_small(columns[own])
+    return (
+        f"gram record has comoments that no rows can have: {product:g} of columns "
+        f"'{columns[j]}' and '{columns[i]}', which vary so that it is {size[i] * size[j]:g} at most"
+    )
+
+
+def _beyond(size: _Array, comoment: _Array) -> tuple[int, int] | None:
+    """Return the first two columns that have more in common than both vary."""
     # Some rows at a time, or this check would take most of the memory that a Gram ever takes.
     height = max(1, BLOCK // max(1, len(size)))
     for start in range(0, len(size), height):
@@ -37,3 +63,10 @@ def impossible(mean: _Array, weight: float, comoment: _Array) -> tuple[int, int]
             i, j = np.argwhere(beyond)[0].tolist()
             return start + i, j
     return None
+
+
+def _too_small(column: str) -> str:
+    return (
+        f"column '{column}' is too small: its squares, times the weights, lose their digits below "
+        "1e-308; multiply it, or the weights, by a power of ten"
+    )

@@ -1,4 +1,5 @@
-//! Which comoments rows can have: none exceeds what its columns vary (Cauchy and Schwarz).
+//! Which comoments rows can have: none exceeds what its columns vary (Cauchy and Schwarz), and
+//! of what columns vary beyond others nothing is negative.
 
 use crate::kernel::triangle;
 
@@ -7,27 +8,118 @@ use crate::kernel::triangle;
 const ROUNDING: f64 = 1e-4;
 /// Deviation that rounding may give to a constant column, as a share of its mean.
 const CONSTANT_ROUNDING: f64 = 1e-12;
-/// Deviation whose square a double can lose: the root of the least normal number. Residuals of
-/// rows that are told for certain are as small.
-const LOST: f64 = 1.491_668_146_240_041_3e-154;
+/// Squares below 1e-308 are rounded to multiples of 5e-324: of sums of less than this a row,
+/// fewer than twelve digits are left.
+const LEAST_SQUARE: f64 = 5e-312;
+/// Share of its variance that a column must have beyond others for a third to be compared with
+/// what is left of both: there, rounding of the sixth digit stays below `LEFT_ROUNDING`.
+pub const LEAST_LEFT: f64 = 1e-2;
+/// By how much what is left of unit-variance columns may be negative, or exceed its bound.
+pub const LEFT_ROUNDING: f64 = 1e-2;
+/// Columns that are taken away from others: D^2 operations each, so that a look costs no more
+/// than some steps of a search.
+const MOST_TAKEN: usize = 64;
 
-/// The first two columns whose comoment no rows can have, and the most that it could be.
-pub fn impossible(mean: &[f64], weight: f64, comoment: &[f64]) -> Option<(usize, usize, f64)> {
-    let size = |j: usize| {
-        let constant = CONSTANT_ROUNDING * mean[j];
-        comoment[triangle(j) + j].sqrt().max(weight.sqrt() * constant.abs()).max(LOST)
-    };
+/// What is wrong with comoments.
+#[derive(Debug, PartialEq)]
+pub enum Fault {
+    /// The squares of a column are too small for the digits of a double.
+    Small(usize),
+    /// The comoment of two columns, and the most that it could be.
+    Large(usize, usize, f64),
+}
+
+impl Fault {
+    /// In a sentence.
+    pub fn told(&self, columns: &[String], comoment: &[f64]) -> String {
+        match *self {
+            Fault::Small(j) => format!(
+                "column '{}' is too small: its squares, times the weights, lose their digits \
+                 below 1e-308; multiply it, or the weights, by a power of ten",
+                columns[j]
+            ),
+            Fault::Large(i, j, most) => format!(
+                "gram record has comoments that no rows can have: {} of columns '{}' and '{}', \
+                 which vary so that it is {} at most",
+                short(comoment[triangle(i) + j]),
+                columns[j],
+                columns[i],
+                short(most)
+            ),
+        }
+    }
+}
+
+/// A number without hundreds of zeros.
+fn short(x: f64) -> String {
+    if x == 0.0 || (1e-4..1e9).contains(&x.abs()) { format!("{x}") } else { format!("{x:e}") }
+}
+
+/// What is wrong with the comoments of some rows, column by column and two by two.
+pub fn fault(rows: u64, weight: f64, mean: &[f64], comoment: &[f64]) -> Option<Fault> {
+    let variance = |j: usize| comoment[triangle(j) + j];
+    let constant = |j: usize| weight.sqrt() * (CONSTANT_ROUNDING * mean[j]).abs();
+    let size = |j: usize| variance(j).sqrt().max(constant(j));
+    let least = LEAST_SQUARE * rows as f64;
+    let is_small = |&j: &usize| variance(j) < least;
+    let varies = |j: &usize| variance(*j) > 0.0 && variance(*j).sqrt() > constant(*j);
     for i in 0..mean.len() {
         let own = size(i);
         for j in 0..i {
             let most = own * size(j);
             if comoment[triangle(i) + j].abs() > most + ROUNDING * most {
-                return Some((i, j, most));
+                // What has no square left may well have a product.
+                let product = comoment[triangle(i) + j];
+                let implied = |other: usize| product * (product / variance(other));
+                return Some(match (is_small(&j), is_small(&i)) {
+                    (true, _) if implied(i) < least => Fault::Small(j),
+                    (_, true) if implied(j) < least => Fault::Small(i),
+                    _ => Fault::Large(i, j, most),
+                });
             }
         }
     }
-    None
+    (0..mean.len()).find(|j| is_small(j) && varies(j)).map(Fault::Small)
 }
+
+/// Whether three or more columns agree with each other as no rows can, though each two may.
+///
+/// Columns are taken away one after another, that which varies most first: what is left of the
+/// others is a covariance again. Up to `MOST_TAKEN` of them; O(D^2) each.
+pub fn is_indefinite(comoment: &[f64]) -> bool {
+    let mut width = 0;
+    while triangle(width) < comoment.len() {
+        width += 1;
+    }
+    let scale: Vec<f64> = (0..width).map(|j| 1.0 / comoment[triangle(j) + j].sqrt()).collect();
+    let varied: Vec<usize> = (0..width).filter(|&j| scale[j].is_finite()).collect();
+    let mut left: Vec<Vec<f64>> = varied
+        .iter()
+        .map(|&i| {
+            let entry = |&j: &usize| comoment[triangle(i.max(j)) + i.min(j)] * scale[i] * scale[j];
+            varied.iter().map(entry).collect()
+        })
+        .collect();
+    for _ in 0..MOST_TAKEN.min(varied.len()) {
+        let last = (0..left.len()).max_by(|&i, &j| left[i][i].total_cmp(&left[j][j]));
+        let Some(pivot) = last.filter(|&j| left[j][j] > LEAST_LEFT) else { break };
+        let row = left[pivot].clone();
+        for (i, entries) in left.iter_mut().enumerate() {
+            let share = row[i] / row[pivot];
+            entries.iter_mut().zip(&row).for_each(|(entry, x)| *entry -= share * x);
+        }
+        if (0..left.len()).any(|j| left[j][j] < -LEFT_ROUNDING) {
+            return true;
+        }
+    }
+    let most = |i: usize, j: usize| (left[i][i].max(0.0) * left[j][j].max(0.0)).sqrt();
+    let exceeds = |i: usize, j: usize| left[i][j].abs() > most(i, j) + LEFT_ROUNDING;
+    (0..left.len()).any(|i| (0..i).any(|j| exceeds(i, j)))
+}
+
+/// That columns agree as no rows let them.
+pub const INDEFINITE: &str = "gram record has comoments that no rows can have: each two of its \
+                              columns may agree as they do, but not three or more together";
 
 #[cfg(test)]
 mod tests {
@@ -35,21 +127,33 @@ mod tests {
 
     #[test]
     fn a_comoment_beyond_its_variances_is_found() {
-        assert_eq!(impossible(&[0.0; 2], 3.0, &[1.0, 5.0, 1.0]), Some((1, 0, 1.0)));
-        assert_eq!(impossible(&[0.0; 2], 3.0, &[1.0, -1.0, 1.0]), None);
-        assert_eq!(impossible(&[0.0; 2], 3.0, &[1e-300, 1e300, 1.0]), Some((1, 0, 1e-150)));
-    }
-
-    #[test]
-    fn a_variance_that_a_double_cannot_hold_is_none() {
-        assert_eq!(LOST * LOST, f64::MIN_POSITIVE);
-        assert_eq!(impossible(&[0.0; 2], 3.0, &[0.0, 1e-180, 1.0]), None);
-        assert!(impossible(&[0.0; 2], 3.0, &[0.0, 1e-150, 1.0]).is_some());
+        let large = |comoment: &[f64]| fault(3, 3.0, &[0.0; 2], comoment);
+        assert_eq!(large(&[1.0, 5.0, 1.0]), Some(Fault::Large(1, 0, 1.0)));
+        assert_eq!(large(&[1.0, -1.0, 1.0]), None);
+        assert_eq!(large(&[1e-300, 1e300, 1.0]), Some(Fault::Large(1, 0, 1e-150)));
     }
 
     #[test]
     fn a_constant_column_has_rounding() {
-        assert_eq!(impossible(&[1e8, 0.0], 1.0, &[0.0, 1e-8, 1.0]), None);
-        assert!(impossible(&[1e8, 0.0], 1.0, &[0.0, 1.0, 1.0]).is_some());
+        assert_eq!(fault(1, 1.0, &[1e8, 0.0], &[0.0, 1e-8, 1.0]), None);
+        assert!(fault(1, 1.0, &[1e8, 0.0], &[0.0, 1.0, 1.0]).is_some());
+    }
+
+    #[test]
+    fn squares_without_digits_are_told() {
+        let small = |comoment: &[f64]| fault(9, 9.0, &[0.0; 2], comoment);
+        assert_eq!(small(&[1e-315, 1e-158, 1.0]), Some(Fault::Small(0)));
+        assert_eq!(small(&[1.0, 1e-170, 0.0]), Some(Fault::Small(1)));
+        assert_eq!(small(&[1e-310, 1e-156, 1.0]), None);
+    }
+
+    #[test]
+    fn three_columns_that_agree_by_twos_only_are_found() {
+        assert!(is_indefinite(&[1.0, 0.9, 1.0, -0.9, 0.9, 1.0]));
+        assert!(!is_indefinite(&[1.0, 0.9, 1.0, 0.7, 0.9, 1.0]));
+        // The first two are one: what the third has in common with them must be, too.
+        assert!(is_indefinite(&[1.0, 1.0, 1.0, 0.9, 0.5, 1.0]));
+        assert!(!is_indefinite(&[4.0, -2.0, 1.0, 1.8, -0.9, 1.0]));
+        assert!(!is_indefinite(&[0.0, 0.0, 1.0]));
     }
 }

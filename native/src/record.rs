@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::gaps::SUFFIX;
 use crate::kernel::triangle;
 use crate::moments::{Mean, Moments};
-use crate::possible::impossible;
+use crate::possible::fault;
 use crate::terms::{self, Terms};
 
 /// Fields of the record, in order, as every host names them.
@@ -115,14 +115,8 @@ impl RawRecord {
                 ));
             }
         }
-        if let Some((i, j, most)) = impossible(&self.mean, self.weight, &self.comoment) {
-            return Err(format!(
-                "gram record has comoments that no rows can have: {} of columns '{}' and '{}', \
-                 which vary so that it is {most} at most",
-                self.comoment[triangle(i) + j],
-                self.columns[j],
-                self.columns[i]
-            ));
+        if let Some(fault) = fault(self.rows as u64, self.weight, &self.mean, &self.comoment) {
+            return Err(fault.told(&self.columns, &self.comoment));
         }
         let (rows, skipped) = (self.rows as u64, self.skipped as u64);
         let mean = Mean { high: self.mean, low: mean_low };
@@ -230,8 +224,22 @@ pub fn check_overflow(columns: &[String], moments: &Moments) -> Result<(), Strin
     if moments.comoment.iter().all(|x| x.is_finite()) {
         return Ok(());
     }
+    let weight = moments.weight;
+    if !weight.is_finite() || !weight.recip().is_finite() {
+        let size = if weight < 1.0 { "small" } else { "large" };
+        return Err(format!(
+            "the weights are too {size}: they add up to {weight:.1e}; multiply all by one number"
+        ));
+    }
     let overflowed = |j: &usize| !moments.comoment[triangle(*j) + *j].is_finite();
     let name = (0..columns.len()).find(overflowed).map_or("", |j| columns[j].as_str());
+    let mean = weight / moments.rows as f64;
+    if mean > 1.0 {
+        return Err(format!(
+            "column '{name}' and the weights, {mean:.1e} on average, are too large together: the \
+             sum of weighted squares overflows a double; divide all weights by one number"
+        ));
+    }
     Err(format!("column '{name}' is too large: its sum of squares overflows a double"))
 }
 

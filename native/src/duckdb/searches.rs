@@ -52,12 +52,12 @@ pub unsafe extern "C" fn gram_check(info: Handle, chunk: Handle, out: Handle) {
                         *name == target && grams.has_columns(row, columns)
                     };
                     match known.last().filter(|known| is_it(known)) {
-                        Some((.., found)) => found.usable(&gram).err(),
+                        Some((.., found)) => found.reason(&gram),
                         None => match grams.record(row) {
                             Ok(Some(record)) => {
                                 let found = Target::of(&target, &record.columns, &record.terms);
                                 let found = found.map_err(|error| error.message)?;
-                                let reason = found.usable(&gram).err();
+                                let reason = found.reason(&gram);
                                 known = vec![(record.columns, target, found)];
                                 reason
                             }

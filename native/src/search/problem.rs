@@ -11,12 +11,15 @@
 use super::columns::{SUFFIX, position};
 use super::error::Error;
 use crate::kernel::triangle;
-use crate::possible::impossible;
+use crate::possible::{INDEFINITE, fault, is_indefinite};
 use crate::terms::Terms;
 
 /// A column is constant where its deviation is below this share of its mean, the rounding of
 /// the means of constant blocks; or of what rounding took from the mean, where a record knows it.
 const CONSTANT_SHARE: f64 = 16.0 * f64::EPSILON;
+/// Numbers below it that vary by so little are one number, computed in several ways; whole
+/// numbers and times beyond it may differ by so little indeed.
+const LARGE: f64 = 1e9;
 /// Share of the weight that is taken for nothing beside rounding.
 const NO_SHARE: f64 = 1e-14;
 
@@ -57,7 +60,7 @@ impl Gram<'_> {
             && (rows > 0) == (weight > 0.0)
             && lists.all(|list| list.iter().all(|x| x.is_finite()))
             && (0..self.mean.len()).all(|j| self.comoment(j, j) >= 0.0)
-            && impossible(self.mean, weight, self.comoment).is_none()
+            && fault(rows as u64, weight, self.mean, self.comoment).is_none()
     }
 
     /// Standard deviation of a column.
@@ -65,12 +68,13 @@ impl Gram<'_> {
         (self.comoment(column, column) / self.weight).sqrt()
     }
 
-    /// Whether a column is constant but for rounding. Integers and timestamps may vary by less
+    /// Whether a column is constant but for rounding. Large integers and timestamps may vary by less
     /// than the rounding of their mean: where a record knows what that took, its sums are
     /// around both.
     fn is_constant(&self, column: usize) -> bool {
         let low = self.mean_low.get(column).copied().unwrap_or_default();
-        let known = if low == 0.0 { self.mean[column] } else { low };
+        let mean = self.mean[column];
+        let known = if low == 0.0 || mean.abs() < LARGE { mean } else { low };
         self.deviation(column) <= CONSTANT_SHARE * known.abs()
     }
 }
@@ -98,6 +102,12 @@ impl Target {
         let mark = format!("{name}{SUFFIX}");
         let mark = columns.iter().position(|column| *column == mark);
         Ok(Target { name: name.to_string(), at, mark })
+    }
+
+    /// Why no sequence can be computed from a record, whichever its groups.
+    pub fn reason(&self, gram: &Gram) -> Option<String> {
+        let indefinite = || is_indefinite(gram.comoment).then(|| INDEFINITE.to_string());
+        self.usable(gram).err().or_else(indefinite)
     }
 
     /// The number of the target in a record, or why no sequence can be computed from that.

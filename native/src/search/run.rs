@@ -12,8 +12,9 @@ use super::problem::{Gram, Linear};
 use super::refine::{Refiner, is_refined};
 use super::sequence::Sequence;
 use super::setup::{Method, Plan, Request};
-use super::state::{Buffers, State};
+use super::state::{Buffers, State, Trace};
 use super::steps::{Action, Choice, Step, Stop, is_possible};
+use crate::possible::INDEFINITE;
 
 /// The memory of a search.
 #[derive(Debug, Default)]
@@ -58,22 +59,27 @@ impl Workspace {
                     refiner
                 });
                 push_prefixes(&mut state, refined, coef, sequence);
-                Ok(stop)
+                Ok((stop, None))
             }
             Method::Foba(options) => {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
-                Ok(foba(&mut state, plan, options, criterion, sequence))
+                Ok((foba(&mut state, plan, options, criterion, sequence), None))
             }
             Method::Backward(options) => backward(&mut state, plan, options, sequence),
         };
         sequence.condition = state.condition();
         sequence.used = sequence.used.max(state.support().len());
         sequence.aliased.extend(state.aliased());
+        let trace = if ridge == 0.0 { state.trace() } else { None };
+        let is_indefinite = state.is_indefinite();
         sequence.price(&plan.groups);
         self.buffers = state.into_buffers();
-        self.sequence.stop = searched?;
-        if !self.sequence.steps.iter().all(|step| is_possible(step.explained)) {
-            return Err("gram record has comoments that no rows can have".to_string());
+        let (stop, of_all) = searched?;
+        self.sequence.stop = stop;
+        self.sequence.trace = of_all.or(trace);
+        let explained = self.sequence.steps.iter().all(|step| is_possible(step.explained));
+        if is_indefinite || !explained {
+            return Err(INDEFINITE.to_string());
         }
         self.sequence.limit_shares();
         if self.sequence.is_saturated(gram.rows, ridge) {
@@ -163,7 +169,7 @@ fn backward(
     plan: &Plan,
     options: &BackwardOptions,
     sequence: &mut Sequence,
-) -> Result<Stop, String> {
+) -> Result<(Stop, Option<Trace>), String> {
     let costs = &plan.groups.costs;
     let rest = (0..costs.len()).filter(|group| !plan.first.contains(group));
     let order: Vec<usize> = plan.first.iter().copied().chain(rest).collect();
@@ -186,13 +192,18 @@ fn backward(
              take backward 'loss', leave them out, or give a ridge > 0"
         ));
     }
+    // What is held in the end does not tell what the columns that went had in common.
+    if state.is_indefinite() {
+        return Err(INDEFINITE.to_string());
+    }
+    let trace = if options.ridge == 0.0 { state.trace() } else { None };
     let limits = backward::Limits {
         budget: options.budget,
         max_steps: options.max_steps.and_then(|limit| usize::try_from(limit).ok()),
         usefulness: options.backward,
         always: &plan.first,
     };
-    Ok(backward_search(state, costs, limits, &mut record))
+    Ok((backward_search(state, costs, limits, &mut record), trace))
 }
 
 /// Keep every step with its model.

@@ -5,7 +5,7 @@
 
 use super::groups::Groups;
 use super::problem::Linear;
-use super::state::State;
+use super::state::{State, Trace};
 use super::steps::{Action, Step, Stop};
 
 /// Groups in the order in which they buy prediction, with a model for each prefix.
@@ -31,6 +31,8 @@ pub struct Sequence {
     pub used: usize,
     /// Columns that depend linearly on columns before them.
     pub aliased: Vec<usize>,
+    /// That of which the trace that is its own may explain much.
+    pub trace: Option<Trace>,
     /// Why the search ended.
     pub stop: Stop,
     /// Condition number of the selected columns' correlations.

@@ -20,6 +20,7 @@ use super::dense::{dot, reflect, subtract_combination};
 use super::elimination::eliminate;
 use super::panels::{subtract_products, subtract_triangle};
 use super::problem::Linear;
+use crate::possible::{LEAST_LEFT, LEFT_ROUNDING};
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an
 /// error of some 1e-15 for a small w, so what is left still has three digits.
@@ -30,6 +31,12 @@ const RANK_ROUNDING: f64 = 1e-14;
 /// Share of its own variance below which what is left of a column may be rounding: above, w'w
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;
+/// Condition number above which the selected columns themselves lose their digits.
+const CONDITION_LIMIT: f64 = 1e10;
+/// Share of a column's variance that rounding may leave of one that depends on others.
+const ROUNDING_SHARE: f64 = 1e-15;
+/// Share of the target's variance of which it is told that it may be lost.
+const TOLD_SHARE: f64 = 1e-3;
 /// Rows of M that are computed at once, so that those before are read so much less often.
 const ROWS_AT_ONCE: usize = 16;
 /// The place of a column that has no row in U.
@@ -49,6 +56,17 @@ impl Held {
     pub fn rows(&self) -> Range<usize> {
         self.start..self.start + self.rank
     }
+}
+
+/// A column that depends on others but for a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Trace {
+    /// Its number.
+    pub column: usize,
+    /// What is its own of its variance.
+    pub share: f64,
+    /// What that may explain of the target's.
+    pub gain: f64,
 }
 
 /// What a state knows, apart from the problem, so that the memory serves the next one.
@@ -186,6 +204,53 @@ impl<'p> State<'p> {
     pub fn aliased(&self) -> Vec<usize> {
         let of = |held: &Held| self.columns(held.group);
         self.held().iter().flat_map(of).filter(|&j| self.place(j).is_none()).collect()
+    }
+
+    /// What is left of each column's variance, given the first rows of U.
+    fn left(&self, rows: usize) -> Vec<f64> {
+        let width = self.problem.width();
+        let mut left: Vec<f64> = (0..width).map(|j| self.problem.variance(j)).collect();
+        for row in self.own.u[..rows * width].chunks_exact(width) {
+            left.iter_mut().zip(row).for_each(|(left, u)| *left -= u * u);
+        }
+        left
+    }
+
+    /// Whether less than nothing is left of a column, as of no rows' columns; O(D |S|).
+    ///
+    /// Only columns that vary much beyond those before them are asked: what rounding does to
+    /// others, they multiply.
+    pub fn is_indefinite(&self) -> bool {
+        let width = self.problem.width();
+        let is_far = |(row, &column): (usize, &usize)| {
+            let pivot = self.own.u[row * width + column];
+            pivot * pivot > LEAST_LEFT * self.problem.variance(column)
+        };
+        let far = self.own.support.iter().enumerate().take_while(|&at| is_far(at)).count();
+        let variance = |j: usize| self.problem.variance(j);
+        self.left(far).iter().enumerate().any(|(j, &left)| left < -LEFT_ROUNDING * variance(j))
+    }
+
+    /// Of the columns that depend on selected ones that which would gain most by the trace that
+    /// is its own, if that is much. The twin of `warn_of_dropped` in `dbselect/linear/condition.py`.
+    pub fn trace(&mut self) -> Option<Trace> {
+        let left = self.left(self.own.support.len());
+        let depends = |&j: &usize| {
+            let is_out = self.place(j).is_none() && !self.problem.constant[j];
+            is_out && left[j] <= RANK_SHARE * self.problem.variance(j)
+        };
+        let dependent: Vec<usize> = (0..left.len()).filter(depends).collect();
+        if dependent.is_empty() || self.condition() > CONDITION_LIMIT {
+            return None;
+        }
+        let trace = |column: usize| {
+            let own = self.problem.variance(column);
+            let share = (left[column] / own).max(ROUNDING_SHARE);
+            let slope = self.own.b[column];
+            Trace { column, share, gain: slope * slope / own / share }
+        };
+        let worst = dependent.into_iter().map(trace).max_by(|a, b| a.gain.total_cmp(&b.gain));
+        worst.filter(|trace| trace.gain > TOLD_SHARE)
     }
 
     /// The aliased columns that do not depend on columns of their own group alone.

@@ -22,6 +22,7 @@ pub struct Answers {
     stop: Vec<i8>,
     is_sequence: Vec<bool>,
     condition: Vec<f64>,
+    trace: Texting,
     aliased_ends: Ends,
     aliased: Texting,
     ends: Ends,
@@ -116,6 +117,7 @@ impl Answers {
         self.status.push(reason)?;
         self.stop.push(0);
         self.condition.push(0.0);
+        self.trace.push("")?;
         self.push_ends(false)
     }
 
@@ -136,6 +138,7 @@ impl Answers {
         self.status.push("")?;
         self.stop.push(sequence.stop as i8);
         self.condition.push(sequence.condition);
+        self.trace.push(sequence.trace.map_or("", |trace| &groups.members[trace.column]))?;
         for &column in &sequence.aliased {
             self.aliased.push(&groups.members[column])?;
         }
@@ -154,6 +157,7 @@ impl Answers {
         self.stop.extend(more.stop);
         self.is_sequence.extend(more.is_sequence);
         self.condition.extend(more.condition);
+        self.trace.append(more.trace)?;
         self.aliased_ends.append(more.aliased_ends)?;
         self.aliased.append(more.aliased)?;
         self.ends.append(more.ends)?;
@@ -174,13 +178,14 @@ impl Answers {
         let is_not: NullBuffer = self.is_sequence.iter().map(|is| !is).collect();
         let stop = dictionary(Int8Array::new(self.stop.into(), is()), &Stop::NAMES);
         let choices = dictionary(Int8Array::from(self.choices), &Choice::NAMES);
-        let fields: [(&str, ArrayRef); 6] = [
+        let fields: [(&str, ArrayRef); 7] = [
             ("sequence", list(self.ends, Arc::new(self.steps.finish()))),
             ("status", Arc::new(self.status.finish(Some(is_not)))),
             ("stop", stop),
             ("choices", list(self.choice_ends, choices)),
             ("aliased", list(self.aliased_ends, Arc::new(self.aliased.finish(None)))),
             ("condition", Arc::new(Float64Array::new(self.condition.into(), is()))),
+            ("trace", Arc::new(self.trace.finish(None))),
         ];
         structs(fields)
     }

@@ -31,7 +31,8 @@ use crate::terms::Terms;
 ///
 /// The answer has a row for each: `sequence`, a list of steps, empty where there is none;
 /// `status`, why there is none; and of those that there are `stop`, `choices` of the steps
-/// from 1 on, `aliased` columns and the `condition` of the columns selected.
+/// from 1 on, `aliased` columns, the `condition` of the columns selected, and the aliased column
+/// whose `trace` may explain much, empty if there is none.
 pub fn search_records(records: &ArrayRef, request: &Request) -> Result<StructArray, String> {
     request.check()?;
     let Some(records) = Records::of(records)? else {
@@ -78,7 +79,8 @@ pub fn check_records(records: &ArrayRef, target: &str) -> Result<StringArray, St
         0..records.rows.len(),
         |columns, terms| Target::of(target, columns, terms),
         |record| {
-            reasons.push(record.and_then(|(target, gram, _)| target.usable(gram)).err());
+            let reason = |(target, gram, _): (&Target, &Gram, _)| target.reason(gram);
+            reasons.push(record.map_or_else(Some, reason));
             Ok(())
         },
     )?;
