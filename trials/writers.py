@@ -141,7 +141,7 @@ def _gram_there(path: Path) -> int:
 
 
 def _steps_there(path: Path) -> int:
-    found = pl.read_parquet(path)["r2"].to_list()
+    found = ds.Sequence.read_parquet(path).steps["r2"].to_list()
     return state_of(found, lambda at: sequence(at).steps["r2"].to_list())
 
 
