@@ -47,6 +47,7 @@ from dbselect.methods.drift import Drift, drift
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
+from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
@@ -138,6 +139,7 @@ __all__ = [
     "fit",
     "fit_glm",
     "foba",
+    "glm_family",
     "glm_objective",
     "gram",
     "gram_by",

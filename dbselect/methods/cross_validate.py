@@ -15,7 +15,7 @@ from typing import Any, cast
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
-from dbselect.glm.families import FAMILY_NAMES
+from dbselect.glm.named import check_family_name
 from dbselect.judging.held_out import (
     CHOICES,
     MEANS,
@@ -394,7 +394,7 @@ def _family(
     # Where gaussian is the default, it is the linear model of a Gram.
     if family is None or family is parameters["family"].empty or family == default == "gaussian":
         return None
-    check_choice("family", family, FAMILY_NAMES)
+    check_family_name(family)
     return str(family)
 
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.formulas import Formula
-from dbselect.glm.families import FAMILIES, Family, multinomial
+from dbselect.glm.named import family_of
 from dbselect.glm.newton import Status
 from dbselect.linear.inference import INTERCEPT
 from dbselect.pages.short import listed
@@ -44,7 +44,7 @@ class GlmModel(Predicting):
     Parameters
     ----------
     target : the column that is predicted
-    family : ``"gaussian"``, ``"binomial"``, ``"poisson"`` or ``"multinomial"``
+    family : as in `fit_glm`, its link or number in brackets
     classes : of a multinomial target, in their order
     offset : column that is added to the predictor
     intercept : on the scale of the predictor; multinomial: class -> intercept
@@ -140,8 +140,9 @@ class GlmModel(Predicting):
         Notes
         -----
         The covariance is the inverse of the information at the last pass, which the last
-        step of the fit leaves by a share of some 1e-5. Family gaussian: times deviance /
-        (rows - rank). Row weights tell how much a row counts.
+        step of the fit leaves by a share of some 1e-5; of links that are not the canonical
+        one the expected information. Families gaussian, gamma, inverse_gaussian and tweedie:
+        times Pearson's statistic / (rows - rank). Row weights tell how much a row counts.
 
         References
         ----------
@@ -233,11 +234,6 @@ def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) ->
     return pl.DataFrame(
         {"term": [INTERCEPT, *coefficients]} | table, schema_overrides={"term": pl.String}
     ).fill_nan(None)
-
-
-def family_of(name: str, classes: Sequence[Any] = ()) -> Family:
-    """Return a family by its name."""
-    return multinomial(classes) if name == "multinomial" else FAMILIES[name]
 
 
 def on_table(
