@@ -44,6 +44,7 @@ from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import dash
 from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.drift import Drift, drift
+from dbselect.methods.exchange import exchange
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
@@ -135,6 +136,7 @@ __all__ = [
     "dash",
     "drift",
     "evaluate",
+    "exchange",
     "explained_at",
     "fit",
     "fit_glm",
