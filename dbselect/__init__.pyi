@@ -45,10 +45,12 @@ from dbselect.methods.cross_validate import cross_validate
 from dbselect.methods.dash import dash
 from dbselect.methods.design import Design, a_optimal
 from dbselect.methods.drift import Drift, drift
+from dbselect.methods.exchange import exchange
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.foba_epsilon import foba_epsilon
+from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
 from dbselect.methods.segments import anytime_sequences
@@ -140,11 +142,13 @@ __all__ = [
     "dash",
     "drift",
     "evaluate",
+    "exchange",
     "explained_at",
     "fit",
     "fit_glm",
     "foba",
     "foba_epsilon",
+    "glm_family",
     "glm_objective",
     "gram",
     "gram_by",

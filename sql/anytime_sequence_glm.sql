@@ -10,12 +10,14 @@
 --                   is run in every pass and must give the same rows each time
 --   target          column to predict: 0/1 or boolean (binomial), >= 0 (poisson), any
 --                   number (gaussian), one of several values (multinomial)
---   family          'binomial', 'poisson', 'gaussian' or 'multinomial'
+--   family          'binomial', 'poisson', 'gaussian', 'multinomial', 'gamma', 'inverse_gaussian',
+--                   'binomial(probit)', 'binomial(cloglog)', 'binomial(log)', 'tweedie(1.5)',
+--                   'negative_binomial(0.8)': the link or the number in brackets
 --   rule            'fr' (a refit with every group), 'score' (the score test: nearly as
 --                   good and much cheaper), 'omp' (the gradient, whitened by X'X),
 --                   'omp-information' (by X'WX), 'omp-unwhitened' or 'omp-single'
 --   weight          column of row weights, >= 0
---   offset_column   family 'poisson': column that is added to the predictor
+--   offset_column   column that is added to the predictor, but of 'multinomial'
 --   max_iter, tol   limit on the passes of a step; a fit ends when its next step explains
 --                   less than this share of the null deviance
 --   groups, costs, ridge, scale, budget, max_groups, always: as in anytime_sequence

@@ -12,7 +12,8 @@
 -- Returns STRUCT(prediction DOUBLE, probabilities MAP(VARCHAR, DOUBLE), step BIGINT,
 -- spent DOUBLE, next_group VARCHAR): the mean (binomial: the probability of 1), NULL for
 -- classes; the probability of each class, else NULL; the step used, its cost, and the group
--- to compute next. NULL if no prefix serves the row.
+-- to compute next. NULL if no prefix serves the row. An error for 'binomial(probit)': DuckDB has no
+-- normal distribution.
 CREATE OR REPLACE TEMP MACRO glm_predict(
     sequence, "row", budget := NULL, handle_unknown := 'unavailable'
 ) AS list_transform(
@@ -22,10 +23,17 @@ CREATE OR REPLACE TEMP MACRO glm_predict(
     )],
     lambda found: CASE WHEN found[1] IS NOT NULL THEN {
         'prediction': CASE sequence.family
-            WHEN 'binomial' THEN 1 / (1 + exp(-found[1].prediction))
-            -- As far as the passes count.
-            WHEN 'poisson' THEN exp(greatest(least(found[1].prediction, 100), -100))
+            WHEN 'multinomial' THEN NULL
             WHEN 'gaussian' THEN found[1].prediction
+            WHEN 'binomial' THEN 1 / (1 + exp(-found[1].prediction))
+            WHEN 'binomial(cloglog)' THEN 1 - exp(-exp(least(found[1].prediction, 6.5)))
+            WHEN 'binomial(log)' THEN least(exp(least(found[1].prediction, 0)), 1 - 1e-12)
+            WHEN 'binomial(probit)' THEN error(
+                'DuckDB has no normal distribution for ' || sequence.family
+                || '; take the text of GlmSequence.sql in Python'
+            )
+            -- The mean of the others is the exponential, as far as the passes count.
+            ELSE exp(greatest(least(found[1].prediction, 100), -100))
         END,
         'probabilities': CASE WHEN sequence.family = 'multinomial' THEN map(
             list_transform(sequence.predictors, lambda one: one.class),

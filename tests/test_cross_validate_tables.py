@@ -269,7 +269,7 @@ SEARCH = "anytime_sequence"
     ("given", "options", "kind", "message"),
     [
         (FRAME, {"family": "binomial"}, ds.ArgumentError, "fold is None; with family 'binomial'"),
-        (FRAME, {"family": "gamma", "fold": 3}, ds.ArgumentError, "family is 'gamma'"),
+        (FRAME, {"family": "gama", "fold": 3}, ds.ArgumentError, "family is 'gama'"),
         (FRAME, {"family": "binomial", "fold": 1}, ds.ArgumentError, "fold is 1; it must be"),
         (FRAME, {"key": "id"}, ds.ArgumentError, "key is 'id', but fold is missing"),
         (FRAME, {"fold": 3, "seed": -1}, ds.ArgumentError, "seed is -1"),

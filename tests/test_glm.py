@@ -408,7 +408,12 @@ REFUSED = [
     ({"columns": ["z"]}, ds.ColumnError, "unknown column 'z'"),
     ({"columns": ["binomial"]}, ds.ColumnError, "no column"),
     ({"family": "probit"}, ds.ArgumentError, "family is 'probit'; it must be one of"),
-    ({"offset": "logs"}, ds.ArgumentError, "family 'binomial' has none"),
+    (
+        {"family": "multinomial", "target": "multinomial", "offset": "logs"},
+        ds.ArgumentError, "added to all classes it would change nothing",
+    ),
+    ({"family": "tweedie(1)"}, ds.ArgumentError, "the number in brackets must lie above 1"),
+    ({"family": "gamma"}, ds.DataError, "has a value that is not > 0"),
     ({"family": "poisson", "target": "poisson", "offset": "multinomial"}, ds.ColumnError, "offset"),
     (
         {"family": "poisson", "target": "poisson", "offset": "far"},

@@ -451,7 +451,7 @@ def test_diversity_adds_to_the_objective():
         ({"seed": -1}, ds.ArgumentError, "seed is -1"),
         ({"family": "probit"}, ds.ArgumentError, "family is 'probit'; it must be one of"),
         ({"ridge": -1}, ds.ArgumentError, "ridge is -1"),
-        ({"offset": "logs"}, ds.ArgumentError, "offset is 'logs'; family 'binomial' has none"),
+        ({"offset": "b", "family": "multinomial"}, ds.ArgumentError, "offset is 'b'; added to all"),
         ({"key": "k"}, ds.ColumnError, "key names unknown column 'k'"),
         ({"target": "nothing"}, ds.ColumnError, "target names unknown column 'nothing'"),
         ({"target": "multinomial"}, ds.ColumnError, "a binomial target must be 0/1 or boolean"),

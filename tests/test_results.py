@@ -124,6 +124,7 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "held_out": None,
         "source": table(),
         "segments": None,
+        "level": 0.9,
     }
     return values | ({"record": result.to_struct()} if hasattr(result, "to_struct") else {})
 

@@ -25,6 +25,7 @@ COSTS = {"ab": 2.0, "cd": 5.0, "e": 0.5}
 CHOOSERS = [
     (ds.dash, {"k": 2}),
     (ds.greedy, {"k": 2}),
+    (ds.exchange, {"k": 2}),
     (ds.top_k, {"k": 2}),
     (ds.random_k, {"k": 2}),
     (ds.sght, {"max_columns": 3, "max_groups": 2}),

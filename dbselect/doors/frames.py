@@ -382,6 +382,23 @@ class ExprNamespace:
         """
         return self._models("dash", target, {"k": k, "groups": groups, "costs": costs, **options})
 
+    def exchange(
+        self,
+        target: str,
+        k: int,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return struct(columns, groups, intercept, coefficients, explained, r2, spent) as in SQL.
+
+        Parameters
+        ----------
+        target, k, groups, costs, options : as in `dbselect.exchange`
+        """
+        named = {"k": k, "groups": groups, "costs": costs, **options}
+        return self._models("exchange", target, named)
+
     def sght(
         self,
         target: str,

@@ -12,6 +12,7 @@ from dbselect.errors import ArgumentError
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.best_within import BestWithinOptions, best_within
 from dbselect.methods.dash import DashOptions, dash
+from dbselect.methods.exchange import ExchangeOptions, exchange
 from dbselect.methods.foba import BackwardOptions, FobaOptions, backward, foba
 from dbselect.methods.options import Options
 from dbselect.methods.segments import result_of, searched
@@ -177,6 +178,7 @@ SEQUENCES: dict[str, Method] = {
 #: Calls that make one model.
 MODELS: dict[str, Method] = {
     "dash": _one_by_one(dash, DashOptions, write_models),
+    "exchange": _one_by_one(exchange, ExchangeOptions, write_models),
     "sght": _one_by_one(sght, SghtOptions, write_models),
 }
 #: Calls that make one model and prove it.

@@ -39,6 +39,7 @@ class Expansion:
     corner : shape (P, P), information of the intercept
     start : shape (P,), step of the intercept if no coefficient changes
     follow : shape (P, D P): the intercept changes by ``start - follow @ step``
+    pearson : Pearson's statistic of one response, sum of ``(y - mu)^2 / V``, per unit of weight
     """
 
     deviance: float
@@ -48,6 +49,7 @@ class Expansion:
     corner: Matrix
     start: Vector
     follow: Matrix
+    pearson: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,7 @@ class Pair:
     comoment : shape (D, D), centred at these
     residual : weighted mean of r
     cross : shape (D,), comoment of columns and r
+    squares : sum of W r^2
     """
 
     weight: float
@@ -68,6 +71,7 @@ class Pair:
     comoment: Matrix
     residual: float
     cross: Vector
+    squares: float
 
 
 def expansion(pairs: Sequence[Pair], contrasts: Matrix, deviance: float) -> Expansion:
@@ -100,4 +104,5 @@ def expansion(pairs: Sequence[Pair], contrasts: Matrix, deviance: float) -> Expa
         corner,
         first,
         follow,
+        pairs[0].squares,
     )

@@ -2,7 +2,9 @@
 
 A row's linear predictors ``eta_k`` are K numbers (one, but for several classes) and its
 responses ``y_r`` are R numbers. With the canonical link, the gradient of the log-likelihood
-is ``X'(y - mu)``. The information is a sum over *pairs* t of weighted Grams::
+is ``X'(y - mu)``; another link has its slope over the variance as a factor, and the expected
+information in the place of the curvature (Fisher's scoring). The information is a sum over
+*pairs* t of weighted Grams::
 
     information = sum_t (X' W_t X) (x) q_t q_t'      gradient = sum_t (X' W_t r_t) (x) q_t
 
@@ -110,6 +112,10 @@ class Family:
     contrasts : shape (T, P), q of each pair
     quadratic : whether the deviance is a quadratic function of the coefficients
     offset : whether a column may be added to the predictor
+    is_log : whether the mean is the exponential of the predictor
+    is_canonical : whether the expected information is the curvature itself, so that the last
+        step of a fit errs by no more than its square
+    has_dispersion : whether the variance has a factor that the family does not tell
     classes : what the target may be, if it is one of several classes
     """
 
@@ -125,15 +131,19 @@ class Family:
     contrasts: Matrix = field(default_factory=lambda: np.ones((1, 1)))
     quadratic: bool = False
     offset: bool = False
+    is_log: bool = False
+    is_canonical: bool = True
+    has_dispersion: bool = False
     classes: tuple[Any, ...] = ()
 
 
-def _one_number(path: Path) -> list[Formula]:
+def one_number(path: Path) -> list[Formula]:
+    """Return the response of a target that is a number."""
     return [column(path)]
 
 
-def _one_pair(weight: Formula, rest: Formula, deviance: Formula) -> Row:
-    """Return a row of one response, given y - mu."""
+def one_pair(weight: Formula, rest: Formula, deviance: Formula) -> Row:
+    """Return a row of one response, given y - mu; by another link, the score, weight times r."""
     weight = kept(at_least(weight, WEIGHT_FLOOR))
     return Row([(weight, rest / weight)], deviance)
 
@@ -156,12 +166,14 @@ def _gaussian_null(mean: Vector, variance: Vector, _: float, weight: float) -> N
 #: The mean is the predictor. The first pass tells all there is to know.
 GAUSSIAN = Family(
     name="gaussian",
-    responses=_one_number,
+    responses=one_number,
     means=list,
     row=_gaussian_row,
     null=_gaussian_null,
     allowed="a number",
     quadratic=True,
+    offset=True,
+    has_dispersion=True,
 )
 
 
@@ -176,7 +188,7 @@ def _binomial_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
     small, sure, mean = _logistic(eta[0])
     # Where the model is right the two products cancel exactly, before the rest is added.
     deviance = (log1p(small) + (choose(eta[0], eta[0], 0.0) - y[0] * eta[0])) * 2.0
-    return _one_pair(small * sure * sure, y[0] - mean, deviance)
+    return one_pair(small * sure * sure, y[0] - mean, deviance)
 
 
 def _binomial_null(mean: Vector, _: Vector, __: float, weight: float) -> Null:
@@ -188,22 +200,27 @@ def _binomial_null(mean: Vector, _: Vector, __: float, weight: float) -> Null:
 #: The mean is 1 / (1 + exp(-eta)).
 BINOMIAL = Family(
     name="binomial",
-    responses=_one_number,
+    responses=one_number,
     means=lambda eta: [_logistic(eta[0])[2]],
     row=_binomial_row,
     null=_binomial_null,
     allowed="0/1 or boolean",
     refused=lambda y: choose(absolute(y * (y - 1.0)), 1.0, 0.0),
+    offset=True,
 )
+
+
+def at_most(x: Formula, ceiling: float) -> Formula:
+    """Return a formula, and the ceiling where it is above."""
+    return at_least(x * -1.0, -ceiling) * -1.0
 
 
 def count(eta: Formula) -> Formula:
     """Return exp(eta), as if eta was at most `LARGEST_LOG` away from 0."""
-    negative = at_least(eta * -1.0, -LARGEST_LOG)
-    return kept(exp(at_least(negative * -1.0, -LARGEST_LOG)))
+    return kept(exp(at_least(at_most(eta, LARGEST_LOG), -LARGEST_LOG)))
 
 
-def _times_log(y: Formula, x: Formula) -> Formula:
+def times_log(y: Formula, x: Formula) -> Formula:
     """Return y log(x), and 0 where y is 0."""
     return choose(y, y * log(choose(y, x, 1.0)), 0.0)
 
@@ -211,7 +228,7 @@ def _times_log(y: Formula, x: Formula) -> Formula:
 def _poisson_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
     mean = count(eta[0])
     rest = kept(y[0] - mean)
-    return _one_pair(mean, rest, (_times_log(y[0], y[0] / mean) - rest) * 2.0)
+    return one_pair(mean, rest, (times_log(y[0], y[0] / mean) - rest) * 2.0)
 
 
 def _poisson_null(mean: Vector, _: Vector, y_log_y: float, weight: float) -> Null:
@@ -222,14 +239,15 @@ def _poisson_null(mean: Vector, _: Vector, y_log_y: float, weight: float) -> Nul
 #: The mean is exp(eta).
 POISSON = Family(
     name="poisson",
-    responses=_one_number,
+    responses=one_number,
     means=lambda eta: [count(eta[0])],
     row=_poisson_row,
     null=_poisson_null,
     allowed=">= 0",
     refused=lambda y: choose(y * -1.0, 1.0, 0.0),
-    summed=lambda y: _times_log(y, y),
+    summed=lambda y: times_log(y, y),
     offset=True,
+    is_log=True,
 )
 
 
@@ -276,9 +294,3 @@ def multinomial(classes: Sequence[Any]) -> Family:
         contrasts=basis[first] - basis[second],
         classes=tuple(classes),
     )
-
-
-#: Families of one response by the name that users give.
-FAMILIES = {family.name: family for family in (GAUSSIAN, BINOMIAL, POISSON)}
-#: All of them, with the one whose classes the data tell.
-FAMILY_NAMES = (*FAMILIES, "multinomial")

@@ -50,6 +50,9 @@ ROUNDING_SHARE = 1e-15
 SEPARATION_SHARE, LIMIT_SHARE = 1e-7, 1e-5
 #: Length of a step, as a share of the one before, above which it is as long.
 AS_LONG = 0.9
+#: What a step towards infinity predicts, at least, as a share of what the one before did: that
+#: falls by e. Near a minimum a step may be as long as the one before where the intercept settled.
+STEADY_SHARE = 0.05
 #: The same, above which a step is too long to be the last: quadratic convergence makes the
 #: last one far shorter than the one before.
 TOO_LONG = 0.3
@@ -239,21 +242,22 @@ def _descended(
     columns: Index | None,
 ) -> Fitting:
     """Take Newton steps on the groups held, from where a quadratic model is known."""
-    before = np.inf
+    before = foreseen = np.inf
     for _ in range(problem.max_iter):
         step = _step(problem, model, state)
         length = problem.length(step.coef)
         predicted = problem.predicted(model, state)
         if _is_last(problem, predicted, length, before):
             return _ended(problem, held, base, model, state, step)
-        if _is_endless(problem, length, AS_LONG * before) and predicted < SEPARATION_SHARE:
+        is_steady = STEADY_SHARE * foreseen < predicted < SEPARATION_SHARE
+        if is_steady and _is_endless(problem, length, AS_LONG * before):
             return _ended(problem, held, base, model, state, Status.SEPARATED)
         found = yield from _shortened(problem, base, model, step, columns, predicted)
         if found is None:
             return _ended(problem, held, base, model, state, Status.STALLED)
         base, model = found
         state = problem.state(base, model, held)
-        longest, before = TOO_LONG * before, length
+        longest, before, foreseen = TOO_LONG * before, length, predicted
     endless = _is_endless(problem, length, longest) and predicted < LIMIT_SHARE
     status = Status.SEPARATED if endless else Status.LIMIT
     return _ended(problem, held, base, model, state, status)

@@ -30,6 +30,10 @@ RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE, FAR = (
 #: Of a number below, the square times the least weight of a row is rounded.
 LEAST = 1e-140
 
+#: Share of the deviance that a step of the intercept beside an offset would explain, below which
+#: it is settled, and passes after which it is taken as it is.
+SETTLED, INTERCEPT_PASSES = 1e-14, 25
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -64,7 +68,8 @@ class Data:
     correlation : shape (D, D); a constant column has a zero row
     covariance : shape (D, R), of unit-variance columns and responses
     null : the model without columns
-    exposure : mean of exp(offset)
+    shift : what the mean offset adds to the predictor: of a link log the logarithm of the mean
+        of exp(offset), else that of the offset
     """
 
     passes: Passes
@@ -78,20 +83,20 @@ class Data:
     correlation: Matrix
     covariance: Matrix
     null: Null
-    exposure: float
+    shift: float
 
     def start(self) -> tuple[Coefficients, Expansion]:
         """Return the model without columns, and what is known near it.
 
-        An offset gives rows unequal weights there, which takes a pass.
+        An offset gives rows unequal weights there, which takes a pass, or some.
         """
         basis = self.roles.family.basis
-        predictors = self.null.predictors - np.log(self.exposure)
+        predictors = self.null.predictors - self.shift
         point = Coefficients(basis.T @ predictors, np.zeros((len(self.mean), basis.shape[1])))
         if self.roles.offset is not None:
-            return point, self.read([Ask(point)])[0]
+            return self._settled(point)
         pairs = [
-            Pair(weight, np.zeros_like(self.mean), weight * self.correlation, 0.0, cross)
+            Pair(weight, np.zeros_like(self.mean), weight * self.correlation, 0.0, cross, np.nan)
             for weight, cross in zip(
                 self.null.weights,
                 self.null.weights[:, None] * self.null.residuals @ self.covariance.T,
@@ -99,6 +104,18 @@ class Data:
             )
         ]
         return point, expansion(pairs, self.roles.family.contrasts, self.null.deviance)
+
+    def _settled(self, point: Coefficients) -> tuple[Coefficients, Expansion]:
+        """Return the best intercept beside an offset; a pass for each step to it.
+
+        Of counts the first is the best.
+        """
+        for _ in range(INTERCEPT_PASSES):
+            (model,) = self.read([Ask(point)])
+            if model.settled * self.weight <= SETTLED * model.deviance:
+                break
+            point = Coefficients(point.intercept + model.start, point.coef)
+        return point, model
 
     def read(self, asks: Sequence[Ask]) -> list[Expansion]:
         """Make one pass and return the quadratic models that are asked for.
@@ -185,7 +202,9 @@ class Data:
             gram.comoment[np.ix_(at, at)] * inverse * per_weight[:, None]
         )
         share = gram.weight / self.weight
-        return Pair(share, mean, comoment, float(gram.mean[residual]), cross)
+        centre = float(gram.mean[residual])
+        squares = gram.comoment[residual, residual] / self.weight + share * centre**2
+        return Pair(share, mean, comoment, centre, cross, float(squares))
 
 
 def first_pass(passes: Passes, roles: Roles) -> Data:
@@ -212,8 +231,9 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         added[SUMMED] = family.summed(y[0])
     if roles.offset is not None:
         offset = passes.column(roles.offset, "offset")
-        added[EXPOSURE] = count(offset)
-        added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
+        added[EXPOSURE] = count(offset) if family.is_log else offset
+        if family.is_log:
+            added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
     (gram,) = passes.read([Weighted(added, columns=columns)])
     if gram.rows == 0:
         raise DataError(
@@ -262,8 +282,15 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         correlation=correlation,
         covariance=gram.comoment[np.ix_(at, of_y)] * inverse[:, None],
         null=null,
-        exposure=mean.get(EXPOSURE, 1.0),
+        shift=shift_of(family, mean.get(EXPOSURE)),
     )
+
+
+def shift_of(family: Family, exposure: float | None) -> float:
+    """Return what the mean offset, or the mean of its exponential, adds to the predictor."""
+    if exposure is None:
+        return 0.0
+    return float(np.log(exposure)) if family.is_log else exposure
 
 
 def responses(passes: Passes, roles: Roles) -> list[Formula]:

@@ -141,7 +141,7 @@ class HeldRows:
         X -= mean[columns, None]
         X *= np.sqrt(weight)
         comoment[np.ix_(columns, columns)] = X @ X.T
-        return Pair(total, mean, comoment, centre, cross)
+        return Pair(total, mean, comoment, centre, cross, float(weight @ residual**2))
 
 
 def _evaluated(formulas: Sequence[Formula], known: dict[Path, Block]) -> list[Block]:

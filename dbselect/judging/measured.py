@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.glm.named import family_of
 from dbselect.judging.metrics import OF_QUERIES, Asked, asked_of, check_family
 from dbselect.judging.one_pass import Judging, LinearPredictors, RowSums
 from dbselect.judging.ranks import auc, ndcg
@@ -22,7 +23,7 @@ from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import inputs_of
 from dbselect.record.rows import rows_told, warn_of_skipped
-from dbselect.results.glm.model import GlmModel, family_of
+from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.model import Model
 from dbselect.results.predict import Predictor

@@ -12,11 +12,14 @@ import numpy.typing as npt
 from dbselect.errors import ArgumentError
 from dbselect.formulas import Formula, arrays, choose, column, kept, largest, total, translate
 from dbselect.glm.families import Family
+from dbselect.glm.named import kind_of_family
 
 Numbers = npt.NDArray[np.float64]
 
 #: Families whose target is a number, has classes, and is 0 or 1.
-NUMBERS = ("gaussian", "poisson", "binomial")
+NUMBERS = (
+    "gaussian", "poisson", "gamma", "inverse_gaussian", "tweedie", "negative_binomial", "binomial",
+)  # fmt: skip
 CLASSES = ("binomial", "multinomial")
 ZERO_ONE = ("gaussian", *CLASSES)
 
@@ -86,8 +89,9 @@ def correct(family: Family, eta: Sequence[Formula], y: Sequence[Formula]) -> For
 
     None where there are no classes.
     """
-    if family.name == "binomial":
-        return choose(eta[0], y[0], y[0] * -1.0 + 1.0)
+    if kind_of_family(family.name) == "binomial":
+        likely = eta[0] if family.is_canonical else family.means(eta)[0] - 0.5
+        return choose(likely, y[0], y[0] * -1.0 + 1.0)
     if not family.classes:
         return None
     top = kept(largest(eta))
@@ -191,8 +195,9 @@ def _asked(name: Any) -> Asked:
 def check_family(asked: Sequence[Asked], family: str) -> None:
     """Refuse metrics that mean nothing for a family."""
     for one in asked:
-        if family not in one.metric.families:
-            able = [name for name, metric in METRICS.items() if family in metric.families]
+        kind = kind_of_family(family)
+        if kind not in one.metric.families:
+            able = [name for name, metric in METRICS.items() if kind in metric.families]
             raise ArgumentError(
                 f"metric is {one.name!r}, which a family {family!r} does not have: {_why(one)}; "
                 f"it has {able}"

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Path, translate
 from dbselect.glm.families import BINOMIAL
+from dbselect.glm.named import family_of
 from dbselect.judging.metrics import METRICS, Numbers, RowsSeen
 from dbselect.record.gram import Vector
 from dbselect.record.terms import Terms
-from dbselect.results.glm.model import family_of
 from dbselect.results.predict import Predicting, Predictor
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import part_of, values

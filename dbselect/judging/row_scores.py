@@ -4,8 +4,9 @@ Every prefix has a column by formula, what a row adds to its deviance, and for c
 another, whether it foresees the row's class. Their weighted means are all that is kept.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,23 @@ import numpy.typing as npt
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Formula, kept, number, total
 from dbselect.glm.families import count
-from dbselect.glm.passes import Roles, places, responses
+from dbselect.glm.named import family_of
+from dbselect.glm.passes import (
+    DEVIANCE,
+    INTERCEPT_PASSES,
+    RESIDUAL,
+    SETTLED,
+    Roles,
+    places,
+    responses,
+    shift_of,
+)
 from dbselect.judging.metrics import correct
 from dbselect.judging.unknown import warn_of_unknown
 from dbselect.linear.problem import is_constant, no_rows
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.inputs import inputs_as_fitted
-from dbselect.results.glm.model import GlmModel, family_of
+from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.sources.passes import PREFIX, Passes, Weighted
 
@@ -108,7 +119,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
         return np.array([value for name, value in mean.items() if name.startswith(kind)])
 
     accuracy = of("correct")
-    null = _null_deviance(grams[0], roles)
+    null = _null_deviance(grams[0], roles, partial(_at_intercept, passes, roles, y, missing))
     used, skipped = grams[0].rows, grams[0].skipped
     return RowScores(used, skipped, of("deviance"), null, accuracy if accuracy.size else None)
 
@@ -123,7 +134,10 @@ def _of_target(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:
         added[SUMMED] = family.summed(y[0])
     if roles.offset is not None:
         offset = passes.column(roles.offset, "offset")
-        added |= {EXPOSURE: count(offset), SHIFTED: y[0] * offset}
+        added |= {
+            EXPOSURE: count(offset) if family.is_log else offset,
+            SHIFTED: y[0] * offset,
+        }
     return Weighted(added, None, roles.members)
 
 
@@ -197,8 +211,29 @@ def _refuse_rows(grams: Sequence[Gram], roles: Roles) -> None:
         )
 
 
-def _null_deviance(gram: Gram, roles: Roles) -> float:
-    """Return the mean deviance of the best model without columns, the offset kept."""
+def _at_intercept(
+    passes: Passes, roles: Roles, y: Sequence[Formula], missing: Formula | None, intercept: float
+) -> tuple[float, float, float]:
+    """Return the next step of an intercept beside an offset, what it explains, the deviance."""
+    eta = kept(passes.column(str(roles.offset), "offset") + intercept)
+    row = roles.family.row([eta], y)
+    ((weight, residual),) = row.pairs
+    factor = weight if missing is None else weight * missing
+    added = {RESIDUAL: residual, DEVIANCE: row.deviance / weight}
+    (gram,) = passes.read([Weighted(added, factor, [])])
+    mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
+    step = mean[RESIDUAL]
+    return step, gram.weight * step**2, gram.weight * mean[DEVIANCE]
+
+
+def _null_deviance(
+    gram: Gram, roles: Roles, at_intercept: Callable[[float], tuple[float, float, float]]
+) -> float:
+    """Return the mean deviance of the best model without columns, the offset kept.
+
+    Of counts it has a formula; beside the offset of another family a pass is made for each
+    step of the intercept.
+    """
     family = roles.family
     at = places(gram, [f"{RESPONSE}{r}" for r in range(max(len(family.classes), 1))])
     share = gram.mean[at]
@@ -213,7 +248,16 @@ def _null_deviance(gram: Gram, roles: Roles) -> float:
         return 0.0
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     summed = mean.get(SUMMED, 0.0)
-    if roles.offset is not None:
+    if roles.offset is not None and family.name == "poisson":
         rate = share[0] / mean[EXPOSURE]
         return float(2.0 * (summed - share[0] * np.log(rate) - mean[SHIFTED]))
-    return family.null(share, variance, summed, gram.weight).deviance / gram.weight
+    null = family.null(share, variance, summed, gram.weight)
+    if roles.offset is None:
+        return null.deviance / gram.weight
+    intercept = float(null.predictors[0]) - shift_of(family, mean[EXPOSURE])
+    for _ in range(INTERCEPT_PASSES):
+        step, explained, deviance = at_intercept(intercept)
+        if explained <= SETTLED * deviance:
+            break
+        intercept += step
+    return deviance / gram.weight

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 import scipy.linalg
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.refine import near_unit, residual_share
@@ -134,3 +134,20 @@ def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFram
     return pl.DataFrame(
         {"term": list(estimates)} | table, schema_overrides={"term": pl.String}
     ).fill_nan(None)
+
+
+def with_ends(summary: pl.DataFrame, quantile: float) -> pl.DataFrame:
+    """Return the estimates of a summary with the ends of their intervals.
+
+    Parameters
+    ----------
+    quantile : standard errors from the estimate to either end
+    """
+    reach = pl.col("std_error") * quantile
+    ends = {"low": pl.col("estimate") - reach, "high": pl.col("estimate") + reach}
+    return summary.drop("statistic", "p_value").with_columns(**ends)
+
+
+def t_quantile(level: float, free: int) -> float:
+    """Return what Student's t is within with a probability; NaN without degrees of freedom."""
+    return float(stdtrit(free, 0.5 + 0.5 * level)) if free > 0 else np.nan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, overload
 
 from dbselect.errors import ArgumentError
-from dbselect.glm.families import FAMILY_NAMES
+from dbselect.glm.named import check_family_name
 from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 from dbselect.methods.glm_objective import GlmObjective, objective_setup
@@ -70,7 +70,7 @@ class AnytimeOptions(Options):
         check_budget(self.budget)
         check_count("max_groups", self.max_groups)
         check_names("always", self.always)
-        check_choice("family", self.family, FAMILY_NAMES)
+        check_family_name(self.family)
         check_column("weight", self.weight)
         check_policies(self.null_policy)
         if self.c_min is None:
@@ -219,9 +219,9 @@ def anytime_sequence(
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
     family : ``"gaussian"``, the linear model of one Gram (default); ``"binomial"``,
-        ``"poisson"`` or ``"multinomial"``, of a table, as in `fit_glm`
+        ``"poisson"``, ``"multinomial"`` or another of `fit_glm`, of a table
     weight : column of row weights, of a table
-    offset : family poisson only: column that is added to the predictor
+    offset : of a family in passes but multinomial: column that is added to the predictor
     max_iter : of a family in passes, limit on the passes of a step, default 25
     tol : of a family in passes, as in `fit_glm`, default 1e-8
     callback : is called with a `Progress` after every step; what it raises ends the call
@@ -284,7 +284,7 @@ def anytime_sequence(
     """
     in_passes = {"offset": offset, "max_iter": max_iter, "tol": tol}
     in_passes = {name: value for name, value in in_passes.items() if value is not None}
-    check_choice("family", family, FAMILY_NAMES)
+    check_family_name(family)
     check_callback(callback)
     if family != AnytimeOptions.family and not isinstance(source, GlmObjective):
         given = AnytimeGlmOptions.read({

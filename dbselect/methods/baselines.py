@@ -21,7 +21,7 @@ from dbselect.methods.types import (
     TableSource,
 )
 from dbselect.objectives.contract import Objective
-from dbselect.record.checks import check_budget, check_whole
+from dbselect.record.checks import check_budget, check_names, check_whole
 from dbselect.record.groups import Groups
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
@@ -43,6 +43,7 @@ class GreedyOptions(ChoiceOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_budget(self.budget)
+        check_names("always", self.always)
 
     def limits(self, groups: Groups) -> Limits:
         """Return what limits a choice among groups with names and costs."""

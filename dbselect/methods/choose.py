@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard, cast
 
 from dbselect.errors import ArgumentError
-from dbselect.glm.families import FAMILY_NAMES
+from dbselect.glm.named import check_family_name
 from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup
 from dbselect.methods.open_search import open_search
 from dbselect.methods.options import Options
@@ -13,7 +13,7 @@ from dbselect.methods.setup import LinearSetup, fitted
 from dbselect.methods.types import Costs, FamilyName, GroupColumns, NullPolicy
 from dbselect.objectives.contract import Objective
 from dbselect.objectives.diversity import Sum
-from dbselect.record.checks import check_choice, check_whole
+from dbselect.record.checks import check_whole
 from dbselect.record.groups import Groups
 from dbselect.record.policies import check_policies
 from dbselect.results.glm.model import GlmModel
@@ -34,7 +34,7 @@ class ChoiceOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("k", self.k)
-        check_choice("family", self.family, FAMILY_NAMES)
+        check_family_name(self.family)
         check_policies(self.null_policy)
 
     def limits(self, groups: Groups) -> Limits:

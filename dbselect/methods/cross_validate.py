@@ -15,7 +15,7 @@ from typing import Any, cast
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
-from dbselect.glm.families import FAMILY_NAMES
+from dbselect.glm.named import check_family_name
 from dbselect.judging.held_out import (
     CHOICES,
     MEANS,
@@ -33,6 +33,7 @@ from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.baselines import greedy, random_k, top_k
 from dbselect.methods.best_within import best_within
 from dbselect.methods.dash import dash
+from dbselect.methods.exchange import exchange
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
@@ -64,8 +65,8 @@ Outcome = tuple[pl.DataFrame, str | None]
 METHODS: dict[str, Method] = {
     method.__name__: method
     for method in (
-        anytime_sequence, backward, best_within, dash, fit, fit_glm, foba, greedy, group_lasso,
-        random_k, sght, top_k,
+        anytime_sequence, backward, best_within, dash, exchange, fit, fit_glm, foba, greedy,
+        group_lasso, random_k, sght, top_k,
     )
 }  # fmt: skip
 
@@ -98,8 +99,9 @@ def cross_validate(
     target : column to predict; a list where the method takes one
     method : function that takes a Gram (with a family: a table), the target and options and
         returns a sequence or a model, or the name of one: ``"anytime_sequence"``,
-        ``"backward"``, ``"best_within"``, ``"dash"``, ``"fit"``, ``"fit_glm"``, ``"foba"``,
-        ``"greedy"``, ``"group_lasso"``, ``"random_k"``, ``"sght"``, ``"top_k"``
+        ``"backward"``, ``"best_within"``, ``"dash"``, ``"exchange"``, ``"fit"``,
+        ``"fit_glm"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"random_k"``,
+        ``"sght"``, ``"top_k"``
     grid : option -> values, of which all combinations are tried; or a list of options to
         try; default: only `options`
     fold, key : of a table, as in `gram_by`: number of folds, and the field that decides,
@@ -399,7 +401,7 @@ def _family(
     # Where gaussian is the default, it is the linear model of a Gram.
     if family is None or family is parameters["family"].empty or family == default == "gaussian":
         return None
-    check_choice("family", family, FAMILY_NAMES)
+    check_family_name(family)
     return str(family)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dbselect.errors import ArgumentError, ConvergenceWarning, warn_caller
 from dbselect.glm.deviance import Deviance
-from dbselect.glm.families import FAMILY_NAMES
+from dbselect.glm.named import check_family_name
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
 from dbselect.linear.condition import check_possible, warn_of
@@ -82,7 +82,7 @@ class DescentOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_policies(self.null_policy)
-        check_choice("family", self.family, FAMILY_NAMES)
+        check_family_name(self.family)
         check_choice("variant", self.variant, VARIANTS)
         if not isinstance(self.start, Mapping):
             check_choice("start", self.start, STARTS)

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
-from dbselect.glm.families import FAMILIES, FAMILY_NAMES, Family
+from dbselect.glm.families import Family
+from dbselect.glm.named import check_family_name, family_of
 from dbselect.glm.newton import GlmFit, Problem, extended, solved, start
 from dbselect.glm.pass_state import PassState
 from dbselect.glm.passes import Data, Roles, first_pass
@@ -39,7 +40,7 @@ from dbselect.record.groups import Groups, groups_of
 from dbselect.record.steps import Step, Stop, fits, name_of
 from dbselect.record.terms import Terms
 from dbselect.results.glm.build import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
-from dbselect.results.glm.model import GlmModel, family_of
+from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.selection.criteria import RULES, Criterion, OnGlm, rules_of_glm
 from dbselect.selection.greedy import greedy_search
@@ -56,6 +57,9 @@ ROUNDING_DEVIANCE = 1e-14
 #: the last. It moves predictors by some 1e-5 (1e-4), Newton's method errs by the square of
 #: that and the deviance by less; a sequence goes on from there anyway.
 FIT_TOL, STEP_TOL = 1e-10, 1e-8
+#: What this is multiplied by where the link is not the canonical one: Fisher's scoring errs by a
+#: share of the last step, not by its square.
+SCORING_SHARE = 1e-4
 #: Passes after which a fit gives up; eight are many.
 MAX_ITER = 25
 
@@ -137,15 +141,19 @@ def fit_glm(
     ----------
     source : a table that `gram` reads, but no stream that can be read only once; a NumPy
         array needs all its column names in `columns`
-    target : column to predict: 0/1 or boolean (binomial), >= 0 (poisson), any number
+    target : column to predict: 0/1 or boolean (binomial), >= 0 (poisson, negative_binomial,
+        tweedie below 2), > 0 (gamma, inverse_gaussian, tweedie from 2 on), any number
         (gaussian) or one of several values (multinomial)
     columns : names and globs; default: every column of numbers, booleans, dates and text
         but the target, the weight and the offset
-    family : ``"binomial"`` (logit), ``"poisson"`` (log), ``"gaussian"`` (identity) or
-        ``"multinomial"`` (softmax, at most 40 classes)
+    family : ``"binomial"`` (logit), ``"poisson"`` (log), ``"gaussian"`` (identity),
+        ``"multinomial"`` (softmax, at most 40 classes), ``"gamma"`` or ``"inverse_gaussian"``
+        (log); in brackets another link, ``"binomial(probit)"``, ``"binomial(cloglog)"``,
+        ``"binomial(log)"``, or a number, ``"tweedie(1.5)"``, ``"negative_binomial(0.8)"``, as
+        `glm_family` makes them
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     weight : column of row weights, >= 0
-    offset : family poisson only: column that is added to the predictor
+    offset : column that is added to the predictor, but of multinomial
     max_iter : limit on the passes of the fit after the first
     tol : the fit ends when the next step explains less than this share of the null
         deviance; that step is still taken
@@ -176,7 +184,8 @@ def fit_glm(
     -----
     Passes: one for means and the model without columns (two with an offset, one more
     over the target for classes), then one for each Newton step but the last: about six
-    in all. Family gaussian takes one. O(n D^2) a pass, for K classes times K (K - 1) / 2;
+    in all. Family gaussian takes one; links that are not the canonical one some more, by
+    Fisher's scoring. O(n D^2) a pass, for K classes times K (K - 1) / 2;
     memory O(D^2) a thread, for K classes O(D^2 K^2).
     Rows that some columns separate have no best coefficients: `status` is then
     ``Status.SEPARATED``, and the coefficients are those of the last pass.
@@ -305,7 +314,7 @@ def opened(
             raise ColumnError(f"offset '{offset}' has type {type_}; it must be numeric or boolean")
     is_number = leaf.is_numeric and leaf.unit is None
     if family != "multinomial" and not is_number:
-        allowed = FAMILIES[family].allowed
+        allowed = family_of(family).allowed
         raise ColumnError(refusal(target, leaf.type, allowed, family))
     if not (is_number or leaf.is_text):
         raise ColumnError(
@@ -329,7 +338,7 @@ def roles_of(
 ) -> Roles:
     """Return what the columns are; of a multinomial target the classes are read."""
     if family != "multinomial":
-        return Roles(FAMILIES[family], target, members, offset)
+        return Roles(family_of(family), target, members, offset)
     return Roles(_of_classes(passes, passes.leaf(target, "target")), target, members, offset)
 
 
@@ -368,7 +377,7 @@ def problem_of(
         null_deviance=model.deviance,
         free=data.roles.family.basis.shape[1],
         exact=data.roles.family.quadratic,
-        tol=tol,
+        tol=tol if data.roles.family.is_canonical else tol * SCORING_SHARE,
         max_iter=max_iter,
     )
     return problem, start(problem, point, model)
@@ -376,11 +385,12 @@ def problem_of(
 
 def check_model(family: Any, ridge: Any, weight: Any, offset: Any) -> None:
     """Refuse what no table could make right of a model."""
-    check_choice("family", family, FAMILY_NAMES)
+    check_family_name(family)
     check_ridge(ridge)
     check_column("weight", weight)
-    if offset is not None and not (family in FAMILIES and FAMILIES[family].offset):
-        raise ArgumentError(f"offset is {offset!r}; family {family!r} has none, 'poisson' has")
+    check_column("offset", offset)
+    if offset is not None and family == "multinomial":
+        raise ArgumentError(f"offset is {offset!r}; added to all classes it would change nothing")
 
 
 def _check_ends(max_iter: Any, tol: Any) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, overload
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.glm.families import FAMILY_NAMES
+from dbselect.glm.named import check_family_name
 from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.glm_objective import (
     GlmObjective,
@@ -67,7 +67,7 @@ class BackwardOptions(Options):
         check_ridge(self.ridge)
         check_budget(self.budget)
         check_names("always", self.always)
-        check_choice("family", self.family, FAMILY_NAMES)
+        check_family_name(self.family)
         check_policies(self.null_policy)
         if self.family != BackwardOptions.family and self.null_policy != "skip":
             raise ArgumentError(

@@ -13,6 +13,12 @@ ForwardName = Literal["fr", "score", "omp", "omp-information", "omp-unwhitened",
 #: What makes a selected group the least useful one: `selection.removal.USEFULNESS`.
 BackwardName = Literal["loss", "coefficient"]
 #: Families of linear and generalised linear models.
-FamilyName = Literal["gaussian", "binomial", "poisson", "multinomial"]
-#: Those that need the rows again and again.
-GlmFamilyName = Literal["binomial", "poisson", "multinomial"]
+FamilyName = Literal[
+    "gaussian", "binomial", "binomial(probit)", "binomial(cloglog)", "binomial(log)", "poisson",
+    "gamma", "inverse_gaussian", "multinomial",
+]  # fmt: skip
+#: Those that need the rows again and again; `glm_family` has those with a number besides.
+GlmFamilyName = Literal[
+    "binomial", "binomial(probit)", "binomial(cloglog)", "binomial(log)", "poisson", "gamma",
+    "inverse_gaussian", "multinomial",
+]  # fmt: skip

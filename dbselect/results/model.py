@@ -6,8 +6,16 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from dbselect.errors import ArgumentError, SelectionWarning
-from dbselect.linear.inference import INTERCEPT, FittedRows, tests
+from dbselect.linear.inference import (
+    INTERCEPT,
+    Deviations,
+    FittedRows,
+    t_quantile,
+    tests,
+    with_ends,
+)
 from dbselect.pages.short import listed
+from dbselect.record.checks import check_share
 from dbselect.record.gram import Vector
 from dbselect.record.rows import at_most_all, is_saturated, rows_told
 from dbselect.record.terms import Terms
@@ -108,15 +116,61 @@ class Model(Predicting):
         Seber, Lee (2003), Linear Regression Analysis; Berk, Brown, Buja, Zhang, Zhao
         (2013), Valid post-selection inference, Annals of Statistics 41.
         """
+        fit, deviations = self._judged()
+        if fit.chosen:
+            warn_of_choice()
+        return self._tests(fit, deviations)
+
+    def intervals(self, level: float = 0.95) -> pl.DataFrame:
+        """Return each coefficient with the interval that it lies in at a level of confidence.
+
+        Parameters
+        ----------
+        level : in (0, 1)
+
+        Returns
+        -------
+        DataFrame: term, estimate and std_error of `summary`; low and high, the ends, by
+        Student's t with n - rank degrees of freedom. NULL where `summary` has NULL
+
+        Raises
+        ------
+        ArgumentError : level is out of range; else as `summary`
+        DataError : as `summary`
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the interval is too short
+
+        References
+        ----------
+        Seber, Lee (2003), Linear Regression Analysis, section 5.1.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"x": [1, 2, 3, 4, 5], "y": [2, 3, 5, 6, 9]})
+        >>> ds.fit(table, "y").intervals(0.9).select("term", pl.col("low", "high").round(3)).rows()
+        [('(intercept)', -1.595, 1.395), ('x', 1.249, 2.151)]
+        """
+        check_share("level", level)
+        fit, deviations = self._judged()
+        if fit.chosen:
+            warn_of_choice()
+        return with_ends(self._tests(fit, deviations), t_quantile(level, deviations.free))
+
+    def _judged(self) -> tuple[FittedRows, Deviations]:
+        """Return the rows that the model was fitted to, and the standard errors by them."""
         if self.fit is None:
             raise ArgumentError(
                 "the model knows no rows to judge it by; fit its columns with dbselect.fit"
             )
         kept = {name: w for name, w in self.coefficients.items() if name not in self.aliased}
-        deviations = self.fit.deviations(self.target, kept)
-        if self.fit.chosen:
-            warn_of_choice()
-        intercept = {INTERCEPT: self.intercept} if self.fit.intercept else {}
+        return self.fit, self.fit.deviations(self.target, kept)
+
+    def _tests(self, fit: FittedRows, deviations: Deviations) -> pl.DataFrame:
+        intercept = {INTERCEPT: self.intercept} if fit.intercept else {}
         return tests(intercept | self.coefficients, deviations)
 
     @property

@@ -282,12 +282,14 @@ class Limits:
     first : candidates to take first, within k and the budget
     budget : limit on the summed cost; None = no limit
     costs : shape (n,), > 0; None where nothing has a cost
+    start : candidates that exchanges begin with, the first ones among them
     """
 
     k: int
     first: tuple[int, ...] = ()
     budget: float | None = None
     costs: Vector | None = None
+    start: tuple[int, ...] = ()
 
     def fitting(self, taken: Sequence[int], size: int) -> Mask:
         """Return which of the n candidates may be added to those taken."""

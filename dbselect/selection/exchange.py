@@ -19,6 +19,8 @@ from dbselect.selection.ties import Mask, first_of_the_best
 
 #: Whether time is up.
 TimeUp = Callable[[], bool]
+#: Candidates held -> which others may be added to them.
+OpenTo = Callable[[Sequence[int]], Mask]
 
 #: Rises of the value below this are rounding, of columns that are not nearly dependent.
 LEAST_RISE = 1e-12
@@ -37,24 +39,43 @@ def improve(
     time_up : whether time is up; it is asked before every removal that is tried
     """
     limit = budget * (1.0 + BUDGET_SLACK)
-    while _add(state, costs, limit) or _exchange(state, costs, limit, always, time_up):
+
+    def open_to(held: Sequence[int]) -> Mask:
+        return np.asarray(costs[list(held)].sum() + costs <= limit)
+
+    while _add(state, open_to) or _exchange(state, open_to, always, time_up):
         pass
 
 
-def _add(state: Objective, costs: Vector, limit: float) -> bool:
+def improved(state: Objective, open_to: OpenTo, always: Sequence[int]) -> list[float]:
+    """Exchange and add candidates until neither raises the value; `state` changes in place.
+
+    Parameters
+    ----------
+    open_to : candidates held -> which others may be added to them; shape (n,)
+    always : candidates that stay
+
+    Returns
+    -------
+    the value after each change
+    """
+    values = []
+    while _add(state, open_to) or _exchange(state, open_to, always, lambda: False):
+        values.append(state.value)
+    return values
+
+
+def _add(state: Objective, open_to: OpenTo) -> bool:
     gains = state.gains()
-    fitting = (gains > LEAST_RISE) & (costs[state.held].sum() + costs <= limit)
+    fitting = (gains > LEAST_RISE) & open_to(state.held)
     if not fitting.any():
         return False
     state.add(first_of_the_best(gains, fitting))
     return True
 
 
-def _exchange(
-    state: Objective, costs: Vector, limit: float, always: Sequence[int], time_up: TimeUp
-) -> bool:
+def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int], time_up: TimeUp) -> bool:
     best, pair = 0.0, None
-    spent = costs[state.held].sum()
     for out in state.held:
         if out in always:
             continue
@@ -62,7 +83,7 @@ def _exchange(
             return False
         without = state.copy()
         rises = -without.remove(out) + without.gains()
-        fitting = spent - costs[out] + costs <= limit
+        fitting = open_to(without.held).copy()
         fitting[[out, *without.held]] = False
         into = first_rise(rises, fitting, best)
         if into is not None:

@@ -36,8 +36,10 @@ def add_sequence_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--c-min", default=UNSET, type=float, help="rule doubling: of the first group"
     )
-    parser.add_argument("--family", default=UNSET, help=_one_of(FamilyName))
-    parser.add_argument("--offset", default=UNSET, help="family poisson: column added to it")
+    parser.add_argument("--family", default=UNSET, help=f"{_one_of(FamilyName)}, tweedie(1.5)")
+    parser.add_argument(
+        "--offset", default=UNSET, help="of a family: column added to the predictor"
+    )
     parser.add_argument("--max-iter", default=UNSET, type=int, help="of a family: most passes")
     parser.add_argument("--tol", default=UNSET, type=float, help="of a family: when to end")
 

@@ -250,11 +250,13 @@ def standard_errors(data: Data, fit: GlmFit) -> Matrix:
 
 
 def _dispersion(data: Data, fit: GlmFit) -> float:
-    """Return the variance of an error, where the family does not tell it."""
-    if not data.roles.family.quadratic:
+    """Return the factor of the variance, where the family does not tell it: Pearson's estimate."""
+    family = data.roles.family
+    if not family.has_dispersion:
         return 1.0
     free = data.rows - _degrees(data, fit)
-    return fit.deviance / free if free > 0 else math.nan
+    squares = fit.deviance if family.quadratic else fit.model.pearson * data.weight
+    return squares / free if free > 0 else math.nan
 
 
 def in_units(data: Data, point: Coefficients) -> tuple[Vector, Matrix]:

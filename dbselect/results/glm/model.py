@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.formulas import Formula
-from dbselect.glm.families import FAMILIES, Family, multinomial
+from dbselect.glm.named import family_of
 from dbselect.glm.newton import Status
-from dbselect.linear.inference import INTERCEPT
+from dbselect.linear.inference import INTERCEPT, with_ends
 from dbselect.pages.short import listed
+from dbselect.record.checks import check_share
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, rows_told
 from dbselect.record.terms import Terms
@@ -44,7 +45,7 @@ class GlmModel(Predicting):
     Parameters
     ----------
     target : the column that is predicted
-    family : ``"gaussian"``, ``"binomial"``, ``"poisson"`` or ``"multinomial"``
+    family : as in `fit_glm`, its link or number in brackets
     classes : of a multinomial target, in their order
     offset : column that is added to the predictor
     intercept : on the scale of the predictor; multinomial: class -> intercept
@@ -140,8 +141,9 @@ class GlmModel(Predicting):
         Notes
         -----
         The covariance is the inverse of the information at the last pass, which the last
-        step of the fit leaves by a share of some 1e-5. Family gaussian: times deviance /
-        (rows - rank). Row weights tell how much a row counts.
+        step of the fit leaves by a share of some 1e-5; of links that are not the canonical
+        one the expected information. Families gaussian, gamma, inverse_gaussian and tweedie:
+        times Pearson's statistic / (rows - rank). Row weights tell how much a row counts.
 
         References
         ----------
@@ -156,6 +158,12 @@ class GlmModel(Predicting):
         >>> model.summary()["std_error"].round(3).to_list()  # roots of 3/2 and 3/2 + 4/3
         [1.225, 1.683]
         """
+        table = self._tested()
+        if self._was_chosen:
+            warn_of_choice()
+        return table
+
+    def _tested(self) -> pl.DataFrame:
         if self.errors is None:
             raise ArgumentError(
                 "the model has no standard errors, which files do not hold and a descent does "
@@ -171,8 +179,6 @@ class GlmModel(Predicting):
                 f"the fit ended as {self.status.name}, short of the greatest likelihood, so its "
                 "coefficients have no standard errors"
             )
-        if self.errors.chosen:
-            warn_of_choice()
         tables = [
             wald(one.intercept, one.coefficients, own)
             for one, own in zip(self._predictors_of_columns, self.errors.values, strict=True)
@@ -183,6 +189,51 @@ class GlmModel(Predicting):
         return pl.concat(
             table.select(pl.lit(name).alias("class"), pl.all()) for name, table in named
         )
+
+    def intervals(self, level: float = 0.95) -> pl.DataFrame:
+        """Return each coefficient with the interval that it lies in at a level of confidence.
+
+        Parameters
+        ----------
+        level : in (0, 1)
+
+        Returns
+        -------
+        DataFrame: term, estimate and std_error of `summary`, of a multinomial model also
+        class; low and high, the ends, by the normal distribution (Wald). NULL where
+        `summary` has NULL
+
+        Raises
+        ------
+        ArgumentError : level is out of range; else as `summary`
+        DataError : as `summary`
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the interval is too short
+
+        References
+        ----------
+        McCullagh, Nelder (1989), section 4.4.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
+        >>> model = ds.fit_glm(table, "y", family="binomial")
+        >>> model.intervals().select("term", pl.col("low", "high").round(2)).rows()
+        [('(intercept)', -3.09, 1.71), ('x', -1.51, 5.09)]
+        """
+        check_share("level", level)
+        table = self._tested()
+        if self._was_chosen:
+            warn_of_choice()
+        return with_ends(table, float(ndtri(0.5 + 0.5 * level)))
+
+    @property
+    def _was_chosen(self) -> bool:
+        return self.errors is not None and self.errors.chosen
 
     @property
     def _predictors_of_columns(self) -> list[Predictor]:
@@ -233,11 +284,6 @@ def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) ->
     return pl.DataFrame(
         {"term": [INTERCEPT, *coefficients]} | table, schema_overrides={"term": pl.String}
     ).fill_nan(None)
-
-
-def family_of(name: str, classes: Sequence[Any] = ()) -> Family:
-    """Return a family by its name."""
-    return multinomial(classes) if name == "multinomial" else FAMILIES[name]
 
 
 def on_table(

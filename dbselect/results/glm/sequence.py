@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError, DbselectError
+from dbselect.glm.named import family_of
 from dbselect.glm.newton import Status
 from dbselect.linear import information
 from dbselect.linear.problem import Linear
@@ -18,7 +19,7 @@ from dbselect.record.rows import rows_told
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results.glm import store
-from dbselect.results.glm.model import GlmModel, StandardErrors, family_of, on_table
+from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
 from dbselect.results.prefixes import Prefixes
 
 
@@ -185,6 +186,12 @@ class GlmSequence(Prefixes[GlmModel]):
         trials = information.Trials(
             self.rows, degrees / free, degrees, sizes, len(self.groups.names), len(self.columns)
         )
+        family = family_of(self.family, self.classes)
+        if family.has_dispersion and not family.quadratic:
+            raise ArgumentError(
+                f"family is {self.family!r}, whose dispersion no deviance tells, so that there "
+                "is no likelihood to compare; choose by rows held out, as cross_validate does"
+            )
         if self.family != "gaussian":
             return information.by_likelihood(self.deviance, trials, gamma, penalty)
         left = np.maximum(self.deviance / self.deviance[0], information.SMALLEST_SHARE)

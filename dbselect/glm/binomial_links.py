@@ -1,0 +1,151 @@
+"""The binomial family by other links than the logit: probit, complementary log-log, log.
+
+With p the mean, q = 1 - p and s = dp/deta, a row has the weight ``s^2 / (p q)`` and the
+working residual ``(y - p) / s``: the expected information, of which the standard errors are.
+
+Digits: the smaller one of p and q is computed itself, never as 1 minus the other.
+No engine has the normal distribution. Its tail is ``erfc(z) = t Q(t) exp(-z^2)``, where
+``t = 2 / (2 + z)`` and Q, smooth from t = 0 (z infinite) to 1, is a polynomial by Chebyshev's
+interpolation, made once of SciPy's erfcx.
+
+Source: McCullagh, Nelder (1989), section 4.3; Press et al. (2007), section 6.2.2 for t.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from scipy.special import erfcx, ndtri
+
+from dbselect.formulas import Formula, absolute, choose, exp, kept, log, number
+from dbselect.glm.families import BINOMIAL, Family, Null, Row, at_most, one_pair
+from dbselect.record.gram import Vector
+
+#: Terms of Q: the last ones are rounding.
+TERMS = 30
+#: Largest exponent of the complementary log-log: exp of it leaves a q that is not 0.
+LARGEST_EXPONENT = 6.5
+#: Largest predictor of the log link: the mean is at most 1e-12 short of 1.
+LARGEST_LOG_MEAN = math.log1p(-1e-12)
+
+
+def _normal(eta: Formula) -> tuple[Formula, Formula]:
+    """Return the probability of the tail on the side of eta, and the density over it."""
+    z = kept(absolute(eta) * math.sqrt(0.5))
+    t = kept(2.0 / (z + 2.0))
+    x = kept(t * 2.0 - 1.0)
+    polynomial = number(0.0)
+    for coefficient in _tail():
+        polynomial = polynomial * x + coefficient
+    scaled = kept(t * polynomial * 0.5)
+    return kept(scaled * exp(z * z * -1.0)), 1.0 / (scaled * math.sqrt(2.0 * math.pi))
+
+
+@cache
+def _tail() -> tuple[float, ...]:
+    """Return the coefficients of Q in powers of 2 t - 1, that of the highest first.
+
+    They fall, as those by Chebyshev's polynomials fall faster than the powers in these grow. A
+    Horner sum names each formula once, so that the text of a prediction stays short.
+    """
+    x = chebyshev.chebpts1(TERMS + 1)
+    t = (x + 1.0) / 2.0
+    powers = chebyshev.cheb2poly(chebyshev.chebfit(x, erfcx(2.0 / t - 2.0) / t, TERMS))
+    return tuple(powers[::-1].tolist())
+
+
+def _probit_mean(eta: Formula) -> Formula:
+    tail, _ = _normal(eta)
+    return choose(eta, tail * -1.0 + 1.0, tail)
+
+
+def _probit_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+    tail, steep = _normal(eta[0])
+    other = kept(tail * -1.0 + 1.0)
+    # Far out, where the tail is 0, its logarithm is told by that of the density.
+    of_tail = kept(log(steep) + (eta[0] * eta[0] + math.log(2.0 * math.pi)) * 0.5)
+    of_other = kept(log(other) * -1.0)
+    no = kept(y[0] * -1.0 + 1.0)
+    deviance = choose(eta[0], y[0] * of_other + no * of_tail, y[0] * of_tail + no * of_other)
+    score = choose(eta[0], tail - no, y[0] - tail) * steep / other
+    return one_pair(steep * steep * tail / other, score, deviance * 2.0)
+
+
+def _cloglog_parts(eta: Formula) -> tuple[Formula, Formula]:
+    """Return e = exp(eta), at which q = exp(-e), and the mean ``1 - exp(-e)``."""
+    e = kept(exp(at_most(eta, LARGEST_EXPONENT)))
+    q = kept(exp(e * -1.0))
+    # Kahan's 1 - exp(-e), which keeps the digits of a small e.
+    return e, kept(choose(absolute(q - 1.0), (q - 1.0) * e / choose(q, log(q), 1.0), e))
+
+
+def _cloglog_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+    e, mean = _cloglog_parts(eta[0])
+    no = kept(y[0] * -1.0 + 1.0)
+    deviance = no * e - y[0] * log(mean)
+    q = exp(e * -1.0)
+    score = y[0] * e * q / mean - no * e
+    return one_pair(e * e * q / mean, score, deviance * 2.0)
+
+
+def _log_mean(eta: Formula) -> Formula:
+    return kept(exp(at_most(eta, LARGEST_LOG_MEAN)))
+
+
+def _log_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+    mean = _log_mean(eta[0])
+    q = kept(mean * -1.0 + 1.0)
+    no = kept(y[0] * -1.0 + 1.0)
+    deviance = (y[0] * log(mean) + no * log(q)) * -2.0
+    return one_pair(mean / q, y[0] - no * mean / q, deviance)
+
+
+def _binomial(
+    name: str,
+    mean: Callable[[Formula], Formula],
+    row: Callable[[Sequence[Formula], Sequence[Formula]], Row],
+    link: Callable[[float], tuple[float, float]],
+) -> Family:
+    """Return the family of a link.
+
+    Parameters
+    ----------
+    link : mean -> predictor, and slope of the mean there
+    """
+
+    def null(means: Vector, variance: Vector, summed: float, weight: float) -> Null:
+        p = float(means[0])
+        predictor, slope = link(p)
+        deviance = BINOMIAL.null(means, variance, summed, weight).deviance
+        weights = np.array([slope**2 / (p * (1.0 - p))])
+        return Null(np.array([predictor]), weights, np.array([[1.0 / slope]]), deviance)
+
+    return Family(
+        name=f"binomial({name})",
+        responses=BINOMIAL.responses,
+        means=lambda eta: [mean(eta[0])],
+        row=row,
+        null=null,
+        allowed=BINOMIAL.allowed,
+        refused=BINOMIAL.refused,
+        offset=True,
+        is_canonical=False,
+    )
+
+
+def _of_probit(p: float) -> tuple[float, float]:
+    predictor = float(ndtri(p))
+    return predictor, math.exp(-0.5 * predictor**2) / math.sqrt(2.0 * math.pi)
+
+
+def _of_cloglog(p: float) -> tuple[float, float]:
+    e = -math.log1p(-p)
+    return math.log(e), e * (1.0 - p)
+
+
+PROBIT = _binomial("probit", _probit_mean, _probit_row, _of_probit)
+CLOGLOG = _binomial("cloglog", lambda eta: _cloglog_parts(eta)[1], _cloglog_row, _of_cloglog)
+#: A predictor above 0 counts as one of a mean that is 1 but for rounding.
+LOG = _binomial("log", _log_mean, _log_row, lambda p: (math.log(p), p))
