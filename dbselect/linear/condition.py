@@ -46,9 +46,9 @@ def warn_of_dropped(state: State, names: Sequence[str], stacklevel: int) -> None
         return
     if state.condition() > CONDITION_LIMIT:
         return
-    share = np.diagonal(state.conditional(columns)) / np.diagonal(state.problem.G)[columns]
+    share = np.diagonal(state.conditional(columns)) / state.problem.variances[columns]
     share = np.maximum(share, ROUNDING_SHARE)
-    slope = (state.b[:, columns] ** 2).sum(axis=0) / np.diagonal(state.problem.G)[columns]
+    slope = (state.b[:, columns] ** 2).sum(axis=0) / state.problem.variances[columns]
     gain = slope / share
     worst = int(gain.argmax())
     if gain[worst] > TOLD_SHARE:

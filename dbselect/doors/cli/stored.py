@@ -12,6 +12,15 @@ from dbselect.record.gram import Gram
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence
+from dbselect.results.wide import WideSequence
+
+#: Families of sequences, each with a field that those after it have not.
+_FAMILIES = (
+    (GlmSequence, "family"),
+    (JointSequence, "responses"),
+    (WideSequence, "scans"),
+    (Sequence, "gram"),
+)
 
 
 def source_of(source: str) -> Any:
@@ -37,7 +46,7 @@ def stored_sequence(path: str) -> Any:
 
 def _sequence_of(record: Any, path: str) -> Any:
     """Tell the family of a record by its fields."""
-    for family, own in ((GlmSequence, "family"), (JointSequence, "responses"), (Sequence, "gram")):
+    for family, own in _FAMILIES:
         if isinstance(record, dict) and own in record:
             return family.from_struct(record)
     raise SourceError(f"'{path}' is no sequence, which 'dbselect sequence --out' writes")
