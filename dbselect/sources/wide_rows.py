@@ -74,6 +74,10 @@ class WideRows:
         marks = [name + SUFFIX for name in self.marked]
         return [leaf.name for leaf in self.numbers] + self._levels + marks
 
+    @cached_property
+    def _runs(self) -> list[tuple[int, int]]:
+        return _runs_of(self.numbers)
+
     @property
     def in_order(self) -> list[str]:
         """The columns in the order of the Gram, each indicator after its column."""
@@ -139,8 +143,16 @@ class WideRows:
     def _piece(self, rows: Any) -> Piece:
         struct = _structs(rows)
         n, width, levels = len(struct), len(self.numbers), len(self._levels)
-        X = np.empty((n, len(self.names) + 1), order="F")
-        _fill(X[:, :width], self.numbers, struct)
+        # As the fields lie in memory: an array row by row, others column by column.
+        order: Any = "C" if len(self._runs) < width else "F"
+        X = np.empty((n, len(self.names) + 1), order=order)
+        for start, end in self._runs:
+            field = struct.field(self.numbers[start].field)
+            if _is_array(field, self.numbers[start:end]):
+                _fill_array(X[:, start:end], field)
+            else:
+                for j in range(start, end):
+                    X[:, j] = values(struct, self.numbers[j].path)
         self._fill_levels(X[:, width : width + levels], struct)
         X[:, width + levels : -1] = 0.0
         X[:, -1] = values(struct, self._target.path)
@@ -231,36 +243,35 @@ def _structs(rows: Any) -> pa.StructArray:
     return (batches[0] if batches else empty).to_struct_array()
 
 
-def _fill(X: Matrix, leaves: Sequence[Leaf], struct: pa.StructArray) -> None:
-    """Write columns of numbers, an array field as a whole where all of it is wanted."""
-    at = 0
-    while at < len(leaves):
-        field = struct.field(leaves[at].field)
-        wanted = leaves[at : at + _elements(field)]
-        if len(wanted) > 1 and [leaf.path for leaf in wanted] == [
-            (leaves[at].field, element) for element in range(1, len(wanted) + 1)
-        ]:
-            _fill_array(X[:, at : at + len(wanted)], field)
-            at += len(wanted)
+def _runs_of(leaves: Sequence[Leaf]) -> list[tuple[int, int]]:
+    """Return where the columns begin and end that are an array field from its first element on.
+
+    A column that is none is a run of its own.
+    """
+    runs: list[tuple[int, int]] = []
+    for at, leaf in enumerate(leaves):
+        start = runs[-1][0] if runs else at
+        if runs and leaf.path == (leaves[start].field, at - start + 1) and start < at:
+            runs[-1] = (start, at + 1)
         else:
-            X[:, at] = values(struct, leaves[at].path)
-            at += 1
+            runs.append((at, at + 1))
+    return runs
 
 
-def _elements(field: pa.Array) -> int:
-    """Return how many numbers an array field has in a row; 0 if it is something else."""
-    if not pa.types.is_fixed_size_list(field.type):
-        return 0
+def _is_array(field: pa.Array, leaves: Sequence[Leaf]) -> bool:
+    """Whether columns are a whole array field of plain numbers."""
+    if not pa.types.is_fixed_size_list(field.type) or leaves[0].path[1:] != (1,):
+        return False
     inner = field.type.value_type
     plain = pa.types.is_floating(inner) or pa.types.is_integer(inner)
-    return int(field.type.list_size) if plain else 0
+    return plain and int(field.type.list_size) == len(leaves)
 
 
 def _fill_array(X: Matrix, field: pa.FixedSizeListArray) -> None:
     """Write an array field; a NULL is one in all of its columns."""
     there = field.is_valid().to_numpy(zero_copy_only=False)
     inner = (field if there.all() else field.drop_null()).flatten()
-    found = inner.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    found = inner.to_numpy(zero_copy_only=False)  # becomes doubles as it is written
     if not there.all():
         X[:] = np.nan
     X[there] = found.reshape(-1, X.shape[1])
