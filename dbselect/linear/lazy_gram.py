@@ -22,6 +22,8 @@ from dbselect.record.gram import Matrix, Vector
 
 #: Columns whose rows are read together, where the search needs fewer.
 BATCH = 64
+#: Doubles of the rows read together, which of very many columns are fewer; but so many at least.
+BATCH_VALUES, LEAST_BATCH = 1 << 25, 8
 #: Batches of rows of groups that are not chosen which are kept: those that promise most.
 KEPT_BATCHES = 2
 
@@ -46,10 +48,10 @@ class LazyGram:
     def __init__(self, read: Reading, members: Sequence[Index]) -> None:
         self._read = read
         self._members = members
-        self._batch = BATCH
         self._owner = np.full(1 + max(int(columns.max()) for columns in members), -1)
         for group, columns in enumerate(members):
             self._owner[columns] = group
+        self._batch = min(BATCH, max(LEAST_BATCH, BATCH_VALUES // len(self._owner)))
         self._rows: dict[int, Vector] = {}
         self._chosen: set[int] = set()
         self._within: dict[int, Matrix] | None = None

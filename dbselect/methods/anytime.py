@@ -260,7 +260,8 @@ def anytime_sequence(
         ``"poisson"`` or ``"multinomial"``, of a table, as in `fit_glm`
     weight : column of row weights, of a table
     wide : for a table too wide for its Gram: True reads it in a handful of scans, each for the
-        rows of the Gram that the search needs, with the same sequence
+        rows of the Gram that the search needs, with the same sequence; a MAP of numbers, or a
+        LIST of STRUCTs of two, is a column ``x[17]`` for each entry
     resume : of a wide search, what an earlier one of the same table found: its groups are taken
         first, and the search goes on from there
     offset : family poisson only: column that is added to the predictor

@@ -5,14 +5,14 @@ search runs as on the whole Gram, `linear.lazy_gram` reads the rows that it asks
 what comes back is the sequence on the Gram of the groups that were taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from dbselect.errors import ArgumentError, SourceError
+from dbselect.errors import ArgumentError, DataError, SourceError
 from dbselect.linear.lazy_gram import LazyGram, WideLinear
 from dbselect.linear.problem import Index, check_usable, is_constant, linear
 from dbselect.linear.state import State
@@ -29,7 +29,7 @@ from dbselect.methods.setup import (
 from dbselect.methods.types import Costs, GroupColumns
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.groups import Groups, groups_of
+from dbselect.record.groups import Groups, costs_of, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.policies import check_missing
 from dbselect.record.steps import Step, Stop, fits
@@ -40,6 +40,7 @@ from dbselect.selection.greedy import doubling, greedy_search
 from dbselect.sources.open import open_table, progress, stored_gram
 from dbselect.sources.read import prepared, tell_skipped
 from dbselect.sources.request import Consumer, Table
+from dbselect.sources.sparse_rows import Without, sparse_field
 from dbselect.sources.target import check_numeric
 from dbselect.sources.wide_rows import WideRows
 from dbselect.sources.wide_sums import Margins, Products, Totals
@@ -75,8 +76,9 @@ class Scans:
         """Return what each column is by itself and beside the target."""
         with Margins(self._rows).begin() as sums:
             self._read(sums, Margins(self._rows))
-        self._centre = sums.totals.anchor, sums.totals.mean
-        return sums.totals
+            found = sums.all()
+        self._centre = found.anchor, found.mean
+        return found
 
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
@@ -100,7 +102,7 @@ class Scans:
 
                 self._table.scan(fields, consume_and_show)
 
-        gather(self._table, self._rows.request.fields, work, sums, scan)
+        gather(self._table, self._rows.fields, work, sums, scan)
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class WideSetup:
 
     Parameters
     ----------
+    names : all columns, entries of a field last
     totals : of the first scan, the target last
     one : Gram of the target alone, with what is to be told of the rows
     groups : all groups
@@ -117,6 +120,7 @@ class WideSetup:
 
     scans: Scans
     rows: WideRows
+    names: list[str]
     totals: Totals
     one: Gram
     groups: Groups
@@ -183,6 +187,10 @@ def _prepared(
         )
     patterns = None if named is None else list(dict.fromkeys([target, *named]))
     table = open_table(source, patterns)
+    sparse = sparse_field(table.schema)
+    if sparse is not None and patterns is not None:
+        dense = [name for name in patterns if name != sparse and not name.startswith(f"{sparse}[")]
+        sparse, patterns = (None, patterns) if len(dense) == len(patterns) else (sparse, dense)
     if not table.again:
         raise SourceError(
             "source is a stream that can be read only once, and a wide search reads the rows "
@@ -190,20 +198,51 @@ def _prepared(
         )
     check_numeric(table, [target])
     policies = policy_but_for([target], options.null_policy)
-    request, texts = prepared(table, patterns, options.weight, policies)
-    rows = WideRows(request, target)
+    plain = table if sparse is None else Without(table, sparse)
+    request, texts = prepared(plain, patterns, options.weight, policies)
+    rows = WideRows(request, target, sparse)
     scans = Scans(table, rows)
     totals = scans.margins()
     check_missing(request.refusing, totals.missing)
-    one = _gram(totals, rows, [target], totals.squares[-1:, None])
+    _check_entries(sparse, options.null_policy, totals.missing)
+    entered = range(len(totals.mean) - 1 - len(rows.names))
+    names = [*rows.names, *(f"{sparse}[{at}]" for at in entered)]
+    one = _gram(totals, rows, names, [target], totals.squares[-1:, None])
     tell_skipped(one, request)
     check_usable(one, [target])
     features = features_of(_met(rows, totals, texts), target, one.terms)
-    resolved = groups_of(features, groups, costs, target, one.terms)
-    number = {name: j for j, name in enumerate(rows.names)}
+    met = [names[len(rows.names) + at] for at in entered if totals.squares[len(rows.names) + at]]
+    resolved = _groups(features, met, groups, costs, target, one.terms)
+    number = {name: j for j, name in enumerate(names)}
     members = [np.array([number[c] for c in own], np.intp) for own in resolved.columns.values()]
     _check_sizes(resolved, members)
-    return WideSetup(scans, rows, totals, one, resolved, members)
+    return WideSetup(scans, rows, names, totals, one, resolved, members)
+
+
+def _check_entries(sparse: str | None, policy: Any, missing: Mapping[str, int]) -> None:
+    """Refuse entries that are missing, of a policy that does not leave their rows out."""
+    count = 0 if sparse is None else missing.get(sparse, 0)
+    if count and policy != "skip" and isinstance(policy, str):
+        raise DataError(
+            f"field '{sparse}' is missing, or has a missing value, in {count} rows; its entries "
+            f"take null_policy 'skip' only, not {policy!r}"
+        )
+
+
+def _groups(
+    features: list[str],
+    met: list[str],
+    groups: GroupColumns | None,
+    costs: Costs | None,
+    target: str,
+    terms: Terms,
+) -> Groups:
+    """Match the groups; unless they are given, each entry of a field is one."""
+    if groups is not None or not met:
+        return groups_of([*features, *met], groups, costs, target, terms)
+    columns = groups_of(features, None, None, target, terms).columns if features else {}
+    columns = {**columns, **{name: [name] for name in met}}
+    return Groups(columns, costs_of(list(columns), costs))
 
 
 def _met(rows: WideRows, totals: Totals, texts: Sequence[str]) -> list[str]:
@@ -293,9 +332,11 @@ def _problem(search: WideSetup, sums: LazyGram, ridge: float, scale: bool) -> Wi
     )
 
 
-def _gram(totals: Totals, rows: WideRows, columns: list[str], comoment: Matrix) -> Gram:
-    """Return the Gram of some columns, whose means and counts are known."""
-    number = {name: j for j, name in enumerate([*rows.names, rows.target])}
+def _gram(
+    totals: Totals, rows: WideRows, names: list[str], columns: list[str], comoment: Matrix
+) -> Gram:
+    """Return the Gram of some of the columns `names`, whose means and counts are known."""
+    number = {name: j for j, name in enumerate([*names, rows.target])}
     at = [number[name] for name in columns]
     weight = float(totals.weight[-1])
     means, low = totals.means
@@ -330,6 +371,7 @@ def _finished(
     gram = _gram(
         search.totals,
         search.rows,
+        search.names,
         [*groups.members, search.rows.target],
         _comoment(search, sums, at, is_read=bool(taken)),
     )

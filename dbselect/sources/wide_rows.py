@@ -22,9 +22,12 @@ from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import FILLS
 from dbselect.sources.request import Request
 from dbselect.sources.rows import values
+from dbselect.sources.sparse_rows import entries
 
 #: Doubles of a piece: 32 MB, of which a thread needs some copies.
 PIECE_VALUES = 1 << 22
+#: Rows of a piece of few columns, whose entries take as much.
+PIECE_ROWS = 1 << 14
 
 Mask = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
@@ -39,6 +42,7 @@ class Piece:
     X : shape (n, D + 1), the target last; NaN where the mean is to stand
     weight : shape (n,), > 0
     has_gaps : whether there is a NaN
+    entries : CSR matrix of the field of entries, shape (n, any); None if there is none
     skipped : rows left out
     missing : column of the table -> rows in which it is NULL or NaN
     """
@@ -46,6 +50,7 @@ class Piece:
     X: Matrix
     weight: Vector
     has_gaps: bool
+    entries: Any
     skipped: int
     missing: Counter[str]
 
@@ -58,10 +63,17 @@ class WideRows:
     ----------
     request : what is wanted of the table, the target among its numbers
     target : its name
+    sparse : the field of entries (`sources.sparse_rows`), which are no columns of `names`
     """
 
     request: Request
     target: str
+    sparse: str | None = None
+
+    @property
+    def fields(self) -> list[str]:
+        """Top-level fields to read."""
+        return [*self.request.fields, *([] if self.sparse is None else [self.sparse])]
 
     @cached_property
     def numbers(self) -> list[Leaf]:
@@ -135,7 +147,7 @@ class WideRows:
         ------
         DataError : an infinite value or a negative weight
         """
-        size = max(1, PIECE_VALUES // max(len(self.names), 1))
+        size = max(1, min(PIECE_VALUES // max(len(self.names), 1), PIECE_ROWS))
         for start in range(0, len(batch), size):
             rows = self.request.terms.expand(batch.slice(start, size))
             yield self._piece(rows)
@@ -165,11 +177,17 @@ class WideRows:
         if self.request.weight is not None:
             weight = values(struct, (self.request.weight,))
             used &= self._weighted(weight)
+        found = None
+        if self.sparse is not None:
+            found, there = entries(self.sparse, struct.field(self.sparse))
+            missing.update({self.sparse: int((~there).sum())})
+            used &= there
         skipped = int((~used).sum())
         if skipped:
             X, weight = X[used], weight[used]
+            found = None if found is None else found[used]
         has_gaps = bool(missing) and bool(np.isnan(X).any())
-        return Piece(X, weight, has_gaps, skipped, missing)
+        return Piece(X, weight, has_gaps, found, skipped, missing)
 
     def _without_gaps(self, X: Matrix) -> tuple[Mask, Counter[str]]:
         """Mark what is missing, and return which rows have all that they need."""

@@ -10,13 +10,14 @@ import pickle
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from dbselect.record.gram import Matrix, Vector
+from dbselect.sources.sparse_rows import EntryTotals
 from dbselect.sources.wide_rows import Index, Piece, WideRows
 
 
@@ -134,10 +135,12 @@ class MarginSums:
     Attributes
     ----------
     totals : so far
+    entries : those of the field of entries
     """
 
     rows: WideRows
     totals: Totals = field(init=False)
+    entries: EntryTotals = field(default_factory=EntryTotals.none)
     _anchored: bool = False
     _lock: Any = field(default_factory=Lock)
 
@@ -152,9 +155,14 @@ class MarginSums:
                 if len(piece.X):
                     self._anchor(anchor_of(piece))
                 anchor = self.totals.anchor
+            entries = EntryTotals.none()
+            if piece.entries is not None:
+                y = piece.X[:, -1] - anchor[-1]
+                entries = EntryTotals.of(piece.entries, piece.weight, y)
             more = Totals.of(piece, anchor)
             with self._lock:
                 self.totals.add(more)
+                self.entries.add(entries)
 
     def _anchor(self, anchor: Vector) -> None:
         """Take an anchor, if none was: sums so far are of no rows."""
@@ -163,14 +171,34 @@ class MarginSums:
 
     def load(self, part: bytes) -> None:
         """Add the sums of another process."""
-        other: Totals = pickle.loads(part)
+        other, entries = pickle.loads(part)
         if other.rows:
             self._anchor(other.anchor)
         self.totals.add(other)
+        self.entries.add(entries, float(other.anchor[-1] - self.totals.anchor[-1]))
 
     def state(self) -> bytes:
         """Return the sums."""
-        return pickle.dumps(self.totals)
+        return pickle.dumps((self.totals, self.entries))
+
+    def all(self) -> Totals:
+        """Return the sums of all columns: the entries stand before the target, anchored at 0."""
+        known, width = self.totals, len(self.entries.sums)
+        weight = float(known.weight[-1])
+        mean, squares, products = self.entries.centred(weight, float(known.mean[-1]))
+
+        def joined(dense: Vector, entries: Vector) -> Vector:
+            return np.concatenate([dense[:-1], entries, dense[-1:]])
+
+        return replace(
+            known,
+            anchor=joined(known.anchor, np.zeros(width)),
+            weight=joined(known.weight, np.full(width, weight)),
+            mean=joined(known.mean, mean),
+            beside=joined(known.beside, np.full(width, known.beside[-1])),
+            squares=joined(known.squares, squares),
+            products=joined(known.products, products),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,42 +225,101 @@ class Products:
         blocks = sum(len(groups) * groups.shape[1] ** 2 for groups in self.within)
         return int(8 * (len(self.columns) * len(self.mean) + blocks))
 
+    @property
+    def n_dense(self) -> int:
+        """Columns that are no entries of a field; they come first."""
+        return len(self.rows.names)
+
     @contextmanager
     def begin(self) -> Iterator["ProductSums"]:
         """Begin without rows."""
         blocks = [np.zeros((*g.shape, g.shape[1])) for g in self.within]
-        yield ProductSums(self, np.zeros((len(self.columns), len(self.mean) - 1)), blocks)
+        width, k = len(self.mean) - 1, len(self.columns)
+        yield ProductSums(
+            self, np.zeros((k, self.n_dense)), np.zeros((width - self.n_dense, k)), blocks
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class ProductSums:
-    """Products of a later reading under way."""
+    """Products of a later reading under way.
+
+    Parameters
+    ----------
+    dense : shape (k, n_dense), products with the columns of a piece
+    sparse : shape (D - n_dense, k), products with the entries
+    blocks : those within groups
+    """
 
     asked: Products
-    products: Matrix
+    dense: Matrix
+    sparse: Matrix
     blocks: list[Matrix]
     _lock: Any = field(default_factory=Lock)
 
     def add(self, batch: Any) -> None:
         """Add some rows; may be called from several threads at once."""
-        asked = self.asked
-        for piece in asked.rows.pieces(batch):
-            X = piece.X
-            X -= asked.anchor
-            X -= asked.mean
-            X *= np.sqrt(piece.weight)[:, None]
-            if piece.has_gaps:
-                np.nan_to_num(X, copy=False)
-            # Every thread writes a product of its own: one BLAS call, without the lock.
-            products = X[:, asked.columns].T @ X[:, :-1]
-            blocks = [_within(X, groups) for groups in asked.within]
+        for piece in self.asked.rows.pieces(batch):
+            found = self._of(piece)
             with self._lock:
-                self._take(products, blocks)
+                self._take(*found)
 
-    def _take(self, products: Matrix, blocks: list[Matrix]) -> None:
-        np.add(self.products, products, out=self.products)
+    def _of(self, piece: Piece) -> tuple[Matrix, Any, list[Matrix]]:
+        """Return the products of a piece, whose values are changed."""
+        asked, X, root = self.asked, piece.X, np.sqrt(piece.weight)
+        centre = self._at_target(asked.anchor), self._at_target(asked.mean)
+        X -= centre[0]
+        X -= centre[1]
+        X *= root[:, None]
+        if piece.has_gaps:
+            np.nan_to_num(X, copy=False)  # a mean in the place of what is missing
+        by_column = None if piece.entries is None else piece.entries.tocsc()
+        chosen = self._columns(asked.columns, X, by_column, root)
+        # Every thread writes a product of its own: one BLAS call, without the lock.
+        dense = chosen.T @ X[:, :-1]
+        blocks = [
+            _within(self._columns(groups.ravel(), X, by_column, root), groups.shape)
+            for groups in asked.within
+        ]
+        if by_column is None:
+            return dense, None, blocks
+        # Only one side needs to be centred: of rows centred at their mean, the sum is 0.
+        chosen *= root[:, None]
+        return dense, by_column.T @ chosen, blocks
+
+    def _at_target(self, values: Vector) -> Vector:
+        """Return what stands for the columns of a piece: those before the entries, the target."""
+        return np.append(values[: self.asked.n_dense], values[-1])
+
+    def _columns(self, columns: Index, X: Matrix, by_column: Any, root: Vector) -> Matrix:
+        """Return some columns of a piece, centred, times the roots of the weights; (n, k)."""
+        first = self.asked.n_dense
+        if by_column is None:
+            return np.asarray(X[:, columns])
+        found = np.empty((len(X), len(columns)))
+        is_entry = columns >= first
+        found[:, ~is_entry] = X[:, columns[~is_entry]]
+        at = columns[is_entry] - first
+        # A piece may lack the last columns.
+        there = at < by_column.shape[1]
+        values = np.zeros((len(X), len(at)))
+        values[:, there] = by_column[:, at[there]].toarray()
+        found[:, is_entry] = (values - self.asked.mean[columns[is_entry]]) * root[:, None]
+        return found
+
+    def _take(self, dense: Matrix, sparse: Any, blocks: list[Matrix]) -> None:
+        np.add(self.dense, dense, out=self.dense)
+        if sparse is not None:
+            self.sparse[: len(sparse)] += sparse
         for mine, more in zip(self.blocks, blocks, strict=True):
             np.add(mine, more, out=mine)
+
+    @property
+    def products(self) -> Matrix:
+        """The products of the columns asked for with all; shape (k, D)."""
+        if not len(self.sparse):
+            return self.dense
+        return np.hstack([self.dense, self.sparse.T])
 
     def load(self, part: bytes) -> None:
         """Add the products of another process."""
@@ -240,10 +327,10 @@ class ProductSums:
 
     def state(self) -> bytes:
         """Return the products."""
-        return pickle.dumps((self.products, self.blocks))
+        return pickle.dumps((self.dense, self.sparse, self.blocks))
 
 
-def _within(X: Matrix, groups: Index) -> Matrix:
+def _within(X: Matrix, shape: tuple[int, ...]) -> Matrix:
     """Return the products of the columns of each group among themselves; shape (B, s, s)."""
-    parts = X.T[groups]
+    parts = X.T.reshape(*shape, len(X))
     return np.asarray(parts @ parts.transpose(0, 2, 1))
