@@ -285,6 +285,12 @@ def test_what_a_wide_search_cannot_do_is_said_before_it_reads(options, words):
         ds.anytime_sequence(iter(()), "y", **options)
 
 
+def test_an_unknown_target_is_told_before_rows_are_read():
+    frame = pl.LazyFrame({"x": [1.0], "y": [1.0]}).map_batches(lambda _: pytest.fail("was read"))
+    with pytest.raises(ds.ColumnError, match="target names unknown column 'yy'; there is 'y'"):
+        ds.anytime_sequence(frame, "yy", wide=True)
+
+
 def test_a_gram_is_no_wide_table():
     gram = ds.gram(pl.DataFrame({"x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 2.5]}))
     with pytest.raises(ds.ArgumentError, match="a Gram has all its rows: leave wide out"):

@@ -27,7 +27,7 @@ from dbselect.methods.setup import (
     prefix_coefficients,
 )
 from dbselect.methods.types import Costs, GroupColumns
-from dbselect.record.columns import SUFFIX
+from dbselect.record.columns import SUFFIX, position
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups, costs_of, groups_of
 from dbselect.record.missing import features_of
@@ -200,6 +200,7 @@ def _prepared(
     policies = policy_but_for([target], options.null_policy)
     plain = table if sparse is None else Without(table, sparse)
     request, texts = prepared(plain, patterns, options.weight, policies)
+    position(target, request.names, "target")
     rows = WideRows(request, target, sparse)
     scans = Scans(table, rows)
     totals = scans.margins()
@@ -383,7 +384,7 @@ def _finished(
         gram, [search.rows.target], groups, options.ridge, options.scale, problem, state, []
     )
     numbered = [replace(step, group=number) for number, step in enumerate(steps)]
-    found = finish(own, options.rule, numbered, prefix_coefficients(own), stop)
+    found = finish(own, options.rule, numbered, prefix_coefficients(own), stop, depth=2)
     return WideSequence(
         **vars(found),
         scans=search.scans.count,
