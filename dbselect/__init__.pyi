@@ -66,6 +66,7 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
+from dbselect.results.wide import WideSequence
 from dbselect.selection.projection import SupportTable, sght_project, sght_table
 from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
@@ -128,6 +129,7 @@ __all__ = [
     "SupportTable",
     "Terms",
     "UnknownLevelWarning",
+    "WideSequence",
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",

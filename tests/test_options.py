@@ -130,10 +130,11 @@ def test_a_lazy_frame_refuses_a_misspelt_option():
         lazy().dbselect.anytime_sequence_glm("y", "binomial", **{MISSPELT: 5.0})
 
 
+OF_ROWS = {"family": "poisson", "weight": "w", "null_policy": "mean", "wide": True}
 ROWS = [
     (name, option, value)
     for name, method in METHODS.items()
-    for option, value in {"family": "poisson", "weight": "w", "null_policy": "mean"}.items()
+    for option, value in OF_ROWS.items()
     if option in method.options.names()
 ]
 
@@ -144,8 +145,8 @@ def test_an_option_that_needs_rows_says_where_to_go(name, option, value):
     with pytest.raises(ds.ArgumentError) as refusal:
         getattr(pl.col("gram").dbselect, name)("y", **given)
     words = str(refusal.value)
-    assert f"{option} is '{value}'; a record holds no rows" in words
-    assert f"dbselect.{name}(table, ..., {option}='{value}')" in words
+    assert f"{option} is {value!r}; a record holds no rows" in words
+    assert f"dbselect.{name}(table, ..., {option}={value!r})" in words
     if name == "anytime_sequence" and option == "family":
         assert "lf.dbselect.anytime_sequence_glm(" in words
 
@@ -193,7 +194,8 @@ def test_sql_refuses_a_misspelt_option(connection, name):
 @each
 def test_sql_refuses_a_wrong_option_before_it_reads(connection, name, option):
     if option not in [*places_of(name), *in_macro(name, body=True)]:
-        assert option in ("family", "weight", "null_policy")  # what needs rows has no parameter
+        # What needs rows has no parameter.
+        assert option in ("family", "weight", "null_policy", "wide", "resume")
         return
     with pytest.raises(duckdb.InvalidInputException, match=f"{option} is 'nonsense'"):
         connection.execute(sql_call(name, **{option: "'nonsense'"})).fetchall()

@@ -79,8 +79,25 @@ class Linear:
     @property
     def deviation(self) -> Vector:
         """Root of the diagonal of C, 1 where that is 0; shape (D,)."""
-        variance = np.diagonal(self.G) + self.ridge
+        variance = self.variances + self.ridge
         return np.sqrt(np.where(variance > 0, variance, 1.0))
+
+    @property
+    def variances(self) -> Vector:
+        """The diagonal of G; shape (D,)."""
+        return np.diagonal(self.G)
+
+    def rows(self, columns: Index) -> Matrix:
+        """Return the rows of G of some columns, a copy; shape (k, D)."""
+        return self.G[columns]
+
+    def block(self, columns: Index) -> Matrix:
+        """Return G of some columns among themselves, a copy; shape (k, k)."""
+        return self.G[np.ix_(columns, columns)]
+
+    def blocks(self, columns: Index) -> Matrix:
+        """Return G of the columns of B groups of s columns, a copy; shape (B, s, s)."""
+        return self.G[columns[:, :, None], columns[:, None, :]]
 
     def response(self, k: int) -> "Linear":
         """Return the problem of one of K responses alone."""
@@ -246,7 +263,7 @@ def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
 
 def blocks_of(problem: Linear, columns: Index) -> Matrix:
     """Return C_gg of B groups of s columns; shape (B, s, s)."""
-    blocks = problem.G[columns[:, :, None], columns[:, None, :]]
+    blocks = problem.blocks(columns)
     diagonal = np.arange(columns.shape[1])
     blocks[:, diagonal, diagonal] += problem.ridge[columns]
     return blocks

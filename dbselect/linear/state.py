@@ -83,7 +83,7 @@ class State:
         self.problem = problem
         self.members = members
         # A constant column is aliased whatever the ridge.
-        self._variance = np.diagonal(problem.G) + problem.ridge
+        self._variance = problem.variances + problem.ridge
         self._floor = np.where(problem.constant, np.inf, RANK_SHARE * self._variance)
         self._clear()
 
@@ -91,7 +91,7 @@ class State:
         """Select no group."""
         self.b = np.atleast_2d(self.problem.c).copy()
         self._held: list[_Held] = []
-        self._U = np.empty((0, len(self.problem.G)))
+        self._U = np.empty((0, self.b.shape[1]))
         self._z = np.empty((len(self.b), 0))
         self._inverse: Matrix | None = None
         self._losses: Vector | None = None
@@ -151,7 +151,7 @@ class State:
 
     def conditional(self, columns: Index) -> Matrix:
         """Return the covariance of some columns given the selected ones; shape (k, k)."""
-        C = self.problem.G[np.ix_(columns, columns)]
+        C = self.problem.block(columns)
         C[np.diag_indices_from(C)] += self.problem.ridge[columns]
         if len(self._U):
             U = self._U[:, columns]
@@ -165,7 +165,7 @@ class State:
     def add_all(self, groups: Sequence[int]) -> float:
         """Select several groups at once and return what they gain together."""
         columns = np.concatenate([self.members[group] for group in groups])
-        C = self.problem.G[columns]
+        C = self.problem.rows(columns)
         C[np.arange(len(columns)), columns] += self.problem.ridge[columns]
         # One BLAS for every product: the pools of NumPy's and SciPy's would spin
         # against each other. Transposed views are in Fortran order: nothing is copied.

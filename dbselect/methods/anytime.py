@@ -4,7 +4,7 @@ import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.named import check_family_name
@@ -23,8 +23,10 @@ from dbselect.methods.types import (
     NullPolicy,
     RuleName,
     Source,
+    TableSource,
     Targets,
 )
+from dbselect.methods.wide import wide_sequence
 from dbselect.record.checks import (
     check_budget,
     check_choice,
@@ -39,6 +41,7 @@ from dbselect.record.steps import Record, Stop, name_of
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
+from dbselect.results.wide import WideSequence
 from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import doubling, greedy_search
 from dbselect.sources.turns import Callback, check_callback, turns
@@ -60,6 +63,8 @@ class AnytimeOptions(Options):
     null_policy: NullPolicy = "skip"
     family: FamilyName = "gaussian"
     weight: str | None = None
+    wide: bool = False
+    resume: WideSequence | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that no Gram could make right."""
@@ -73,6 +78,7 @@ class AnytimeOptions(Options):
         check_family_name(self.family)
         check_column("weight", self.weight)
         check_policies(self.null_policy)
+        _check_wide(self.wide, self.resume)
         if self.c_min is None:
             return
         if not RULES[self.rule].doubling:
@@ -81,6 +87,41 @@ class AnytimeOptions(Options):
             )
         if not (isinstance(self.c_min, numbers.Real) and 0 < float(self.c_min) < math.inf):
             raise ArgumentError(f"c_min is {self.c_min!r}; it must be a number > 0")
+
+
+def _check_wide(wide: Any, resume: Any) -> None:
+    """Refuse what says neither yes nor no, and a search to go on with that was no wide one."""
+    if not isinstance(wide, bool):
+        raise ArgumentError(f"wide is {wide!r}; it must be True or False")
+    if resume is None:
+        return
+    if not isinstance(resume, WideSequence):
+        raise ArgumentError(
+            f"resume is {resume!r}; it must be what anytime_sequence(..., wide=True) returned"
+        )
+    if not wide:
+        raise ArgumentError(f"resume is {resume!r}; it needs wide=True")
+
+
+@overload
+def anytime_sequence(
+    source: TableSource,
+    target: str,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    *,
+    rule: RuleName = ...,
+    ridge: float = ...,
+    scale: bool = ...,
+    budget: float | None = ...,
+    max_groups: int | None = ...,
+    always: GroupNames = ...,
+    c_min: float | None = ...,
+    null_policy: NullPolicy = ...,
+    weight: str | None = ...,
+    wide: Literal[True],
+    resume: WideSequence | None = ...,
+) -> WideSequence: ...
 
 
 @overload
@@ -178,6 +219,8 @@ def anytime_sequence(
     null_policy: NullPolicy = AnytimeOptions.null_policy,
     family: FamilyName = AnytimeOptions.family,
     weight: str | None = AnytimeOptions.weight,
+    wide: bool = AnytimeOptions.wide,
+    resume: WideSequence | None = AnytimeOptions.resume,
     offset: str | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
@@ -222,14 +265,19 @@ def anytime_sequence(
         ``"poisson"``, ``"multinomial"`` or another of `fit_glm`, of a table
     weight : column of row weights, of a table
     offset : of a family in passes but multinomial: column that is added to the predictor
+    wide : for a table too wide for its Gram: True reads it in a handful of scans, each for the
+        rows of the Gram that the search needs, with the same sequence; a MAP of numbers, or a
+        LIST of STRUCTs of two, is a column ``x[17]`` for each entry
+    resume : of a wide search, what an earlier one of the same table found: its groups are taken
+        first, and the search goes on from there
     max_iter : of a family in passes, limit on the passes of a step, default 25
     tol : of a family in passes, as in `fit_glm`, default 1e-8
     callback : is called with a `Progress` after every step; what it raises ends the call
 
     Returns
     -------
-    Sequence with at most J + 1 steps; JointSequence of a list of responses; GlmSequence of
-    another family, or of an objective
+    Sequence with at most J + 1 steps; WideSequence of a wide search; JointSequence of a list
+    of responses; GlmSequence of another family, or of an objective
 
     Raises
     ------
@@ -237,7 +285,7 @@ def anytime_sequence(
     GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
     ArgumentError : rule, ridge, scale, budget, max_groups, c_min, family or what belongs
         to it out of range
-    SourceError : a family in passes, and a stream that can be read only once
+    SourceError : a family in passes or a wide search, and a stream that can be read only once
     DataError : no usable rows, or a target that is constant, that is 0 where it is missing,
         or that the family does not allow
 
@@ -296,15 +344,21 @@ def anytime_sequence(
             raise ArgumentError(f"c_min is {c_min!r}; family {family!r} has none")
         if null_policy != AnytimeOptions.null_policy:
             raise ArgumentError(f"null_policy is {null_policy!r}; family {family!r} takes 'skip'")
+        for name, each in {"wide": wide, "resume": resume}.items():
+            if each not in (False, None):
+                raise ArgumentError(f"{name} is {each!r}; a wide search is of family 'gaussian'")
         return glm_sequence(source, target, groups, costs, given, callback)
     options = AnytimeOptions(
         rule=rule, ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
-        c_min=c_min, null_policy=null_policy, family=family, weight=weight,
+        c_min=c_min, null_policy=null_policy, family=family, weight=weight, wide=wide,
+        resume=resume,
     )  # fmt: skip
     if isinstance(source, GlmObjective):
         return _on_objective(source, target, groups, costs, options, in_passes, callback)
     for name, value in in_passes.items():
         raise ArgumentError(f"{name} is {value!r}; family 'gaussian' has none")
+    if options.wide:
+        return wide_sequence(source, target, groups, costs, options, callback)
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
         null_policy=null_policy, weight=weight, several=True,

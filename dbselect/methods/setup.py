@@ -212,13 +212,19 @@ def _refined(search: LinearSetup, target: str, problem: Linear, coef: Matrix) ->
 
 
 def finish(
-    search: LinearSetup, rule: str, records: list[Step], coef: Matrix, stop: Stop
+    search: LinearSetup,
+    rule: str,
+    records: list[Step],
+    coef: Matrix,
+    stop: Stop,
+    depth: int = 0,
 ) -> AnytimeSequence:
     """Return the sequence of some steps.
 
     Parameters
     ----------
     coef : shape (steps + 1, D), w of every prefix on unit-variance columns
+    depth : functions between the caller and the public one, at whose caller warnings point
 
     Warns
     -----
@@ -227,8 +233,8 @@ def finish(
     """
     check_possible(search.state)
     condition = search.state.condition()
-    warn_of(condition, stacklevel=4)
-    warn_of_dropped(search.state, search.groups.members, stacklevel=4)
+    warn_of(condition, stacklevel=4 + depth)
+    warn_of_dropped(search.state, search.groups.members, stacklevel=4 + depth)
     return build(
         search.gram,
         search.problem,

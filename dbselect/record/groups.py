@@ -108,10 +108,14 @@ def groups_of(
                 raise GroupError(
                     f"group '{name}' names the target '{taken[0]}'; a target belongs to no group"
                 )
+        known = set(features)
         columns = {
-            name: match(means, features, f"group '{name}'") for name, means in patterns.items()
-        }
-        known, named = set(features), {each for members in columns.values() for each in members}
+            # Of many columns, to match each by itself would look at all again and again.
+            name: means if known.issuperset(means) and len(set(means)) == len(means)
+            else match(means, features, f"group '{name}'")
+            for name, means in patterns.items()
+        }  # fmt: skip
+        named = {each for members in columns.values() for each in members}
         columns = {
             name: with_indicators(members, known, named) for name, members in columns.items()
         }
@@ -159,8 +163,9 @@ def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:
     if costs is None:
         return np.ones(len(names))
     costs = _mapping_of(costs, names)
+    known = set(names)
     for name in costs:
-        if name not in names:
+        if name not in known:
             raise GroupError(f"costs names {unknown('group', name, names)}")
     values: list[float] = []
     for name in names:

@@ -101,7 +101,7 @@ def _exact(problem: Linear, columns: Index) -> Matrix:
 
 
 def _whitened(problem: Linear, columns: Index) -> Matrix:
-    return inverse_root(problem.G[columns[:, :, None], columns[:, None, :]])
+    return inverse_root(problem.blocks(columns))
 
 
 def _plain(problem: Linear, columns: Index) -> Matrix:

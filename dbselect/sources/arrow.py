@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from threading import BoundedSemaphore
@@ -11,10 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from dbselect.errors import SourceError
+from dbselect.record.columns import leaves
 from dbselect.sources.request import Consumer
 
 #: Rows handed to a thread at a time: enough to hide the hand-over.
 BATCH_ROWS = 65536
+#: Rows of a batch that engines are asked for, and values, as a table of 20,000 columns would
+#: come in batches of many GB.
+MOST_ROWS, MOST_VALUES = 131_072, 1 << 25
 
 
 class StreamTable:
@@ -84,9 +88,16 @@ class DatasetTable:
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in order."""
         try:
-            yield from self._dataset.to_batches(columns=fields)
+            size = rows_of(self.schema, fields)
+            yield from self._dataset.to_batches(columns=fields, batch_size=size)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"cannot read the Arrow dataset: {error}") from error
+
+
+def rows_of(schema: pa.Schema, fields: Sequence[str]) -> int:
+    """Return how many rows of some fields a batch is to have."""
+    width = len(leaves(pa.schema([schema.field(name) for name in fields])))
+    return max(1, min(MOST_ROWS, MOST_VALUES // max(width, 1)))
 
 
 def consume_batches(batches: Iterable[pa.RecordBatch], consume: Consumer) -> None:

@@ -231,7 +231,8 @@ def request_of(
     )
     # Text that is left out of the record decides the fold all the same.
     keyless = folding is not None and folding.key is None
-    deciding = [leaf.field for leaf in wanted if keyless and leaf not in used]
+    read_of = {leaf.name for leaf in used}
+    deciding = [leaf.field for leaf in wanted if keyless and leaf.name not in read_of]
     return Request(
         made,
         weight,
@@ -242,7 +243,7 @@ def request_of(
         taken,
         [] if order == sorted(order) else order,
         [every[name].field for name in terms.columns] + deciding,
-        [leaf.name for leaf in wanted if leaf not in used],
+        [leaf.name for leaf in wanted if leaf.name not in read_of],
     )
 
 

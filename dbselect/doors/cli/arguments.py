@@ -52,6 +52,20 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     add_null_policy(parser)
 
 
+def add_wide(parser: argparse.ArgumentParser) -> None:
+    """Add the search of a table too wide for its Gram."""
+    parser.add_argument(
+        "--wide",
+        default=UNSET,
+        type=_flag,
+        metavar="yes|no",
+        help="read the table some times for the rows of its Gram that are needed",
+    )
+    parser.add_argument(
+        "--resume", default=UNSET, metavar="FILE", help="go on from what a wide search wrote"
+    )
+
+
 def add_cv(parser: argparse.ArgumentParser) -> None:
     """Add cross-validation."""
     parser.add_argument(

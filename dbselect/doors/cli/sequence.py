@@ -3,11 +3,11 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dbselect.doors.cli.arguments import add_cv, add_search, named, options_given
+from dbselect.doors.cli.arguments import add_cv, add_search, add_wide, named, options_given
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.exits import add_max_skipped
 from dbselect.doors.cli.out import RECORDS, add_out
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, SourceError
 
 if TYPE_CHECKING:
     from dbselect.judging.validation import CrossValidation
@@ -18,6 +18,7 @@ _IN_PASSES = ("offset", "max_iter", "tol")
 
 def _add(parser: argparse.ArgumentParser) -> None:
     add_search(parser)
+    add_wide(parser)
     add_cv(parser)
     add_max_skipped(parser)
     add_out(parser, "the sequence", RECORDS)
@@ -71,9 +72,16 @@ def _target(options: argparse.Namespace) -> Any:
 
 
 def _options(options: argparse.Namespace) -> dict[str, Any]:
+    from dbselect.doors.cli.stored import stored_sequence
     from dbselect.methods.anytime import AnytimeOptions
 
-    return options_given(options, [*AnytimeOptions.names(), *_IN_PASSES])
+    given = options_given(options, [*AnytimeOptions.names(), *_IN_PASSES])
+    if "resume" in given:
+        try:
+            given["resume"] = stored_sequence(given["resume"])
+        except SourceError as error:
+            raise SourceError(f"--resume: {error}") from None
+    return given
 
 
 COMMAND = Command(_add, _run)

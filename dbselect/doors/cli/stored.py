@@ -12,13 +12,15 @@ from dbselect.record.gram import Gram
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence
+from dbselect.results.wide import WideSequence
 
-#: A field that only the records of a family have.
-_OWN_FIELDS: dict[Any, str] = {
-    GlmSequence: "family",
-    JointSequence: "responses",
-    Sequence: "sequence",
-}
+#: Families of sequences, each with a field that those after it have not.
+_FAMILIES = (
+    (GlmSequence, "family"),
+    (JointSequence, "responses"),
+    (WideSequence, "scans"),
+    (Sequence, "sequence"),
+)
 
 
 def source_of(source: str) -> Any:
@@ -44,11 +46,7 @@ def stored_sequence(path: str) -> Any:
 
 def _sequence_of(record: Any, path: str) -> Any:
     """Tell the family of a record by its fields."""
-    for family, own in (
-        (GlmSequence, "family"),
-        (JointSequence, "responses"),
-        (Sequence, "sequence"),
-    ):
+    for family, own in _FAMILIES:
         if isinstance(record, dict) and own in record:
             return family.from_struct(record)
     raise SourceError(f"'{path}' is no sequence, which 'dbselect sequence --out' writes")

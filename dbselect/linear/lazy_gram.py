@@ -1,0 +1,184 @@
+"""A Gram of which only the rows are there that a search asked for.
+
+Of a group that is chosen a search needs the correlations with all columns, of all others
+those within the group: then the gradient and the conditional covariance of every group are
+known exactly after every step (`linear.state`), and so is the best. A row that is missing
+when it is asked for is read of the table, with those of the groups that promise most, as
+the rule scores them: what they gain is known before their rows are, so that the order is
+that from the full Gram, and most steps find their rows there.
+
+Memory: of D columns, rows of the groups that were chosen and two batches more.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from dbselect.linear.problem import Index, Linear, by_size
+from dbselect.record.gram import Matrix, Vector
+
+#: Columns whose rows are read together, where the search needs fewer.
+BATCH = 64
+#: Doubles of the rows read together, which of very many columns are fewer; but so many at least.
+BATCH_VALUES, LEAST_BATCH = 1 << 25, 8
+#: Batches of rows of groups that are not chosen which are kept: those that promise most.
+KEPT_BATCHES = 2
+
+#: Columns (k,), groups by size -> their products with all columns (k, D), and among themselves.
+Reading = Callable[[Index, Sequence[Index]], tuple[Matrix, list[Matrix]]]
+
+
+class LazyGram:
+    """Sums of products of D columns around their means, some rows of them.
+
+    Parameters
+    ----------
+    read : makes one scan of the table
+    members : the columns of each of the J groups
+
+    Attributes
+    ----------
+    promise : shape (J,), what each group promises; the most promising are read ahead
+    rows_fetched : rows read so far
+    """
+
+    def __init__(self, read: Reading, members: Sequence[Index]) -> None:
+        self._read = read
+        self._members = members
+        self._owner = np.full(1 + max(int(columns.max()) for columns in members), -1)
+        for group, columns in enumerate(members):
+            self._owner[columns] = group
+        self._batch = min(BATCH, max(LEAST_BATCH, BATCH_VALUES // len(self._owner)))
+        self._rows: dict[int, Vector] = {}
+        self._chosen: set[int] = set()
+        self._within: dict[int, Matrix] | None = None
+        self._number = np.zeros(len(self._owner), dtype=np.intp)
+        self.promise: Vector | None = None
+        self.rows_fetched = 0
+
+    def rows(self, columns: Index) -> Matrix:
+        """Return the rows of some columns, reading those that are not there; shape (k, D)."""
+        self._need(columns)
+        return np.stack([self._rows[column] for column in columns.tolist()])
+
+    def among(self, columns: Index) -> Matrix:
+        """Return the products of some columns among themselves; shape (k, k)."""
+        self._need(columns)
+        return np.stack([self._rows[column][columns] for column in columns.tolist()])
+
+    def _need(self, columns: Index) -> None:
+        groups = [int(group) for group in dict.fromkeys(self._owner[columns].tolist())]
+        missing = [group for group in groups if not self._has(group)]
+        if missing:
+            self.fetch(missing)
+        self._chosen.update(groups)
+
+    def blocks(self, columns: Index) -> Matrix:
+        """Return the products within B whole groups of s > 1 columns; shape (B, s, s)."""
+        if self._within is None:
+            self.fetch([])
+        assert self._within is not None
+        return self._within[columns.shape[1]][self._number[columns[:, 0]]]
+
+    def _has(self, group: int) -> bool:
+        return int(self._members[group][0]) in self._rows
+
+    def fetch(self, groups: Sequence[int]) -> None:
+        """Read the rows of some groups, which are kept, and of those that promise most."""
+        self._chosen.update(groups)
+        taken = [*groups, *self._promising(set(groups))]
+        columns = np.array(list(chain.from_iterable(self._members[g] for g in taken)), np.intp)
+        groups_by_size = [] if self._within is not None else self._several()
+        rows, blocks = self._read(columns, groups_by_size)
+        if self._within is None:
+            self._within = {own.shape[1]: b for own, b in zip(groups_by_size, blocks, strict=True)}
+            for own in groups_by_size:
+                self._number[own[:, 0]] = np.arange(len(own))
+        for column, row in zip(columns.tolist(), rows, strict=True):
+            self._rows[column] = row.copy()
+        self.rows_fetched += len(columns)
+        self._forget()
+
+    def _several(self) -> list[Index]:
+        """Return the groups of more than one column, those of each size together."""
+        return [own for _, own in by_size(self._members) if own.shape[1] > 1]
+
+    def _promising(self, groups: set[int]) -> list[int]:
+        """Return the groups to read ahead, as many as the batch has room for."""
+        if self.promise is None:
+            return []
+        room = self._batch - sum(len(self._members[group]) for group in groups)
+        found: list[int] = []
+        # More are looked at than a batch holds, as rows of many may be there.
+        most = min(len(self.promise), len(self._rows) + self._batch)
+        best = np.argpartition(-self.promise, most - 1)[:most]
+        for group in best[np.argsort(-self.promise[best], kind="stable")].tolist():
+            if self.promise[group] <= 0 or len(self._members[group]) > room:
+                break
+            if group not in groups and not self._has(group):
+                found.append(group)
+                room -= len(self._members[group])
+        return found
+
+    def _forget(self) -> None:
+        """Keep of the groups that were not chosen the rows that promise most."""
+        waiting = [c for c in self._rows if int(self._owner[c]) not in self._chosen]
+        over = len(waiting) - KEPT_BATCHES * self._batch
+        if over <= 0 or self.promise is None:
+            return
+        promise = self.promise[self._owner[waiting]]
+        waiting = [waiting[at] for at in np.argsort(promise, kind="stable").tolist()]
+        gone = {int(self._owner[column]) for column in waiting[:over]}
+        for group in gone:
+            for column in self._members[group].tolist():
+                del self._rows[column]
+
+
+@dataclass(frozen=True)
+class WideLinear(Linear):
+    """The linear problem on a Gram that is read as it is needed.
+
+    Parameters
+    ----------
+    sums : LazyGram
+    inverse : shape (D,), from the sums to correlations, 0 for constant columns
+
+    The G of `Linear` is empty.
+    """
+
+    sums: Any = None
+    inverse: Any = None
+
+    @property
+    def variances(self) -> Vector:
+        """The diagonal of G; shape (D,)."""
+        return np.where(self.constant, 0.0, 1.0)
+
+    def rows(self, columns: Index) -> Matrix:
+        """Return the rows of G of some columns; shape (k, D)."""
+        rows = self.sums.rows(columns)
+        rows *= self.inverse
+        rows *= self.inverse[columns][:, None]
+        rows[np.arange(len(columns)), columns] = self.variances[columns]
+        return np.asarray(rows)
+
+    def block(self, columns: Index) -> Matrix:
+        """Return G of some columns of chosen groups among themselves; shape (k, k)."""
+        inverse = self.inverse[columns]
+        block = self.sums.among(columns) * inverse * inverse[:, None]
+        block[np.diag_indices_from(block)] = self.variances[columns]
+        return np.asarray(block)
+
+    def blocks(self, columns: Index) -> Matrix:
+        """Return G of the columns of B whole groups of s columns; shape (B, s, s)."""
+        diagonal = np.arange(columns.shape[1])
+        blocks = np.zeros((*columns.shape, columns.shape[1]))
+        if columns.shape[1] > 1:
+            blocks = self.sums.blocks(columns)
+            inverse = self.inverse[columns]
+            blocks = blocks * inverse[:, :, None] * inverse[:, None, :]
+        blocks[:, diagonal, diagonal] = self.variances[columns]
+        return blocks

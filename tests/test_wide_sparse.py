@@ -1,0 +1,159 @@
+"""Fields of entries: the sequence is that of the dense columns, and no dense row is made."""
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+import dbselect as ds
+from dbselect.linear import lazy_gram
+from dbselect.sources import wide_rows
+
+ROWS, COLUMNS = 400, 50
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    """Make pieces and batches small, so that there are many of both."""
+    monkeypatch.setattr(lazy_gram, "BATCH", 5)
+    monkeypatch.setattr(wide_rows, "PIECE_ROWS", 70)
+
+
+def problem(seed: int = 1) -> tuple[sparse.csr_matrix, pl.DataFrame]:
+    """Return entries, and other columns beside them."""
+    rng = np.random.default_rng(seed)
+    X = sparse.random(ROWS, COLUMNS, density=0.1, format="csr", random_state=seed)
+    X.data += 1.0
+    z = rng.normal(size=ROWS)
+    y = X[:, :10] @ rng.normal(size=10) + z + 1e3 + rng.normal(size=ROWS)
+    rest = {"y": y, "z": z, "k": rng.choice(["a", "b"], ROWS), "w": rng.uniform(0, 2, ROWS)}
+    return X, pl.DataFrame(rest)
+
+
+def as_map(X: sparse.csr_matrix, rest: pl.DataFrame) -> pa.Table:
+    field = pa.MapArray.from_arrays(X.indptr, X.indices, X.data)
+    return rest.to_arrow().append_column("x", field)
+
+
+def as_list(X: sparse.csr_matrix, rest: pl.DataFrame) -> pl.DataFrame:
+    entries = [
+        [{"at": int(j), "value": v} for j, v in zip(row.indices, row.data, strict=True)]
+        for row in X
+    ]
+    return rest.with_columns(x=pl.Series(entries))
+
+
+def dense(X: sparse.csr_matrix, rest: pl.DataFrame) -> pl.DataFrame:
+    columns = {f"x[{j}]": column for j, column in enumerate(X.toarray().T)}
+    return pl.DataFrame({**rest.to_dict(as_series=True), **columns})
+
+
+def assert_same(wide: ds.WideSequence, table: pl.DataFrame, **options: object) -> None:
+    groups = {name: [name] for name in table.columns if name not in ("y", "k", "w")}
+    full = ds.anytime_sequence(table, "y", {**groups, "k": ["k"]}, **options)
+    assert wide.steps["group"].equals(full.steps["group"])
+    np.testing.assert_allclose(wide.r2, full.r2, rtol=1e-10)
+    for name, value in full.at().coefficients.items():
+        assert wide.at().coefficients[name] == pytest.approx(value, rel=1e-6, abs=1e-10)
+
+
+def of_map(X, rest, _):
+    return as_map(X, rest)
+
+
+def of_list(X, rest, _):
+    return as_list(X, rest).lazy()
+
+
+def of_file(X, rest, folder):
+    pq.write_table(as_map(X, rest), folder / "entries.parquet", row_group_size=90)
+    return folder / "entries.parquet"
+
+
+def of_relation(X, rest, _):
+    given = as_map(X, rest)
+    return duckdb.connect().from_arrow(given)
+
+
+@pytest.mark.parametrize("source", [of_map, of_list, of_file, of_relation])
+def test_entries_are_the_columns_that_they_stand_for(source, tmp_path):
+    X, rest = problem()
+    wide = ds.anytime_sequence(
+        source(X, rest, tmp_path), "y", weight="w", ridge=0.1, max_groups=30, wide=True
+    )
+    assert_same(wide, dense(X, rest), weight="w", ridge=0.1, max_groups=30)
+    # Entries, z, and k.
+    assert wide.n_groups == COLUMNS + 2
+    assert wide.scans <= 2 + 30
+
+
+def test_a_group_may_have_entries_and_other_columns():
+    X, rest = problem(2)
+    groups = {"a": ["x[3]", "z"], "b": ["x[0]", "x[1]", "x[2]"], "c": ["x[40]"], "d": ["k", "x[9]"]}
+    costs = {"a": 2.0, "b": 3.0, "c": 1.0, "d": 2.5}
+    wide = ds.anytime_sequence(as_map(X, rest), "y", groups, costs, wide=True)
+    full = ds.anytime_sequence(dense(X, rest), "y", groups, costs)
+    assert wide.steps["group"].equals(full.steps["group"])
+    np.testing.assert_allclose(wide.r2, full.r2, rtol=1e-10)
+
+
+def test_entries_of_one_number_add_up_and_numbers_not_met_are_no_groups():
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=50)
+    twice = [[{"at": 900, "value": v / 4}, {"at": 900, "value": 3 * v / 4}] for v in y.tolist()]
+    wide = ds.anytime_sequence(pl.DataFrame({"y": y, "x": twice}), "y", wide=True)
+    assert wide.groups.names == ["x[900]"]
+    assert wide.r2[-1] == pytest.approx(1.0)
+    assert wide.at().coefficients["x[900]"] == pytest.approx(1.0)
+
+
+def test_rows_without_all_entries_are_left_out():
+    X, rest = problem(4)
+    broken = as_list(X, rest).with_columns(
+        x=pl.when(pl.int_range(pl.len()) % 10 == 0).then(None).otherwise(pl.col("x"))
+    )
+    wide = ds.anytime_sequence(broken, "y", weight="w", max_groups=12, wide=True)
+    kept = np.arange(ROWS) % 10 != 0
+    assert (wide.gram.skipped, wide.gram.missing) == (ROWS // 10, {"x": ROWS // 10})
+    assert_same(wide, dense(X, rest).filter(pl.Series(kept)), weight="w", max_groups=12)
+    with pytest.raises(ds.DataError, match="in 40 rows; its entries take null_policy"):
+        ds.anytime_sequence(broken, "y", null_policy="mean", wide=True)
+
+
+def test_a_model_predicts_from_columns_of_the_names():
+    X, rest = problem(5)
+    wide = ds.anytime_sequence(as_map(X, rest.drop("k")), "y", max_groups=6, wide=True)
+    model = wide.at()
+    expected = model.intercept + sum(
+        value * (rest["z"].to_numpy() if name == "z" else X[:, [int(name[2:-1])]].toarray()[:, 0])
+        for name, value in model.coefficients.items()
+    )
+    np.testing.assert_allclose(model.predict(dense(X, rest)), expected)
+    with pytest.raises(ds.ColumnError, match=r"columns lacks \['x\["):
+        model.predict(as_map(X, rest))
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"at": -1, "value": 1.0}, "number is missing or below 0"),
+        ({"at": None, "value": 1.0}, "number is missing or below 0"),
+        ({"at": 10**9, "value": 1.0}, "has entry 1000000000; numbers must be below 100000000"),
+        ({"at": 1, "value": float("inf")}, "field 'x' has an infinite value"),
+    ],
+)
+def test_entries_that_are_none_are_errors(entry, words):
+    frame = pl.DataFrame({"y": [1.0, 2.0], "x": [[{"at": 0, "value": 1.0}], [entry]]})
+    with pytest.raises(ds.DataError, match=words):
+        ds.anytime_sequence(frame, "y", wide=True)
+
+
+def test_two_fields_of_entries_are_one_too_many():
+    X, rest = problem(6)
+    table = as_map(X, rest)
+    table = table.append_column("more", table["x"])
+    with pytest.raises(ds.ArgumentError, match="two fields of entries, 'x' and 'more'"):
+        ds.anytime_sequence(table, "y", wide=True)
