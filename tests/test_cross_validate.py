@@ -286,9 +286,10 @@ def test_a_bad_segment_has_a_reason_and_stops_no_other():
 
 def test_a_point_that_fails_leaves_the_others():
     frame = rows_of(7).with_columns(x1="x0")
-    found = ds.cross_validate(records(frame), "y", "backward", {"ridge": [0.0, 0.1]})
-    assert "depend linearly" in found.table.filter(ridge=0.0)["reason"].item()
-    assert found.best["ridge"].item() == 0.1
+    grid = {"backward": ["coefficient", "loss"]}
+    found = ds.cross_validate(records(frame), "y", "backward", grid)
+    assert "depend linearly" in found.table.filter(backward="coefficient")["reason"].item()
+    assert found.best["backward"].item() == "loss"
 
 
 @pytest.mark.slow

@@ -303,7 +303,7 @@ def with_square(x: Formula) -> Formula:
 
     Residuals and deviances of rows that are told for certain are as small, and add nothing.
     """
-    return choose(absolute(x) - LEAST, x, 0.0)
+    return x * choose(absolute(x) - LEAST, 1.0, 0.0)
 
 
 def places(gram: Gram, names: Sequence[str]) -> Index:
