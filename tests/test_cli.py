@@ -64,6 +64,11 @@ def test_columns_outside_the_groups_are_named(files, capsys):
         (["none*.parquet", "--target", "y"], "no file matches"),
         (["costs.json", "--target", "y"], "'costs.json' is no Gram"),
         (["t.parquet", "--target", "y", "--groups", "t.parquet"], "is not JSON"),
+        (
+            ["t.parquet", "--target", "y", "--groups", "no.json"],
+            "--groups is 'no.json'; it must be",
+        ),
+        (["t.parquet", "--target", "y", "--costs", "."], "--costs is '.'; it must be a JSON file"),
         (["t.parquet", "--target", "y", "--ridge", "-1"], "ridge is -1.0"),
         (["t.parquet", "--target", "y", "--out", "no/where.parquet"], "folder does not exist"),
     ],

@@ -451,6 +451,19 @@ def test_nearly_dependent_columns_are_warned_of():
         )
 
 
+@pytest.mark.parametrize("family", [*FAMILIES, "multinomial"])
+def test_rows_without_a_target_are_left_out_of_every_pass(family):
+    frame = table(rows=300).with_columns(
+        pl.when(pl.int_range(pl.len()) % 7 > 0).then(pl.col(family))
+    )
+    rest = frame.filter(pl.col(family).is_not_null())
+    for source in (frame, duckdb.connect().from_arrow(frame.to_arrow())):
+        model = ds.fit_glm(source, family, ["a", "b"], family)
+        assert (model.rows, model.skipped) == (rest.height, frame.height - rest.height)
+        again = ds.fit_glm(rest, family, ["a", "b"], family)
+        np.testing.assert_allclose(model.deviance, again.deviance, rtol=1e-12)
+
+
 def test_a_class_without_usable_rows_is_no_class():
     frame = table(rows=300).with_columns(
         a=pl.when(pl.col("multinomial") == "mid").then(None).otherwise("a")

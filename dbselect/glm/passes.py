@@ -302,8 +302,9 @@ def with_square(x: Formula) -> Formula:
     """Return x, 0 where its square, times the least weight, has no digits.
 
     Residuals and deviances of rows that are told for certain are as small, and add nothing.
+    What is missing stays so, as `choose` takes its last part there: such a row is left out.
     """
-    return x * choose(absolute(x) - LEAST, 1.0, 0.0)
+    return choose(absolute(x) - LEAST, x, x * 0.0)
 
 
 def places(gram: Gram, names: Sequence[str]) -> Index:

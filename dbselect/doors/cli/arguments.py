@@ -132,12 +132,16 @@ def read_option(path: str | None, option: str) -> Any:
 
     Raises
     ------
-    ArgumentError : it is not JSON
+    ArgumentError : it cannot be read, or is not JSON
     """
     if path is None:
         return None
     try:
         return json.loads(Path(path).read_text())
+    except OSError as error:
+        raise ArgumentError(
+            f"{option} is '{path}'; it must be a JSON file: {error.strerror}"
+        ) from None
     except ValueError as error:
         raise ArgumentError(f"{option}: '{path}' is not JSON: {error}") from None
 

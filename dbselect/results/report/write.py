@@ -87,7 +87,7 @@ def _rows(sequence: Any) -> Section:
     if gram is None:
         told.append("A row is left out where a value is missing, or its weight is 0.")
     elif gram.missing:
-        told.append("A row is left out where a value is missing that nothing fills; missing are:")
+        told.append("A row is left out where a value is missing that nothing fills: see the table.")
         table = pl.DataFrame(
             {"column": list(gram.missing), "rows without a value": list(gram.missing.values())}
         ).sort("rows without a value", descending=True)
