@@ -32,8 +32,9 @@ DUCKDBS = ("1.3.0", "1.4.5", "1.5.6", "2.0.0")
 NIGHTLY = "nightly"
 #: What the tests import beside dbselect.
 TESTING = (
-    "hypothesis", "narwhals", "pandas", "psutil", "pytest", "pytest-randomly", "pytest-timeout",
-    "pytest-xdist", "scikit-learn", "sqlglot", "statsmodels",
+    "altair", "fastcan", "hypothesis", "ibis-framework", "mlxtend", "narwhals", "pandas", "psutil",
+    "pytest", "pytest-randomly", "pytest-timeout", "pytest-xdist", "scikit-learn", "sqlglot",
+    "statsmodels",
 )  # fmt: skip
 
 EXTENSION = """
