@@ -1,9 +1,15 @@
 """What is said of releases, versions and platforms is what the files do."""
 
+import os
+import platform
 import re
 import runpy
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -51,3 +57,35 @@ def test_the_workflow_builds_every_platform_that_is_told_of():
     assert (
         set(re.findall(r"`((?:many|musl)linux_\w+|macosx_\w+|win_\w+)`", table)) == built | native
     )
+
+
+def test_a_wheel_is_that_of_this_version_and_machine(tmp_path, monkeypatch):
+    of_dist = MATRIX["of_dist"]
+    monkeypatch.setitem(of_dist.__globals__, "ROOT", tmp_path)
+    (tmp_path / "dist").mkdir()
+    with pytest.raises(SystemExit, match="make wheel"):
+        of_dist()
+    here, version = platform.machine(), PROJECT["version"]
+    for of in (
+        f"{version}-cp311-abi3-musllinux_1_2_{here}",
+        f"{version}-cp311-abi3-linux_sparc",
+        f"0.0.9-cp311-abi3-linux_{here}",
+        f"{version}-cp311-abi3-linux_{here}",
+    ):
+        (tmp_path / "dist" / f"dbselect-{of}.whl").touch()
+    assert of_dist().name == f"dbselect-{version}-cp311-abi3-linux_{here}.whl"
+
+
+def test_a_name_that_is_no_line_of_the_matrix_is_an_error(tmp_path):
+    wheel = tmp_path / "any.whl"
+    wheel.touch()
+    command = [sys.executable, ROOT / "release" / "matrix.py", wheel, "--only", "lowesst"]
+    ended = subprocess.run(
+        command,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "--only lowesst: no line of the matrix" in ended.stderr
