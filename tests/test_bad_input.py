@@ -196,6 +196,7 @@ ARGUMENTS = [
     ({"budget": np.nan}, ds.ArgumentError, ["budget is nan", ">= 0"]),
     ({"budget": "10"}, ds.ArgumentError, ["budget is '10'", "number"]),
     ({"max_groups": 0}, ds.ArgumentError, ["max_groups is 0", ">= 1"]),
+    ({"max_groups": True}, ds.ArgumentError, ["max_groups is True", "whole number"]),
     ({"max_groups": 1.5}, ds.ArgumentError, ["max_groups is 1.5", "whole number"]),
     ({"groups": {"g": ["a", "w"]}}, ds.ColumnError, ["'g'", "unknown column 'w'"]),
     ({"groups": {"g": ["a", "y"]}}, ds.GroupError, ["'g'", "the target 'y'"]),

@@ -246,7 +246,7 @@ def test_refuses(arguments, error, message):
             call(*arguments)
 
 
-@pytest.mark.parametrize("limits", [(3, 1), (2, 3), (0, 1), (1, 0)])
+@pytest.mark.parametrize("limits", [(3, 1), (2, 3), (0, 1), (1, 0), (True, 1)])
 def test_table_refuses_limits_beyond_its_own(limits):
     table = sght_table(V, [0, 0, 1], 2, 2)
     for call in (table.support, table.project):

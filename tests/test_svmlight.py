@@ -115,6 +115,7 @@ def test_wrong_arguments_are_refused_by_name(documents, tmp_path):
     for costs, size, said in (
         ({"a": 0.0}, 2, "for 'a'"), ({"a": "1"}, 2, "for 'a'"), ({}, 2, "costs is"),
         ({"a": 1.0}, 0, "size is 0"), ({"a": True}, 1, "for 'a'"), ([1.0], 2, "costs is"),
+        ({"a": 1.0}, True, "size is True"), ({"a": 1.0}, 1.0, "size is 1.0"),
     ):  # fmt: skip
         with pytest.raises(ds.ArgumentError, match=said):
             ds.cost_groups(costs, size)

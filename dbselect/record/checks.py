@@ -12,15 +12,20 @@ import numpy as np
 from dbselect.errors import ArgumentError
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, which True is not."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def check_count(name: str, value: Any) -> None:
     """Refuse a limit that is neither None nor a whole number >= 1."""
-    if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
-        raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 1")
+    if value is not None:
+        check_whole(name, value)
 
 
 def check_whole(name: str, value: Any, least: int = 1) -> None:
     """Refuse what is not a whole number from `least` on."""
-    if not (isinstance(value, numbers.Integral) and int(value) >= least):
+    if not (is_whole(value) and int(value) >= least):
         raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= {least}")
 
 

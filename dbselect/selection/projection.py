@@ -23,7 +23,6 @@ the fewest entries from the last group, then from the last but one, and so on.
 Source: Xiang, Yang, Ye (2014), section 3, Algorithms 3 and 4.
 """
 
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +32,7 @@ import numpy.typing as npt
 from dbselect import _native
 from dbselect.errors import ArgumentError
 from dbselect.linear.problem import Index
+from dbselect.record.checks import is_whole
 from dbselect.record.gram import Vector
 from dbselect.selection.layout import Grouping, Layout, layout_of
 
@@ -235,6 +235,6 @@ def _vector(v: npt.ArrayLike) -> Vector:
 
 def check_limit(name: str, limit: Any, most: int) -> int:
     """Return a limit as a number; refuse what is not a whole number from 1 to `most`."""
-    if not isinstance(limit, numbers.Integral) or not 1 <= int(limit) <= most:
+    if not is_whole(limit) or not 1 <= int(limit) <= most:
         raise ArgumentError(f"{name} is {limit!r}; it must be a whole number from 1 to {most}")
     return int(limit)
