@@ -37,14 +37,14 @@ def fault(
     """
     variance = np.diagonal(comoment)
     last_bit = np.maximum(np.finfo(np.float64).eps * np.abs(mean), np.nextafter(0.0, 1.0))
-    for j in np.flatnonzero(np.abs(mean_low) > last_bit):
+    for j in np.flatnonzero(np.abs(mean_low) > last_bit).tolist():
         return (
             f"gram record has {mean_low[j]:g} in 'mean_low' for column '{columns[j]}'; rounding "
             f"takes no more than the last bit of its mean, {mean[j]:g}"
         )
     with np.errstate(over="ignore"):
-        wide = np.flatnonzero(~np.isfinite(variance / weight)) if 0 < weight < 1 else ()
-    for j in wide:
+        wide = ~np.isfinite(variance / weight) if 0 < weight < 1 else np.zeros(len(variance), bool)
+    for j in np.flatnonzero(wide).tolist():
         return (
             f"column '{columns[j]}' varies too much: its variance, {variance[j]:g} by a weight of "
             f"{weight:g}, overflows a double; divide it, or multiply the weights, by a power of ten"
