@@ -141,7 +141,7 @@ impl Views<'_> {
             }
             _ => Some(&[][..]),
         };
-        if optional(1)?.iter().any(|&count| !(count >= 0.0)) {
+        if optional(1)?.iter().any(|&count| count.is_nan() || count < 0.0) {
             return None;
         }
         let [rows, skipped, weight] = &self.numbers;
