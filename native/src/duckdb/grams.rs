@@ -129,8 +129,8 @@ impl List {
     /// As `values`.
     unsafe fn known<T>(list: &Option<List>, row: usize, length: usize) -> Option<&[T]> {
         match list {
-            // SAFETY: see the caller's promise.
             Some(list) if !list.lists.is_null(row) => {
+                // SAFETY: see the caller's promise.
                 unsafe { list.values(row) }.filter(|values| values.len() == length)
             }
             _ => Some(&[]),
