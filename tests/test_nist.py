@@ -289,3 +289,16 @@ def test_perfect_fits_are_perfect_in_the_exact_mode(name):
     table = ds.fit(certified(name).frame, "y", exact=True).summary()
     limit = 0.0 if name == "Wampler1" else 1e-15
     assert (table["std_error"] <= limit).all()
+
+
+@pytest.mark.parametrize("first", [2**53, 2**60, -(2**62)])
+@pytest.mark.parametrize("engine", ["parquet", "LazyFrame", "DuckDB relation", "DuckDB function",
+                                    "Polars expression", "Arrow"])  # fmt: skip
+def test_norris_moved_beyond_doubles_keeps_its_slope(engine, first, database, tmp_path):
+    """Norris in tenths is whole; moved as integers its slope stays that which is certified."""
+    data = certified("Norris")
+    tenths = [first + round(x * 10) for x in data.frame["x1"].to_list()]
+    frame = data.frame.with_columns(x1=pl.Series(tenths, dtype=pl.Int64))
+    model = ds.fit(ENGINES[engine](frame, database, tmp_path), "y", ["x1"])
+    assert digits([model.coefficients["x1"] * 10], data.coef[1:]) >= DIGITS["Norris"]
+    assert digits([model.r2], [data.r2]) >= 11

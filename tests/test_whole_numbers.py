@@ -204,3 +204,28 @@ def test_times_of_years_are_what_their_seconds_are():
     seconds = [Fraction((time - epoch) // unit, 10**6) for time in times]
     gram = ds.gram(pl.DataFrame({"x": times, "y": Y}))
     np.testing.assert_allclose(sums_of(gram), exact(seconds, Y), rtol=1e-12)
+
+
+def polars_record(frame):
+    return frame.select(g=pl.struct("x", "y").dbselect.gram())["g"][0]
+
+
+@pytest.mark.parametrize("first", [2**60, 2**100, -(2**100)])
+@pytest.mark.parametrize(
+    "read",
+    [ds.gram, lambda frame: ds.gram(frame.lazy()), polars_record],
+    ids=["eager", "lazy", "expression"],
+)
+def test_integers_of_128_bits_are_exact_in_polars(read, first):
+    values = [first + step for step in STEPS]
+    frame = pl.DataFrame({"x": pl.Series(values, dtype=pl.Int128), "y": Y})
+    found = read(frame)
+    gram = found if isinstance(found, ds.Gram) else ds.Gram.from_struct(found)
+    assert sums_of(gram) == pytest.approx(exact(values, Y), rel=1e-12)
+
+
+def test_integers_of_more_digits_than_decimals_are_refused():
+    values = pl.Series([10**38 + step for step in range(9)], dtype=pl.Int128)
+    frame = pl.DataFrame({"x": values, "y": [float(step % 4) for step in range(9)]})
+    with pytest.raises(ds.SourceError, match="column 'x'"):
+        ds.gram(frame)

@@ -32,8 +32,6 @@ REFUSALS = (ds.DbselectError, duckdb.Error, pl.exceptions.PolarsError)
 ROUNDING = 1e-9
 #: Findings of a family that are printed: more tell nothing new.
 MOST_FINDINGS = 5
-#: Fields of a record that no search reads, which one door checks and another does not.
-UNREAD = ("missing", "mean_low", "terms")
 
 
 class Stream:
@@ -131,8 +129,7 @@ def altered(draw: random.Random, record: dict[str, Any], fields: list[str]) -> d
         elif field in ("rows", "skipped"):
             record[field] = draw.choice(counts)
         elif field == "weight":
-            # Of a weight near 0 a variance is no double: see the open findings of RELIABILITY.md.
-            record[field] = draw.choice([x for x in odd if x is None or not 0 < x < 1])
+            record[field] = draw.choice(odd)
         else:
             record[field] = draw.choice(["{}", "[", '{"means": {"a": 1}}', None])
     return record
@@ -146,9 +143,6 @@ def records(draw: random.Random, doors: Doors) -> None:
     sound = ds.gram(table.frame).to_struct()
     target = draw.choice(table.frame.columns)
     fields = [name for name in sound if name != "columns"]
-    agreed = draw.random() < 0.5
-    if agreed:
-        fields = [name for name in fields if name not in UNREAD]
     given = column([altered(draw, sound, fields) for _ in range(3)])
     text = target.replace("'", "''")
     doors.connection.register("records", given.to_arrow())
@@ -172,14 +166,16 @@ def records(draw: random.Random, doors: Doors) -> None:
     shares = [step["r2"] for found in [*rows, *steps.to_list()] for step in found]
     shares += [share for found in in_python if found is not None for share in found.steps["r2"]]
     assert all(-1e-9 <= share <= 1 + 1e-9 for share in shares), f"r2 {shares}"
-    if not agreed:
-        return
     usable = [reason is None for reason in in_sql]
     said = f"{in_sql}, {in_polars.to_list()}"
     assert usable == in_polars.is_null().to_list(), f"doors differ: {said}"
     assert [len(row) for row in rows] == steps.list.len().to_list(), "lengths differ"
-    for found, is_usable in zip(in_python, usable, strict=True):
-        assert is_usable or found is None, f"Python takes what others do not: {said}"
+    for found, reason in zip(in_python, in_sql, strict=True):
+        # Of three columns a search in Python looks at less: an open finding of RELIABILITY.md.
+        is_open = reason is not None and "three or more together" in reason
+        assert found is None or reason is None or is_open, (
+            f"Python takes what others do not: {said}"
+        )
     assert (merged is None) == (also is None), f"one door merges: {said}"
 
 

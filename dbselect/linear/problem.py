@@ -38,6 +38,9 @@ CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
 #: Numbers below it that vary by so little are one number, computed in several ways; whole
 #: numbers and times beyond it may differ by so little indeed.
 LARGE = 1e9
+#: No type of whole numbers or decimals varies by so small a share of its mean, however much is
+#: known of that: an intercept would overflow.
+LEAST_SHARE = 1e-90
 #: Eigenvalues of a group's own block below this share of the largest count as 0.
 EIGENVALUE_SHARE = 1e-12
 
@@ -160,7 +163,8 @@ def is_constant(deviation: Vector, mean: Vector, mean_low: Vector) -> npt.NDArra
     record knows what that took, its sums are around both.
     """
     known = np.where((mean_low == 0) | (np.abs(mean) < LARGE), mean, mean_low)
-    return np.asarray(deviation <= CONSTANT_SHARE * np.abs(known))
+    least = np.maximum(CONSTANT_SHARE * np.abs(known), LEAST_SHARE * np.abs(mean))
+    return np.asarray(deviation <= least)
 
 
 def linear(

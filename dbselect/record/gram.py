@@ -181,7 +181,7 @@ class Gram(files.Stored, InNotebooks):
                 f"gram record has a negative diagonal in 'comoment' "
                 f"for column '{self.columns[negative[0]]}'"
             )
-        wrong = fault(self.columns, self.rows, self.weight, self.mean, self.comoment)
+        wrong = fault(self.columns, self.rows, self.weight, self.mean, self.mean_low, self.comoment)
         if wrong is not None:
             raise RecordError(wrong)
 

@@ -1,4 +1,4 @@
-"""Which comoments rows can have: none exceeds what its columns vary; twin of `possible.rs`."""
+"""Which moments rows can have: no comoment exceeds what its columns vary; twin of `possible.rs`."""
 
 from collections.abc import Sequence
 
@@ -21,15 +21,34 @@ _Array = npt.NDArray[np.float64]
 
 
 def fault(
-    columns: Sequence[str], rows: int, weight: float, mean: _Array, comoment: _Array
+    columns: Sequence[str],
+    rows: int,
+    weight: float,
+    mean: _Array,
+    mean_low: _Array,
+    comoment: _Array,
 ) -> str | None:
-    """Return what is wrong with comoments, column by column and two by two (Cauchy and Schwarz).
+    """Return what is wrong with moments, column by column and two by two (Cauchy and Schwarz).
 
     Parameters
     ----------
-    mean, comoment : shapes (d,) and (d, d), of a record whose variances are not negative
+    mean, mean_low : shape (d,) each, the means and what rounding took from them
+    comoment : shape (d, d), of a record whose variances are not negative
     """
     variance = np.diagonal(comoment)
+    last_bit = np.maximum(np.finfo(np.float64).eps * np.abs(mean), np.nextafter(0.0, 1.0))
+    for j in np.flatnonzero(np.abs(mean_low) > last_bit).tolist():
+        return (
+            f"gram record has {mean_low[j]:g} in 'mean_low' for column '{columns[j]}'; rounding "
+            f"takes no more than the last bit of its mean, {mean[j]:g}"
+        )
+    with np.errstate(over="ignore"):
+        wide = ~np.isfinite(variance / weight) if 0 < weight < 1 else np.zeros(len(variance), bool)
+    for j in np.flatnonzero(wide).tolist():
+        return (
+            f"column '{columns[j]}' varies too much: its variance, {variance[j]:g} by a weight of "
+            f"{weight:g}, overflows a double; divide it, or multiply the weights, by a power of ten"
+        )
     constant = np.sqrt(weight) * np.abs(CONSTANT_ROUNDING * mean)
     deviation = np.sqrt(variance)
     least = LEAST_SQUARE * rows

@@ -77,7 +77,11 @@ def _temporary(target: Path) -> Iterator[tuple[Path, int]]:
         _remove_if_left(stray)
     while True:
         temporary = target.parent / (stem + secrets.token_hex(8))
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        try:
+            handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        except OSError as error:
+            # Of the file that was asked for, not of one that nobody knows.
+            raise OSError(error.errno, error.strerror, str(target)) from None
         # Another process may have taken it for one left behind before it was locked.
         if not _locked(handle) or temporary.exists():
             break

@@ -31,7 +31,7 @@ class LazyTable:
 
     Parameters
     ----------
-    frame : LazyFrame, in which 128-bit integers become doubles
+    frame : LazyFrame, in which 128-bit integers become decimals, and beyond 38 digits an error
     rows : number of rows, if it is known without reading them
     """
 
@@ -119,9 +119,9 @@ def _has_decimals(type_: pa.DataType) -> bool:
 
 
 def plain_dtype(dtype: Any) -> Any:
-    """Return the type with doubles for 128-bit integers, which Arrow does not know."""
+    """Return the type with decimals for 128-bit integers, which Arrow does not know."""
     if dtype in (pl.Int128, pl.UInt128):
-        return pl.Float64()
+        return WHOLE
     if isinstance(dtype, pl.Struct):
         return pl.Struct({field.name: plain_dtype(field.dtype) for field in dtype.fields})
     if isinstance(dtype, pl.Array):

@@ -309,9 +309,7 @@ fn holds_together(found: &StructArray, rows: usize) -> Result<(), String> {
                 return Err(format!("{name} is {share}"));
             }
         }
-        // An intercept can be no number, of means and comoments that no rows have: see the open
-        // findings of bench/RELIABILITY.md.
-        for name in ["spent", "cost", "gain"] {
+        for name in ["spent", "cost", "gain", "intercept"] {
             if let Some(number) = numbers(name)?.iter().find(|x| !x.is_finite()) {
                 return Err(format!("{name} is {number}"));
             }

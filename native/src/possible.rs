@@ -1,5 +1,5 @@
-//! Which comoments rows can have: none exceeds what its columns vary (Cauchy and Schwarz), and
-//! of what columns vary beyond others nothing is negative.
+//! Which moments rows can have: no comoment exceeds what its columns vary (Cauchy and Schwarz), of
+//! what columns vary beyond others nothing is negative, and rounding takes a mean's last bit.
 
 use crate::kernel::triangle;
 
@@ -20,9 +20,13 @@ pub const LEFT_ROUNDING: f64 = 1e-2;
 /// than some steps of a search.
 const MOST_TAKEN: usize = 64;
 
-/// What is wrong with comoments.
+/// What is wrong with moments.
 #[derive(Debug, PartialEq)]
 pub enum Fault {
+    /// What rounding took from the mean of a column is more than that can take.
+    Low(usize, f64, f64),
+    /// The variance of a column is no double, though its comoment is one.
+    Wide(usize, f64),
     /// The squares of a column are too small for the digits of a double.
     Small(usize),
     /// The comoment of two columns, and the most that it could be.
@@ -33,6 +37,20 @@ impl Fault {
     /// In a sentence.
     pub fn told(&self, columns: &[String], comoment: &[f64]) -> String {
         match *self {
+            Fault::Low(j, low, mean) => format!(
+                "gram record has {} in 'mean_low' for column '{}'; rounding takes no more than the \
+                 last bit of its mean, {}",
+                short(low),
+                columns[j],
+                short(mean)
+            ),
+            Fault::Wide(j, weight) => format!(
+                "column '{}' varies too much: its variance, {} by a weight of {}, overflows a \
+                 double; divide it, or multiply the weights, by a power of ten",
+                columns[j],
+                short(comoment[triangle(j) + j]),
+                short(weight)
+            ),
             Fault::Small(j) => format!(
                 "column '{}' is too small: its squares, times the weights, lose their digits \
                  below 1e-308; multiply it, or the weights, by a power of ten",
@@ -55,9 +73,25 @@ fn short(x: f64) -> String {
     if x == 0.0 || (1e-4..1e9).contains(&x.abs()) { format!("{x}") } else { format!("{x:e}") }
 }
 
-/// What is wrong with the comoments of some rows, column by column and two by two.
-pub fn fault(rows: u64, weight: f64, mean: &[f64], comoment: &[f64]) -> Option<Fault> {
+/// What is wrong with the moments of some rows, column by column and two by two.
+///
+/// `mean_low` may be empty, of records that do not know it.
+pub fn fault(
+    rows: u64,
+    weight: f64,
+    mean: &[f64],
+    mean_low: &[f64],
+    comoment: &[f64],
+) -> Option<Fault> {
+    let beyond = |(low, mean): (&f64, &f64)| low.abs() > last_bit(*mean);
+    if let Some(j) = mean_low.iter().zip(mean).position(beyond) {
+        return Some(Fault::Low(j, mean_low[j], mean[j]));
+    }
     let variance = |j: usize| comoment[triangle(j) + j];
+    let is_wide = |&j: &usize| weight < 1.0 && weight > 0.0 && !(variance(j) / weight).is_finite();
+    if let Some(j) = (0..mean.len()).find(is_wide) {
+        return Some(Fault::Wide(j, weight));
+    }
     let constant = |j: usize| weight.sqrt() * (CONSTANT_ROUNDING * mean[j]).abs();
     let size = |j: usize| variance(j).sqrt().max(constant(j));
     let least = LEAST_SQUARE * rows as f64;
@@ -80,6 +114,11 @@ pub fn fault(rows: u64, weight: f64, mean: &[f64], comoment: &[f64]) -> Option<F
         }
     }
     (0..mean.len()).find(|j| is_small(j) && varies(j)).map(Fault::Small)
+}
+
+/// What the last bit of a double is worth, at most.
+fn last_bit(x: f64) -> f64 {
+    (f64::EPSILON * x.abs()).max(f64::from_bits(1))
 }
 
 /// Whether three or more columns agree with each other as no rows can, though each two may.
@@ -127,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_comoment_beyond_its_variances_is_found() {
-        let large = |comoment: &[f64]| fault(3, 3.0, &[0.0; 2], comoment);
+        let large = |comoment: &[f64]| fault(3, 3.0, &[0.0; 2], &[], comoment);
         assert_eq!(large(&[1.0, 5.0, 1.0]), Some(Fault::Large(1, 0, 1.0)));
         assert_eq!(large(&[1.0, -1.0, 1.0]), None);
         assert_eq!(large(&[1e-300, 1e300, 1.0]), Some(Fault::Large(1, 0, 1e-150)));
@@ -135,16 +174,33 @@ mod tests {
 
     #[test]
     fn a_constant_column_has_rounding() {
-        assert_eq!(fault(1, 1.0, &[1e8, 0.0], &[0.0, 1e-8, 1.0]), None);
-        assert!(fault(1, 1.0, &[1e8, 0.0], &[0.0, 1.0, 1.0]).is_some());
+        assert_eq!(fault(1, 1.0, &[1e8, 0.0], &[], &[0.0, 1e-8, 1.0]), None);
+        assert!(fault(1, 1.0, &[1e8, 0.0], &[], &[0.0, 1.0, 1.0]).is_some());
     }
 
     #[test]
     fn squares_without_digits_are_told() {
-        let small = |comoment: &[f64]| fault(9, 9.0, &[0.0; 2], comoment);
+        let small = |comoment: &[f64]| fault(9, 9.0, &[0.0; 2], &[], comoment);
         assert_eq!(small(&[1e-315, 1e-158, 1.0]), Some(Fault::Small(0)));
         assert_eq!(small(&[1.0, 1e-170, 0.0]), Some(Fault::Small(1)));
         assert_eq!(small(&[1e-310, 1e-156, 1.0]), None);
+    }
+
+    #[test]
+    fn rounding_takes_the_last_bit_of_a_mean() {
+        let low = |mean: f64, low: f64| fault(3, 3.0, &[mean], &[low], &[1.0]);
+        assert_eq!(low(1.0, f64::EPSILON), None);
+        assert_eq!(low(-1e300, 1e284), None);
+        assert_eq!(low(0.0, 5e-324), None);
+        assert_eq!(low(1.0, 0.5), Some(Fault::Low(0, 0.5, 1.0)));
+        assert_eq!(low(0.0, -1e-17), Some(Fault::Low(0, -1e-17, 0.0)));
+    }
+
+    #[test]
+    fn a_variance_that_is_no_double_is_found() {
+        let wide = |weight: f64| fault(3, weight, &[0.0; 2], &[], &[0.0, 0.0, 1e4]);
+        assert_eq!(wide(1e-303), None);
+        assert_eq!(wide(1e-305), Some(Fault::Wide(1, 1e-305)));
     }
 
     #[test]

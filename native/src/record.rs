@@ -115,8 +115,9 @@ impl RawRecord {
                 ));
             }
         }
-        if let Some(fault) = fault(self.rows as u64, self.weight, &self.mean, &self.comoment) {
-            return Err(fault.told(&self.columns, &self.comoment));
+        let (mean, comoment) = (&self.mean, &self.comoment);
+        if let Some(fault) = fault(self.rows as u64, self.weight, mean, &mean_low, comoment) {
+            return Err(fault.told(&self.columns, comoment));
         }
         let (rows, skipped) = (self.rows as u64, self.skipped as u64);
         let mean = Mean { high: self.mean, low: mean_low };
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn each_fault_is_named() {
         type Fault = fn(&mut RawRecord);
-        let faults: [(Fault, &str); 9] = [
+        let faults: [(Fault, &str); 10] = [
             (|r| r.columns = names(&["x", "x"]), "column 'x' twice"),
             (|r| r.mean.truncate(1), "1 values in 'mean'; 2 columns need 2"),
             (|r| r.comoment.push(0.0), "4 values in 'comoment'; 2 columns need 3"),
@@ -282,6 +283,7 @@ mod tests {
             (|r| r.weight = 0.0, "3 rows of total weight 0"),
             (|r| r.mean[1] = f64::NAN, "NaN in 'mean'"),
             (|r| r.comoment[2] = -4.0, "for column 'y'"),
+            (|r| r.mean_low = Some(vec![0.5, 0.0]), "0.5 in 'mean_low' for column 'x'"),
             (|r| r.comoment[1] = 5.0, "5 of columns 'x' and 'y'"),
         ];
         for (fault, message) in faults {

@@ -21,6 +21,7 @@ pub struct Grams {
     mean: List,
     comoment: List,
     mean_low: Option<List>,
+    missing: Option<List>,
     terms: Option<Vector>,
 }
 
@@ -50,6 +51,7 @@ impl Grams {
             mean: list("mean")?,
             comoment: list("comoment")?,
             mean_low: list("mean_low"),
+            missing: list("missing"),
             terms: records.field("terms"),
             records,
         })
@@ -67,22 +69,21 @@ impl Grams {
         // SAFETY: see the caller's promise; the fields have the types of a record.
         unsafe {
             let width = self.columns.present(row)?.len();
-            let mean_low = match &self.mean_low {
-                Some(list) if !list.lists.is_null(row) => list.doubles(row)?,
-                _ => &[],
-            };
+            let mean_low = List::known(&self.mean_low, row, width)?;
+            let missing: &[i64] = List::known(&self.missing, row, width)?;
+            if missing.iter().any(|&count| count < 0) {
+                return None;
+            }
             let gram = Gram {
                 rows: self.rows.get(row),
                 skipped: self.skipped.get(row),
                 weight: self.weight.get(row),
-                mean: self.mean.doubles(row)?,
+                mean: self.mean.values(row)?,
                 mean_low,
-                comoment: self.comoment.doubles(row)?,
+                comoment: self.comoment.values(row)?,
             };
             let lengths = (gram.mean.len(), gram.comoment.len());
-            let is_whole = lengths == (width, triangle(width))
-                && (mean_low.is_empty() || mean_low.len() == width);
-            (is_whole && gram.is_sound()).then_some(gram)
+            (lengths == (width, triangle(width)) && gram.is_sound()).then_some(gram)
         }
     }
 
@@ -122,6 +123,20 @@ impl Grams {
 }
 
 impl List {
+    /// The values of a list that a record may lack, then none; nothing if they are not so many.
+    ///
+    /// # Safety
+    /// As `values`.
+    unsafe fn known<T>(list: &Option<List>, row: usize, length: usize) -> Option<&[T]> {
+        match list {
+            Some(list) if !list.lists.is_null(row) => {
+                // SAFETY: see the caller's promise.
+                unsafe { list.values(row) }.filter(|values| values.len() == length)
+            }
+            _ => Some(&[]),
+        }
+    }
+
     /// Where the elements of a list lie; nothing if it or one of them is NULL.
     ///
     /// # Safety
@@ -138,15 +153,15 @@ impl List {
     }
 
     /// # Safety
-    /// As `present`, of DOUBLEs.
-    unsafe fn doubles(&self, row: usize) -> Option<&[f64]> {
+    /// As `present`, of values of this type.
+    unsafe fn values<T>(&self, row: usize) -> Option<&[T]> {
         // SAFETY: see the caller's promise; an empty list may come without data.
         unsafe {
             let range = self.present(row)?;
             if range.is_empty() {
                 return Some(&[]);
             }
-            Some(slice::from_raw_parts(self.elements.data::<f64>().add(range.start), range.len()))
+            Some(slice::from_raw_parts(self.elements.data::<T>().add(range.start), range.len()))
         }
     }
 }

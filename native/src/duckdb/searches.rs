@@ -35,6 +35,13 @@ pub unsafe extern "C" fn backward(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, "backward", || unsafe { search("backward", chunk, out) });
 }
 
+/// The target among the columns of records that have these terms.
+struct Checked {
+    columns: Names,
+    terms: Option<Vec<u8>>,
+    target: Target,
+}
+
 /// `gram_check(record, target)`: why a record cannot be searched; NULL if it can.
 pub unsafe extern "C" fn gram_check(info: Handle, chunk: Handle, out: Handle) {
     // SAFETY: as above; an output of VARCHARs.
@@ -42,23 +49,28 @@ pub unsafe extern "C" fn gram_check(info: Handle, chunk: Handle, out: Handle) {
         let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
         let (grams, targets) = (Grams::of_chunk(chunk, 0), Vector::of_chunk(chunk, 1));
         let out = Vector::output(out);
-        let mut known: Vec<(Names, String, Target)> = Vec::new();
+        let mut known: Option<Checked> = None;
         for row in 0..rows {
             let target = target_of(targets, row)?;
             let reason = match grams.as_ref().map(|grams| (grams.gram(row), grams)) {
                 None => Some(NO_ROWS.to_string()),
                 Some((Some(gram), grams)) => {
-                    let is_it = |(columns, name, _): &(Names, String, Target)| {
-                        *name == target && grams.has_columns(row, columns)
+                    let terms = grams.terms(row);
+                    let is_it = |known: &&Checked| {
+                        known.target.name == target
+                            && known.terms.as_deref() == terms
+                            && grams.has_columns(row, &known.columns)
                     };
-                    match known.last().filter(|known| is_it(known)) {
-                        Some((.., found)) => found.reason(&gram),
+                    match known.as_ref().filter(is_it) {
+                        Some(known) => known.target.reason(&gram),
                         None => match grams.record(row) {
                             Ok(Some(record)) => {
                                 let found = Target::of(&target, &record.columns, &record.terms);
                                 let found = found.map_err(|error| error.message)?;
                                 let reason = found.reason(&gram);
-                                known = vec![(record.columns, target, found)];
+                                let terms = terms.map(<[u8]>::to_vec);
+                                known =
+                                    Some(Checked { columns: record.columns, terms, target: found });
                                 reason
                             }
                             other => Some(other.err().unwrap_or_else(|| NO_ROWS.to_string())),

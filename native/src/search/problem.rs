@@ -20,6 +20,9 @@ const CONSTANT_SHARE: f64 = 16.0 * f64::EPSILON;
 /// Numbers below it that vary by so little are one number, computed in several ways; whole
 /// numbers and times beyond it may differ by so little indeed.
 const LARGE: f64 = 1e9;
+/// No type of whole numbers or decimals varies by so small a share of its mean, however much is
+/// known of that: an intercept would overflow.
+const LEAST_SHARE: f64 = 1e-90;
 /// Share of the weight that is taken for nothing beside rounding.
 const NO_SHARE: f64 = 1e-14;
 
@@ -60,7 +63,7 @@ impl Gram<'_> {
             && (rows > 0) == (weight > 0.0)
             && lists.all(|list| list.iter().all(|x| x.is_finite()))
             && (0..self.mean.len()).all(|j| self.comoment(j, j) >= 0.0)
-            && fault(rows as u64, weight, self.mean, self.comoment).is_none()
+            && fault(rows as u64, weight, self.mean, self.mean_low, self.comoment).is_none()
     }
 
     /// Standard deviation of a column.
@@ -75,7 +78,7 @@ impl Gram<'_> {
         let low = self.mean_low.get(column).copied().unwrap_or_default();
         let mean = self.mean[column];
         let known = if low == 0.0 || mean.abs() < LARGE { mean } else { low };
-        self.deviation(column) <= CONSTANT_SHARE * known.abs()
+        self.deviation(column) <= (CONSTANT_SHARE * known.abs()).max(LEAST_SHARE * mean.abs())
     }
 }
 

@@ -23,8 +23,10 @@ pub struct Columns {
     pub texts: Texts,
     /// Rows, skipped and weight.
     numbers: [Leaf; 3],
-    /// Mean, comoment and, where records have it, what rounding took from the mean.
-    lists: Vec<(Lists, Leaf)>,
+    /// Mean and comoment.
+    lists: [(Lists, Leaf); 2],
+    /// What rounding took from the mean, and rows in which columns are missing, where known.
+    optional: [Option<Optional>; 2],
     /// How the columns came to be, where records say it.
     terms: Option<Texts>,
     nulls: Vec<NullBuffer>,
@@ -35,14 +37,17 @@ impl Columns {
         let field = |name: &str| field(records, name, "gram record");
         let (names, texts) = Lists::new(&field("columns")?, "columns")?;
         let number = |name: &str| numbers(name, &field(name)?);
-        let mut lists = Vec::new();
-        for name in ["mean", "comoment", "mean_low"] {
-            if name == "mean_low" && records.column_by_name(name).is_none() {
-                continue;
-            }
-            let (places, values) = Lists::new(&field(name)?, name)?;
-            lists.push((places, numbers(name, &values)?));
-        }
+        let list = |array: &ArrayRef, name: &str| {
+            let (places, values) = Lists::new(array, name)?;
+            Ok::<_, String>((places, numbers(name, &values)?))
+        };
+        let optional = |name: &str| {
+            let array = records.column_by_name(name);
+            let array = array.filter(|array| *array.data_type() != DataType::Null);
+            let of =
+                |array: &ArrayRef| Ok::<_, String>((list(array, name)?, array.logical_nulls()));
+            array.map(of).transpose()
+        };
         let terms = records.column_by_name("terms");
         let terms = terms.filter(|array| *array.data_type() != DataType::Null);
         let needed = ["columns", "rows", "skipped", "weight", "mean", "comoment"];
@@ -52,7 +57,8 @@ impl Columns {
             names,
             texts: Texts::new(&texts, "columns")?,
             numbers: [number("rows")?, number("skipped")?, number("weight")?],
-            lists,
+            lists: [list(&field("mean")?, "mean")?, list(&field("comoment")?, "comoment")?],
+            optional: [optional("mean_low")?, optional("missing")?],
             terms: terms.map(|array| Texts::new(array, "terms")).transpose()?,
             nulls: needed.iter().filter_map(nulls).collect(),
         })
@@ -68,11 +74,22 @@ impl Columns {
         self.terms.as_ref().and_then(|terms| terms.at(row))
     }
 
-    pub fn views(&self) -> Result<Views<'_>, String> {
+    pub fn views<'c>(&'c self) -> Result<Views<'c>, String> {
         let [rows, skipped, weight] = &self.numbers;
         let numbers = [doubles(rows)?, doubles(skipped)?, doubles(weight)?];
-        let lists = self.lists.iter().map(|(places, leaf)| Ok((places, doubles(leaf)?)));
-        Ok(Views { names: &self.names, numbers, lists: lists.collect::<Result<_, String>>()? })
+        let list = |(places, leaf): &'c (Lists, Leaf)| Ok::<_, String>((places, doubles(leaf)?));
+        let [mean, comoment] = &self.lists;
+        let optional = |known: &'c Option<Optional>| {
+            let of = |(found, nulls): &'c Optional| Ok::<_, String>((list(found)?, nulls.as_ref()));
+            known.as_ref().map(of).transpose()
+        };
+        let [mean_low, missing] = &self.optional;
+        Ok(Views {
+            names: &self.names,
+            numbers,
+            lists: [list(mean)?, list(comoment)?],
+            optional: [optional(mean_low)?, optional(missing)?],
+        })
     }
 }
 
@@ -95,11 +112,18 @@ fn doubles(leaf: &Leaf) -> Result<Cow<'_, [f64]>, String> {
     Ok(values)
 }
 
+/// A list that a record may have NULL in, and the records that do.
+type Optional = ((Lists, Leaf), Option<NullBuffer>);
+
+/// Where the lists of an array lie, and the numbers of all.
+type List<'c> = (&'c Lists, Cow<'c, [f64]>);
+
 /// The numbers of an array of records, as doubles.
 pub struct Views<'c> {
     names: &'c Lists,
     numbers: [Cow<'c, [f64]>; 3],
-    lists: Vec<(&'c Lists, Cow<'c, [f64]>)>,
+    lists: [List<'c>; 2],
+    optional: [Option<(List<'c>, Option<&'c NullBuffer>)>; 2],
 }
 
 impl Views<'_> {
@@ -111,27 +135,32 @@ impl Views<'_> {
     /// The numbers of a record; nothing if they are not those of one.
     pub fn gram(&self, row: usize) -> Option<Gram<'_>> {
         let width = self.names.of(row).len();
-        let list = |which: usize, length: usize| match self.lists.get(which) {
-            None => Some(&[][..]),
-            Some((places, values)) => {
-                let place = places.of(row);
-                // A record from before there was the field has none of it.
-                let known = place.len() == length || which == 2 && place.is_empty();
-                values.get(place).filter(|_| known)
+        let optional = |which: usize| match &self.optional[which] {
+            Some((found, nulls)) if nulls.is_none_or(|nulls| nulls.is_valid(row)) => {
+                list_of(found, row, width)
             }
+            _ => Some(&[][..]),
         };
+        if optional(1)?.iter().any(|&count| count.is_nan() || count < 0.0) {
+            return None;
+        }
         let [rows, skipped, weight] = &self.numbers;
         let (rows, skipped, weight) = (rows[row], skipped[row], weight[row]);
         let gram = Gram {
             rows: rows as i64,
             skipped: skipped as i64,
             weight,
-            mean: list(0, width)?,
-            comoment: list(1, triangle(width))?,
-            mean_low: list(2, width)?,
+            mean: list_of(&self.lists[0], row, width)?,
+            comoment: list_of(&self.lists[1], row, triangle(width))?,
+            mean_low: optional(0)?,
         };
         gram.is_sound().then_some(gram)
     }
+}
+
+/// The numbers of a list; nothing if there are not so many.
+fn list_of<'v>((places, values): &'v List, row: usize, length: usize) -> Option<&'v [f64]> {
+    values.get(places.of(row)).filter(|list| list.len() == length)
 }
 
 /// Where each list of an array lies among the elements of all.
