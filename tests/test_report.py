@@ -241,6 +241,7 @@ def test_names_cannot_leave_their_place(tmp_path):
         ({"source": "no/such.parquet"}, ds.SourceError, "no/such.parquet"),
         ({"path": "no/such/r.html"}, ds.ArgumentError, "path is 'no/such/r.html'; it must be a"),
         ({"path": "."}, ds.SourceError, r"'\.' is a folder, which is not replaced"),
+        ({"path": "r.pdf"}, ds.ArgumentError, r"path is 'r\.pdf'; a report is HTML"),
         ({"path": 3}, ds.ArgumentError, "path is 3; it must be a file"),
     ],
 )

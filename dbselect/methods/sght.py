@@ -195,10 +195,10 @@ def sght(
     Notes
     -----
     With D columns O(D^3) for the ridge solutions; a step costs O(D s1) and one
-    projection for each step length tried. Memory 16 D^2 bytes. The objective never
-    rises for the two ISTA variants. There is neither a budget nor a group to take first:
-    the projection within both limits is exact only where every group costs the same and
-    may be left out.
+    projection for each step length tried. Memory 16 D^2 bytes from zero, 28 D^2 from
+    the ridge solutions. The objective never rises for the two ISTA variants. There is
+    neither a budget nor a group to take first: the projection within both limits is exact
+    only where every group costs the same and may be left out.
 
     References
     ----------

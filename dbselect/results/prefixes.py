@@ -27,7 +27,7 @@ from dbselect.linear.problem import Linear
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_budget, check_folder
+from dbselect.record.checks import check_budget
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -44,7 +44,7 @@ from dbselect.record.steps import (
     name_of,
     spent_after,
 )
-from dbselect.record.writing import check_place, replacing
+from dbselect.record.writing import replacing
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.predict import Predicting
@@ -539,7 +539,8 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
 
         Raises
         ------
-        ArgumentError : `held_out` or `segments` is something else; `path` lies in no folder
+        ArgumentError : `held_out` or `segments` is something else; `path` lies in no folder,
+            or ends as another format does
         SourceError, ColumnError : there is no such table, or it lacks a column; at the path is
             something else than a file
 
@@ -563,10 +564,9 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         True
         """
         # It asks sequences of all families.
-        from dbselect.results.report.write import report_page
+        from dbselect.results.report.write import check_page, report_page
 
-        check_folder("path", path)
-        check_place(path)
+        check_page(path)
         text = report_page(self, source, held_out, segments)
         with replacing(path) as written:
             written.write_text(text, encoding="utf-8")

@@ -18,8 +18,10 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from dbselect.doors.cli.stored import source_of
+    from dbselect.results.report.write import check_page
     from dbselect.sources.open import stored_gram
 
+    check_page(options.out)
     source = source_of(options.source)
     table = None if stored_gram(source) is not None else source
     held_out = cross_validated(source, options)

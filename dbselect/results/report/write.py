@@ -1,5 +1,6 @@
 """The report of a sequence: what was asked, what a budget buys, what each group is worth."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from dbselect.pages.html import small_curve
 from dbselect.pages.report import Section, page
 from dbselect.pages.short import listed
 from dbselect.pictures.cost import cost_axis
+from dbselect.record.checks import check_folder
+from dbselect.record.writing import check_place
 from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.report.models import steps_of
 from dbselect.results.report.reproduce import code_of
@@ -19,6 +22,20 @@ from dbselect.results.report.rows import checked_rows
 
 #: Segments that the table lists.
 MOST_SEGMENTS = 2000
+
+
+def check_page(path: Any) -> None:
+    """Refuse a path at which no page can be written.
+
+    Raises
+    ------
+    ArgumentError : it lies in no folder, or its name is that of another format
+    SourceError : something else than a file is there
+    """
+    check_folder("path", path)
+    check_place(path)
+    if Path(path).suffix.lower() not in ("", ".html", ".htm"):
+        raise ArgumentError(f"path is '{path}'; a report is HTML: .html or .htm, or no ending")
 
 
 def report_page(sequence: Any, source: Any, held_out: Any, segments: Any) -> str:
