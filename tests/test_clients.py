@@ -495,7 +495,7 @@ def test_the_catalog_tells_what_there_is(raw):
         WHERE database_name = 'dbselect' ORDER BY 1""").fetchall()
     assert [name for name, *_ in told] == sorted([*METHODS, "anytime_predict", "gram_check"])
     assert all(f"dbselect.{name}(" in comment for name, comment, _ in told)
-    of_rows = {"family", "weight", "null_policy"}
+    of_rows = {"family", "weight", "null_policy", "wide", "resume"}
     for name, _, parameters in told:
         if name in METHODS:
             assert parameters[:5] == ["record", "target", "options", "groups", "costs"]

@@ -26,7 +26,7 @@ def test_the_first_one_is_found_however_many_are_looked_at_together(block, monke
             if abs(comoment[i, j]) > bound[i, j] * (1 + possible.ROUNDING)
         ]
         names = [f"x{j}" for j in range(width)]
-        found = possible.fault(names, 12, 12.0, np.zeros(width), comoment)
+        found = possible.fault(names, 12, 12.0, *np.zeros((2, width)), comoment)
         if beyond:
             i, j = beyond[0]
             assert f"of columns 'x{j}' and 'x{i}', which vary so" in found

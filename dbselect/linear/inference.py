@@ -81,7 +81,8 @@ class FittedRows:
 def through_origin(gram: Gram) -> Gram:
     """Return a Gram with raw second moments in place of centred ones, and means of 0."""
     raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
-    return replace(gram, mean=np.zeros(len(gram.columns)), comoment=raw)
+    zeros = np.zeros(len(gram.columns))
+    return replace(gram, mean=zeros, mean_low=zeros, comoment=raw)
 
 
 def _deviations(

@@ -264,12 +264,12 @@ def anytime_sequence(
     family : ``"gaussian"``, the linear model of one Gram (default); ``"binomial"``,
         ``"poisson"``, ``"multinomial"`` or another of `fit_glm`, of a table
     weight : column of row weights, of a table
-    offset : of a family in passes but multinomial: column that is added to the predictor
     wide : for a table too wide for its Gram: True reads it in a handful of scans, each for the
         rows of the Gram that the search needs, with the same sequence; a MAP of numbers, or a
         LIST of STRUCTs of two, is a column ``x[17]`` for each entry
     resume : of a wide search, what an earlier one of the same table found: its groups are taken
         first, and the search goes on from there
+    offset : of a family in passes but multinomial: column that is added to the predictor
     max_iter : of a family in passes, limit on the passes of a step, default 25
     tol : of a family in passes, as in `fit_glm`, default 1e-8
     callback : is called with a `Progress` after every step; what it raises ends the call

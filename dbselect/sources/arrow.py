@@ -88,13 +88,13 @@ class DatasetTable:
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in order."""
         try:
-            size = rows_of(self.schema, fields)
+            size = batch_rows(self.schema, fields)
             yield from self._dataset.to_batches(columns=fields, batch_size=size)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"cannot read the Arrow dataset: {error}") from error
 
 
-def rows_of(schema: pa.Schema, fields: Sequence[str]) -> int:
+def batch_rows(schema: pa.Schema, fields: Sequence[str]) -> int:
     """Return how many rows of some fields a batch is to have."""
     width = len(leaves(pa.schema([schema.field(name) for name in fields])))
     return max(1, min(MOST_ROWS, MOST_VALUES // max(width, 1)))

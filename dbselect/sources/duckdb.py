@@ -14,7 +14,7 @@ from dbselect._native import letters
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Plan, quote, translate
 from dbselect.record.columns import Leaf, leaves
-from dbselect.sources.arrow import consume_batches, rows_of
+from dbselect.sources.arrow import batch_rows, consume_batches
 from dbselect.sources.request import FOLD, Consumer, Folding, Request
 
 
@@ -36,7 +36,7 @@ class RelationTable:
         """Read the fields as Arrow batches, in the order that DuckDB gives the rows."""
         wanted = self._relation.select(", ".join(quote(field) for field in fields))
         try:
-            with wanted.to_arrow_reader(rows_of(self.schema, fields)) as reader:
+            with wanted.to_arrow_reader(batch_rows(self.schema, fields)) as reader:
                 yield from reader
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
