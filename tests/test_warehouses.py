@@ -3,10 +3,13 @@
 import datetime as dt
 import re
 import shutil
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -264,6 +267,30 @@ def test_a_uuid_is_its_text():
         assert_same(ds.gram(table), ds.gram(frame))
         found = ds.gram_by(table, ["u"], ["x", "y"])
     assert sorted(found["u"]) == texts[:3]
+
+
+AFTER_SQL = """
+import datetime as dt
+import polars as pl
+import dbselect as ds
+
+frame = pl.DataFrame({"day": [dt.date(2024, 1, n) for n in (1, 2, 4)], "y": [1.0, 2.0, 4.0]})
+ds.fit(frame, "y").sql(dialect="postgres")
+from warehouses import opened
+
+with opened("postgres") as warehouse:
+    print(ds.gram(warehouse.load(frame)).correlation()[0, 1].round(9))
+"""
+
+
+def test_sql_that_was_written_before_does_not_change_the_queries():
+    with opened("postgres"):
+        pass  # skipped where there is no server
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", AFTER_SQL],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parent,
+    )  # fmt: skip
+    assert ran.stdout == "1.0\n", ran.stderr[-2000:]
 
 
 def test_no_rows_are_no_groups(warehouse):

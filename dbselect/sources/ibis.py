@@ -96,6 +96,7 @@ class RemoteTable(IbisTable):
 
 def from_expression(expression: Any) -> Table:
     """Open a table expression, by the engine of its backend where that is one of ours."""
+    _forget_dialects()
     backend = expression.get_backend()
     if backend.name == "duckdb":
         return _of_duckdb(expression, backend)
@@ -117,3 +118,14 @@ def _of_duckdb(expression: Any, backend: Any) -> Table:
     # Rows from memory, which the connection does not know yet, are gathered there again.
     rows = expression.to_pyarrow()
     return StreamTable(rows, len(rows))
+
+
+def _forget_dialects() -> None:
+    """Have sqlglot look again at how its dialects say things.
+
+    ibis changes that when it is imported, and sqlglot keeps what it has used before, as for
+    `Model.sql` in the dialect of the same engine: ibis' queries then lack its functions.
+    """
+    from sqlglot import generator
+
+    getattr(generator, "_DISPATCH_CACHE", {}).clear()
