@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,11 +27,12 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.model import Model
 from dbselect.results.predict import Predictor
 from dbselect.results.sequence import Sequence as LinearSequence
-from dbselect.sources.open import open_table, progress
+from dbselect.sources.open import open_table
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import check_field
 from dbselect.sources.target import check_numeric
-from dbselect.sources.works import Scan, gather
+from dbselect.sources.with_bar import with_bar
+from dbselect.sources.works import gather
 
 #: What can be measured: one response.
 Measurable = LinearSequence | Model | GlmSequence | GlmModel
@@ -139,7 +139,7 @@ def measured(
         if path is not None
     }
     with judging.begin() as judged:
-        gather(table, list(fields), judging, judged, _shown(table))
+        gather(table, list(fields), judging, judged, with_bar(table, table.rows))
         sums = judged.sums
     _check_rows(sums, found, judging)
     query = None if key is None else _queries(sums)
@@ -231,23 +231,6 @@ def _coefficients(found: Measurable) -> tuple[Any, Any]:
         coef = np.array([list(found.coefficients.values())], dtype=np.float64)
         return np.array([[found.intercept]]), coef[:, :, None]
     return found.intercept[:, None], found.coef[:, :, None]
-
-
-def _shown(table: Any) -> Scan:
-    """Return what reads a table and shows how far it is."""
-
-    def scan(fields: list[str], consume: Any) -> None:
-        lock = Lock()
-        with progress(table.rows) as bar:
-
-            def consume_and_show(batch: Any) -> None:
-                consume(batch)
-                with lock:
-                    bar.update(len(batch))
-
-            table.scan(fields, consume_and_show)
-
-    return scan
 
 
 def _check_rows(sums: RowSums, found: Measurable, judging: Judging) -> None:

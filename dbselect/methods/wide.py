@@ -7,7 +7,6 @@ what comes back is the sequence on the Gram of the groups that were taken.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -37,14 +36,15 @@ from dbselect.record.terms import Terms
 from dbselect.results.wide import WideSequence
 from dbselect.selection.criteria import RULES, Criterion
 from dbselect.selection.greedy import doubling, greedy_search
-from dbselect.sources.open import open_table, progress, stored_gram
+from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import prepared, tell_skipped
-from dbselect.sources.request import Consumer, Table
+from dbselect.sources.request import Table
 from dbselect.sources.sparse_rows import Without, sparse_field
 from dbselect.sources.target import check_numeric
 from dbselect.sources.turns import Callback, turns
 from dbselect.sources.wide_rows import WideRows
 from dbselect.sources.wide_sums import Margins, Products, Totals
+from dbselect.sources.with_bar import with_bar
 from dbselect.sources.works import Gathered, Work, gather
 
 #: Doubles of the products within all groups: 2 GB.
@@ -90,19 +90,7 @@ class Scans:
 
     def _read(self, sums: Gathered, work: Work) -> None:
         self.count += 1
-
-        def scan(fields: list[str], consume: Consumer) -> None:
-            lock = Lock()
-            with progress(self._table.rows) as bar:
-                bar.set_description(f"scan {self.count}", refresh=False)
-
-                def consume_and_show(batch: Any) -> None:
-                    consume(batch)
-                    with lock:
-                        bar.update(len(batch))
-
-                self._table.scan(fields, consume_and_show)
-
+        scan = with_bar(self._table, self._table.rows, f"scan {self.count}")
         gather(self._table, self._rows.fields, work, sums, scan)
 
 

@@ -14,7 +14,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
-from threading import Lock
 from typing import Any, cast
 
 import numpy as np
@@ -44,7 +43,7 @@ from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.gather import GramSums, GramWork
 from dbselect.sources.learn import MAX_LEVELS, terms_for
-from dbselect.sources.open import PROGRESS_DELAY, open_table, progress
+from dbselect.sources.open import PROGRESS_DELAY, open_table
 from dbselect.sources.read import check_left_out, why_left_out
 from dbselect.sources.request import (
     Consumer,
@@ -56,7 +55,8 @@ from dbselect.sources.request import (
 )
 from dbselect.sources.rows import part_of, values
 from dbselect.sources.values import Values, read_values
-from dbselect.sources.works import Changed, Reduce, Scan, Together, Work, gather, tally
+from dbselect.sources.with_bar import with_bar
+from dbselect.sources.works import Changed, Reduce, Together, Work, gather, tally
 
 #: How columns by formula are called, which no column of a table is.
 PREFIX = "__dbselect_"
@@ -297,24 +297,8 @@ class Passes:
         fields = list(dict.fromkeys(name for request in requests for name in request.fields))
         work = Together([GramWork(request, self._table.schema) for request in requests])
         with work.begin() as sums:
-            gather(table, fields, work, sums, self._scan_of(table))
+            gather(table, fields, work, sums, with_bar(table, self._table.rows))
             return [Gram.from_struct(cast(GramSums, one).record()) for one in sums.each]
-
-    def _scan_of(self, table: Any) -> Scan:
-        """Return what reads a table and shows it."""
-
-        def scan(fields: list[str], consume: Consumer) -> None:
-            lock = Lock()
-            with progress(self._table.rows) as bar:
-
-                def consume_and_show(batch: Any) -> None:
-                    consume(batch)
-                    with lock:
-                        bar.update(len(batch))
-
-                table.scan(fields, consume_and_show)
-
-        return scan
 
     def _note(self, rows: int, fields: Sequence[str]) -> None:
         """Count a pass over some fields."""

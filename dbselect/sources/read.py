@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,8 @@ from dbselect.record.terms import Terms
 from dbselect.sources.gather import GramSums, GramWork
 from dbselect.sources.grouping import folds_of, warn_of_folds
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
-from dbselect.sources.open import open_table, progress, stored_gram
+from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.request import (
-    Consumer,
     NullPolicy,
     Request,
     Table,
@@ -31,6 +29,7 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.sources.types import TableSource
+from dbselect.sources.with_bar import with_bar
 from dbselect.sources.works import gather
 
 
@@ -496,19 +495,7 @@ def with_digits_of(key: str | None, table: Table) -> Table:
 
 def _gather(table: Table, work: GramWork, sums: GramSums) -> None:
     """Read the table; what is read here has a progress bar on a terminal."""
-
-    def scan(fields: list[str], consume: Consumer) -> None:
-        lock = Lock()
-        with progress(table.rows) as bar:
-
-            def consume_and_show(batch: Any) -> None:
-                consume(batch)
-                with lock:
-                    bar.update(len(batch))
-
-            table.scan(fields, consume_and_show)
-
-    gather(table, work.request.fields, work, sums, scan)
+    gather(table, work.request.fields, work, sums, with_bar(table, table.rows))
 
 
 def _empty(request: Request) -> Gram:
