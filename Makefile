@@ -93,13 +93,13 @@ oracle: setup ## 10,000 random searches, the compiled library against Python: so
 
 fuzz: setup ## random cases for the library and its doors, FOR=60 seconds each, from SEED=0 on
 	$(RUST) cargo run --profile trial --locked --quiet --manifest-path native/Cargo.toml --example fuzz -- $(FOR) $(SEED)
-	$(BIN)/python trials/doors.py $(FOR) $(SEED)
+	$(BIN)/python tests/trials/doors.py $(FOR) $(SEED)
 
 faults: setup ## kill writers, fill the disk, end memory, change files while they are read
-	$(BIN)/python trials/faults.py $(FOR) $(SEED)
+	$(BIN)/python tests/trials/faults.py $(FOR) $(SEED)
 
 sanitize: setup ## the library under AddressSanitizer, through the engines: some minutes
-	$(RUST) $(BIN)/python trials/sanitize.py $(FOR) $(SEED)
+	$(RUST) $(BIN)/python tests/trials/sanitize.py $(FOR) $(SEED)
 
 miri: ## the modules without vectors and foreign calls under Miri: two minutes
 	cargo +nightly miri test --locked --manifest-path native/Cargo.toml --lib -- $(PURE:%=%::tests)

@@ -140,7 +140,7 @@ def test_search_knows_every_page_by_its_title(site, pages):
 
 
 def test_pages_that_come_later_are_no_error_and_are_shown(site):
-    sys.path.insert(0, str(ROOT / "website"))
+    sys.path.insert(0, str(ROOT / "docs/website"))
     try:
         from hooks import existing
     finally:

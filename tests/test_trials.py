@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "trials"))
+sys.path.insert(0, str(ROOT / "tests/trials"))
 
 import doors  # noqa: E402
 

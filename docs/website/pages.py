@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 #: Pages outside of docs/, which is the root of the site, and what they show.
 BESIDE = ("examples/*.md", "examples/*.png", "examples/pictures/*.svg", "bench/*.md")
 #: The same of the repository's first folder; its README is the page about the repository.

@@ -1,6 +1,6 @@
 """Faults on purpose, and what is left after them: `make faults`.
 
-``python trials/faults.py SECONDS [SEED]`` goes round: every writer is killed at random moments and
+``faults.py SECONDS [SEED]`` goes round: every writer is killed at random moments and
 meets a full disk and a folder that is read-only; memory ends at random moments; files change while
 they are read. What is stored is afterwards what it was before or what was to be written, what
 is answered is right or an error, and the next writer needs no help.

@@ -1,6 +1,6 @@
 """Everything that writes, in two states: what is at a path afterwards is one of them, whole.
 
-``python trials/writers.py NAME PATH [LIMIT]`` writes without end, one state after the other, and
+``writers.py NAME PATH [LIMIT]`` writes without end, one state after the other, and
 says each time that it has; with a limit of bytes a file can grow no longer, as on a full disk.
 """
 

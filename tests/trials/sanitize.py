@@ -1,6 +1,6 @@
 """The library under AddressSanitizer and with overflow checks: `make sanitize`.
 
-``python trials/sanitize.py SECONDS [SEED]`` builds it by a nightly Rust, draws cases for its
+``sanitize.py SECONDS [SEED]`` builds it by a nightly Rust, draws cases for its
 entry points with leaks counted, then runs tests and cases at the doors of Python, DuckDB and
 Polars, into which the sanitizer's runtime is preloaded. What reads or writes out of bounds ends the
 process with a report; what overflows is a panic, which the cases count as a finding.
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MANIFEST = str(ROOT / "native" / "Cargo.toml")
 TARGET = "x86_64-unknown-linux-gnu"
 NIGHTLY = "rustup toolchain install nightly --profile minimal --component miri --component rust-src"
@@ -101,7 +101,7 @@ def main(given: list[str]) -> int:
             sys.exit(f"the sanitizer finds nothing: {canary.stderr[-500:]}")
         options = ["-q", "-m", "not slow", "-k", TOO_LARGE, "-p", "no:randomly", "--timeout", "600"]
         commands = (
-            [*python, str(ROOT / "trials" / "doors.py"), seconds, seed],
+            [*python, str(ROOT / "tests" / "trials" / "doors.py"), seconds, seed],
             [*python, "-m", "pytest", *options, *tests],
         )
         ended += [

@@ -1,7 +1,7 @@
 """Random cases through the real engines, against exact sums and against each other: `make fuzz`.
 
-``python trials/doors.py SECONDS [FIRST]`` draws cases of all families from a first seed on, and
-prints how many and what was found; ``python trials/doors.py FAMILY SEED`` runs one again. What is
+``doors.py SECONDS [FIRST]`` draws cases of all families from a first seed on, and
+prints how many and what was found; ``doors.py FAMILY SEED`` runs one again. What is
 found is mended with a test of its own, and its seed is kept in ``corpus.txt``, which the tests run.
 """
 
