@@ -35,6 +35,7 @@ def open_search(
     null_policy: NullPolicy = "skip",
     several: bool = False,
     intercept: bool = True,
+    sharing: bool = False,
 ) -> LinearSetup | ObjectiveSetup:
     """Return the linear problem, or the deviance of a family that a Gram cannot tell.
 
@@ -44,6 +45,7 @@ def open_search(
     always : groups to take first
     several : whether `target` may be a list of columns, of family ``"gaussian"``
     intercept : False for linear models through the origin
+    sharing : whether a column may lie in several groups, of family ``"gaussian"``
 
     Returns
     -------
@@ -62,7 +64,7 @@ def open_search(
     if family == "gaussian":
         return prepare(
             source, cast(str, target), groups, costs, ridge=ridge, always=always,
-            null_policy=null_policy, several=several, intercept=intercept,
+            null_policy=null_policy, several=several, intercept=intercept, sharing=sharing,
         )  # fmt: skip
     refuse_several(target)
     check_has_intercept(intercept, family)
