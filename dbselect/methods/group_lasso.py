@@ -1,6 +1,5 @@
 """The cost-weighted group lasso: its path, and the sequence in which groups enter it."""
 
-import numbers
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,6 +21,7 @@ from dbselect.record.checks import (
     check_scale,
     check_share,
     check_whole,
+    is_whole,
 )
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
@@ -45,7 +45,7 @@ class GroupLassoPathOptions(Options):
     def __post_init__(self) -> None:
         """Refuse options that no Gram could make right."""
         super().__post_init__()
-        if not (isinstance(self.n_penalties, numbers.Integral) and int(self.n_penalties) >= 2):
+        if not (is_whole(self.n_penalties) and int(self.n_penalties) >= 2):
             raise ArgumentError(
                 f"n_penalties is {self.n_penalties!r}; it must be a whole number >= 2"
             )

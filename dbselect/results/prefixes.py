@@ -27,7 +27,7 @@ from dbselect.linear.problem import Linear
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_budget
+from dbselect.record.checks import check_budget, is_whole
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -611,7 +611,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
 
     def _checked(self, step: int) -> int:
         last = len(self.spent) - 1
-        if not (isinstance(step, numbers.Integral) and 0 <= step <= last):
+        if not (is_whole(step) and 0 <= step <= last):
             raise ArgumentError(f"step is {step!r}; it must be a whole number from 0 to {last}")
         return int(step)
 
