@@ -466,6 +466,9 @@ class ExprNamespace:
     def check(self, target: str) -> pl.Expr:
         """Return why no sequence can be computed from each record, as `gram_check` in SQL.
 
+        It looks at all columns together, a search at those it meets: a record that no rows can
+        have may be refused here, and give a sequence that ends before the columns that are wrong.
+
         Parameters
         ----------
         target : column to predict
