@@ -11,6 +11,7 @@ from dbselect.glm.named import check_family_name
 from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 from dbselect.methods.glm_objective import GlmObjective, objective_setup
+from dbselect.methods.open_search import check_has_intercept
 from dbselect.methods.options import Options
 from dbselect.methods.setup import check_first, finish, finish_joint, prefix_coefficients, prepare
 from dbselect.methods.types import (
@@ -32,6 +33,7 @@ from dbselect.record.checks import (
     check_choice,
     check_column,
     check_count,
+    check_flag,
     check_names,
     check_ridge,
     check_scale,
@@ -56,6 +58,7 @@ class AnytimeOptions(Options):
     rule: RuleName = "fr"
     ridge: float = 0.0
     scale: bool = True
+    intercept: bool = True
     budget: float | None = None
     max_groups: int | None = None
     always: GroupNames = ()
@@ -72,6 +75,7 @@ class AnytimeOptions(Options):
         check_choice("rule", self.rule, RULES)
         check_ridge(self.ridge)
         check_scale(self.scale)
+        check_flag("intercept", self.intercept)
         check_budget(self.budget)
         check_count("max_groups", self.max_groups)
         check_names("always", self.always)
@@ -79,6 +83,8 @@ class AnytimeOptions(Options):
         check_column("weight", self.weight)
         check_policies(self.null_policy)
         _check_wide(self.wide, self.resume)
+        if self.wide and not self.intercept:
+            raise ArgumentError("intercept is False; a wide search reads centred rows of its Gram")
         if self.c_min is None:
             return
         if not RULES[self.rule].doubling:
@@ -134,6 +140,7 @@ def anytime_sequence(
     rule: RuleName = ...,
     ridge: float = ...,
     scale: bool = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     max_groups: int | None = ...,
     always: GroupNames = ...,
@@ -155,6 +162,7 @@ def anytime_sequence(
     rule: RuleName = ...,
     ridge: float = ...,
     scale: bool = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     max_groups: int | None = ...,
     always: GroupNames = ...,
@@ -212,6 +220,7 @@ def anytime_sequence(
     rule: RuleName = AnytimeOptions.rule,
     ridge: float = AnytimeOptions.ridge,
     scale: bool = AnytimeOptions.scale,
+    intercept: bool = AnytimeOptions.intercept,
     budget: float | None = AnytimeOptions.budget,
     max_groups: int | None = AnytimeOptions.max_groups,
     always: GroupNames = AnytimeOptions.always,
@@ -254,6 +263,9 @@ def anytime_sequence(
         or the three of ``"omp"``, which see the columns as they are (X'X, as the paper does)
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
+    intercept : False for models through the origin: explained and r2 are then shares of the sum
+        of squares about 0, a column of one value explains some of it, and what is said of unit
+        variance holds of a mean square of 1
     budget : limit on the summed cost: only groups that still fit are candidates
     max_groups : limit on the number of groups
     always : groups taken first, in the order given
@@ -342,6 +354,7 @@ def anytime_sequence(
         })  # fmt: skip
         if c_min is not None:
             raise ArgumentError(f"c_min is {c_min!r}; family {family!r} has none")
+        check_has_intercept(intercept, family)
         if null_policy != AnytimeOptions.null_policy:
             raise ArgumentError(f"null_policy is {null_policy!r}; family {family!r} takes 'skip'")
         for name, each in {"wide": wide, "resume": resume}.items():
@@ -349,9 +362,9 @@ def anytime_sequence(
                 raise ArgumentError(f"{name} is {each!r}; a wide search is of family 'gaussian'")
         return glm_sequence(source, target, groups, costs, given, callback)
     options = AnytimeOptions(
-        rule=rule, ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
-        c_min=c_min, null_policy=null_policy, family=family, weight=weight, wide=wide,
-        resume=resume,
+        rule=rule, ridge=ridge, scale=scale, intercept=intercept, budget=budget,
+        max_groups=max_groups, always=always, c_min=c_min, null_policy=null_policy, family=family,
+        weight=weight, wide=wide, resume=resume,
     )  # fmt: skip
     if isinstance(source, GlmObjective):
         return _on_objective(source, target, groups, costs, options, in_passes, callback)
@@ -361,7 +374,7 @@ def anytime_sequence(
         return wide_sequence(source, target, groups, costs, options, callback)
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
-        null_policy=null_policy, weight=weight, several=True,
+        null_policy=null_policy, weight=weight, several=True, intercept=options.intercept,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, max_groups)
     found = compiled_sequence(search, rule, options) if callback is None else None

@@ -30,6 +30,7 @@ from dbselect.record.checks import (
     check_budget,
     check_choice,
     check_count,
+    check_flag,
     check_names,
     check_ridge,
     check_share,
@@ -54,6 +55,7 @@ class BackwardOptions(Options):
     backward: BackwardName = "loss"
     max_steps: int | None = None
     ridge: float = 0.0
+    intercept: bool = True
     budget: float | None = None
     always: GroupNames = ()
     family: FamilyName = "gaussian"
@@ -65,6 +67,7 @@ class BackwardOptions(Options):
         check_choice("backward", self.backward, USEFULNESS)
         check_count("max_steps", self.max_steps)
         check_ridge(self.ridge)
+        check_flag("intercept", self.intercept)
         check_budget(self.budget)
         check_names("always", self.always)
         check_family_name(self.family)
@@ -107,6 +110,7 @@ def foba(
     backward: BackwardName = ...,
     max_steps: int | None = ...,
     ridge: float = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     always: GroupNames = ...,
     family: Literal["gaussian"] = ...,
@@ -165,6 +169,7 @@ def foba(
     backward: BackwardName = FobaOptions.backward,
     max_steps: int | None = FobaOptions.max_steps,
     ridge: float = FobaOptions.ridge,
+    intercept: bool = FobaOptions.intercept,
     budget: float | None = FobaOptions.budget,
     always: GroupNames = FobaOptions.always,
     family: FamilyName = FobaOptions.family,
@@ -192,6 +197,7 @@ def foba(
         ``"coefficient"``, the length of its coefficients on unit-variance columns
     max_steps : limit on additions and removals together
     ridge : >= 0, lambda on unit-variance columns
+    intercept : False for linear models through the origin, as in `anytime_sequence`
     budget : limit on the summed cost: only groups that still fit are added
     always : groups taken first, which stay
     family : ``"gaussian"``, the linear model (default); of another the search is that of
@@ -232,11 +238,11 @@ def foba(
     check_callback(callback)
     options = FobaOptions(
         epsilon=epsilon, nu=nu, rule=rule, backward=backward, max_steps=max_steps, ridge=ridge,
-        budget=budget, always=always, family=family, null_policy=null_policy,
+        intercept=intercept, budget=budget, always=always, family=family, null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
         source, target, groups, costs, family=options.family, ridge=options.ridge,
-        always=options.always, null_policy=options.null_policy,
+        always=options.always, null_policy=options.null_policy, intercept=options.intercept,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     found = compiled_sequence(search, f"foba-{rule}", options) if callback is None else None
@@ -270,6 +276,7 @@ def backward(
     backward: BackwardName = ...,
     max_steps: int | None = ...,
     ridge: float = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     always: GroupNames = ...,
     family: Literal["gaussian"] = ...,
@@ -319,6 +326,7 @@ def backward(
     backward: BackwardName = BackwardOptions.backward,
     max_steps: int | None = BackwardOptions.max_steps,
     ridge: float = BackwardOptions.ridge,
+    intercept: bool = BackwardOptions.intercept,
     budget: float | None = BackwardOptions.budget,
     always: GroupNames = BackwardOptions.always,
     family: FamilyName = BackwardOptions.family,
@@ -338,6 +346,7 @@ def backward(
         ``"coefficient"``, the length of its coefficients on unit-variance columns
     max_steps : limit on the removals
     ridge : >= 0, lambda on unit-variance columns
+    intercept : False for linear models through the origin, as in `anytime_sequence`
     budget : removal ends as soon as what is held fits it
     always : groups that stay
     family : ``"gaussian"``, the linear model (default); of another the search is that of
@@ -380,12 +389,12 @@ def backward(
     """
     check_callback(callback)
     options = BackwardOptions(
-        backward=backward, max_steps=max_steps, ridge=ridge, budget=budget, always=always,
-        family=family, null_policy=null_policy,
+        backward=backward, max_steps=max_steps, ridge=ridge, intercept=intercept, budget=budget,
+        always=always, family=family, null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
         source, target, groups, costs, family=options.family, ridge=options.ridge,
-        always=options.always, null_policy=options.null_policy,
+        always=options.always, null_policy=options.null_policy, intercept=options.intercept,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     found = compiled_sequence(search, "backward", options) if callback is None else None

@@ -16,6 +16,7 @@ from dbselect.pages.short import listed
 from dbselect.pictures.growth import growth
 from dbselect.record.checks import (
     check_budget,
+    check_flag,
     check_names,
     check_ridge,
     check_scale,
@@ -41,6 +42,7 @@ class GroupLassoPathOptions(Options):
     n_penalties: int = 50
     smallest: float = 1e-3
     scale: bool = True
+    intercept: bool = True
 
     def __post_init__(self) -> None:
         """Refuse options that no Gram could make right."""
@@ -51,6 +53,7 @@ class GroupLassoPathOptions(Options):
             )
         check_share("smallest", self.smallest)
         check_scale(self.scale)
+        check_flag("intercept", self.intercept)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,6 +232,7 @@ def group_lasso_path(
     n_penalties: int = GroupLassoPathOptions.n_penalties,
     smallest: float = GroupLassoPathOptions.smallest,
     scale: bool = GroupLassoPathOptions.scale,
+    intercept: bool = GroupLassoPathOptions.intercept,
 ) -> GroupLassoPath:
     """Fit the cost-weighted group lasso over a geometric grid of falling penalties.
 
@@ -244,6 +248,7 @@ def group_lasso_path(
     n_penalties : L >= 2
     smallest : in (0, 1), the last penalty as a share of the first
     scale : False takes the norms of coefficients on the columns as they are
+    intercept : False for models through the origin, as in `anytime_sequence`
 
     Returns
     -------
@@ -278,8 +283,10 @@ def group_lasso_path(
     >>> path.scaled_coef[:, 0].round(3).tolist()
     [0.0, 0.667, 0.878]
     """
-    options = GroupLassoPathOptions(n_penalties=n_penalties, smallest=smallest, scale=scale)
-    search = prepare(source, target, groups, costs, scale=scale)
+    options = GroupLassoPathOptions(
+        n_penalties=n_penalties, smallest=smallest, scale=scale, intercept=intercept
+    )
+    search = prepare(source, target, groups, costs, scale=scale, intercept=intercept)
     problem = search.problem
     found = _path(search, options)
     coef = found.coef * (problem.target_spread / problem.spread)
@@ -310,6 +317,7 @@ def group_lasso(
     smallest: float = GroupLassoOptions.smallest,
     ridge: float = GroupLassoOptions.ridge,
     scale: bool = GroupLassoOptions.scale,
+    intercept: bool = GroupLassoOptions.intercept,
     budget: float | None = GroupLassoOptions.budget,
     always: GroupNames = GroupLassoOptions.always,
 ) -> Sequence:
@@ -329,6 +337,7 @@ def group_lasso(
     smallest : in (0, 1), the last penalty as a share of the first
     ridge : >= 0, lambda of the fits on unit-variance columns; the path has none
     scale : False takes norms and `ridge` on the columns as they are
+    intercept : False for models through the origin, as in `anytime_sequence`
     budget : limit on the summed cost: only groups that still fit are taken, in the order
         of the path
     always : groups taken first, in the order given
@@ -368,10 +377,13 @@ def group_lasso(
     Sequence(y ~ a; r2 0.9524, spent 1; 4 rows; no other group enters the path)
     """
     options = GroupLassoOptions(
-        n_penalties=n_penalties, smallest=smallest, ridge=ridge, scale=scale, budget=budget,
-        always=always,
+        n_penalties=n_penalties, smallest=smallest, ridge=ridge, scale=scale, intercept=intercept,
+        budget=budget, always=always,
     )  # fmt: skip
-    search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
+    search = prepare(
+        source, target, groups, costs, ridge=ridge, scale=scale, always=always,
+        intercept=intercept,
+    )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     found = _path(search, options)
     entered = dict(zip(found.entered, found.penalties[found.entered_at].tolist(), strict=True))
