@@ -196,7 +196,7 @@ def _prepared(
     plain = table if sparse is None else Without(table, sparse)
     request, texts = prepared(plain, patterns, options.weight, policies)
     position(target, request.names, "target")
-    rows = WideRows(request, target, sparse)
+    rows = WideRows(request, target, None if sparse is None else table.schema.field(sparse))
     scans = Scans(table, rows)
     totals = scans.margins()
     check_missing(request.refusing, totals.missing)
@@ -343,6 +343,7 @@ def _gram(
         base,
         means={name: mean[name] for name in rows.names if there[name] < weight * WHOLE},
         indicators=tuple(name for name in rows.marked if mean[name + SUFFIX] > 0),
+        entries=rows.listed(len(names)),
     )
     return Gram(
         columns, totals.rows, totals.skipped, weight, means[at], comoment,

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX, Leaf
+from dbselect.record.entries import Entries, children_of
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import FILLS
 from dbselect.sources.request import Request
@@ -63,12 +64,24 @@ class WideRows:
     ----------
     request : what is wanted of the table, the target among its numbers
     target : its name
-    sparse : the field of entries (`sources.sparse_rows`), which are no columns of `names`
+    field : the field of entries (`record.entries`), which are no columns of `names`
     """
 
     request: Request
     target: str
-    sparse: str | None = None
+    field: pa.Field | None = None
+
+    @property
+    def sparse(self) -> str | None:
+        """The name of the field of entries."""
+        return None if self.field is None else str(self.field.name)
+
+    def listed(self, n_columns: int) -> tuple[Entries, ...]:
+        """Return the field of entries, as a fit of so many columns met it."""
+        if self.field is None:
+            return ()
+        met = n_columns - len(self.names)
+        return (Entries(str(self.field.name), met, children_of(self.field.type)),)
 
     @property
     def fields(self) -> list[str]:
