@@ -26,6 +26,8 @@ T = TypeVar("T")
 Path = tuple[str | int, ...]
 #: Microseconds of what a date or a timestamp counts.
 UNITS = {"days": 86_400e6, "seconds": 1e6}
+#: Values of coefficient 0 that SQL looks up in one set, and no longer one after the other.
+MANY = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,10 +501,14 @@ def _sql_lookup(found: Lookup, can_refuse: bool) -> str:
             "handle_unknown is 'error', which only dialect 'duckdb' can say; take "
             "'unavailable' or 'zero'"
         )
-    both = zip(found.values, found.numbers, strict=True)
+    both = list(zip(found.values, found.numbers, strict=True))
+    idle = [_sql_value(one) for one, number in both if not number]
+    if len(idle) >= MANY:
+        both = [(one, number) for one, number in both if number]
+        other = f"CASE WHEN {value} IN ({', '.join(idle)}) THEN 0e0 ELSE {other} END"
     cases = " ".join(f"WHEN {_sql_value(one)} THEN {_sql_number(number)}" for one, number in both)
     text = f"CASE {value} {cases} ELSE {other} END" if cases else other
-    if not found.refuses and found.other == found.missing:
+    if not found.refuses and found.other == found.missing and len(idle) < MANY:
         return text
     return f"CASE WHEN {name} IS NULL THEN {_sql_or_null(found.missing)} ELSE {text} END"
 

@@ -239,6 +239,60 @@ def test_a_sparse_matrix_needs_a_target_beside_it():
             wrong()
 
 
+def many_levels(seed: int) -> pl.DataFrame:
+    """Return rows of texts of many levels, one of few, and numbers beside them."""
+    rng = np.random.default_rng(seed)
+    user, item = rng.integers(0, 1200, 4000), rng.integers(0, 1100, 4000)
+    # Every level is there.
+    user[:1200], item[-1100:] = np.arange(1200), np.arange(1100)
+    z = rng.normal(size=4000)
+    y = 3 * (user == 7) + 2 * (item < 3) + z + rng.normal(size=4000) + 50
+    frame = pl.DataFrame({"y": y, "z": z, "user": user, "item": item, "w": rng.uniform(0, 2, 4000)})
+    return frame.with_columns(
+        pl.format("u{}", "user").alias("user"), pl.format("i{}", "item").alias("item")
+    )
+
+
+def test_each_of_many_levels_is_a_group_unless_groups_say_otherwise():
+    table = many_levels(1)
+    terms = ds.terms(table, ["user", "item"], max_levels=2000)
+    gram = ds.gram(table, ["y", "z"], "w", terms=terms)
+    each = {name: [name] for name in gram.columns if name != "y"}
+    full = ds.anytime_sequence(gram, "y", each, max_groups=6)
+    wide = ds.anytime_sequence(table, "y", weight="w", max_groups=6, wide=True)
+    assert wide.steps["group"].equals(full.steps["group"])
+    np.testing.assert_allclose(wide.r2, full.r2, rtol=1e-10)
+    assert (wide.n_groups, wide.n_columns) == (2301, 2301)
+    np.testing.assert_allclose(wide.predict(table), full.predict(table))
+
+    few = {"few": ["user.u7", "user.u8", "z"], "three": ["item.i0", "item.i1", "item.i2"]}
+    some = {"user": [f"user.u{j}" for j in range(9, 1200)], **few}
+    for groups in (few, some):
+        full = ds.anytime_sequence(gram, "y", groups, ridge=0.1)
+        wide = ds.anytime_sequence(table, "y", groups, weight="w", ridge=0.1, wide=True)
+        assert wide.steps["group"].equals(full.steps["group"])
+        np.testing.assert_allclose(wide.r2, full.r2, rtol=1e-9)
+
+
+def test_levels_that_are_not_chosen_count_nothing_and_new_ones_are_said():
+    table = many_levels(2).with_columns(
+        user=pl.when(pl.int_range(pl.len()) % 100 == 0).then(None).otherwise("user")
+    )
+    wide = ds.anytime_sequence(
+        table.drop("w"), "y", {"u": ["user.u7"], "z": ["z"]}, max_groups=2, wide=True
+    )
+    assert (wide.gram.skipped, wide.gram.missing) == (40, {"user": 40})
+    model = wide.at()
+    frame = pl.DataFrame({"z": [1.0] * 4, "user": ["u7", "u8", "new", None]})
+    base = model.intercept + model.coefficients["z"]
+    known = [base + model.coefficients["user.u7"], base]
+    for values, last in (("unavailable", None), ("zero", base)):
+        for found in all_doors(model, frame, handle_unknown=values):
+            assert found == [None if v is None else round(v, 6) for v in [*known, last, None]]
+    with pytest.raises(ds.ArgumentError, match=r"column 'user' is 'mean'; a text of 1200 levels"):
+        ds.anytime_sequence(table, "y", null_policy="mean", wide=True)
+
+
 @pytest.mark.parametrize(
     ("entry", "words"),
     [

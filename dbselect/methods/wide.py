@@ -36,6 +36,8 @@ from dbselect.record.terms import Terms
 from dbselect.results.wide import WideSequence
 from dbselect.selection.criteria import RULES, Criterion
 from dbselect.selection.greedy import doubling, greedy_search
+from dbselect.sources.gram_rows import Products
+from dbselect.sources.many_levels import MOST_LEVELS, fields_of_levels
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import prepared, tell_skipped
 from dbselect.sources.request import Table
@@ -43,7 +45,7 @@ from dbselect.sources.sparse_rows import Without, sparse_field
 from dbselect.sources.target import check_numeric
 from dbselect.sources.turns import Callback, turns
 from dbselect.sources.wide_rows import WideRows
-from dbselect.sources.wide_sums import Margins, Products, Totals
+from dbselect.sources.wide_sums import Margins, Totals
 from dbselect.sources.with_bar import with_bar
 from dbselect.sources.works import Gathered, Work, gather
 
@@ -182,6 +184,7 @@ def _prepared(
         )
     patterns = None if named is None else list(dict.fromkeys([target, *named]))
     table = open_table(source, patterns)
+    patterns = None if patterns is None else fields_of_levels(patterns, table.schema)
     sparse = sparse_field(table.schema)
     if sparse is not None and patterns is not None:
         dense = [name for name in patterns if name != sparse and not name.startswith(f"{sparse}[")]
@@ -194,7 +197,7 @@ def _prepared(
     check_numeric(table, [target])
     policies = policy_but_for([target], options.null_policy)
     plain = table if sparse is None else Without(table, sparse)
-    request, texts = prepared(plain, patterns, options.weight, policies)
+    request, texts = prepared(plain, patterns, options.weight, policies, max_levels=MOST_LEVELS)
     position(target, request.names, "target")
     rows = WideRows(request, target, None if sparse is None else table.schema.field(sparse))
     scans = Scans(table, rows)
@@ -202,7 +205,7 @@ def _prepared(
     check_missing(request.refusing, totals.missing)
     _check_entries(sparse, options.null_policy, totals.missing)
     entered = range(len(totals.mean) - 1 - len(rows.names))
-    names = [*rows.names, *(f"{sparse}[{at}]" for at in entered)]
+    names = rows.columns(len(totals.mean) - 1)
     one = _gram(totals, rows, names, [target], totals.squares[-1:, None])
     tell_skipped(one, request)
     check_usable(one, [target])
