@@ -21,6 +21,7 @@ from dbselect.errors import (
     SkippedRowsWarning,
     SourceError,
     UnknownLevelWarning,
+    WideWarning,
 )
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
@@ -131,6 +132,7 @@ __all__ = [
     "Terms",
     "UnknownLevelWarning",
     "WideSequence",
+    "WideWarning",
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
