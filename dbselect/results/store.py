@@ -6,6 +6,7 @@ read and written here: groups, steps and choices; `glm.store` adds what its mode
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -213,8 +214,14 @@ def damaged(error: Exception) -> RecordError:
     return RecordError(f"sequence record is damaged: {error}")
 
 
-def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
+def mapping_of(
+    record: Any, type_: pa.StructType, later: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     """Return a record with plain values, if it has all fields of a type.
+
+    Parameters
+    ----------
+    later : fields that a record of an earlier version lacks, with what that meant
 
     Raises
     ------
@@ -224,7 +231,7 @@ def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
         record = record.as_py(maps_as_pydicts="strict")
     if not isinstance(record, Mapping):
         raise RecordError(f"a sequence record must be a mapping, not {type(record).__name__}")
-    found = {
+    found = dict(later) | {
         name: value.as_py(maps_as_pydicts="strict") if isinstance(value, pa.Scalar) else value
         for name, value in record.items()
     }

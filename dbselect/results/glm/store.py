@@ -40,6 +40,7 @@ GLM_TYPE = pa.struct(
         ("target", pa.string()),
         ("family", pa.string()),
         ("class_type", pa.string()),
+        ("levels", pa.list_(pa.string())),
         ("offset", pa.string()),
         *SEARCH_FIELDS,
         ("rows", pa.int64()),
@@ -58,6 +59,8 @@ GLM_DTYPE = pl.Struct(
         "predictors": pl.List(pl.Struct({"class": pl.String, "sequence": SEQUENCE_DTYPE})),
     }
 )
+#: Fields that records of earlier versions lack, and what these meant.
+_LATER: dict[str, Any] = {"levels": []}
 #: How a class is read from its text, by the name of its type.
 _CLASS_TYPES: dict[str, Callable[[str], Any]] = {
     "str": str,
@@ -71,10 +74,12 @@ _CLASS_TYPES: dict[str, Callable[[str], Any]] = {
 def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
     steps = sequence.steps.to_dicts()
+    named = sequence.classes or sequence.levels
     return {
         "target": sequence.target,
         "family": sequence.family,
-        "class_type": type(sequence.classes[0]).__name__ if sequence.classes else None,
+        "class_type": type(named[0]).__name__ if named else None,
+        "levels": [str(one) for one in sequence.levels],
         "offset": sequence.offset,
         **search_record(sequence),
         "rows": sequence.rows,
@@ -85,9 +90,14 @@ def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
         "steps": steps,
         "predictors": [
             {"class": name, "sequence": _predictor(sequence, steps, k)}
-            for k, name in enumerate([str(one) for one in sequence.classes] or [None])
+            for k, name in enumerate(_predicted(sequence))
         ],
     }
+
+
+def _predicted(sequence: "GlmSequence") -> list[str | None]:
+    """Return the classes, or the level, whose probabilities are told; None for a number."""
+    return [str(one) for one in sequence.classes or sequence.levels[1:]] or [None]
 
 
 def _predictor(
@@ -119,7 +129,7 @@ def glm_parts(record: Any) -> dict[str, Any]:
     ------
     RecordError : a field is missing or of another kind
     """
-    found = mapping_of(record, GLM_TYPE)
+    found = mapping_of(record, GLM_TYPE, _LATER)
     try:
         # Arrow refuses what has another type.
         plain = pa.scalar(to_scalar(found), GLM_TYPE).as_py(maps_as_pydicts="strict")
@@ -131,10 +141,9 @@ def glm_parts(record: Any) -> dict[str, Any]:
 def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
     steps, predictors = record["steps"], record["predictors"]
     search = search_parts(record, steps)
-    class_type = record["class_type"]
-    classes = (
-        () if class_type is None else [_CLASS_TYPES[class_type](p["class"]) for p in predictors]
-    )
+    class_type, levels = record["class_type"], record["levels"] or []
+    read = _CLASS_TYPES[class_type] if class_type is not None else str
+    classes = [] if class_type is None or levels else [read(p["class"]) for p in predictors]
     numbers = {name: j for j, name in enumerate(search["groups"].members)}
     intercept = np.zeros((len(steps), len(predictors)))
     coef = np.zeros((len(steps), len(numbers), len(predictors)))
@@ -149,6 +158,7 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "target": record["target"],
         "family": record["family"],
         "classes": tuple(classes),
+        "levels": tuple(read(one) for one in levels),
         "offset": record["offset"],
         **search,
         "deviance": finite(step["deviance"] for step in steps),
