@@ -11,7 +11,8 @@ from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import MODELS, PROVEN, SEQUENCES, Method
 from dbselect.methods.design import DesignOptions
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.methods.setup import check_target
 from dbselect.methods.types import Costs, FamilyName, GroupColumns

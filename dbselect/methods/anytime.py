@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal, overload
 from dbselect.errors import ArgumentError
 from dbselect.glm.named import check_family_name
 from dbselect.methods.compiled import compiled_sequence
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup, objective_setup
 from dbselect.methods.open_search import check_has_intercept
 from dbselect.methods.options import Options
@@ -22,6 +23,7 @@ from dbselect.methods.types import (
     GlmRuleName,
     GroupColumns,
     GroupNames,
+    Level,
     NullPolicy,
     RuleName,
     Source,
@@ -189,6 +191,7 @@ def anytime_sequence(
     family: GlmFamilyName,
     weight: str | None = ...,
     offset: str | None = ...,
+    positive: Level | None = ...,
     max_iter: int | None = ...,
     tol: float | None = ...,
     callback: Callback | None = ...,
@@ -230,6 +233,7 @@ def anytime_sequence(
     wide: bool | None = AnytimeOptions.wide,
     resume: WideSequence | None = AnytimeOptions.resume,
     offset: str | None = None,
+    positive: Level | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
     callback: Callback | None = None,
@@ -282,6 +286,7 @@ def anytime_sequence(
     resume : of a wide search, what an earlier one of the same table found: its groups are taken
         first, and the search goes on from there
     offset : of a family in passes but multinomial: column that is added to the predictor
+    positive : of family binomial, the level of the target that counts as 1, as in `fit_glm`
     max_iter : of a family in passes, limit on the passes of a step, default 25
     tol : of a family in passes, as in `fit_glm`, default 1e-8
     callback : is called with a `Progress` after every step; what it raises ends the call
@@ -343,7 +348,7 @@ def anytime_sequence(
     >>> ds.anytime_sequence(table, "y", costs={"a": 50.0, "b": 1.0})
     Sequence(y ~ b, a; r2 1.0000, spent 51; 4 rows; every group is in the sequence)
     """
-    in_passes = {"offset": offset, "max_iter": max_iter, "tol": tol}
+    in_passes = {"offset": offset, "positive": positive, "max_iter": max_iter, "tol": tol}
     in_passes = {name: value for name, value in in_passes.items() if value is not None}
     check_family_name(family)
     check_callback(callback)
