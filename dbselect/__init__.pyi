@@ -53,7 +53,8 @@ from dbselect.methods.foba import backward, foba
 from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
-from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.methods.group_lasso import group_lasso, group_lasso_path
+from dbselect.methods.lasso import lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
@@ -64,6 +65,7 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.guarantee import Guarantee
 from dbselect.results.joint import JointSequence
+from dbselect.results.lasso_paths import GroupLassoPath, LassoPath
 from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
@@ -114,6 +116,7 @@ __all__ = [
     "JointModel",
     "JointSequence",
     "KeySums",
+    "LassoPath",
     "LeftOutWarning",
     "Model",
     "OverTime",
@@ -162,6 +165,7 @@ __all__ = [
     "group_lasso_path",
     "impute_mean",
     "key_sums",
+    "lasso_path",
     "oracle",
     "plan_gram",
     "plateau",

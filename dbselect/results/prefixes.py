@@ -7,8 +7,6 @@ what is known of them, is the family's: `Sequence` (one response), `JointSequenc
 it refuses in a sentence.
 """
 
-import math
-import numbers
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -27,7 +25,7 @@ from dbselect.linear.problem import Linear
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_budget, is_whole
+from dbselect.record.checks import check_between, check_budget, check_penalty, is_whole
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -298,12 +296,8 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         >>> seq.criteria()["bic"].round(3).to_list()
         [19.371, 8.579]
         """
-        if not (isinstance(gamma, numbers.Real) and 0 <= gamma <= 1):
-            raise ArgumentError(f"gamma is {gamma!r}; it must be a number from 0 to 1")
-        if penalty is not None and not (
-            isinstance(penalty, numbers.Real) and 0 < penalty < math.inf
-        ):
-            raise ArgumentError(f"penalty is {penalty!r}; it must be a number > 0")
+        check_between("gamma", gamma)
+        check_penalty(penalty)
         found = self._criteria(float(gamma), penalty and float(penalty))
         return pl.concat([self.steps.select("step", "action", "group"), found], how="horizontal")
 
