@@ -58,6 +58,7 @@ from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
 from dbselect.methods.stability import stability
+from dbselect.methods.step import step
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -174,6 +175,7 @@ __all__ = [
     "sght_project",
     "sght_table",
     "stability",
+    "step",
     "stopping_cost",
     "svmlight_to_parquet",
     "terms",

@@ -60,9 +60,9 @@ def stability(
     source : table, which is read once; parts of one; or what `resample` returns
     target, groups, costs : as in `anytime_sequence`
     method : ``"anytime_sequence"``, ``"backward"``, ``"best_within"``, ``"dash"``,
-        ``"exchange"``, ``"foba"``, ``"greedy"``, ``"random_k"``, ``"sght"``, ``"top_k"``, or a
-        function that takes a Gram, the target, ``groups`` and options and returns a sequence or
-        a `Selected`
+        ``"exchange"``, ``"foba"``, ``"greedy"``, ``"random_k"``, ``"sght"``, ``"step"``,
+        ``"top_k"``, or a function that takes a Gram, the target, ``groups`` and options and
+        returns a sequence or a `Selected`
     size : groups that each record chooses: of a sequence the best prefix of so many, or of
         fewer where it has no other. Default: all that a search ends with
     threshold : share of the records, above 0.5 and at most 1, from which on a group is stable
