@@ -26,6 +26,7 @@ from dbselect.errors import (
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.measured import Evaluation
+from dbselect.judging.stability import Stability
 from dbselect.judging.timeliness import (
     compare,
     explained_at,
@@ -58,6 +59,8 @@ from dbselect.methods.lasso import lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
+from dbselect.methods.stability import stability
+from dbselect.methods.step import step
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -75,6 +78,7 @@ from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+from dbselect.sources.resample import resample
 from dbselect.sources.sparse_table import sparse_table
 from dbselect.sources.svmlight import svmlight_to_parquet
 from dbselect.sources.turns import Progress
@@ -131,6 +135,7 @@ __all__ = [
     "SghtPath",
     "SkippedRowsWarning",
     "SourceError",
+    "Stability",
     "SupportTable",
     "Terms",
     "UnknownLevelWarning",
@@ -171,11 +176,14 @@ __all__ = [
     "plateau",
     "random_k",
     "register",
+    "resample",
     "sght",
     "sght_path",
     "sght_project",
     "sght_table",
     "sparse_table",
+    "stability",
+    "step",
     "stopping_cost",
     "svmlight_to_parquet",
     "terms",
