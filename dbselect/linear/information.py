@@ -51,11 +51,11 @@ class Fits:
     rows : n, number of rows
     total : TSS, weighted sum of squares of the target about its mean, or 0
     left : shape (M,), RSS / TSS
-    degrees : shape (M,), rank or effective number of parameters, the intercept included; that
-        of the model without columns comes first, 0 through the origin
+    degrees : shape (M,), rank or effective number of parameters, the intercept included
     sizes : shape (M,), number of groups held
     n_groups, n_columns : J and D, what there is to choose from
     left_all, degrees_all : the same of the model on all columns
+    degrees_none : of the model without columns: 1, or 0 through the origin
     """
 
     rows: int
@@ -67,6 +67,7 @@ class Fits:
     n_columns: int
     left_all: float
     degrees_all: float
+    degrees_none: float
 
 
 def criteria(fits: Fits, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
@@ -94,7 +95,7 @@ def joint_criteria(
     share : shape (K,), what each response counts in adjusted_r2, 1 in all
     gamma, penalty : as in `criteria`
     """
-    n, r = each[0].rows, each[0].degrees
+    n, r, none = each[0].rows, each[0].degrees, each[0].degrees_none
     left = [np.maximum(fits.left, SMALLEST_SHARE) for fits in each]
     losses = [gaussian_loss(n, own * fits.total) for own, fits in zip(left, each, strict=True)]
     free = np.where(n - r > 0, n - r, np.nan)
@@ -104,7 +105,7 @@ def joint_criteria(
     noises = [max(fits.left_all, SMALLEST_SHARE) / free_all for fits in each]
     cp = sum(own / noise - n + 2.0 * r for own, noise in zip(left, noises, strict=True))
     adjusted = sum(
-        part * (1.0 - own / free * (n - r[0])) for own, part in zip(left, share, strict=True)
+        part * (1.0 - own / free * (n - none)) for own, part in zip(left, share, strict=True)
     )
     trials = Trials(n, r, len(each) * r, each[0].sizes, each[0].n_groups, each[0].n_columns)
     return by_likelihood(
@@ -217,6 +218,7 @@ def fits_of(
         n_columns=len(problem.c),
         left_all=1.0 - (state.explained + penalty),
         degrees_all=none + state.degrees(),
+        degrees_none=none,
     )
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
+from dbselect.linear.f_tests import step_f_tests
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.record.gram import Gram, Matrix, Vector
@@ -143,6 +144,11 @@ class Sequence(Prefixes[Model]):
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
         return information.criteria(self._fits(), gamma, penalty)
+
+    def _f_tests(self) -> pl.DataFrame:
+        FittedRows(self.gram, self.ridge).check_least_squares()
+        tests = step_f_tests(self._fits(), [step.action == "add" for step in self.records])
+        return pl.concat([self.steps.select("step", "action", "group"), tests], how="horizontal")
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")

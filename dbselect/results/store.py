@@ -6,6 +6,7 @@ read and written here: groups, steps and choices; `glm.store` adds what its mode
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,8 +52,8 @@ JOINT_TYPE = pa.struct(
         ("gram", RECORD_TYPE),
     ]
 )
-#: What records of earlier versions lack.
-LATER_FIELDS = ("has_intercept",)
+#: Fields that records of earlier versions lack, and what these meant.
+LATER_FIELDS: Mapping[str, Any] = MappingProxyType({"has_intercept": True, "levels": []})
 #: What reading a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
@@ -239,7 +240,7 @@ def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
     missing = [name for name in fields if name not in found]
     if missing:
         raise RecordError(f"sequence record lacks {missing}; its fields must be {fields}")
-    return found
+    return {name: meant for name, meant in LATER_FIELDS.items() if name in type_.names} | found
 
 
 def _parts(record: Mapping[str, Any], gram: Gram) -> dict[str, Any]:

@@ -41,6 +41,9 @@ def add_sequence_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offset", default=UNSET, help="of a family: column added to the predictor"
     )
+    parser.add_argument(
+        "--positive", default=UNSET, help="of binomial: level of the target that counts as 1"
+    )
     parser.add_argument("--max-iter", default=UNSET, type=int, help="of a family: most passes")
     parser.add_argument("--tol", default=UNSET, type=float, help="of a family: when to end")
 
