@@ -50,6 +50,7 @@ from dbselect.methods.drift import Drift, drift
 from dbselect.methods.exchange import exchange
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
+from dbselect.methods.floating import floating
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_family import glm_family
@@ -159,6 +160,7 @@ __all__ = [
     "explained_at",
     "fit",
     "fit_glm",
+    "floating",
     "foba",
     "foba_epsilon",
     "glm_family",

@@ -1,5 +1,6 @@
 -- step(record, target, groups := NULL, costs := NULL, criterion := 'aic', penalty := NULL,
---      direction := 'both', start := NULL, max_steps := NULL, budget := NULL, always := NULL)
+--      direction := 'both', start := NULL, max_steps := NULL, budget := NULL, always := NULL,
+--      intercept := true)
 --
 -- The addition or removal that lowers AIC most, until none does: R's step.
 --
@@ -14,14 +15,16 @@
 --   max_steps   limit on the moves after the start; NULL: none
 --   budget      limit on the summed cost of what is added; NULL: none
 --   always      list of groups taken first, which stay; NULL: none
+--   intercept   false for models through the origin, as in anytime_sequence
 --
 -- Returns the LIST of steps of anytime_sequence, of which the last is where no move helps; empty
 -- if the record is unusable.
 CREATE OR REPLACE TEMP MACRO step(
     record, target, groups := NULL, costs := NULL, criterion := 'aic', penalty := NULL,
-    direction := 'both', start := NULL, max_steps := NULL, budget := NULL, always := NULL
+    direction := 'both', start := NULL, max_steps := NULL, budget := NULL, always := NULL,
+    intercept := true
 ) AS dbselect_sequence('step', record, target, {
     'groups': groups, 'costs': costs, 'criterion': criterion, 'penalty': penalty,
     'direction': direction, 'start': start, 'max_steps': max_steps, 'budget': budget,
-    'always': always
+    'always': always, 'intercept': intercept
 });

@@ -17,7 +17,7 @@ from dbselect.record.groups import groups_of
 from dbselect.selection import dash as sampling
 from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import forward_regression
-from dbselect.selection.foba import foba_search
+from dbselect.selection.foba import Share, foba_search
 from dbselect.selection.greedy import greedy_search
 from dbselect.selection.removal import by_loss
 
@@ -122,7 +122,14 @@ def test_greedy_foba_and_backward_run_on_whatever_meets_the_contract(seed):
         second, third = [], []
         state = start()
         foba_search(
-            state, groups, gain, by_loss, second.append, epsilon=1e-3, nu=0.9, always=always
+            state,
+            groups,
+            gain,
+            by_loss,
+            second.append,
+            epsilon=1e-3,
+            allowance=Share(0.9),
+            always=always,
         )
         state = start()
         state.add_all(list(range(state.size)))
@@ -144,8 +151,8 @@ class Promising(Dense):
 def test_foba_ends_where_gains_turn_out_to_be_rounding():
     groups, steps = groups_of(["a", "b", "c"]), []
     start = Promising(lambda held: float(0 in held), 3)
-    foba_search(start, groups, forward_regression(None), by_loss, steps.append, epsilon=0.0, nu=0.5,
-         max_steps=50)  # fmt: skip
+    foba_search(start, groups, forward_regression(None), by_loss, steps.append, epsilon=0.0,
+        allowance=Share(0.5), max_steps=50)  # fmt: skip
     assert [(step.action, step.group) for step in steps] == [("add", 0), ("add", 1), ("add", 2)]
 
 

@@ -18,7 +18,7 @@ from dbselect.glm import refits
 from dbselect.record.groups import groups_of
 from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import forward_regression
-from dbselect.selection.foba import foba_search
+from dbselect.selection.foba import Share, foba_search
 from dbselect.selection.removal import by_loss
 from dbselect.sources.open import open_table
 from dbselect.sources.sample import sample
@@ -337,7 +337,13 @@ def test_foba_is_that_of_brute_force_and_gives_back_what_became_dispensable(rows
     start = dense(frame, "binomial", groups)
     expected = traced(
         lambda record: foba_search(
-            start, found, forward_regression(None), by_loss, record, epsilon=0.01, nu=0.5
+            start,
+            found,
+            forward_regression(None),
+            by_loss,
+            record,
+            epsilon=0.01,
+            allowance=Share(0.5),
         ),
         list(groups),
     )

@@ -51,6 +51,7 @@ SEARCHES = {
     "anytime_sequence ridge": {"ridge": 0.1},
     "anytime_sequence raw": {"ridge": 2.0, "scale": False},
     "anytime_sequence doubling": {"rule": "doubling"}, "foba": {"nu": 0.9}, "backward": {},
+    "floating": {},
     "group_lasso": {}, "greedy": {"k": 3}, "top_k": {"k": 2}, "random_k": {"k": 2},
     "dash": {"k": 2}, "exchange": {"k": 3, "budget": 4.0}, "best_within": {"budget": 3.0},
     "sght": {"max_columns": 3, "max_groups": 2},
@@ -105,6 +106,23 @@ def test_best_within_is_the_best_of_all_sets_and_certificates_bound_it(budget):
     assert found.r2 == pytest.approx(max(worth.values()), **OFF)
     seq = ds.anytime_sequence(GRAM, "y", GROUPS, COSTS, **ORIGIN)
     assert seq.certificate([budget])["bound"][0] >= max(worth.values()) - 1e-12
+
+
+@pytest.mark.parametrize("criterion", ["aic", "bic"])
+def test_no_move_of_step_lowers_its_criterion(criterion):
+    gram = ds.gram(TABLE.drop("w"))
+    seq = ds.step(gram, "y", GROUPS, criterion=criterion, start=["c", "e"], **ORIGIN)
+    price = {"aic": 2.0, "bic": np.log(ROWS)}[criterion]
+
+    def worth(groups):
+        at = [NAMES.index(name) for group in groups for name in GROUPS[group]]
+        coef = np.linalg.lstsq(X[:, at], Y, rcond=None)[0]
+        return ROWS * np.log(((Y - X[:, at] @ coef) ** 2).sum()) + price * len(at)
+
+    held = set(seq.at().groups)
+    moves = [held ^ {group} for group in GROUPS]
+    assert worth(held) <= min(worth(one) for one in moves if one) + 1e-9
+    assert seq.at().intercept == 0.0
 
 
 def test_several_responses_share_the_groups():

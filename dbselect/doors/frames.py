@@ -367,6 +367,21 @@ class ExprNamespace:
         """
         return self._sequences("backward", target, groups, costs, options)
 
+    def floating(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return a list of steps for each record, as in SQL; empty if it is unusable.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.floating`
+        """
+        return self._sequences("floating", target, groups, costs, options)
+
     def step(
         self,
         target: str,

@@ -13,6 +13,7 @@ from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.best_within import BestWithinOptions, best_within
 from dbselect.methods.dash import DashOptions, dash
 from dbselect.methods.exchange import ExchangeOptions, exchange
+from dbselect.methods.floating import FloatingOptions, floating
 from dbselect.methods.foba import BackwardOptions, FobaOptions, backward, foba
 from dbselect.methods.options import Options
 from dbselect.methods.segments import result_of, searched
@@ -176,6 +177,7 @@ SEQUENCES: dict[str, Method] = {
     "anytime_sequence": _in_library(anytime_sequence, AnytimeOptions),
     "foba": _in_library(foba, FobaOptions),
     "backward": _in_library(backward, BackwardOptions),
+    "floating": _one_by_one(floating, FloatingOptions, write_sequences),
     "step": _one_by_one(step, StepOptions, write_sequences),
 }
 #: Calls that make one model.

@@ -36,6 +36,7 @@ from dbselect.methods.dash import dash
 from dbselect.methods.exchange import exchange
 from dbselect.methods.fit import fit
 from dbselect.methods.fit_glm import fit_glm
+from dbselect.methods.floating import floating
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
@@ -66,8 +67,8 @@ Outcome = tuple[pl.DataFrame, str | None]
 METHODS: dict[str, Method] = {
     method.__name__: method
     for method in (
-        anytime_sequence, backward, best_within, dash, exchange, fit, fit_glm, foba, greedy,
-        group_lasso, random_k, sght, step, top_k,
+        anytime_sequence, backward, best_within, dash, exchange, fit, fit_glm, floating,
+        foba, greedy, group_lasso, random_k, sght, step, top_k,
     )
 }  # fmt: skip
 
@@ -101,7 +102,7 @@ def cross_validate(
     method : function that takes a Gram (with a family: a table), the target and options and
         returns a sequence or a model, or the name of one: ``"anytime_sequence"``,
         ``"backward"``, ``"best_within"``, ``"dash"``, ``"exchange"``, ``"fit"``,
-        ``"fit_glm"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"random_k"``,
+        ``"fit_glm"``, ``"floating"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"random_k"``,
         ``"sght"``, ``"step"``, ``"top_k"``
     grid : option -> values, of which all combinations are tried; or a list of options to
         try; default: only `options`

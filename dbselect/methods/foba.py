@@ -44,7 +44,7 @@ from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.wide import WideSequence
 from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import rules_of_foba
-from dbselect.selection.foba import foba_search
+from dbselect.selection.foba import Share, foba_search
 from dbselect.selection.removal import USEFULNESS
 from dbselect.sources.turns import Callback, check_callback
 
@@ -302,7 +302,7 @@ def foba(
             USEFULNESS[backward],
             record,
             epsilon=float(options.epsilon),
-            nu=float(options.nu),
+            allowance=Share(float(options.nu)),
             budget=options.budget,
             max_steps=max_steps,
             always=search.first,

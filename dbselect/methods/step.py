@@ -24,7 +24,13 @@ from dbselect.methods.types import (
     Source,
     TableSource,
 )
-from dbselect.record.checks import check_budget, check_choice, check_count, check_names
+from dbselect.record.checks import (
+    check_budget,
+    check_choice,
+    check_count,
+    check_flag,
+    check_names,
+)
 from dbselect.record.policies import check_policies
 from dbselect.record.steps import Record, Stop
 from dbselect.results.glm.sequence import GlmSequence
@@ -50,6 +56,7 @@ class StepOptions(Options):
     budget: float | None = None
     always: GroupNames = ()
     family: FamilyName = "gaussian"
+    intercept: bool = True
     null_policy: NullPolicy = "skip"
 
     def __post_init__(self) -> None:
@@ -67,6 +74,7 @@ class StepOptions(Options):
         check_budget(self.budget)
         check_names("always", self.always)
         check_family_name(self.family)
+        check_flag("intercept", self.intercept)
         check_policies(self.null_policy)
         if self.family != StepOptions.family and self.null_policy != "skip":
             raise ArgumentError(
@@ -95,6 +103,7 @@ def step(
     budget: float | None = ...,
     always: GroupNames = ...,
     family: Literal["gaussian"] = ...,
+    intercept: bool = ...,
     null_policy: NullPolicy = ...,
     callback: Callback | None = ...,
 ) -> AnytimeSequence: ...
@@ -151,6 +160,7 @@ def step(
     budget: float | None = StepOptions.budget,
     always: GroupNames = StepOptions.always,
     family: FamilyName = StepOptions.family,
+    intercept: bool = StepOptions.intercept,
     null_policy: NullPolicy = StepOptions.null_policy,
     callback: Callback | None = None,
 ) -> AnytimeSequence | GlmSequence:
@@ -173,6 +183,7 @@ def step(
     always : groups taken first, which stay: the lower scope
     family : ``"gaussian"``, the linear model (default); of another the search is that of
         ``glm_objective(source, target, groups, costs, family=family)``
+    intercept : False for linear models through the origin, as in `anytime_sequence`
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
     callback : is called with a `Progress` after every step; what it raises ends the call
@@ -215,11 +226,11 @@ def step(
     options = StepOptions(
         criterion=criterion, penalty=penalty, direction=direction, start=start,
         max_steps=max_steps, budget=budget, always=always, family=family,
-        null_policy=null_policy,
+        intercept=intercept, null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
         source, target, groups, costs, family=options.family, always=options.always,
-        null_policy=options.null_policy,
+        null_policy=options.null_policy, intercept=options.intercept,
     )  # fmt: skip
     judge = _judge(search, options)
     begin = _start(search, options)
@@ -263,7 +274,7 @@ def _judge(search: LinearSetup | ObjectiveSetup, options: StepOptions) -> Judge:
         rows = search.gram.rows
         at = search.gram.position(search.target, "target")
         total = float(search.gram.comoment[at, at])
-        price = options.price(rows)
+        price, none = options.price(rows), float(search.intercept)
 
         def of_squares(value: float, parameters: float) -> float:
             if rows - parameters <= 0:
@@ -271,7 +282,7 @@ def _judge(search: LinearSetup | ObjectiveSetup, options: StepOptions) -> Judge:
             left = max(1.0 - value, SMALLEST_SHARE) * total
             return float(gaussian_loss(rows, np.array(left))) + price * parameters
 
-        return Judge(of_squares, lambda state: 1.0 + state.degrees(), sizes)
+        return Judge(of_squares, lambda state: none + state.degrees(), sizes)
     return _judge_of_family(search, options, sizes)
 
 

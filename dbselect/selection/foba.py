@@ -8,13 +8,15 @@
     until no group gains epsilon
 
 A removal loses at most a share nu < 1 of what the step to that size gained, so what is
-explained at each size rises from visit to visit, and the search ends.
+explained at each size rises from visit to visit, and the search ends. What a removal may lose is
+an `Allowance`: that above is `Share`, and floating search has another.
 
 Source: Zhang (2008), FoBa, Figure 3. Departures: groups and costs; a group
 is a candidate only if it gains epsilon, so that the search ends where none does.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -26,6 +28,40 @@ from dbselect.selection.removal import Usefulness, least_useful
 from dbselect.selection.ties import first_of_the_best
 
 
+class Allowance(Protocol):
+    """What removals may lose, by what was added and removed before."""
+
+    def added(self, state: Objective, gain: float) -> None:
+        """Take note of a group that was added."""
+
+    def removed(self, state: Objective) -> None:
+        """Take note of a group that was removed."""
+
+    def most(self, state: Objective, group: int) -> float | None:
+        """Return the most that removing a group may lose; None if none may go now."""
+
+
+class Share:
+    """FoBa's: a share nu of what the last step to the present size gained."""
+
+    def __init__(self, nu: float) -> None:
+        self.nu = nu
+        self._gained: list[float] = []  # by the last step to each size
+
+    def added(self, state: Objective, gain: float) -> None:
+        """Take note of a group that was added."""
+        self._gained.append(gain)
+
+    def removed(self, state: Objective) -> None:
+        """Take note of a group that was removed."""
+        self._gained.pop()
+
+    def most(self, state: Objective, group: int) -> float | None:
+        """Return the most that removing a group may lose; None if none may go now."""
+        # What looked like a gain and was rounding stays: given back, it would come again.
+        return self.nu * self._gained[-1] if self._gained[-1] > ROUNDING_GAIN else None
+
+
 def foba_search(
     state: Objective,
     groups: Groups,
@@ -34,8 +70,9 @@ def foba_search(
     record: Record,
     *,
     epsilon: float,
-    nu: float,
+    allowance: Allowance,
     budget: float | None = None,
+    max_groups: int | None = None,
     max_steps: int | None = None,
     always: Sequence[int] = (),
 ) -> Stop:
@@ -49,8 +86,9 @@ def foba_search(
     usefulness : state -> what each selected group is worth, before the cost
     record : takes every step, as soon as the state has made it
     epsilon : >= 0, share of the target's variance that a group must gain
-    nu : in (0, 1), share of a gain that a removal may lose
+    allowance : what a removal may lose
     budget : limit on the summed cost: only groups that still fit are candidates
+    max_groups : the search ends as soon as so many are held, and none of them may go
     max_steps : limit on additions and removals together
     always : numbers of groups to take first, which stay
 
@@ -62,9 +100,10 @@ def foba_search(
     """
     limit = np.inf if max_steps is None else max_steps
     forced = list(always)
-    gained: list[float] = []  # by the last step to each size
     steps = 0
     while steps < limit:
+        if max_groups is not None and len(state.held) >= max_groups:
+            return Stop.STEPS
         scores = criterion(state) / groups.costs
         gains = state.gains()
         waiting = np.ones(len(gains), dtype=bool)
@@ -79,16 +118,17 @@ def foba_search(
             return Stop.THRESHOLD if waiting.any() else Stop.EXHAUSTED
         choice = Choice.FORCED if forced else Choice.FREE
         group = forced.pop(0) if forced else first_of_the_best(scores, candidates)
-        gained.append(state.add(group))
-        record(Step("add", group, float(scores[group]), gained[-1], state.value, choice))
+        gain = state.add(group)
+        allowance.added(state, gain)
+        record(Step("add", group, float(scores[group]), gain, state.value, choice))
         steps += 1
-        # What looked like a gain and was rounding stays: given back, it would come again.
-        while len(gained) > len(always) and gained[-1] > ROUNDING_GAIN and steps < limit:
+        while len(state.held) > len(always) and steps < limit:
             group, worth = least_useful(state, groups, usefulness, always)
-            if state.losses()[group] > nu * gained[-1]:
+            most = allowance.most(state, group)
+            if most is None or state.losses()[group] > most:
                 break
             loss = state.remove(group)
+            allowance.removed(state)
             record(Step("remove", group, -worth, -loss, state.value))
-            gained.pop()
             steps += 1
     return Stop.ROUNDS
