@@ -178,6 +178,10 @@ def test_a_column_and_a_target_of_one_value_are_of_use():
         ds.anytime_sequence(table, "y")
     with pytest.raises(ds.DataError, match="target 'zero' is constant"):
         ds.anytime_sequence(table, "zero", **ORIGIN)
+    with pytest.raises(
+        ds.DataError, match="column 'x' is too large for a model through the origin"
+    ):
+        ds.anytime_sequence(table.with_columns(x=pl.lit(1e200)), "y", **ORIGIN)
     marked = table.with_columns(y=pl.Series([6.0, None, 6.0, 6.0]))
     gram = ds.gram(marked, null_policy="indicator")
     with pytest.raises(ds.DataError, match="target 'y' is 0 in rows where it is missing"):

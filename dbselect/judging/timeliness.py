@@ -263,8 +263,8 @@ def compare(
     -----
     The stopping cost comes from the rows of the search, as in the paper; with `data` the
     areas and heights are those on the other data. A DataFrame is judged as it is.
-    Linear sequences explain variance and those of a family deviance: areas under the two
-    are on different scales.
+    Linear sequences explain variance, those through the origin squares about 0, and those of a
+    family deviance: areas under them are on different scales.
 
     Examples
     --------

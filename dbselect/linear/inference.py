@@ -101,9 +101,19 @@ class FittedRows:
 
 
 def through_origin(gram: Gram) -> Gram:
-    """Return a Gram with raw second moments in place of centred ones, and means of 0."""
-    with np.errstate(over="ignore"):  # the Gram says that it is not finite
+    """Return a Gram with raw second moments in place of centred ones, and means of 0.
+
+    Raises
+    ------
+    DataError : the squares of a column add up to more than a double holds
+    """
+    with np.errstate(over="ignore"):
         raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
+    for j in np.flatnonzero(~np.isfinite(np.diagonal(raw))).tolist():
+        raise DataError(
+            f"column '{gram.columns[j]}' is too large for a model through the origin: its mean is "
+            f"{gram.mean[j]:g}, and its squares overflow a double; divide it by a power of ten"
+        )
     zeros = np.zeros(len(gram.columns))
     return replace(gram, mean=zeros, mean_low=zeros, comoment=raw)
 
