@@ -203,7 +203,6 @@ ARGUMENTS = [
     ({"groups": {1: ["a"]}}, ds.GroupError, ["group 1", "text"]),
     ({"groups": {"g": ["a", "a"]}}, ds.ColumnError, ["'g'", "'a' twice"]),
     ({"groups": {"g": ["q*"]}}, ds.ColumnError, ["'g'", "'q*'"]),
-    ({"groups": {"g": ["a", "b"], "h": ["b"]}}, ds.GroupError, ["'b'", "'g'", "'h'", "one group"]),
     ({"groups": {"g": ["a"], "h": []}}, ds.GroupError, ["'h' is empty", "at least one column"]),
     ({"groups": {"g": None}}, ds.GroupError, ["'g' is empty"]),
     ({"groups": {}}, ds.GroupError, ["group"]),
@@ -260,7 +259,6 @@ def test_arguments_of_a_sequence_are_checked(options, kind, words):
         ({"target": "name"}, ds.ColumnError, ["'name'"]),
         ({"groups": {"g": ["a", "ww"]}}, ds.ColumnError, ["'ww'"]),
         ({"groups": {"g": 5}}, ds.GroupError, ["'g'", "5", "list"]),
-        ({"groups": {"g": ["a"], "h": ["a"]}}, ds.GroupError, ["'a'", "'g'", "'h'"]),
         ({"rule": "best"}, ds.ArgumentError, ["rule is 'best'"]),
     ],
 )

@@ -225,7 +225,7 @@ WRONG: list[dict[str, Any]] = [
     {"groups": {"g": None}},
     {"groups": {"g": 5}},
     {"groups": {"g": ["y"]}},
-    {"groups": {"g": ["x.a"], "h": ["x.*"]}},
+    {"method": "foba", "groups": {"g": ["x.a"], "h": ["x.*"]}},
     {"groups": 5},
     {"groups": "x.a"},
     {"costs": 5},
