@@ -4,13 +4,14 @@ import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, cast, overload
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.named import check_family_name
 from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.family_options import AnytimeGlmOptions
 from dbselect.methods.fit_glm import glm_sequence
+from dbselect.methods.glm_family import linked
 from dbselect.methods.glm_objective import GlmObjective, objective_setup
 from dbselect.methods.options import Options
 from dbselect.methods.setup import check_first, finish, finish_joint, prefix_coefficients, prepare
@@ -178,12 +179,15 @@ def anytime_sequence(
     rule: GlmRuleName = ...,
     ridge: float = ...,
     scale: bool = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     max_groups: int | None = ...,
     always: GroupNames = ...,
     family: GlmFamilyName,
     weight: str | None = ...,
     offset: str | None = ...,
+    exposure: str | None = ...,
+    link: str | None = ...,
     positive: Level | None = ...,
     max_iter: int | None = ...,
     tol: float | None = ...,
@@ -215,6 +219,7 @@ def anytime_sequence(
     rule: RuleName = AnytimeOptions.rule,
     ridge: float = AnytimeOptions.ridge,
     scale: bool = AnytimeOptions.scale,
+    intercept: bool = True,
     budget: float | None = AnytimeOptions.budget,
     max_groups: int | None = AnytimeOptions.max_groups,
     always: GroupNames = AnytimeOptions.always,
@@ -225,6 +230,8 @@ def anytime_sequence(
     wide: bool = AnytimeOptions.wide,
     resume: WideSequence | None = AnytimeOptions.resume,
     offset: str | None = None,
+    exposure: str | None = None,
+    link: str | None = None,
     positive: Level | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
@@ -258,6 +265,7 @@ def anytime_sequence(
         or the three of ``"omp"``, which see the columns as they are (X'X, as the paper does)
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
+    intercept : of a family in passes, False for models through the origin, as in `fit_glm`
     budget : limit on the summed cost: only groups that still fit are candidates
     max_groups : limit on the number of groups
     always : groups taken first, in the order given
@@ -274,6 +282,8 @@ def anytime_sequence(
     resume : of a wide search, what an earlier one of the same table found: its groups are taken
         first, and the search goes on from there
     offset : of a family in passes but multinomial: column that is added to the predictor
+    exposure : of a family of link log: column whose logarithm is added to the predictor
+    link : of a family in passes, the same as in the brackets of its name
     positive : of family binomial, the level of the target that counts as 1, as in `fit_glm`
     max_iter : of a family in passes, limit on the passes of a step, default 25
     tol : of a family in passes, as in `fit_glm`, default 1e-8
@@ -335,15 +345,19 @@ def anytime_sequence(
     >>> ds.anytime_sequence(table, "y", costs={"a": 50.0, "b": 1.0})
     Sequence(y ~ b, a; r2 1.0000, spent 51; 4 rows; every group is in the sequence)
     """
-    in_passes = {"offset": offset, "positive": positive, "max_iter": max_iter, "tol": tol}
+    in_passes = {
+        "offset": offset, "exposure": exposure, "positive": positive, "max_iter": max_iter,
+        "tol": tol,
+    }  # fmt: skip
     in_passes = {name: value for name, value in in_passes.items() if value is not None}
     check_family_name(family)
+    family = family if link is None else cast(FamilyName, linked(family, link))
     check_callback(callback)
     if family != AnytimeOptions.family and not isinstance(source, GlmObjective):
         given = AnytimeGlmOptions.read({
-            "rule": rule, "ridge": ridge, "scale": scale, "budget": budget,
-            "max_groups": max_groups, "always": always, "family": family, "weight": weight,
-            **in_passes,
+            "rule": rule, "ridge": ridge, "scale": scale, "intercept": intercept,
+            "budget": budget, "max_groups": max_groups, "always": always, "family": family,
+            "weight": weight, **in_passes,
         })  # fmt: skip
         if c_min is not None:
             raise ArgumentError(f"c_min is {c_min!r}; family {family!r} has none")
@@ -358,6 +372,8 @@ def anytime_sequence(
         c_min=c_min, null_policy=null_policy, family=family, weight=weight, wide=wide,
         resume=resume,
     )  # fmt: skip
+    if not intercept:
+        in_passes["intercept"] = intercept
     if isinstance(source, GlmObjective):
         return _on_objective(source, target, groups, costs, options, in_passes, callback)
     for name, value in in_passes.items():

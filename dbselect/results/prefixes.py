@@ -48,7 +48,7 @@ from dbselect.record.writing import replacing
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.predict import Predicting
-from dbselect.results.store import to_table
+from dbselect.results.store import needed_of, to_table
 
 M = TypeVar("M", bound=Predicting)
 
@@ -606,7 +606,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         ------
         SourceError : there is no such file, or it holds something else
         """
-        names = [field.name for field in cls._RECORD_TYPE]
+        names = needed_of(cls._RECORD_TYPE)
         return cls.from_struct(files.read_row(path, names, cls._WHAT))
 
     def _checked(self, step: int) -> int:

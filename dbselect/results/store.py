@@ -6,7 +6,6 @@ read and written here: groups, steps and choices; `glm.store` adds what its mode
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +50,8 @@ JOINT_TYPE = pa.struct(
         ("gram", RECORD_TYPE),
     ]
 )
+#: What records of earlier versions lack.
+LATER_FIELDS = ("has_intercept", "levels", "exposure")
 #: What reading a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
@@ -214,14 +215,13 @@ def damaged(error: Exception) -> RecordError:
     return RecordError(f"sequence record is damaged: {error}")
 
 
-def mapping_of(
-    record: Any, type_: pa.StructType, later: Mapping[str, Any] = MappingProxyType({})
-) -> dict[str, Any]:
-    """Return a record with plain values, if it has all fields of a type.
+def needed_of(type_: pa.StructType) -> list[str]:
+    """Return the fields that every record of a type has, be it of an earlier version."""
+    return [field.name for field in type_ if field.name not in LATER_FIELDS]
 
-    Parameters
-    ----------
-    later : fields that a record of an earlier version lacks, with what that meant
+
+def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
+    """Return a record with plain values, if it has all fields of a type.
 
     Raises
     ------
@@ -231,11 +231,11 @@ def mapping_of(
         record = record.as_py(maps_as_pydicts="strict")
     if not isinstance(record, Mapping):
         raise RecordError(f"a sequence record must be a mapping, not {type(record).__name__}")
-    found = dict(later) | {
+    found = {
         name: value.as_py(maps_as_pydicts="strict") if isinstance(value, pa.Scalar) else value
         for name, value in record.items()
     }
-    fields = [field.name for field in type_]
+    fields = needed_of(type_)
     missing = [name for name in fields if name not in found]
     if missing:
         raise RecordError(f"sequence record lacks {missing}; its fields must be {fields}")
