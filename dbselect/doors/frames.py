@@ -367,6 +367,21 @@ class ExprNamespace:
         """
         return self._sequences("backward", target, groups, costs, options)
 
+    def step(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return a list of steps for each record, as in SQL; empty if it is unusable.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.step`
+        """
+        return self._sequences("step", target, groups, costs, options)
+
     def dash(
         self,
         target: str,
@@ -466,6 +481,9 @@ class ExprNamespace:
 
     def check(self, target: str) -> pl.Expr:
         """Return why no sequence can be computed from each record, as `gram_check` in SQL.
+
+        It looks at all columns together, a search at those it meets: a record that no rows can
+        have may be refused here, and give a sequence that ends before the columns that are wrong.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.glm.beside import Beside
 from dbselect.judging.metrics import OF_QUERIES, Asked, asked_of, check_family
-from dbselect.judging.one_pass import Judging, LinearPredictors, RowSums
+from dbselect.judging.one_pass import Judging, RowSums
 from dbselect.judging.ranks import auc, ndcg
 from dbselect.judging.row_scores import predictors_of
 from dbselect.judging.unknown import ROUNDING_SHARE, warn_of_share
@@ -27,6 +27,7 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.model import Model
 from dbselect.results.predict import Predictor
 from dbselect.results.sequence import Sequence as LinearSequence
+from dbselect.results.side_by_side import LinearPredictors
 from dbselect.sources.open import open_table
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import check_field

@@ -6,7 +6,7 @@ kept of each: 8 (M + 2) bytes, 8 K (M + 1) + 8 of K classes, and the key.
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -23,36 +23,9 @@ from dbselect.glm.families import BINOMIAL, Family
 from dbselect.glm.named import family_of
 from dbselect.judging.metrics import METRICS, Numbers, RowsSeen
 from dbselect.record.gram import Vector
-from dbselect.record.terms import Terms
-from dbselect.results.predict import Predicting, Predictor
+from dbselect.results.side_by_side import LinearPredictors
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import part_of, values
-
-
-@dataclass(frozen=True, eq=False)
-class LinearPredictors(Predicting):
-    """Many linear predictors of the same columns, side by side.
-
-    Parameters
-    ----------
-    each : the predictors
-    terms : how the columns of the table became theirs
-    """
-
-    each: Sequence[Predictor]
-    terms: Terms
-
-    @property
-    def _predictors(self) -> list[Predictor]:
-        return list(self.each)
-
-    @property
-    def _prepared(self) -> Terms:
-        return self.terms
-
-    @property
-    def _fields(self) -> list[str]:
-        return [str(k) for k in range(len(self.each))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ read and written here: groups, steps and choices; `glm.store` adds what its mode
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ _OWN_FIELDS = [
     ("target", pa.string()),
     *SEARCH_FIELDS,
     ("condition", pa.float64()),
+    ("has_intercept", pa.bool_()),
     ("sequence", pa.list_(STEP_TYPE)),
 ]
 #: A stored sequence.
@@ -50,8 +52,10 @@ JOINT_TYPE = pa.struct(
         ("gram", RECORD_TYPE),
     ]
 )
-#: What records of earlier versions lack.
-LATER_FIELDS = ("has_intercept", "levels", "exposure")
+#: Fields that records of earlier versions lack, and what these meant.
+LATER_FIELDS: Mapping[str, Any] = MappingProxyType(
+    {"has_intercept": True, "levels": [], "exposure": None}
+)
 #: What reading a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
@@ -135,6 +139,7 @@ def _own_record(sequence: "LinearSequence") -> dict[str, Any]:
         "target": sequence.target,
         **search_record(sequence),
         "condition": float(sequence.condition) if finite_condition else None,
+        "has_intercept": bool(sequence.has_intercept),
         "sequence": write_sequences([sequence]).to_pylist(maps_as_pydicts="strict")[0],
     }
 
@@ -239,7 +244,7 @@ def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
     missing = [name for name in fields if name not in found]
     if missing:
         raise RecordError(f"sequence record lacks {missing}; its fields must be {fields}")
-    return found
+    return {name: meant for name, meant in LATER_FIELDS.items() if name in type_.names} | found
 
 
 def _parts(record: Mapping[str, Any], gram: Gram) -> dict[str, Any]:
@@ -261,7 +266,15 @@ def _parts(record: Mapping[str, Any], gram: Gram) -> dict[str, Any]:
         **{name: finite(step[name] for step in (start, *steps)) for name in ("r2", "intercept")},
         "coef": coef,
         "condition": float("inf") if record["condition"] is None else float(record["condition"]),
+        "has_intercept": _flag(record, "has_intercept"),
     }
+
+
+def _flag(record: Mapping[str, Any], name: str) -> bool:
+    value = record.get(name, True)
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} in '{name}' is neither true nor false")
+    return value
 
 
 def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dbselect.record.checks import check_share
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, rows_told
 from dbselect.record.terms import Terms
-from dbselect.results.model import warn_of_choice
+from dbselect.results.choice import warn_of_choice
 from dbselect.results.predict import Predicting, Predictor
 
 

@@ -231,6 +231,12 @@ class GlmSequence(Prefixes[GlmModel]):
         free = family_of(self.family, self.classes).basis.shape[1]
         return np.asarray(free * (self.has_intercept + self.coef.any(axis=2).sum(axis=1)))
 
+    def _f_tests(self) -> pl.DataFrame:
+        raise ArgumentError(
+            f"family is {self.family!r}, whose sequences have no f_tests: F compares residual sums "
+            "of squares; the deviance that a step takes, in steps, is its likelihood ratio"
+        )
+
     def _no_criterion(self, criterion: str) -> DbselectError:
         if criterion in ("cp", "adjusted_r2"):
             return ArgumentError(

@@ -169,7 +169,6 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "levels": tuple(read(one) for one in levels),
         "offset": beside.offset,
         "exposure": beside.exposure,
-        # Of an earlier version it is not known, and there was one.
         "has_intercept": record["has_intercept"] is not False,
         **search,
         "deviance": finite(step["deviance"] for step in steps),
