@@ -25,7 +25,7 @@ from dbselect.errors import DataError
 from dbselect.formulas import Formula, kept, log, total
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.log_families import negative_binomial
-from dbselect.glm.newton import GlmFit, Problem, extended, resumed, solved
+from dbselect.glm.newton import GlmFit, Problem, extended, fitted_again, solved
 from dbselect.glm.passes import Data
 from dbselect.sources.passes import PREFIX, Weighted
 
@@ -58,7 +58,7 @@ def most_likely(data: Data, problem: Problem, null: GlmFit) -> float:
     for _ in range(TURNS):
         family = negative_binomial(1.0 / theta, data.roles.family.name)
         data = replace(data, roles=replace(data.roles, family=family))
-        (fit,) = solved([resumed(problem, fit)], data.read)
+        (fit,) = solved([fitted_again(problem, fit)], data.read)
         before, theta = theta, _at_means(data, fit.point, theta)
         if abs(math.log(theta / before)) < SETTLED:
             break

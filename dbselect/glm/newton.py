@@ -241,7 +241,7 @@ def reduced(problem: Problem, fit: GlmFit, group: int, *, alone: bool = False) -
     return (yield from _descended(problem, held, point, model, state, columns))
 
 
-def resumed(problem: Problem, fit: GlmFit) -> Fitting:
+def fitted_again(problem: Problem, fit: GlmFit) -> Fitting:
     """Fit the same groups again, from where a fit of another family ended."""
     columns = problem.columns(fit.groups)
     model = yield Ask(fit.point, columns)
