@@ -16,6 +16,10 @@ all others, and adds what they explain to what is left: O(D |S| |g|), as stable 
 factorisation itself. An aliased column in whose dependence the group takes part may come
 back: its group is taken out as well and added anew.
 
+Groups may share columns: one that is held keeps nothing of its variance and no gradient, so that
+it adds nothing to another group, whatever the ridge, and `add` leaves it out. Then a removal makes
+the state anew, as does every loss: a column goes only where no group that stays has it.
+
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
 the paper solves anew for every candidate.
 """
@@ -59,7 +63,10 @@ class _Bucket:
 
 @dataclass(frozen=True)
 class _Held:
-    """A selected group: its columns that have a row in U, and those that are aliased."""
+    """A selected group: its columns that have a row in U, and those that are aliased.
+
+    Columns that it shares with a group held before are that one's.
+    """
 
     group: int
     kept: list[int]
@@ -82,6 +89,7 @@ class State:
     def __init__(self, problem: Linear, members: Sequence[Index]) -> None:
         self.problem = problem
         self.members = members
+        self._shares = shares_columns(members)
         # A constant column is aliased whatever the ridge.
         self._variance = problem.variances + problem.ridge
         self._floor = np.where(problem.constant, np.inf, RANK_SHARE * self._variance)
@@ -164,7 +172,12 @@ class State:
 
     def add_all(self, groups: Sequence[int]) -> float:
         """Select several groups at once and return what they gain together."""
-        columns = np.concatenate([self.members[group] for group in groups])
+        entering = self._entering(groups)
+        columns = np.concatenate(entering)
+        if not len(columns):
+            self._hold(groups, entering, np.zeros(0, dtype=bool))
+            self._losses = None
+            return 0.0
         C = self.problem.rows(columns)
         C[np.arange(len(columns)), columns] += self.problem.ridge[columns]
         # One BLAS for every product: the pools of NumPy's and SciPy's would spin
@@ -172,7 +185,7 @@ class State:
         if len(self._U):
             C = blas.dgemm(-1.0, self._U.T, self._U[:, columns], 1.0, C.T, overwrite_c=1).T
         factor, kept = self._independent(C[:, columns], columns)
-        self._hold(groups, kept)
+        self._hold(groups, entering, kept)
         self._losses = None
         if not kept.any():
             return 0.0
@@ -189,6 +202,18 @@ class State:
             rows = U[:, bucket.columns].transpose(1, 0, 2)
             bucket.blocks -= rows.transpose(0, 2, 1) @ rows
         return _squared(z)
+
+    def _entering(self, groups: Sequence[int]) -> list[Index]:
+        """Return the columns that each of some groups brings: those that none has before it."""
+        if not self._shares:
+            return [self.members[group] for group in groups]
+        there = {*self.support, *self.aliased}
+        entering = []
+        for group in groups:
+            new = [column for column in self.members[group].tolist() if column not in there]
+            there.update(new)
+            entering.append(np.array(new, dtype=np.intp))
+        return entering
 
     def _descend(self, U: Matrix, z: Matrix) -> None:
         """Take from the gradient of each response what some rows of U explain of it."""
@@ -218,11 +243,12 @@ class State:
         last *= self.problem.deviation[[*self.support, *columns.tolist()], None]
         return np.asarray(1.0 / np.einsum("ij,ij->j", last, last))
 
-    def _hold(self, groups: Sequence[int], kept: npt.NDArray[np.bool_]) -> None:
+    def _hold(
+        self, groups: Sequence[int], entering: Sequence[Index], kept: npt.NDArray[np.bool_]
+    ) -> None:
         """Move groups to the selected ones; `kept` tells which of their columns have a row."""
         end = 0
-        for group in groups:
-            columns = self.members[group]
+        for group, columns in zip(groups, entering, strict=True):
             mine = kept[end : (end := end + len(columns))]
             self._held.append(_Held(group, columns[mine].tolist(), columns[~mine].tolist()))
         for bucket in self._buckets:
@@ -246,6 +272,10 @@ class State:
 
     def _each_loss(self) -> Vector:
         losses = np.zeros(len(self.members))
+        if self._shares:
+            for group in self.held:
+                losses[group] = self.copy().remove(group)
+            return losses
         if not len(self._U):
             return losses
         inverse = self._inverse_factor()
@@ -309,6 +339,9 @@ class State:
         """Give a selected group back and return its loss."""
         before = self.explained
         self._losses = None
+        if self._shares:
+            self._select([other for other in self.held if other != group])
+            return before - self.explained
         again = self._dependent_on(group)
         for other in [*reversed(again), group]:
             self._take_out(other)
@@ -385,7 +418,10 @@ class State:
 
     def _refactor(self) -> None:
         """Select the same groups anew."""
-        held = self.held
+        self._select(self.held)
+
+    def _select(self, held: Sequence[int]) -> None:
+        """Select some groups in place of all."""
         self._clear()
         for group in held:
             self.add(group)
@@ -490,6 +526,11 @@ class State:
             return 1.0
         reciprocal, _ = lapack.dtrcon(self._U[:, self.support], norm="1")
         return float(1.0 / reciprocal**2) if reciprocal > 0 else float("inf")
+
+
+def shares_columns(members: Sequence[Index]) -> bool:
+    """Whether a column lies in two of some groups."""
+    return bool(np.bincount(np.concatenate([np.empty(0, np.intp), *members])).max(initial=0) > 1)
 
 
 def _weighty(weights: Matrix) -> npt.NDArray[np.bool_]:

@@ -257,7 +257,9 @@ def anytime_sequence(
         `glm_objective`, without what it has: target, groups, ridge and the like
     target : column to predict; or a list of responses, which share the groups and their
         costs: each counts as one of unit variance, with ``scale=False`` as it is
-    groups : name -> columns or globs; default: every top-level field but the target
+    groups : name -> columns or globs; default: every top-level field but the target. Of one Gram
+        they may share columns: what is held already explains its part, so that a group gains by
+        its other columns only, and costs what it costs
     costs : name -> cost > 0, in any one unit, as a mapping or a labelled Series; a Series
         without labels has them in the order of the groups; default: 1 each, or those of the
         objective
@@ -307,7 +309,8 @@ def anytime_sequence(
     Raises
     ------
     ColumnError : an unknown column
-    GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
+    GroupError : a group is empty, or shares columns with another in a wide search or in passes;
+        a cost is missing, surplus or not > 0
     ArgumentError : rule, ridge, scale, budget, max_groups, c_min, family or what belongs
         to it out of range
     SourceError : a family in passes or a wide search, and a stream that can be read only once
@@ -394,6 +397,7 @@ def anytime_sequence(
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
         null_policy=null_policy, weight=weight, several=True, intercept=options.intercept,
+        sharing=True,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, max_groups)
     found = compiled_sequence(search, rule, options) if callback is None else None

@@ -196,6 +196,11 @@ pub struct Linear {
     pub constant: Vec<bool>,
     /// Mean of each column.
     pub mean: Vec<f64>,
+    /// Of each column the first that is the same; empty where all differ.
+    ///
+    /// The same with its ridge: one that is selected leaves nothing of the others, which then
+    /// take no part, as if there were one.
+    pub same: Vec<usize>,
     /// Mean of the target.
     pub target_mean: f64,
     /// Standard deviation of the target.
@@ -254,6 +259,20 @@ impl Linear {
                 self.correlations.push(if i == j { f64::from(!self.constant[i]) } else { entry });
             }
             self.target.push(gram.comoment(a, target) * own / (self.target_spread * root));
+        }
+    }
+
+    /// Take columns for the same, each with the first that it is the same as; none if that is
+    /// empty.
+    pub fn share(&mut self, same: &[usize]) {
+        self.same.clear();
+        self.same.extend_from_slice(same);
+        let width = self.width();
+        for (i, first) in same.iter().enumerate() {
+            let others = same.iter().enumerate().filter(|&(j, other)| j != i && other == first);
+            for (j, _) in others {
+                self.correlations[i * width + j] += self.ridge[i];
+            }
         }
     }
 

@@ -11,9 +11,13 @@
 //! rounding of what was taken from it: with `w` the column's coefficients on those before,
 //! that errs by some `eps (1 + w'w)`.
 //!
+//! A column that lies in several groups is as many columns here, the same with its ridge
+//! (`Linear::share`): one that is selected leaves the others aliased.
+//!
 //! The twin of `dbselect/linear/state.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
 //! and section 3; the paper solves anew for every candidate.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::dense::{dot, reflect, subtract_combination};
@@ -200,10 +204,16 @@ impl<'p> State<'p> {
         dot(&self.own.z, &self.own.z)
     }
 
-    /// The columns of the selected groups that depend on columns before them.
+    /// The columns of the selected groups that depend on columns before them, each once.
     pub fn aliased(&self) -> Vec<usize> {
         let of = |held: &Held| self.columns(held.group);
-        self.held().iter().flat_map(of).filter(|&j| self.place(j).is_none()).collect()
+        let columns = self.held().iter().flat_map(of).filter(|&j| self.place(j).is_none());
+        let same = &self.problem.same;
+        if same.is_empty() {
+            return columns.collect();
+        }
+        let mut there: HashSet<usize> = self.support().iter().map(|&j| same[j]).collect();
+        columns.filter(|&j| there.insert(same[j])).collect()
     }
 
     /// What is left of each column's variance, given the first rows of U.
