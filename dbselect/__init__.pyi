@@ -73,6 +73,7 @@ from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+from dbselect.sources.sparse_table import sparse_table
 from dbselect.sources.svmlight import svmlight_to_parquet
 from dbselect.sources.turns import Progress
 from dbselect.store.cut import Cut
@@ -170,6 +171,7 @@ __all__ = [
     "sght_path",
     "sght_project",
     "sght_table",
+    "sparse_table",
     "stopping_cost",
     "svmlight_to_parquet",
     "terms",

@@ -314,7 +314,7 @@ import os, signal, sys
 import numpy as np, polars as pl
 import dbselect as ds
 from dbselect.linear import lazy_gram
-from dbselect.sources.wide_sums import ProductSums
+from dbselect.sources.gram_rows import ProductSums
 
 lazy_gram.BATCH = 3
 rng = np.random.default_rng(1)

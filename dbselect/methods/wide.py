@@ -22,13 +22,15 @@ from dbselect.record.groups import Groups, costs_of, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.policies import check_missing
 from dbselect.record.terms import Terms
+from dbselect.sources.gram_rows import Products
+from dbselect.sources.many_levels import MOST_LEVELS, fields_of_levels
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import prepared, tell_skipped
 from dbselect.sources.request import Table
 from dbselect.sources.sparse_rows import Without, sparse_field
 from dbselect.sources.target import check_numeric
 from dbselect.sources.wide_rows import WideRows
-from dbselect.sources.wide_sums import Margins, Products, Totals
+from dbselect.sources.wide_sums import Margins, Totals
 from dbselect.sources.with_bar import with_bar
 from dbselect.sources.works import Gathered, Work, gather
 
@@ -182,6 +184,7 @@ def wide_table(
         )
     patterns = None if named is None else list(dict.fromkeys([target, *named]))
     table = open_table(source, patterns)
+    patterns = None if patterns is None else fields_of_levels(patterns, table.schema)
     sparse = sparse_field(table.schema)
     if sparse is not None and patterns is not None:
         dense = [name for name in patterns if name != sparse and not name.startswith(f"{sparse}[")]
@@ -194,15 +197,15 @@ def wide_table(
     check_numeric(table, [target])
     policies = policy_but_for([target], null_policy)
     plain = table if sparse is None else Without(table, sparse)
-    request, texts = prepared(plain, patterns, weight, policies)
+    request, texts = prepared(plain, patterns, weight, policies, max_levels=MOST_LEVELS)
     position(target, request.names, "target")
-    rows = WideRows(request, target, sparse)
+    rows = WideRows(request, target, None if sparse is None else table.schema.field(sparse))
     scans = Scans(table, rows)
     totals = scans.margins()
     check_missing(request.refusing, totals.missing)
     _check_entries(sparse, null_policy, totals.missing)
     entered = range(len(totals.mean) - 1 - len(rows.names))
-    names = [*rows.names, *(f"{sparse}[{at}]" for at in entered)]
+    names = rows.columns(len(totals.mean) - 1)
     one = _gram(totals, rows, names, [target], totals.squares[-1:, None])
     tell_skipped(one, request)
     check_usable(one, [target])
@@ -274,6 +277,7 @@ def _gram(
         base,
         means={name: mean[name] for name in rows.names if there[name] < weight * WHOLE},
         indicators=tuple(name for name in rows.marked if mean[name + SUFFIX] > 0),
+        entries=rows.listed(len(names)),
     )
     return Gram(
         columns, totals.rows, totals.skipped, weight, means[at], comoment,
