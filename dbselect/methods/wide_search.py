@@ -172,7 +172,7 @@ def wide_search(
     """
     table = wide_table(source, target, groups, weight, null_policy)
     matched, members = table.matched(groups, costs)
-    sums = LazyGram(table.scans.products, members)
+    sums = LazyGram(table.scans, members)
     return WideSearch(table, matched, members, ridge, scale, sums, numbers_of(always, matched))
 
 
