@@ -12,6 +12,7 @@ from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
 from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup, objective_setup
 from dbselect.methods.options import Options
+from dbselect.methods.screening import check_screen, screened
 from dbselect.methods.setup import check_first, finish, finish_joint, prefix_coefficients, prepare
 from dbselect.methods.too_wide import check_wide, wide_or_not
 from dbselect.methods.types import (
@@ -67,6 +68,7 @@ class AnytimeOptions(Options):
     weight: str | None = None
     wide: bool | None = None
     resume: WideSequence | None = None
+    screen: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that no Gram could make right."""
@@ -82,6 +84,7 @@ class AnytimeOptions(Options):
         check_policies(self.null_policy)
         check_wide(self.wide)
         _check_resume(self.resume, self.wide)
+        check_screen(self.screen, self.wide)
         if self.c_min is None:
             return
         if not RULES[self.rule].doubling:
@@ -122,6 +125,7 @@ def anytime_sequence(
     weight: str | None = ...,
     wide: Literal[True],
     resume: WideSequence | None = ...,
+    screen: int | None = ...,
 ) -> WideSequence: ...
 
 
@@ -222,6 +226,7 @@ def anytime_sequence(
     weight: str | None = AnytimeOptions.weight,
     wide: bool | None = AnytimeOptions.wide,
     resume: WideSequence | None = AnytimeOptions.resume,
+    screen: int | None = AnytimeOptions.screen,
     offset: str | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
@@ -271,6 +276,9 @@ def anytime_sequence(
         None (default) does up to 10,000 columns, and beyond them the search is wide
     resume : of a wide search, what an earlier one of the same table found: its groups are taken
         first, and the search goes on from there
+    screen : of a wide search, among how many columns: groups are left out that promise least by
+        their correlation with the target alone. It takes less memory and is not exact;
+        `screened` of what comes back says so, and criteria count all columns
     offset : of a family in passes but multinomial: column that is added to the predictor
     max_iter : of a family in passes, limit on the passes of a step, default 25
     tol : of a family in passes, as in `fit_glm`, default 1e-8
@@ -347,20 +355,20 @@ def anytime_sequence(
             raise ArgumentError(f"c_min is {c_min!r}; family {family!r} has none")
         if null_policy != AnytimeOptions.null_policy:
             raise ArgumentError(f"null_policy is {null_policy!r}; family {family!r} takes 'skip'")
-        for name, each in {"wide": wide, "resume": resume}.items():
+        for name, each in {"wide": wide, "resume": resume, "screen": screen}.items():
             if each not in (False, None):
                 raise ArgumentError(f"{name} is {each!r}; a wide search is of family 'gaussian'")
         return glm_sequence(source, target, groups, costs, given, callback)
     options = AnytimeOptions(
         rule=rule, ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
         c_min=c_min, null_policy=null_policy, family=family, weight=weight, wide=wide,
-        resume=resume,
+        resume=resume, screen=screen,
     )  # fmt: skip
     if isinstance(source, GlmObjective):
         return _on_objective(source, target, groups, costs, options, in_passes, callback)
     for name, value in in_passes.items():
         raise ArgumentError(f"{name} is {value!r}; family 'gaussian' has none")
-    asked = options.wide if resume is None else True
+    asked = options.wide if resume is None and screen is None else True
     source, is_wide = wide_or_not(source, target, groups, asked)
     if is_wide:
         return _on_wide_table(source, target, groups, costs, options, callback)
@@ -428,6 +436,8 @@ def _on_wide_table(
     check_first(search.groups, search.first, options.budget, options.max_groups)
     if options.resume is not None:
         search = resumed(search, options.resume, options.budget, options.max_groups)
+    if options.screen is not None:
+        search = screened(search, options.screen)
     total = options.max_groups or len(search.first) or None
     return search.recorded(options.rule, _greedy(search, options), callback, total, "groups")
 

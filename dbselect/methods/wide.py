@@ -58,6 +58,7 @@ class Scans:
         self._table = table
         self._rows = rows
         self._centre: tuple[Vector, Vector] = (np.empty(0), np.empty(0))
+        self._kept: Index | None = None
         self.count = 0
 
     def margins(self) -> Totals:
@@ -70,10 +71,16 @@ class Scans:
 
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
-        work = Products(self._rows, *self._centre, columns, tuple(within))
+        work = Products(self._rows, *self._centre, columns, tuple(within), self._kept)
         with work.begin() as sums:
             self._read(sums, work)
-        return sums.products, sums.blocks
+        return sums.around_means()
+
+    def keep(self, columns: Index) -> None:
+        """From now on only some columns count, ascending, by their new numbers."""
+        self._kept = columns if self._kept is None else self._kept[columns]
+        anchor, mean = self._centre
+        self._centre = anchor[[*columns, -1]], mean[[*columns, -1]]
 
     def _read(self, sums: Gathered, work: Work) -> None:
         self.count += 1
@@ -117,6 +124,12 @@ class WideTable:
         _check_sizes(resolved, members)
         return resolved, members
 
+    def of_columns(self, at: Index) -> "WideTable":
+        """Return the table of some columns, ascending; this one's scans are of these then, too."""
+        self.scans.keep(at)
+        totals = self.totals.among([*at.tolist(), -1])
+        return replace(self, totals=totals, names=[self.names[j] for j in at.tolist()])
+
     def problem(self, sums: LazyGram, ridge: float, scale: bool) -> WideLinear:
         """Scale columns and target to unit variance, as `linear.problem.scaled` does."""
         totals, weight = self.totals, self.one.weight
@@ -143,7 +156,8 @@ class WideTable:
 
     def gram(self, columns: list[str], comoment: Matrix) -> Gram:
         """Return the Gram of some columns, the target among them."""
-        return _gram(self.totals, self.rows, self.names, columns, comoment)
+        names = [*self.names, self.target]
+        return _gram(self.totals, names, columns, comoment, self.one.terms)
 
     def comoment(self, at: Index, among: Matrix | None) -> Matrix:
         """Return the comoments of some columns and the target; shape (k + 1, k + 1).
@@ -206,7 +220,8 @@ def wide_table(
     _check_entries(sparse, null_policy, totals.missing)
     entered = range(len(totals.mean) - 1 - len(rows.names))
     names = rows.columns(len(totals.mean) - 1)
-    one = _gram(totals, rows, names, [target], totals.squares[-1:, None])
+    terms = _terms(totals, rows, names)
+    one = _gram(totals, [*names, target], [target], totals.squares[-1:, None], terms)
     tell_skipped(one, request)
     check_usable(one, [target])
     features = features_of(_met(rows, totals, texts), target, one.terms)
@@ -262,24 +277,27 @@ def _check_sizes(groups: Groups, members: Sequence[Index]) -> None:
         )
 
 
-def _gram(
-    totals: Totals, rows: WideRows, names: list[str], columns: list[str], comoment: Matrix
-) -> Gram:
-    """Return the Gram of some of the columns `names`, whose means and counts are known."""
-    number = {name: j for j, name in enumerate([*names, rows.target])}
-    at = [number[name] for name in columns]
+def _terms(totals: Totals, rows: WideRows, names: Sequence[str]) -> Terms:
+    """Return how the columns came to be, and what stands where values were missing."""
     weight = float(totals.weight[-1])
-    means, low = totals.means
-    mean = dict(zip(rows.names, means.tolist(), strict=False))
+    mean = dict(zip(rows.names, totals.means[0].tolist(), strict=False))
     there = dict(zip(rows.names, totals.weight.tolist(), strict=False))
-    base = rows.request.base
-    terms: Terms = replace(
-        base,
+    return replace(
+        rows.request.base,
         means={name: mean[name] for name in rows.names if there[name] < weight * WHOLE},
         indicators=tuple(name for name in rows.marked if mean[name + SUFFIX] > 0),
         entries=rows.listed(len(names)),
     )
+
+
+def _gram(
+    totals: Totals, names: Sequence[str], columns: list[str], comoment: Matrix, terms: Terms
+) -> Gram:
+    """Return the Gram of some of the columns `names`, whose means and counts are known."""
+    number = {name: j for j, name in enumerate(names)}
+    at = [number[name] for name in columns]
+    means, low = totals.means
     return Gram(
-        columns, totals.rows, totals.skipped, weight, means[at], comoment,
+        columns, totals.rows, totals.skipped, float(totals.weight[-1]), means[at], comoment,
         missing=dict(totals.missing), terms=terms, mean_low=low[at],
     )  # fmt: skip
