@@ -195,7 +195,7 @@ def test_sql_refuses_a_misspelt_option(connection, name):
 def test_sql_refuses_a_wrong_option_before_it_reads(connection, name, option):
     if option not in [*places_of(name), *in_macro(name, body=True)]:
         # What needs rows has no parameter.
-        assert option in ("family", "weight", "null_policy", "wide", "resume")
+        assert option in ("family", "weight", "null_policy", "wide", "resume", "screen")
         return
     with pytest.raises(duckdb.InvalidInputException, match=f"{option} is 'nonsense'"):
         connection.execute(sql_call(name, **{option: "'nonsense'"})).fetchall()

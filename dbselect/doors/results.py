@@ -88,7 +88,7 @@ class Method:
 
 
 #: Options that need the rows of a table, which a record no longer has.
-_OF_ROWS = ("family", "weight", "null_policy", "wide", "resume")
+_OF_ROWS = ("family", "weight", "null_policy", "wide", "resume", "screen")
 
 
 def _check_rows(options: Options) -> None:

@@ -41,6 +41,9 @@ class Scanned(Protocol):
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return products with all columns (k, D), and those of groups by size, in one scan."""
 
+    def among(self, columns: Index) -> "Scanned":
+        """Return the scans of some columns, ascending, which their new numbers name."""
+
 
 class LazyGram:
     """Sums of products of D columns around their means, some rows of them.

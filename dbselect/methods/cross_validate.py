@@ -476,10 +476,11 @@ def _is_wide(
             "beside the grid"
         )
     asked = options.get("wide")
-    check_wide(asked)
+    intercept = all(one.get("intercept", True) for one in (options, *points))
+    check_wide(asked, intercept)
     if asked is not None:
         return bool(asked)
-    return is_too_wide(table, target, named)
+    return is_too_wide(table, target, named, intercept)
 
 
 def _varies(points: Iterable[Options], name: str) -> bool:

@@ -54,16 +54,17 @@ def wide_or_not(
     targets = [target] if isinstance(target, str) else target
     patterns = None if named is None else list(dict.fromkeys([*targets, *named]))
     table = open_table(source, patterns)
-    return table, is_too_wide(table, target, patterns)
+    return table, is_too_wide(table, target, patterns, intercept)
 
 
-def is_too_wide(table: Table, target: Any, patterns: Sequence[str] | None) -> bool:
+def is_too_wide(table: Table, target: Any, patterns: Sequence[str] | None, intercept: bool) -> bool:
     """Return whether a table has more columns than a search makes the Gram of by itself.
 
     Parameters
     ----------
     table, target : of the search
     patterns : columns and globs that are wanted; None for all
+    intercept : as in `wide_or_not`
 
     Raises
     ------

@@ -6,6 +6,7 @@ rows of the Gram another has needed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,13 +103,13 @@ class FoldSums:
             fold: Products(self._rows, one.anchor, one.mean, missing, tuple(unknown))
             for fold, one in self.totals.items()
         }
-        found = self._read(works)
-        rows = {fold: one.products for fold, one in found.items()}
+        found = {fold: one.around_means() for fold, one in self._read(works).items()}
+        rows = {fold: products for fold, (products, _) in found.items()}
         for at, column in enumerate(missing.tolist()):
             self._known[column] = {fold: own[at].copy() for fold, own in rows.items()}
         if unknown:
             # Those of other groups were of a point of the grid that is done.
-            parts = {fold: one.blocks for fold, one in found.items()}
+            parts = {fold: blocks for fold, (_, blocks) in found.items()}
             self._within = {
                 _key(groups): {fold: part[at] for fold, part in parts.items()}
                 for at, groups in enumerate(unknown)
@@ -144,6 +145,7 @@ class OtherFolds:
         self._others = [other for other in sums.totals if other != fold]
         each = [sums.totals[other] for other in self._others]
         self.totals = added_up(each, sums.whole.anchor)
+        self._kept = np.arange(len(self.totals.mean) - 1)
 
     @property
     def count(self) -> int:
@@ -152,10 +154,17 @@ class OtherFolds:
 
     def wanted(self, columns: Index) -> bool:
         """Return whether the products of some columns, which are needed now, take no scan."""
-        return self._sums.wanted(columns)
+        return self._sums.wanted(self._kept[columns])
+
+    def among(self, columns: Index) -> "OtherFolds":
+        """Return the scans of some columns, ascending, which their new numbers name."""
+        found = copy(self)
+        found._kept = self._kept[columns]
+        return found
 
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
+        columns, within = self._kept[columns], [self._kept[groups] for groups in within]
         self._sums.fetch(columns, within)
         rows = np.zeros((len(columns), len(self.totals.mean) - 1))
         blocks = [np.zeros((*groups.shape, groups.shape[1])) for groups in within]
@@ -169,7 +178,7 @@ class OtherFolds:
                 part = step[groups]
                 blocks[at] += self._sums.blocks(fold, groups)
                 blocks[at] += weight * part[:, :, None] * part[:, None, :]
-        return rows, blocks
+        return rows[:, self._kept], blocks
 
 
 @dataclass(frozen=True, eq=False)

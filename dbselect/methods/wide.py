@@ -6,6 +6,7 @@ rows that it asks for.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +59,7 @@ class Scans:
         self._table = table
         self._rows = rows
         self._centre: tuple[Vector, Vector] = (np.empty(0), np.empty(0))
+        self._kept: Index | None = None
         self.count = 0
 
     def margins(self) -> Totals:
@@ -70,10 +72,18 @@ class Scans:
 
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
-        work = Products(self._rows, *self._centre, columns, tuple(within))
+        work = Products(self._rows, *self._centre, columns, tuple(within), self._kept)
         with work.begin() as sums:
             self._read(sums, work)
-        return sums.products, sums.blocks
+        return sums.around_means()
+
+    def among(self, columns: Index) -> "Scans":
+        """Return the scans of some columns, ascending, which their new numbers name."""
+        found = copy(self)
+        found._kept = columns if self._kept is None else self._kept[columns]
+        anchor, mean = self._centre
+        found._centre = anchor[[*columns, -1]], mean[[*columns, -1]]
+        return found
 
     def wanted(self, _: Index) -> bool:
         """Return whether the products of some columns, which are needed now, take no scan."""
@@ -120,6 +130,12 @@ class WideTable:
         members = [np.array([number[c] for c in own], np.intp) for own in resolved.columns.values()]
         _check_sizes(resolved, members)
         return resolved, members
+
+    def of_columns(self, at: Index) -> "WideTable":
+        """Return the table of some columns, ascending."""
+        names = [self.names[j] for j in at.tolist()]
+        totals = self.totals.among([*at.tolist(), -1])
+        return replace(self, scans=self.scans.among(at), totals=totals, names=names)
 
     def problem(self, sums: LazyGram, ridge: float, scale: bool) -> WideLinear:
         """Scale columns and target to unit variance, as `linear.problem.scaled` does."""
