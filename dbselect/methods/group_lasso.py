@@ -7,14 +7,19 @@ from typing import ClassVar
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.penalties import PathOptions, adapted, factors_of, found_path
+from dbselect.methods.penalties import (
+    PathOptions,
+    PenaltyOptions,
+    adapted,
+    factors_of,
+    found_path,
+)
 from dbselect.methods.setup import LinearSetup, check_first, finish, prepare
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, Source
 from dbselect.record.checks import check_budget, check_names, check_ridge
 from dbselect.record.steps import Choice, Step, Stop, fits
 from dbselect.results.lasso_paths import GroupLassoPath
 from dbselect.results.sequence import Sequence
-from dbselect.selection.group_lasso import Path
 from dbselect.selection.group_norms import Penalty
 
 
@@ -125,9 +130,7 @@ def group_lasso_path(
         penalties=penalties, n_penalties=n_penalties, smallest=smallest, l1_ratio=l1_ratio,
         penalty_factors=penalty_factors, adaptive=adaptive, scale=scale,
     )  # fmt: skip
-    search = prepare(source, target, groups, costs, scale=options.scale)
-    found = _path(search, options)
-    return GroupLassoPath(search.target, search.groups, search.gram, search.problem, found)
+    return grouped(prepare(source, target, groups, costs, scale=options.scale), options)
 
 
 def group_lasso(
@@ -209,7 +212,7 @@ def group_lasso(
     )  # fmt: skip
     search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
     check_first(search.groups, search.first, options.budget, None)
-    found = _path(search, options)
+    found = grouped(search, options).found
     entered = dict(zip(found.entered, found.penalties[found.entered_at].tolist(), strict=True))
     state, all_costs = search.state, search.groups.costs
     steps: list[Step] = []
@@ -226,7 +229,8 @@ def group_lasso(
     return finish(search, "group-lasso", steps, state.coefficients(), stop)
 
 
-def _path(search: LinearSetup, options: PathOptions) -> Path:
+def grouped(search: LinearSetup, options: PenaltyOptions) -> GroupLassoPath:
+    """Return the path of a problem that is set up."""
     groups, members = search.groups, search.groups.positions
     factors, ratio = factors_of(groups, options.penalty_factors), float(options.l1_ratio)
     if factors.own and not ratio:
@@ -241,4 +245,5 @@ def _path(search: LinearSetup, options: PathOptions) -> Path:
         absolute=ratio * factors.columns * adapted(search, columns, options.adaptive),
         square=np.zeros(len(members)),
     )  # fmt: skip
-    return found_path(search, members, weights, options)
+    found = found_path(search, members, weights, options)
+    return GroupLassoPath(search.target, search.groups, search.gram, search.problem, found)
