@@ -472,3 +472,48 @@ def test_cross_validation_takes_penalties_as_a_grid_and_scores_as_scikit_learn()
             model = make_pipeline(StandardScaler(), Lasso(penalty * y[rest].std(), tol=1e-12))
             scores.append(model.fit(X[rest], y[rest]).score(X[~rest], y[~rest]))
         assert score == pytest.approx(np.mean(scores), rel=1e-6)
+
+
+def adelie(
+    problem: Problem, penalties: np.ndarray, members: list, factors: np.ndarray, alpha: float = 1.0
+) -> np.ndarray:
+    """Solve by the covariance solver of adelie; shape (L, D), for the columns of A."""
+    # No extra: it needs an older NumPy.
+    peer = pytest.importorskip("adelie", reason="adelie, of glmnet's authors, is not installed")
+    A, t = units(problem)
+    order = np.concatenate(members)
+    A = A[:, order]
+    sizes = np.array([len(at) for at in members])
+    found = peer.solver.gaussian_cov(
+        peer.matrix.dense(np.asfortranarray(A.T @ A), method="cov", n_threads=1),
+        A.T @ t, groups=np.cumsum(sizes) - sizes, penalty=factors,
+        lmda_path=penalties, alpha=alpha, tol=1e-20, early_exit=False, progress_bar=False,
+    )  # fmt: skip
+    w = np.empty((len(penalties), len(order)))
+    w[:, order] = found.betas.toarray()
+    return w
+
+
+@ratios
+def test_path_with_factors_is_adelies(l1_ratio):
+    problem = mixed(np.random.default_rng(19))
+    width = len(problem.table.names)
+    f = np.random.default_rng(20).uniform(0.3, 3.0, width)
+    given = dict(zip(problem.table.names, f.tolist(), strict=True))
+    path = path_of(problem, l1_ratio=l1_ratio, penalty_factors=given, n_penalties=10)
+    alone = [np.array([j]) for j in range(width)]
+    found = adelie(problem, path.penalties, alone, f, alpha=l1_ratio)
+    np.testing.assert_allclose(weights(problem, path), found, rtol=0, atol=SOLVED)
+
+
+def test_path_of_groups_is_adelies():
+    problem = mixed(np.random.default_rng(21))
+    path = ds.group_lasso_path(
+        problem.gram, "y", problem.names, problem.costs, n_penalties=10, penalty_factors={"g1": 0.5}
+    )
+    members = [np.array(at) for at in problem.groups.values()]
+    factors = np.array(
+        [problem.costs[name] * (0.5 if name == "g1" else 1.0) for name in problem.groups]
+    )
+    found = adelie(problem, path.penalties, members, factors)
+    np.testing.assert_allclose(weights(problem, path), found, rtol=0, atol=SOLVED)
