@@ -55,10 +55,11 @@ from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import group_lasso, group_lasso_path
-from dbselect.methods.lasso import lasso_path
+from dbselect.methods.lasso import lasso, lasso_path
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
+from dbselect.methods.sparse_group_lasso import sparse_group_lasso
 from dbselect.methods.stability import stability
 from dbselect.methods.step import step
 from dbselect.record.gram import Gram
@@ -170,6 +171,7 @@ __all__ = [
     "group_lasso_path",
     "impute_mean",
     "key_sums",
+    "lasso",
     "lasso_path",
     "oracle",
     "plan_gram",
@@ -181,6 +183,7 @@ __all__ = [
     "sght_path",
     "sght_project",
     "sght_table",
+    "sparse_group_lasso",
     "sparse_table",
     "stability",
     "step",

@@ -15,7 +15,7 @@ import pytest
 import dbselect as ds
 from dbselect.doors.cli import every_command, main
 from dbselect.doors.frames import ExprNamespace
-from dbselect.doors.results import MODELS, PROVEN, SEQUENCES, Method
+from dbselect.doors.results import MODELS, PENALISED, PROVEN, SEQUENCES, Method
 from dbselect.glm.named import FAMILIES
 from dbselect.methods import types
 from dbselect.methods.anytime import AnytimeOptions
@@ -23,7 +23,7 @@ from dbselect.methods.options import Options
 from dbselect.selection.criteria import RULES, rules_of_foba, rules_of_glm
 from dbselect.selection.removal import USEFULNESS
 
-METHODS = {**SEQUENCES, **MODELS, **PROVEN}
+METHODS = {**SEQUENCES, **MODELS, **PROVEN, **PENALISED}
 MACROS = {
     file.name.removesuffix(".sql"): file.read_text()
     for file in resources.files("dbselect.sql").iterdir()

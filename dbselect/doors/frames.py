@@ -9,7 +9,7 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
-from dbselect.doors.results import MODELS, PROVEN, SEQUENCES, Method
+from dbselect.doors.results import MODELS, PENALISED, PROVEN, SEQUENCES, Method
 from dbselect.methods.design import DesignOptions
 from dbselect.methods.family_options import AnytimeGlmOptions
 from dbselect.methods.fit_glm import glm_sequence
@@ -47,6 +47,9 @@ _MODEL_FIELDS: dict[str, Any] = {
 MODEL_DTYPE = pl.Struct(_MODEL_FIELDS)
 PROVEN_DTYPE = pl.Struct(
     {**_MODEL_FIELDS, "bound": pl.Float64, "gap": pl.Float64, "proven": pl.Boolean}
+)
+PENALISED_DTYPE = pl.Struct(
+    {**_MODEL_FIELDS, **dict.fromkeys(("penalty", "df", "gap", "violation"), pl.Float64)}
 )
 
 
@@ -455,6 +458,46 @@ class ExprNamespace:
         """
         named = {"budget": budget, "groups": groups, "costs": costs, **options}
         return self._call(PROVEN["best_within"], target, named, PROVEN_DTYPE)
+
+    def lasso(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return the struct of `sght` with penalty, df, gap and violation beside it, as in SQL.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.lasso`
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> found = pl.struct("a", "b", "y").dbselect.gram().dbselect.lasso("y", penalty=0.5)
+        >>> df.select(found.struct.field("columns", "penalty")).row(0)
+        (['a'], 0.5)
+        """
+        named = {"groups": groups, "costs": costs, **options}
+        return self._call(PENALISED["lasso"], target, named, PENALISED_DTYPE)
+
+    def sparse_group_lasso(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return the struct of `lasso` for columns in groups, as in SQL.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.sparse_group_lasso`
+        """
+        named = {"groups": groups, "costs": costs, **options}
+        return self._call(PENALISED["sparse_group_lasso"], target, named, PENALISED_DTYPE)
 
     def _models(self, method: str, target: str, options: Mapping[str, Any]) -> pl.Expr:
         return self._call(MODELS[method], target, options, MODEL_DTYPE)

@@ -1,7 +1,7 @@
 """Many results from a column of Gram records, for DuckDB and Polars alike."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from inspect import signature
 from typing import Any
@@ -14,9 +14,11 @@ from dbselect.methods.best_within import BestWithinOptions, best_within
 from dbselect.methods.dash import DashOptions, dash
 from dbselect.methods.exchange import ExchangeOptions, exchange
 from dbselect.methods.foba import BackwardOptions, FobaOptions, backward, foba
+from dbselect.methods.lasso import LassoOptions, lasso
 from dbselect.methods.options import Options
 from dbselect.methods.segments import result_of, searched
 from dbselect.methods.sght import SghtOptions, sght
+from dbselect.methods.sparse_group_lasso import SparseGroupLassoOptions, sparse_group_lasso
 from dbselect.methods.step import StepOptions, step
 from dbselect.record.gram import Gram, check_type
 from dbselect.results.model import Model
@@ -38,6 +40,16 @@ MODEL_TYPE = pa.struct(
 #: A model, and how near to the best it is.
 PROVEN_TYPE = pa.struct(
     [*MODEL_TYPE, ("bound", pa.float64()), ("gap", pa.float64()), ("proven", pa.bool_())]
+)
+#: A penalised model, its penalty, and how near to the minimum it is.
+PENALISED_TYPE = pa.struct(
+    [
+        *MODEL_TYPE,
+        ("penalty", pa.float64()),
+        ("df", pa.float64()),
+        ("gap", pa.float64()),
+        ("violation", pa.float64()),
+    ]
 )
 
 
@@ -148,6 +160,12 @@ def _with_proof(found: Selected[Model]) -> dict[str, Any]:
     return {**_fields(found), "bound": proof.bound, "gap": proof.gap, "proven": proof.proven}
 
 
+def write_penalised(found: Iterable[Selected[Model] | None]) -> pa.StructArray:
+    """Return an Arrow struct for each penalised model; NULL for an absent one."""
+    rows = [None if one is None else {**_fields(one), **asdict(one.shrinkage)} for one in found]
+    return pa.array(rows, PENALISED_TYPE)
+
+
 def _fields(model: Selected[Model] | Model) -> dict[str, Any]:
     return {
         "columns": model.columns,
@@ -187,4 +205,9 @@ MODELS: dict[str, Method] = {
 #: Calls that make one model and prove it.
 PROVEN: dict[str, Method] = {
     "best_within": _one_by_one(best_within, BestWithinOptions, write_proven),
+}
+#: Calls that make one penalised model.
+PENALISED: dict[str, Method] = {
+    "lasso": _one_by_one(lasso, LassoOptions, write_penalised),
+    "sparse_group_lasso": _one_by_one(sparse_group_lasso, SparseGroupLassoOptions, write_penalised),
 }

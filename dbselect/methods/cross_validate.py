@@ -40,8 +40,10 @@ from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
+from dbselect.methods.lasso import lasso
 from dbselect.methods.setup import check_target, check_targets, named_in, policy_but_for
 from dbselect.methods.sght import sght
+from dbselect.methods.sparse_group_lasso import sparse_group_lasso
 from dbselect.methods.step import step
 from dbselect.methods.too_wide import check_wide, is_too_wide
 from dbselect.methods.training import WideFolds, wide_folds
@@ -69,7 +71,7 @@ METHODS: dict[str, Method] = {
     method.__name__: method
     for method in (
         anytime_sequence, backward, best_within, dash, exchange, fit, fit_glm, foba, greedy,
-        group_lasso, random_k, sght, step, top_k,
+        group_lasso, lasso, random_k, sght, sparse_group_lasso, step, top_k,
     )
 }  # fmt: skip
 
@@ -103,8 +105,8 @@ def cross_validate(
     method : function that takes a Gram (with a family: a table), the target and options and
         returns a sequence or a model, or the name of one: ``"anytime_sequence"``,
         ``"backward"``, ``"best_within"``, ``"dash"``, ``"exchange"``, ``"fit"``,
-        ``"fit_glm"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"random_k"``,
-        ``"sght"``, ``"step"``, ``"top_k"``
+        ``"fit_glm"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"lasso"``,
+        ``"random_k"``, ``"sght"``, ``"sparse_group_lasso"``, ``"step"``, ``"top_k"``
     grid : option -> values, of which all combinations are tried; or a list of options to
         try; default: only `options`
     fold, key : of a table, as in `gram_by`: number of folds, and the field that decides,
