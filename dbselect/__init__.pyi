@@ -25,6 +25,7 @@ from dbselect.errors import (
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.measured import Evaluation
+from dbselect.judging.robust import RobustErrors, robust_errors
 from dbselect.judging.timeliness import (
     compare,
     explained_at,
@@ -118,6 +119,7 @@ __all__ = [
     "Progress",
     "RecordError",
     "Refreshed",
+    "RobustErrors",
     "Rolling",
     "Selected",
     "SelectionWarning",
@@ -164,6 +166,7 @@ __all__ = [
     "plateau",
     "random_k",
     "register",
+    "robust_errors",
     "sght",
     "sght_path",
     "sght_project",
