@@ -26,6 +26,7 @@ from dbselect.errors import (
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.measured import Evaluation
+from dbselect.judging.robust import RobustErrors, robust_errors
 from dbselect.judging.stability import Stability
 from dbselect.judging.timeliness import (
     compare,
@@ -128,6 +129,7 @@ __all__ = [
     "Progress",
     "RecordError",
     "Refreshed",
+    "RobustErrors",
     "Rolling",
     "Selected",
     "SelectionWarning",
@@ -179,6 +181,7 @@ __all__ = [
     "random_k",
     "register",
     "resample",
+    "robust_errors",
     "sght",
     "sght_path",
     "sght_project",

@@ -9,6 +9,7 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
+from dbselect.doors.diagnoses import Diagnosing
 from dbselect.doors.results import MODELS, PENALISED, PROVEN, SEQUENCES, Method
 from dbselect.methods.design import DesignOptions
 from dbselect.methods.family_options import AnytimeGlmOptions
@@ -209,7 +210,7 @@ class LazyFrameNamespace:
         return pl.defer(sequence, schema={"sequence": GLM_DTYPE})
 
 
-class ExprNamespace:
+class ExprNamespace(Diagnosing):
     """Methods of an expression."""
 
     def __init__(self, expr: pl.Expr) -> None:
