@@ -26,6 +26,7 @@ from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.measured import Evaluation
 from dbselect.judging.stability import Stability
+from dbselect.judging.stopped import StoppedSequence
 from dbselect.judging.timeliness import (
     compare,
     explained_at,
@@ -59,6 +60,7 @@ from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
 from dbselect.methods.stability import stability
 from dbselect.methods.step import step
+from dbselect.methods.stopped_sequence import stopped_sequence
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -131,6 +133,7 @@ __all__ = [
     "SkippedRowsWarning",
     "SourceError",
     "Stability",
+    "StoppedSequence",
     "SupportTable",
     "Terms",
     "UnknownLevelWarning",
@@ -176,6 +179,7 @@ __all__ = [
     "sght_table",
     "stability",
     "step",
+    "stopped_sequence",
     "stopping_cost",
     "svmlight_to_parquet",
     "terms",
