@@ -24,6 +24,7 @@ from dbselect.errors import (
 )
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
+from dbselect.judging.knockoffs import KnockoffSelection
 from dbselect.judging.measured import Evaluation
 from dbselect.judging.stability import Stability
 from dbselect.judging.stopped import StoppedSequence
@@ -55,6 +56,7 @@ from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.methods.knockoffs import knockoffs
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
@@ -118,6 +120,7 @@ __all__ = [
     "JointModel",
     "JointSequence",
     "KeySums",
+    "KnockoffSelection",
     "LeftOutWarning",
     "Model",
     "OverTime",
@@ -167,6 +170,7 @@ __all__ = [
     "group_lasso_path",
     "impute_mean",
     "key_sums",
+    "knockoffs",
     "oracle",
     "plan_gram",
     "plateau",

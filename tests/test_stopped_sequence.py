@@ -121,7 +121,7 @@ def test_it_shows_what_it_found():
         ({"patience": 0}, "patience is 0"),
         ({"choice": "worst"}, "choice is 'worst'"),
         ({"family": "binomial"}, "cross_validate"),
-        ({"rigde": 1.0}, "rigde"),
+        ({"ruge": 1.0}, "ruge"),
         ({"fold": 1}, "fold is 1"),
         ({"max_groups": 0}, "max_groups is 0"),
         ({"weight": "x0"}, "weight is 'x0'"),
