@@ -18,6 +18,7 @@ import glm
 import numpy as np
 import polars as pl
 import purchases
+import resamples
 import scans
 import searches
 import start
@@ -55,6 +56,7 @@ PARTS = (
     searches.designs,
     fits.exact_sums,
     fits.exact_solutions,
+    resamples.resamples,
     stores.refreshes,
     purchases.star,
     purchases.purchases,
