@@ -2,7 +2,8 @@
 //!
 //! A chunk that belongs to one group goes to the kernel as columns. Rows that
 //! scatter over groups wait in a buffer of their group until there are enough
-//! for a block. Missing values that are to be filled wait there as NaN.
+//! for a block. Missing values that are to be filled wait there as NaN. The first rows of a
+//! group of few columns need no buffer: each goes to the moments at once.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -19,6 +20,9 @@ use crate::sums::Sums;
 pub const CHUNK_ROWS: usize = 16 * BLOCK_ROWS;
 /// Rows of a block below which they wait for others.
 const FEW_ROWS: usize = SETTLED_ROWS as usize;
+/// Columns up to which the first rows of a group are added one by one: the triangle of their
+/// products takes less memory than the rows, and some nanoseconds a row.
+const FEW_COLUMNS: usize = 16;
 /// Rows to look ahead for groups, which lie all over memory.
 const ROWS_AHEAD: usize = 8;
 /// Rows turned from columns to rows at a time, inside an L1 cache.
@@ -216,6 +220,9 @@ impl Accumulator {
 
     /// Ask for the memory that the next row goes to.
     fn expect_row(&mut self) {
+        if self.takes_rows() {
+            return prefetch(&self.filled.moments.comoment);
+        }
         let stride = stride(self.width());
         let spare = self.buffer.spare_capacity_mut();
         let row = spare.len().min(stride);
@@ -265,6 +272,10 @@ impl Accumulator {
 
     /// Add a row that is measured from the base, in which some of `holes` may be missing.
     fn push_row(&mut self, row: &[f64], weight: f64, holes: &[usize], sums: &mut Sums) {
+        if self.takes_rows() && !holes.iter().any(|&column| row[column].is_nan()) {
+            let width = self.width();
+            return self.filled.moments.add_row(&row[..width], weight, sums.distance());
+        }
         for &column in holes {
             if row[column].is_nan() && !self.holes.contains(&column) {
                 self.holes.push(column);
@@ -275,6 +286,15 @@ impl Accumulator {
         if self.buffer_weight.len() == buffer_rows(self.width()) {
             self.flush(sums);
         }
+    }
+
+    /// Whether the next row goes to the moments without waiting for others.
+    fn takes_rows(&self) -> bool {
+        self.width() <= FEW_COLUMNS
+            && !self.filled.moments.is_settled()
+            && self.filled.is_whole()
+            && self.buffer_weight.is_empty()
+            && self.base.is_empty()
     }
 
     fn flush(&mut self, sums: &mut Sums) {

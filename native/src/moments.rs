@@ -216,6 +216,27 @@ impl Moments {
         self.clear_rounding();
     }
 
+    /// Add one row; `distance` is overwritten.
+    ///
+    /// Welford's update (1962), the formula above with a block of one row around itself.
+    pub fn add_row(&mut self, row: &[f64], weight: f64, distance: &mut Vec<f64>) {
+        self.rows += 1;
+        if self.weight == 0.0 {
+            self.origin.copy_from_slice(row);
+            self.offset.fill(0.0);
+            self.weight = weight;
+            return;
+        }
+        let total = self.weight + weight;
+        let share = weight / total;
+        distance.clear();
+        let means = self.origin.iter().zip(&self.offset);
+        distance.extend(row.iter().zip(means).map(|(x, (origin, offset))| (x - origin) - offset));
+        add_square(&mut self.comoment, self.weight * share, distance);
+        self.move_mean(distance, share);
+        self.weight = total;
+    }
+
     /// Add the moments of other rows of the same columns.
     pub fn merge(&mut self, other: &Moments) {
         debug_assert_eq!(self.width(), other.width());
@@ -354,6 +375,17 @@ fn add_outer(comoment: &mut [f64], a: f64, x: &[f64], b: f64, y: &[f64]) {
 }
 }
 
+vectorised! {
+/// `comoment += a x x'`.
+fn add_square(comoment: &mut [f64], a: f64, x: &[f64]) {
+    for i in 0..x.len() {
+        let ax = a * x[i];
+        let row = &mut comoment[triangle(i)..triangle(i + 1)];
+        row.iter_mut().zip(x).for_each(|(entry, x)| *entry += ax * x);
+    }
+}
+}
+
 fn add_to(entries: &mut [f64], others: &[f64], sign: f64) {
     for (entry, other) in entries.iter_mut().zip(others) {
         *entry += sign * other;
@@ -443,6 +475,26 @@ mod tests {
                     .zip(&moments.offset)
                     .map(|(origin, rest)| (origin - offset) + rest)
                     .collect();
+                assert_close(&found, &mean, 1e-14);
+                assert_close(&moments.comoment, &comoment, 1e-14);
+            }
+        }
+    }
+
+    #[test]
+    fn single_rows_give_the_definition_also_far_from_zero() {
+        for offset in [0.0, 1e8 * 1024.0] {
+            for weighted in [false, true] {
+                let sample = sample(40, offset, 8);
+                let (mean, comoment) = definition(&sample, offset, weighted);
+                let (mut moments, mut scratch) = (Moments::new(WIDTH), Vec::new());
+                for (r, weight) in sample.weight.iter().enumerate() {
+                    let row: Vec<f64> = sample.columns.iter().map(|x| x[r]).collect();
+                    moments.add_row(&row, if weighted { *weight } else { 1.0 }, &mut scratch);
+                }
+                let means = moments.origin.iter().zip(&moments.offset);
+                let found: Vec<f64> =
+                    means.map(|(origin, rest)| (origin - offset) + rest).collect();
                 assert_close(&found, &mean, 1e-14);
                 assert_close(&moments.comoment, &comoment, 1e-14);
             }
