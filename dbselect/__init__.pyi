@@ -53,6 +53,7 @@ from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.methods.many_fits import fit_each
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
@@ -147,6 +148,7 @@ __all__ = [
     "exchange",
     "explained_at",
     "fit",
+    "fit_each",
     "fit_glm",
     "foba",
     "foba_epsilon",

@@ -2,8 +2,8 @@
 //!
 //! A chunk that belongs to one group goes to the kernel as columns. Rows that
 //! scatter over groups wait in a buffer of their group until there are enough
-//! for a block. Missing values that are to be filled wait there as NaN. The first rows of a
-//! group of few columns need no buffer: each goes to the moments at once.
+//! for a block. Missing values that are to be filled wait there as NaN. Of a group of few columns
+//! among many the first rows need no buffer: each goes to the moments at once.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -239,6 +239,17 @@ impl Accumulator {
         base
     }
 
+    /// Add row `at` of some that belong to many groups, whose values stand in `row`.
+    fn add_scattered(&mut self, row: &[f64], rows: &Screened, at: usize, sums: &mut Sums) {
+        let is_whole = rows.units.is_empty() && !rows.holes.iter().any(|&j| row[j].is_nan());
+        if !is_whole || !self.takes_rows() {
+            return self.add_row(row, rows, at, sums);
+        }
+        let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[at]);
+        let width = self.width();
+        self.filled.moments.add_row(&row[..width], weight, sums.distance());
+    }
+
     /// Add row `at` of some, whose values stand in `row`.
     fn add_row(&mut self, row: &[f64], rows: &Screened, at: usize, sums: &mut Sums) {
         let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[at]);
@@ -272,10 +283,6 @@ impl Accumulator {
 
     /// Add a row that is measured from the base, in which some of `holes` may be missing.
     fn push_row(&mut self, row: &[f64], weight: f64, holes: &[usize], sums: &mut Sums) {
-        if self.takes_rows() && !holes.iter().any(|&column| row[column].is_nan()) {
-            let width = self.width();
-            return self.filled.moments.add_row(&row[..width], weight, sums.distance());
-        }
         for &column in holes {
             if row[column].is_nan() && !self.holes.contains(&column) {
                 self.holes.push(column);
@@ -288,7 +295,7 @@ impl Accumulator {
         }
     }
 
-    /// Whether the next row goes to the moments without waiting for others.
+    /// Whether a scattered row goes to the moments without waiting for others.
     fn takes_rows(&self) -> bool {
         self.width() <= FEW_COLUMNS
             && !self.filled.moments.is_settled()
@@ -392,7 +399,7 @@ pub(crate) fn scatter_and<'g>(
                     turn(&columns, kept..(kept + TURN_ROWS).min(rows.rows), stride, turned);
                 }
                 let values = &turned[kept % TURN_ROWS * stride..][..stride];
-                group.add_row(values, &rows, kept, sums);
+                group.add_scattered(values, &rows, kept, sums);
                 kept += 1;
             }
         }

@@ -115,6 +115,12 @@ impl Target {
 
     /// The number of the target in a record, or why no sequence can be computed from that.
     pub fn usable(&self, gram: &Gram) -> Result<usize, String> {
+        let at = self.present(gram)?;
+        self.varies(at, gram).map(|()| at)
+    }
+
+    /// The number of the target in a record, or why there is nothing to explain it by.
+    pub fn present(&self, gram: &Gram) -> Result<usize, String> {
         let Target { name, at, mark } = self;
         if gram.rows == 0 {
             return Err(format!("no usable rows: {} rows were skipped", gram.skipped));
@@ -130,10 +136,15 @@ impl Target {
                 "target '{name}' is 0 in rows where it is missing; give it null_policy 'skip'"
             ));
         }
-        if gram.is_constant(at) {
-            return Err(format!("target '{name}' is constant ({})", rows_told(gram)));
-        }
         Ok(at)
+    }
+
+    /// Refuse a target that is constant, of this number in a record.
+    pub fn varies(&self, at: usize, gram: &Gram) -> Result<(), String> {
+        if gram.is_constant(at) {
+            return Err(format!("target '{}' is constant ({})", self.name, rows_told(gram)));
+        }
+        Ok(())
     }
 }
 
