@@ -216,25 +216,64 @@ impl Moments {
         self.clear_rounding();
     }
 
-    /// Add one row; `distance` is overwritten.
+    /// Add one row of weight 1 to moments that are sums about the first row, or of no rows;
+    /// `distance` is overwritten. They are no moments until `center` is called.
     ///
-    /// Welford's update (1962), the formula above with a block of one row around itself.
-    pub fn add_row(&mut self, row: &[f64], weight: f64, distance: &mut Vec<f64>) {
-        self.rows += 1;
-        if self.weight == 0.0 {
+    /// Products about the first row are exact for whole numbers. Its own distance from the mean
+    /// is among those that the comoment adds up: of n rows the sums exceed that at most n + 1
+    /// times, which costs log2(n + 1) bits, however far out the row lies.
+    pub fn add_row(&mut self, row: &[f64], distance: &mut Vec<f64>) {
+        if self.rows == 0 {
             self.origin.copy_from_slice(row);
             self.offset.fill(0.0);
-            self.weight = weight;
+        } else {
+            distance.clear();
+            distance.extend(row.iter().zip(&self.origin).map(|(x, origin)| x - origin));
+            self.add_distance(1.0, distance);
+        }
+        self.rows += 1;
+        self.weight += 1.0;
+    }
+
+    /// Add sums about the first row of others to such sums, or to none.
+    pub fn add_sums(&mut self, other: &Moments) {
+        let skipped = self.skipped + other.skipped;
+        if self.rows == 0 {
+            self.clone_from(other);
+        } else if other.rows > 0 {
+            // x - o = (x - o') + (o' - o).
+            let apart: Vec<f64> =
+                other.origin.iter().zip(&self.origin).map(|(other, own)| other - own).collect();
+            add_to(&mut self.comoment, &other.comoment, 1.0);
+            for i in 0..apart.len() {
+                for j in 0..=i {
+                    let between = apart[i] * other.offset[j] + other.offset[i] * apart[j];
+                    self.comoment[triangle(i) + j] += between;
+                }
+            }
+            add_to(&mut self.offset, &other.offset, 1.0);
+            self.add_distance(other.weight, &apart);
+            self.rows += other.rows;
+            self.weight += other.weight;
+        }
+        self.skipped = skipped;
+    }
+
+    /// Add rows of a weight, all at some distance from the first.
+    fn add_distance(&mut self, weight: f64, distance: &[f64]) {
+        add_square(&mut self.comoment, weight, distance);
+        add_to(&mut self.offset, distance, weight);
+    }
+
+    /// Turn sums about the first row into moments.
+    pub fn center(&mut self) {
+        if self.rows == 0 {
             return;
         }
-        let total = self.weight + weight;
-        let share = weight / total;
-        distance.clear();
-        let means = self.origin.iter().zip(&self.offset);
-        distance.extend(row.iter().zip(means).map(|(x, (origin, offset))| (x - origin) - offset));
-        add_square(&mut self.comoment, self.weight * share, distance);
-        self.move_mean(distance, share);
-        self.weight = total;
+        let sums = std::mem::take(&mut self.offset);
+        add_square(&mut self.comoment, -1.0 / self.weight, &sums);
+        self.offset = sums.iter().map(|sum| sum / self.weight).collect();
+        self.clear_rounding();
     }
 
     /// Add the moments of other rows of the same columns.
@@ -481,22 +520,34 @@ mod tests {
         }
     }
 
+    /// Sums about the first row of some rows.
+    fn sums_of(sample: &Sample, rows: std::ops::Range<usize>) -> Moments {
+        let (mut moments, mut scratch) = (Moments::new(WIDTH), Vec::new());
+        for r in rows {
+            let row: Vec<f64> = sample.columns.iter().map(|x| x[r]).collect();
+            moments.add_row(&row, &mut scratch);
+        }
+        moments
+    }
+
     #[test]
     fn single_rows_give_the_definition_also_far_from_zero() {
         for offset in [0.0, 1e8 * 1024.0] {
-            for weighted in [false, true] {
-                let sample = sample(40, offset, 8);
-                let (mean, comoment) = definition(&sample, offset, weighted);
-                let (mut moments, mut scratch) = (Moments::new(WIDTH), Vec::new());
-                for (r, weight) in sample.weight.iter().enumerate() {
-                    let row: Vec<f64> = sample.columns.iter().map(|x| x[r]).collect();
-                    moments.add_row(&row, if weighted { *weight } else { 1.0 }, &mut scratch);
-                }
+            let sample = sample(32, offset, 8);
+            let (mean, comoment) = definition(&sample, offset, false);
+            let mut parts = sums_of(&sample, 0..0);
+            [0..1, 1..20, 20..20, 20..32]
+                .into_iter()
+                .for_each(|rows| parts.add_sums(&sums_of(&sample, rows)));
+            for mut moments in [sums_of(&sample, 0..32), parts] {
+                moments.center();
                 let means = moments.origin.iter().zip(&moments.offset);
+                // Whole numbers and a power of two of them: all sums are exact.
                 let found: Vec<f64> =
                     means.map(|(origin, rest)| (origin - offset) + rest).collect();
-                assert_close(&found, &mean, 1e-14);
-                assert_close(&moments.comoment, &comoment, 1e-14);
+                assert_eq!((moments.rows, moments.weight), (32, 32.0));
+                assert_close(&found, &mean, 0.0);
+                assert_close(&moments.comoment, &comoment, 0.0);
             }
         }
     }

@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn one_and_two_degrees_of_freedom_have_closed_forms() {
-        for t in [0.0, 1e-3, 0.5, 1.0, 3.0, 40.0, 1e5, 1e12, 1e200] {
-            let one = 2.0 / PI * (1.0 / t as f64).atan();
-            let root = (2.0 + t * t as f64).sqrt();
+        for t in [0.0f64, 1e-3, 0.5, 1.0, 3.0, 40.0, 1e5, 1e12, 1e200] {
+            let one = 2.0 / PI * (1.0 / t).atan();
+            let root = (2.0 + t * t).sqrt();
             let two = 2.0 / (root * (root + t));
             for (free, expected) in [(1, one), (2, two)] {
                 let found = Student::new(free).beyond(-t);

@@ -11,6 +11,9 @@ use crate::search::given;
 use crate::search::setup::Request;
 use crate::search::value::Value;
 
+/// A method, a target and the options by name.
+type Asked = (String, String, Vec<(String, Value)>);
+
 /// A request, by the names of its options: the only row of a table.
 ///
 /// What is NULL, or no column, has its default.
@@ -26,7 +29,7 @@ pub fn read_fit(row: &StructArray) -> Result<(FitRequest, bool), String> {
 }
 
 /// The method, the target and the options of a row.
-fn read_values(row: &StructArray) -> Result<(String, String, Vec<(String, Value)>), String> {
+fn read_values(row: &StructArray) -> Result<Asked, String> {
     let text = |name: &str| match row.column_by_name(name) {
         Some(array) => Ok(Texts::new(array, name)?.at(0).unwrap_or_default().to_string()),
         None => Ok::<_, String>(String::new()),
