@@ -60,6 +60,7 @@ from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import group_lasso, group_lasso_path
 from dbselect.methods.knockoffs import knockoffs
 from dbselect.methods.lasso import lasso, lasso_path
+from dbselect.methods.many_fits import fit_each
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
@@ -167,6 +168,7 @@ __all__ = [
     "exchange",
     "explained_at",
     "fit",
+    "fit_each",
     "fit_glm",
     "foba",
     "foba_epsilon",

@@ -36,7 +36,7 @@ const RANK_ROUNDING: f64 = 1e-14;
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;
 /// Condition number above which the selected columns themselves lose their digits.
-const CONDITION_LIMIT: f64 = 1e10;
+pub const CONDITION_LIMIT: f64 = 1e10;
 /// Share of a column's variance that rounding may leave of one that depends on others.
 const ROUNDING_SHARE: f64 = 1e-15;
 /// Share of the target's variance of which it is told that it may be lost.
