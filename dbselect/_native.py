@@ -43,7 +43,6 @@ _REQUEST = pa.schema(
         ("epsilon", pa.float64()),
         ("nu", pa.float64()),
         ("columns", pa.list_(pa.string())),
-        ("intercept", pa.bool_()),
         ("level", pa.float64()),
     ]
 )

@@ -16,7 +16,6 @@ use super::refine::{Refiner, is_correctable};
 use super::state::{Buffers, CONDITION_LIMIT, State, Trace};
 use super::steps::is_possible;
 use super::value::Value;
-use crate::kernel::triangle;
 use crate::possible::INDEFINITE;
 use crate::terms::Terms;
 
