@@ -52,7 +52,7 @@ class Groups:
     costs: npt.NDArray[np.float64]
     unused: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of the groups, in the order given; ties go to the first."""
         return list(self.columns)

@@ -53,7 +53,9 @@ JOINT_TYPE = pa.struct(
     ]
 )
 #: Fields that records of earlier versions lack, and what these meant.
-LATER_FIELDS: Mapping[str, Any] = MappingProxyType({"has_intercept": True, "levels": []})
+LATER_FIELDS: Mapping[str, Any] = MappingProxyType(
+    {"has_intercept": True, "levels": [], "exposure": None}
+)
 #: What reading a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
