@@ -66,6 +66,13 @@ def add_wide(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_intercept(parser: argparse.ArgumentParser) -> None:
+    """Add whether a model has an intercept."""
+    parser.add_argument(
+        "--intercept", default=UNSET, type=_flag, metavar="yes|no", help="no: through the origin"
+    )
+
+
 def add_cv(parser: argparse.ArgumentParser) -> None:
     """Add cross-validation."""
     parser.add_argument(
