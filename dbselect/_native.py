@@ -34,6 +34,7 @@ _REQUEST = pa.schema(
         ("backward", pa.string()),
         ("ridge", pa.float64()),
         ("scale", pa.bool_()),
+        ("intercept", pa.bool_()),
         ("budget", pa.float64()),
         ("max_groups", pa.int64()),
         ("max_steps", pa.int64()),

@@ -12,7 +12,8 @@ from dbselect.doors.designs import chosen_of
 from dbselect.doors.diagnoses import Diagnosing
 from dbselect.doors.results import MODELS, PROVEN, SEQUENCES, Method
 from dbselect.methods.design import DesignOptions
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.methods.setup import check_target
 from dbselect.methods.types import Costs, FamilyName, GroupColumns
@@ -367,6 +368,21 @@ class ExprNamespace(Diagnosing):
         """
         return self._sequences("backward", target, groups, costs, options)
 
+    def step(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return a list of steps for each record, as in SQL; empty if it is unusable.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.step`
+        """
+        return self._sequences("step", target, groups, costs, options)
+
     def dash(
         self,
         target: str,
@@ -466,6 +482,9 @@ class ExprNamespace(Diagnosing):
 
     def check(self, target: str) -> pl.Expr:
         """Return why no sequence can be computed from each record, as `gram_check` in SQL.
+
+        It looks at all columns together, a search at those it meets: a record that no rows can
+        have may be refused here, and give a sequence that ends before the columns that are wrong.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Path, translate
-from dbselect.glm.families import BINOMIAL
+from dbselect.glm.families import BINOMIAL, Family
 from dbselect.glm.named import family_of
 from dbselect.judging.metrics import METRICS, Numbers, RowsSeen
 from dbselect.record.gram import Vector
@@ -98,7 +98,7 @@ class Judging:
     ----------
     predictors : K of each of M prefixes, then C that are 1 where a category's level is known
     categories : C
-    family, classes : of the prefixes
+    family, classes, levels : of the prefixes
     target : path
     weight, key : paths or None
     columns : those that are read, and the target: name -> path
@@ -112,6 +112,7 @@ class Judging:
     categories: int
     family: str
     classes: tuple[Any, ...]
+    levels: tuple[Any, ...]
     target: Path
     weight: Path | None
     key: Path | None
@@ -123,6 +124,11 @@ class Judging:
 
     #: Bytes of a state that travels: sums are few, and rows are not fewer once merged.
     size: int = 0
+
+    @property
+    def told(self) -> Family:
+        """The family of the models."""
+        return family_of(self.family, self.classes or self.levels)
 
     @property
     def prefixes(self) -> int:
@@ -175,7 +181,7 @@ class JudgedRows:
         asked = self.judging
         rows = batch.to_struct_array()
         refuse_infinite(asked.columns, asked.weight, rows)
-        family = family_of(asked.family, asked.classes)
+        family = asked.told
         algebra = algebra_of(batch)
         y = np.array([translate(one, algebra) for one in family.responses(asked.target)])
         found = asked.predictors.predict(pl.DataFrame(batch), handle_unknown="zero")
@@ -202,7 +208,7 @@ class JudgedRows:
         asked = self.judging
         split = found.shape[1] - asked.categories
         eta = np.moveaxis(found[:, :split].reshape(len(found), asked.prefixes, -1), 2, 0)
-        seen = RowsSeen(family_of(asked.family, asked.classes), eta, y[:, :, None])
+        seen = RowsSeen(asked.told, eta, y[:, :, None])
         sums.known = weight @ found[:, split:]
         sums.weight = float(weight.sum())
         sums.mean = float(weight @ y[0] / sums.weight)

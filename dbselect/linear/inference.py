@@ -103,7 +103,8 @@ class FittedRows:
 
 def through_origin(gram: Gram) -> Gram:
     """Return a Gram with raw second moments in place of centred ones, and means of 0."""
-    raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
+    with np.errstate(over="ignore"):  # the Gram says that it is not finite
+        raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
     zeros = np.zeros(len(gram.columns))
     return replace(gram, mean=zeros, mean_low=zeros, comoment=raw)
 

@@ -7,8 +7,6 @@ what is known of them, is the family's: `Sequence` (one response), `JointSequenc
 it refuses in a sentence.
 """
 
-import math
-import numbers
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -27,7 +25,7 @@ from dbselect.linear.problem import Linear
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_budget
+from dbselect.record.checks import check_between, check_budget, check_penalty, is_whole
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -49,7 +47,7 @@ from dbselect.results.choice import warn_of_choice
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.predict import Predicting
-from dbselect.results.store import to_table
+from dbselect.results.store import needed_of, to_table
 
 M = TypeVar("M", bound=Predicting)
 
@@ -299,12 +297,8 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         >>> seq.criteria()["bic"].round(3).to_list()
         [19.371, 8.579]
         """
-        if not (isinstance(gamma, numbers.Real) and 0 <= gamma <= 1):
-            raise ArgumentError(f"gamma is {gamma!r}; it must be a number from 0 to 1")
-        if penalty is not None and not (
-            isinstance(penalty, numbers.Real) and 0 < penalty < math.inf
-        ):
-            raise ArgumentError(f"penalty is {penalty!r}; it must be a number > 0")
+        check_between("gamma", gamma)
+        check_penalty(penalty)
         found = self._criteria(float(gamma), penalty and float(penalty))
         return pl.concat([self.steps.select("step", "action", "group"), found], how="horizontal")
 
@@ -654,12 +648,12 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         ------
         SourceError : there is no such file, or it holds something else
         """
-        names = [field.name for field in cls._RECORD_TYPE]
+        names = needed_of(cls._RECORD_TYPE)
         return cls.from_struct(files.read_row(path, names, cls._WHAT))
 
     def _checked(self, step: int) -> int:
         last = len(self.spent) - 1
-        if not (isinstance(step, numbers.Integral) and 0 <= step <= last):
+        if not (is_whole(step) and 0 <= step <= last):
             raise ArgumentError(f"step is {step!r}; it must be a whole number from 0 to {last}")
         return int(step)
 
