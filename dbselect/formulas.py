@@ -163,6 +163,11 @@ def log1p(x: Formula) -> Formula:
     return _of("log1p", x)
 
 
+def atan(x: Formula) -> Formula:
+    """Return the angle whose tangent is x, between -pi/2 and pi/2."""
+    return _of("atan", x)
+
+
 def absolute(x: Formula) -> Formula:
     """Return x without its sign."""
     return _of("absolute", x)
@@ -451,6 +456,7 @@ def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]
             "exp": pl.Expr.exp,
             "log": pl.Expr.log,
             "log1p": pl.Expr.log1p,
+            "atan": pl.Expr.arctan,
             "absolute": pl.Expr.abs,
             "largest": pl.max_horizontal,
             "choose": lambda x, a, b: pl.when(x > 0.0).then(a).otherwise(b),
@@ -578,6 +584,7 @@ def sql(kept: Callable[[Formula], str] | None = None, *, duckdb: bool = True) ->
             "log": lambda x: f"ln({x})",
             # There is no log1p; atanh keeps the digits of small arguments as well.
             "log1p": lambda x: f"(2e0 * atanh({x} / (2e0 + {x})))",
+            "atan": lambda x: f"atan({x})",
             "absolute": lambda x: f"abs({x})",
             "largest": lambda *parts: f"greatest({', '.join(parts)})",
             "choose": lambda x, a, b: f"CASE WHEN {x} > 0e0 THEN {a} ELSE {b} END",
@@ -613,6 +620,7 @@ def arrays(
             "exp": np.exp,
             "log": np.log,
             "log1p": np.log1p,
+            "atan": np.arctan,
             "absolute": np.abs,
             "largest": lambda first, *rest: _largest(first, rest),
             "choose": lambda x, a, b: np.where(np.greater(x, 0.0), a, b),

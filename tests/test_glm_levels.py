@@ -184,6 +184,7 @@ def test_on_the_command_line(tmp_path, capsys):
     call = ["sequence", str(path), "--target", "code", "--family", "binomial"]
     assert main([*call, "--positive", "7", "--out", str(out)]) == 0
     assert ds.GlmSequence.read_json(out).levels == (8, 7)
+    assert "Family binomial, code = 7." in capsys.readouterr().out
     assert main([*call, "--positive", "9"]) == 2
     assert "positive is '9'; target 'code' has the levels [7, 8]" in capsys.readouterr().err
 

@@ -16,6 +16,8 @@ from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.results import (
     MODEL_TYPE,
     MODELS,
+    PENALISED,
+    PENALISED_TYPE,
     PROVEN,
     PROVEN_TYPE,
     SEQUENCES,
@@ -169,6 +171,12 @@ def _proven(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer a chunk of `dbselect_proven(method, record, target, options)`."""
     with _TURN:
         return _answer(PROVEN, PROVEN_TYPE, *arguments)
+
+
+def _penalised(*arguments: pa.ChunkedArray) -> pa.StructArray:
+    """Answer a chunk of `dbselect_penalised(method, record, target, options)`."""
+    with _TURN:
+        return _answer(PENALISED, PENALISED_TYPE, *arguments)
 
 
 def _diagnosis(name: str) -> Callable[..., pa.Array]:
@@ -342,6 +350,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_sequence": (_sequences, _sql_type(pa.list_(STEP_TYPE))),
     "dbselect_model": (_models, _sql_type(MODEL_TYPE)),
     "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
+    "dbselect_penalised": (_penalised, _sql_type(PENALISED_TYPE)),
     "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
     "dbselect_extend": (_extended, _sql_type(PLAIN_RECORD)),

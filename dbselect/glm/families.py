@@ -119,6 +119,7 @@ class Family:
     is_log : whether the mean is the exponential of the predictor
     is_canonical : whether the expected information is the curvature itself, so that the last
         step of a fit errs by no more than its square
+    at_zero : whether there is a mean at the predictor 0
     has_dispersion : whether the variance has a factor that the family does not tell
     classes : what the target may be, if it is one of several classes
     levels : what the target is where it counts as 0 and as 1, if not these numbers
@@ -138,6 +139,7 @@ class Family:
     offset: bool = False
     is_log: bool = False
     is_canonical: bool = True
+    at_zero: bool = True
     has_dispersion: bool = False
     classes: tuple[Any, ...] = ()
     levels: tuple[Any, ...] = ()

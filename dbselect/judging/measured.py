@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.glm.beside import Beside
 from dbselect.judging.metrics import OF_QUERIES, Asked, asked_of, check_family
 from dbselect.judging.one_pass import Judging, RowSums
 from dbselect.judging.ranks import auc, ndcg
@@ -209,15 +210,15 @@ def _judging(
 
 def _predictors(found: Measurable) -> LinearPredictors:
     """Return the predictors of every prefix, then one a category: whether its level is known."""
-    offset = getattr(found, "offset", None)
+    beside = found.beside if isinstance(found, GlmSequence | GlmModel) else Beside()
     names = list(found.columns)
-    fixed = {} if offset is None else {offset: 1.0}
+    fixed = beside.coefficients
     each = [
         Predictor(constant, fixed | dict(zip(names, own, strict=True)))
         for intercepts, coef in zip(*_coefficients(found), strict=True)
         for constant, own in zip(intercepts.tolist(), coef.T.tolist(), strict=True)
     ]
-    terms = found.terms.of({*names, *fixed})
+    terms = beside.with_log(found.terms.of({*names, *fixed}))
     for category in terms.categories:
         own = {*category.names, category.missing}
         ones = {name: float(name in own) for name in each[0].coefficients}

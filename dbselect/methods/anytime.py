@@ -4,16 +4,17 @@ import math
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, cast, overload
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.named import check_family_name
 from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.family_options import AnytimeGlmOptions
 from dbselect.methods.fit_glm import glm_sequence
+from dbselect.methods.glm_family import linked
 from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup, objective_setup
-from dbselect.methods.open_search import check_has_intercept
 from dbselect.methods.options import Options
+from dbselect.methods.screening import check_screen, screened
 from dbselect.methods.setup import check_first, finish, finish_joint, prefix_coefficients, prepare
 from dbselect.methods.too_wide import check_wide, wide_or_not
 from dbselect.methods.types import (
@@ -72,6 +73,7 @@ class AnytimeOptions(Options):
     weight: str | None = None
     wide: bool | None = None
     resume: WideSequence | None = None
+    screen: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that no Gram could make right."""
@@ -86,8 +88,10 @@ class AnytimeOptions(Options):
         check_family_name(self.family)
         check_column("weight", self.weight)
         check_policies(self.null_policy)
-        check_wide(self.wide if self.resume is None else True, self.intercept)
+        asked = self.wide if self.resume is None and self.screen is None else True
+        check_wide(asked, self.intercept)
         _check_resume(self.resume, self.wide)
+        check_screen(self.screen, self.wide)
         if self.c_min is None:
             return
         if not RULES[self.rule].doubling:
@@ -128,6 +132,7 @@ def anytime_sequence(
     weight: str | None = ...,
     wide: Literal[True],
     resume: WideSequence | None = ...,
+    screen: int | None = ...,
 ) -> WideSequence: ...
 
 
@@ -185,12 +190,15 @@ def anytime_sequence(
     rule: GlmRuleName = ...,
     ridge: float = ...,
     scale: bool = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     max_groups: int | None = ...,
     always: GroupNames = ...,
     family: GlmFamilyName,
     weight: str | None = ...,
     offset: str | None = ...,
+    exposure: str | None = ...,
+    link: str | None = ...,
     positive: Level | None = ...,
     max_iter: int | None = ...,
     tol: float | None = ...,
@@ -232,7 +240,10 @@ def anytime_sequence(
     weight: str | None = AnytimeOptions.weight,
     wide: bool | None = AnytimeOptions.wide,
     resume: WideSequence | None = AnytimeOptions.resume,
+    screen: int | None = AnytimeOptions.screen,
     offset: str | None = None,
+    exposure: str | None = None,
+    link: str | None = None,
     positive: Level | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
@@ -252,7 +263,9 @@ def anytime_sequence(
         `glm_objective`, without what it has: target, groups, ridge and the like
     target : column to predict; or a list of responses, which share the groups and their
         costs: each counts as one of unit variance, with ``scale=False`` as it is
-    groups : name -> columns or globs; default: every top-level field but the target
+    groups : name -> columns or globs; default: every top-level field but the target. Of one Gram
+        they may share columns: what is held already explains its part, so that a group gains by
+        its other columns only, and costs what it costs
     costs : name -> cost > 0, in any one unit, as a mapping or a labelled Series; a Series
         without labels has them in the order of the groups; default: 1 each, or those of the
         objective
@@ -267,8 +280,9 @@ def anytime_sequence(
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
     intercept : False for models through the origin: explained and r2 are then shares of the sum
-        of squares about 0, a column of one value explains some of it, and what is said of unit
-        variance holds of a mean square of 1
+        of squares about 0 (of a family in passes, of the deviance of the predictor 0), a
+        column of one value explains some of it, and what is said of unit variance holds of a
+        mean square of 1
     budget : limit on the summed cost: only groups that still fit are candidates
     max_groups : limit on the number of groups
     always : groups taken first, in the order given
@@ -285,7 +299,12 @@ def anytime_sequence(
         None (default) does up to 10,000 columns, and beyond them the search is wide
     resume : of a wide search, what an earlier one of the same table found: its groups are taken
         first, and the search goes on from there
+    screen : of a wide search, among how many columns: groups are left out that promise least by
+        their correlation with the target alone. It takes less memory and is not exact;
+        `screened` of what comes back says so, and criteria count all columns
     offset : of a family in passes but multinomial: column that is added to the predictor
+    exposure : of a family of link log: column whose logarithm is added to the predictor
+    link : of a family in passes, the same as in the brackets of its name
     positive : of family binomial, the level of the target that counts as 1, as in `fit_glm`
     max_iter : of a family in passes, limit on the passes of a step, default 25
     tol : of a family in passes, as in `fit_glm`, default 1e-8
@@ -299,7 +318,8 @@ def anytime_sequence(
     Raises
     ------
     ColumnError : an unknown column
-    GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
+    GroupError : a group is empty, or shares columns with another in a wide search or in passes;
+        a cost is missing, surplus or not > 0
     ArgumentError : rule, ridge, scale, budget, max_groups, c_min, family or what belongs
         to it out of range
     SourceError : a family in passes or a wide search, and a stream that can be read only once
@@ -348,41 +368,45 @@ def anytime_sequence(
     >>> ds.anytime_sequence(table, "y", costs={"a": 50.0, "b": 1.0})
     Sequence(y ~ b, a; r2 1.0000, spent 51; 4 rows; every group is in the sequence)
     """
-    in_passes = {"offset": offset, "positive": positive, "max_iter": max_iter, "tol": tol}
+    in_passes = {
+        "offset": offset, "exposure": exposure, "positive": positive, "max_iter": max_iter,
+        "tol": tol,
+    }  # fmt: skip
     in_passes = {name: value for name, value in in_passes.items() if value is not None}
     check_family_name(family)
+    family = family if link is None else cast(FamilyName, linked(family, link))
     check_callback(callback)
     if family != AnytimeOptions.family and not isinstance(source, GlmObjective):
         given = AnytimeGlmOptions.read({
-            "rule": rule, "ridge": ridge, "scale": scale, "budget": budget,
-            "max_groups": max_groups, "always": always, "family": family, "weight": weight,
-            **in_passes,
+            "rule": rule, "ridge": ridge, "scale": scale, "intercept": intercept,
+            "budget": budget, "max_groups": max_groups, "always": always, "family": family,
+            "weight": weight, **in_passes,
         })  # fmt: skip
         if c_min is not None:
             raise ArgumentError(f"c_min is {c_min!r}; family {family!r} has none")
-        check_has_intercept(intercept, family)
         if null_policy != AnytimeOptions.null_policy:
             raise ArgumentError(f"null_policy is {null_policy!r}; family {family!r} takes 'skip'")
-        for name, each in {"wide": wide, "resume": resume}.items():
+        for name, each in {"wide": wide, "resume": resume, "screen": screen}.items():
             if each not in (False, None):
                 raise ArgumentError(f"{name} is {each!r}; a wide search is of family 'gaussian'")
         return glm_sequence(source, target, groups, costs, given, callback)
     options = AnytimeOptions(
         rule=rule, ridge=ridge, scale=scale, intercept=intercept, budget=budget,
         max_groups=max_groups, always=always, c_min=c_min, null_policy=null_policy, family=family,
-        weight=weight, wide=wide, resume=resume,
+        weight=weight, wide=wide, resume=resume, screen=screen,
     )  # fmt: skip
     if isinstance(source, GlmObjective):
         return _on_objective(source, target, groups, costs, options, in_passes, callback)
     for name, value in in_passes.items():
         raise ArgumentError(f"{name} is {value!r}; family 'gaussian' has none")
-    asked = options.wide if resume is None else True
+    asked = options.wide if resume is None and screen is None else True
     source, is_wide = wide_or_not(source, target, groups, asked, options.intercept)
     if is_wide:
         return _on_wide_table(source, target, groups, costs, options, callback)
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
         null_policy=null_policy, weight=weight, several=True, intercept=options.intercept,
+        sharing=True,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, max_groups)
     found = compiled_sequence(search, rule, options) if callback is None else None
@@ -444,6 +468,8 @@ def _on_wide_table(
     check_first(search.groups, search.first, options.budget, options.max_groups)
     if options.resume is not None:
         search = resumed(search, options.resume, options.budget, options.max_groups)
+    if options.screen is not None:
+        search = screened(search, options.screen)
     total = options.max_groups or len(search.first) or None
     return search.recorded(options.rule, _greedy(search, options), callback, total, "groups")
 

@@ -177,7 +177,7 @@ def dash(
     k : how many groups or candidates to choose
     family : as in `fit_glm`; all but ``"gaussian"`` take a table and ask the
         `glm_objective` of it
-    intercept : False for linear models through the origin, as in `anytime_sequence`
+    intercept : False for models through the origin, as in `anytime_sequence`
     rounds : number of sets, at most k; default: ``log2(n)``, at most k / 4, at least 4, in at
         most k adaptive rounds, as greedy takes
     samples : sets that an expectation is a mean of

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dbselect.errors import ArgumentError
-from dbselect.glm.named import check_family_name, kind_of_family
+from dbselect.glm.beside import Beside
+from dbselect.glm.named import check_family_name, family_of, has_log_link, kind_of_family
+from dbselect.methods.glm_family import linked
 from dbselect.methods.options import Options
 from dbselect.methods.types import FamilyName, GlmRuleName, GroupNames, Level
 from dbselect.record.checks import (
@@ -13,6 +15,7 @@ from dbselect.record.checks import (
     check_choice,
     check_column,
     check_count,
+    check_flag,
     check_names,
     check_ridge,
     check_scale,
@@ -33,21 +36,45 @@ class GlmOptions(Options):
     """What every call that makes generalised linear models takes."""
 
     family: FamilyName
+    link: str | None = None
     ridge: float = 0.0
+    intercept: bool = True
     weight: str | None = None
     offset: str | None = None
+    exposure: str | None = None
     positive: Level | None = None
+
+    @property
+    def beside(self) -> Beside:
+        """What is added to the predictor."""
+        return Beside(self.offset, self.exposure)
 
     def __post_init__(self) -> None:
         """Refuse options that no table could make right."""
         super().__post_init__()
         check_family_name(self.family)
+        if self.link is not None:
+            # From here on the name says all.
+            object.__setattr__(self, "family", linked(self.family, self.link))
+            object.__setattr__(self, "link", None)
         check_ridge(self.ridge)
+        check_flag("intercept", self.intercept)
+        if not (self.intercept or self.family == "multinomial" or family_of(self.family).at_zero):
+            raise ArgumentError(
+                f"intercept is {self.intercept!r}; the model without columns has the predictor 0 "
+                f"then, at which family {self.family!r} has no mean"
+            )
         check_column("weight", self.weight)
         check_column("offset", self.offset)
+        check_column("exposure", self.exposure)
         if self.offset is not None and self.family == "multinomial":
             raise ArgumentError(
                 f"offset is {self.offset!r}; added to all classes it would change nothing"
+            )
+        if self.exposure is not None and not has_log_link(self.family):
+            raise ArgumentError(
+                f"exposure is {self.exposure!r}, whose logarithm is added where the link is log; "
+                f"family {self.family!r} has another link"
             )
         _check_positive(self.positive, self.family)
 

@@ -32,14 +32,18 @@ def opened(
     """Open the table and check what its columns are."""
     refuse_several(target)
     refuse_records(source)
-    offset = options.offset
-    apart = [name for name in (target, offset) if name is not None]
-    passes = Passes(source, columns, options.weight, apart, terms)
+    passes = Passes(source, columns, options.weight, [target, *options.beside.names], terms)
     _check_target(passes.leaf(target, "target"), options)
-    if offset is not None:
-        type_ = passes.leaf(offset, "offset").type
-        if not passes.leaf(offset, "offset").is_numeric:
-            raise ColumnError(f"offset '{offset}' has type {type_}; it must be numeric or boolean")
+    for name, what in options.beside.named.items():
+        leaf = passes.leaf(name, what)
+        if not leaf.is_numeric:
+            raise ColumnError(f"{what} '{name}' has type {leaf.type}; it must be numeric")
+    made = [name for name in options.beside.coefficients if name != options.offset]
+    if not set(made).isdisjoint(passes.names):
+        raise ColumnError(
+            f"exposure '{options.exposure}' becomes '{made[0]}', and there is a column of that "
+            "name; rename one"
+        )
     return passes
 
 
@@ -76,7 +80,7 @@ def roles_of(passes: Passes, target: str, options: GlmOptions, members: list[str
         family = family_of(options.family, _levels(passes, leaf, options.positive))
     else:
         family = family_of(options.family)
-    return Roles(family, target, members, options.offset)
+    return Roles(family, target, members, options.beside, bool(options.intercept))
 
 
 def _classes(passes: Passes, leaf: Leaf) -> list[Any]:

@@ -7,10 +7,19 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ColumnError, DataError
+from dbselect.glm.dispersion import most_likely
+from dbselect.glm.links import FAR
+from dbselect.glm.named import ESTIMATED, family_of
 from dbselect.glm.newton import GlmFit, Problem, extended, solved, start
 from dbselect.glm.pass_state import PassState
 from dbselect.glm.passes import Data, first_pass
-from dbselect.methods.family_options import AnytimeGlmOptions, FitGlmOptions
+from dbselect.methods.family_options import (
+    FIT_TOL,
+    MAX_ITER,
+    AnytimeGlmOptions,
+    FitGlmOptions,
+    GlmOptions,
+)
 from dbselect.methods.family_table import opened, roles_of
 from dbselect.methods.setup import check_first, named_in, numbers_of
 from dbselect.methods.types import Costs, FamilyName, GroupColumns, Level, TableSource
@@ -24,6 +33,7 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.selection.criteria import RULES, Criterion, OnGlm
 from dbselect.selection.greedy import greedy_search
 from dbselect.selection.on_glm import criterion_near
+from dbselect.sources.passes import Passes
 from dbselect.sources.turns import Callback, turns
 
 #: Null deviance below which, a unit of weight, there is nothing to explain.
@@ -39,9 +49,12 @@ def fit_glm(
     columns: Sequence[str] | None = None,
     family: FamilyName = FitGlmOptions.family,
     *,
+    link: str | None = FitGlmOptions.link,
     ridge: float = FitGlmOptions.ridge,
+    intercept: bool = FitGlmOptions.intercept,
     weight: str | None = FitGlmOptions.weight,
     offset: str | None = FitGlmOptions.offset,
+    exposure: str | None = FitGlmOptions.exposure,
     positive: Level | None = FitGlmOptions.positive,
     max_iter: int = FitGlmOptions.max_iter,
     tol: float = FitGlmOptions.tol,
@@ -63,12 +76,20 @@ def fit_glm(
         but the target, the weight and the offset
     family : ``"binomial"`` (logit), ``"poisson"`` (log), ``"gaussian"`` (identity),
         ``"multinomial"`` (softmax, at most 40 classes), ``"gamma"`` or ``"inverse_gaussian"``
-        (log); in brackets another link, ``"binomial(probit)"``, ``"binomial(cloglog)"``,
-        ``"binomial(log)"``, or a number, ``"tweedie(1.5)"``, ``"negative_binomial(0.8)"``, as
-        `glm_family` makes them
+        (log); in brackets another link, ``"binomial(probit)"``, ``"gamma(inverse)"``, or a
+        number, ``"tweedie(1.5)"``, ``"negative_binomial(0.8)"``, or both,
+        ``"tweedie(1.5, inverse)"``, as `glm_family` makes them. Without a number
+        ``"negative_binomial"`` takes the one that is most likely with all columns; the result's
+        family has it
+    link : the same as in the brackets of `family`; `glm_family` lists those of each
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
+    intercept : False for models through the origin: explained is then a share of the deviance
+        of the predictor 0 (beside the offset), as in R, a column of one value explains some of
+        it, and what is said of unit variance holds of a mean square of 1
     weight : column of row weights, >= 0
     offset : column that is added to the predictor, but of multinomial
+    exposure : column of numbers > 0 whose logarithm is added to the predictor, of links log: of
+        a count, for how long or over how many it was counted
     positive : of a binomial target of two texts, booleans or numbers, the one that counts as
         1; default: of text the second in order, as in R; `GlmModel.levels` has both
     max_iter : limit on the passes of the fit after the first
@@ -85,9 +106,10 @@ def fit_glm(
     ------
     SourceError : there is no such table, or it can be read only once
     ColumnError : a column is unknown, named twice or not numeric
-    ArgumentError : family, ridge, offset, positive, max_iter or tol out of range
+    ArgumentError : family, link, ridge, offset, exposure, positive, max_iter or tol out of range
     DataError : no usable rows (a NULL or NaN, or weight 0, leaves a row out), a target
-        that the family does not allow or that is the same in all rows
+        that the family does not allow or that is the same in all rows, or an offset that alone
+        gives some rows no mean
 
     Warns
     -----
@@ -104,12 +126,16 @@ def fit_glm(
     in all. Family gaussian takes one; links that are not the canonical one some more, by
     Fisher's scoring. O(n D^2) a pass, for K classes times K (K - 1) / 2;
     memory O(D^2) a thread, for K classes O(D^2 K^2).
+    The most likely dispersion of ``"negative_binomial"`` takes some twenty passes before: fits
+    at a dispersion and Newton's steps of it at the means take turns, as in MASS's ``glm.nb``.
+    `summary` takes it as known, as that does.
     Rows that some columns separate have no best coefficients: `status` is then
     ``Status.SEPARATED``, and the coefficients are those of the last pass.
 
     References
     ----------
-    McCullagh, Nelder (1989), section 2.5; Hu, Grubb, Bagnell, Hebert (2016), appendix B.
+    McCullagh, Nelder (1989), section 2.5; Hu, Grubb, Bagnell, Hebert (2016), appendix B;
+    Lawless (1987), Canadian Journal of Statistics 15; Venables, Ripley (2002), section 7.4.
 
     Examples
     --------
@@ -121,15 +147,16 @@ def fit_glm(
     [2.0, 2.0, 6.0, 6.0]
     """
     options = FitGlmOptions(
-        family=family, ridge=ridge, weight=weight, offset=offset, positive=positive,
-        max_iter=max_iter, tol=tol, terms=terms,
+        family=family, link=link, ridge=ridge, intercept=intercept, weight=weight,
+        offset=offset, exposure=exposure, positive=positive, max_iter=max_iter, tol=tol,
+        terms=terms,
     )  # fmt: skip
     passes = opened(source, target, columns, options, terms)
     if not passes.names:
         raise ColumnError(f"there is no column besides the target '{target}'; one is needed")
     groups = Groups({"columns": passes.names}, np.ones(1))
     with passes.shown():
-        data = first_pass(passes, roles_of(passes, target, options, passes.names))
+        data = data_of(passes, target, options, passes.names)
         problem, null = problem_of(data, groups, options.ridge, True, options.max_iter, options.tol)
         (fit,) = solved([extended(problem, null, [0])], data.read)
     warn_of_fit(fit)
@@ -164,7 +191,7 @@ def glm_sequence(
     # The bar is that of the passes.
     most = max_groups or len(found.costs)
     with turns(most, "groups", callback, bar=False) as turn, passes.shown():
-        data = first_pass(passes, roles_of(passes, target, options, found.members))
+        data = data_of(passes, target, options, found.members)
         problem, null = problem_of(
             data, found, options.ridge, options.scale, options.max_iter, options.tol
         )
@@ -209,6 +236,20 @@ def _criterion(rule: str, exact: bool, groups: Groups, budget: float | None) -> 
     return gains_of_refits
 
 
+def data_of(passes: Passes, target: str, options: GlmOptions, members: list[str]) -> Data:
+    """Read the table once; where the family's number is to be estimated, until it is known.
+
+    That is done on a model of all members, so that every prefix of a search has one family.
+    """
+    data = first_pass(passes, roles_of(passes, target, options, members))
+    if options.family != ESTIMATED:
+        return data
+    every = Groups({"columns": members}, np.ones(1))
+    problem, null = problem_of(data, every, options.ridge, True, MAX_ITER, FIT_TOL)
+    name = f"{ESTIMATED}({most_likely(data, problem, null):.8g})"
+    return first_pass(passes, replace(data.roles, family=family_of(name)))
+
+
 def problem_of(
     data: Data, groups: Groups, ridge: float, scale: bool, max_iter: int, tol: float
 ) -> tuple[Problem, GlmFit]:
@@ -218,6 +259,11 @@ def problem_of(
         raise DataError(
             f"target '{data.roles.target}' is told exactly by the model without columns; there is "
             "nothing to explain"
+        )
+    if model.deviance >= FAR:
+        raise DataError(
+            f"family '{data.roles.family.name}' has no mean for some rows where offset "
+            f"'{data.roles.beside.offset}' is all of the predictor; take another link"
         )
     unit = np.ones(len(data.mean)) if scale else data.spread
     problem = Problem(
@@ -232,5 +278,7 @@ def problem_of(
         exact=data.roles.family.quadratic,
         tol=tol if data.roles.family.is_canonical else tol * SCORING_SHARE,
         max_iter=max_iter,
+        has_intercept=data.roles.has_intercept,
+        is_canonical=data.roles.family.is_canonical,
     )
     return problem, start(problem, point, model)

@@ -233,7 +233,7 @@ def foba(
         ``"coefficient"``, the length of its coefficients on unit-variance columns
     max_steps : limit on additions and removals together
     ridge : >= 0, lambda on unit-variance columns
-    intercept : False for linear models through the origin, as in `anytime_sequence`
+    intercept : False for models through the origin, as in `anytime_sequence`
     budget : limit on the summed cost: only groups that still fit are added
     always : groups taken first, which stay
     family : ``"gaussian"``, the linear model (default); of another the search is that of
@@ -391,7 +391,7 @@ def backward(
         ``"coefficient"``, the length of its coefficients on unit-variance columns
     max_steps : limit on the removals
     ridge : >= 0, lambda on unit-variance columns
-    intercept : False for linear models through the origin, as in `anytime_sequence`
+    intercept : False for models through the origin, as in `anytime_sequence`
     budget : removal ends as soon as what is held fits it
     always : groups that stay
     family : ``"gaussian"``, the linear model (default); of another the search is that of

@@ -22,7 +22,6 @@ from dbselect.methods.types import (
     Targets,
 )
 from dbselect.methods.wide_search import WideSearch, wide_search
-from dbselect.record.checks import check_flag
 
 
 def open_search(
@@ -38,6 +37,7 @@ def open_search(
     several: bool = False,
     intercept: bool = True,
     weight: str | None = None,
+    sharing: bool = False,
 ) -> LinearSetup | ObjectiveSetup:
     """Return the linear problem, or the deviance of a family that a Gram cannot tell.
 
@@ -46,8 +46,9 @@ def open_search(
     source : Gram, record or table; or a `glm_objective`, which has what tables need
     always : groups to take first
     several : whether `target` may be a list of columns, of family ``"gaussian"``
-    intercept : False for linear models through the origin
+    intercept : False for models through the origin
     weight : column of row weights, of a table
+    sharing : whether a column may lie in several groups, of family ``"gaussian"``
 
     Returns
     -------
@@ -59,32 +60,24 @@ def open_search(
         `glm_objective`
     """
     if isinstance(source, GlmObjective):
-        check_has_intercept(intercept, source.about.data.roles.family.name)
         own = None if family == "gaussian" else family
         given: dict[str, Any] = {"target": target, "groups": groups, "family": own}
-        given["weight"] = weight
+        given |= {"weight": weight, "intercept": None if intercept else intercept}
         return objective_setup(source, costs, always, **given, ridge=ridge, null_policy=null_policy)
     if family == "gaussian":
         return prepare(
             source, cast(str, target), groups, costs, ridge=ridge, always=always,
             null_policy=null_policy, weight=weight, several=several, intercept=intercept,
+            sharing=sharing,
         )  # fmt: skip
     refuse_several(target)
-    check_has_intercept(intercept, family)
     if null_policy != "skip":
         raise ArgumentError(f"null_policy is {null_policy!r}; with family {family!r} it is 'skip'")
     made = glm_objective(
         cast(TableSource, source), cast(str, target), groups, costs, family=family, ridge=ridge,
-        weight=weight,
+        intercept=intercept, weight=weight,
     )  # fmt: skip
     return objective_setup(made, None, always)
-
-
-def check_has_intercept(intercept: bool, family: str) -> None:
-    """Refuse models through the origin of a family in passes."""
-    check_flag("intercept", intercept)
-    if not intercept:
-        raise ArgumentError(f"intercept is {intercept!r}; models of family {family!r} have one")
 
 
 def open_wide_or_not(

@@ -163,7 +163,7 @@ def sght(
     max_groups : s2, most groups, 1 to the number of groups
     family : as in `fit_glm`; all but ``"gaussian"`` take a table and ask the
         `glm_objective` of it
-    intercept : False for linear models through the origin, as in `anytime_sequence`
+    intercept : False for models through the origin, as in `anytime_sequence`
     variant : ``"ista"`` (Barzilai-Borwein, sufficient decrease), ``"ista-l"`` (the
         same, Lipschitz), ``"fista"`` (accelerated, Barzilai-Borwein, Lipschitz) or
         ``"fista-c"`` (accelerated, constant start, Lipschitz)

@@ -25,11 +25,12 @@ from dbselect.formulas import (
     date,
     entry_sum,
     given,
+    log,
     lookup,
     nothing,
     number,
 )
-from dbselect.record.bases import CUBIC, Basis, Poly, Spline
+from dbselect.record.bases import CUBIC, Basis, Log, Poly, Spline
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX, field_of
 from dbselect.record.entries import Entries, Weighed
@@ -146,28 +147,24 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A number field, of which polynomials or splines are columns.
+    """A number field, of which polynomials, splines or its logarithm are columns.
 
     Parameters
     ----------
-    basis : polynomials or splines
+    basis : polynomials, splines or the logarithm
     names : those of its columns that the model has
-    missing : as in `Number`
+    path, missing : as in `Number`
     """
 
     basis: Basis
     names: tuple[str, ...]
+    path: tuple[Any, ...]
     missing: Mapping[str, float] | None = None
 
     @property
     def source(self) -> str:
         """The field."""
         return self.basis.column
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """Where it lies in the table."""
-        return (self.source,)
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
         """Return what the field adds to a predictor: one polynomial, or one in pieces.
@@ -177,7 +174,9 @@ class Curve:
         """
         x = column(self.path)
         own = np.array([coefficients.get(name, 0.0) for name in self.basis.names])
-        if isinstance(self.basis, Poly):
+        if isinstance(self.basis, Log):
+            curve = choose(x, log(choose(x, x, 1.0)) * own[0], nothing())
+        elif isinstance(self.basis, Poly):
             z = (x - self.basis.center) / self.basis.scale
             curve = _polynomial(z, leg2poly([0.0, *own]).tolist())
         else:
@@ -269,7 +268,10 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
         mark = basis.names[0] + SUFFIX
         own = [*basis.names, mark]
         missing = _where_missing(mark, basis.names, there, terms)
-        curve = Curve(basis, tuple(name for name in own if name in there), missing)
+        names = tuple(name for name in own if name in there)
+        # Only an exposure may be nested.
+        path = _path(basis.column, flat) if isinstance(basis, Log) else (basis.column,)
+        curve = Curve(basis, names, path, missing)
         found |= dict.fromkeys(own, curve)
     for field in terms.entries:
         numbers = field.numbers(columns)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
 from dbselect.record import files
-from dbselect.record.bases import Basis, Poly, Spline, expressions, infinite, numbers
+from dbselect.record.bases import Basis, Log, Poly, Spline, expressions, infinite, numbers
 from dbselect.record.categories import Category, kind_of
 from dbselect.record.columns import SUFFIX, field_of, leaves, unknown
 from dbselect.record.entries import Entries
@@ -216,12 +216,7 @@ class Terms:
                 Category(**{**category, "levels": tuple(category["levels"])})
                 for category in record["categories"]
             )
-            bases = tuple(
-                Spline(**{**basis, "knots": tuple(basis["knots"])})
-                if "knots" in basis
-                else Poly(**basis)
-                for basis in record["bases"]
-            )
+            bases = tuple(_basis(basis) for basis in record["bases"])
             dates = {str(name): str(unit) for name, unit in record.get("dates", {}).items()}
             means = {str(name): float(mean) for name, mean in record.get("means", {}).items()}
             indicators = tuple(str(name) for name in record.get("indicators", ()))
@@ -311,6 +306,13 @@ class Terms:
             flat=tuple(name for name in self.flat if name in kept),
             entries=tuple(one for one in self.entries if one.numbers(columns)),
         )
+
+
+def _basis(record: Mapping[str, Any]) -> Basis:
+    """Read a basis, which is told by what it has."""
+    if "knots" in record:
+        return Spline(**{**record, "knots": tuple(record["knots"])})
+    return Poly(**record) if "degree" in record else Log(**record)
 
 
 def check_category(column: str, schema: pa.Schema) -> str:

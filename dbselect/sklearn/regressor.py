@@ -27,7 +27,7 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
         ColumnTransformer together; or name -> columns, globs or numbers from 0
     costs : name of a group -> cost > 0; default 1 each
     rule, ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
-    fit_intercept : False for models through the origin, of family ``"gaussian"``
+    fit_intercept : False for models through the origin
     family : ``"gaussian"``, of one Gram, or ``"poisson"``, in passes over the rows
     cv : as of GridSearchCV, but None takes the whole sequence: of what its prefixes cost, the
         budget that explains most of the rows held out

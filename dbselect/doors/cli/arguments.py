@@ -38,8 +38,12 @@ def add_sequence_options(parser: argparse.ArgumentParser) -> None:
         "--c-min", default=UNSET, type=float, help="rule doubling: of the first group"
     )
     parser.add_argument("--family", default=UNSET, help=f"{_one_of(FamilyName)}, tweedie(1.5)")
+    parser.add_argument("--link", default=UNSET, help="of a family: probit, inverse, sqrt, ...")
     parser.add_argument(
         "--offset", default=UNSET, help="of a family: column added to the predictor"
+    )
+    parser.add_argument(
+        "--exposure", default=UNSET, help="of a link log: column whose logarithm is added to it"
     )
     parser.add_argument(
         "--positive", default=UNSET, help="of binomial: level of the target that counts as 1"
@@ -74,6 +78,13 @@ def add_wide(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resume", default=UNSET, metavar="FILE", help="go on from what a wide search wrote"
+    )
+    parser.add_argument(
+        "--screen",
+        default=UNSET,
+        type=int,
+        metavar="COLUMNS",
+        help="of a wide search, not exact: only so many columns, the best alone",
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from dbselect.glm.beside import Beside
 from dbselect.glm.newton import Status
 from dbselect.record.steps import MODEL_FIELDS, SEQUENCE_DTYPE, STEP_DTYPES, STEP_TYPE
 from dbselect.record.terms import Terms
@@ -42,6 +43,8 @@ GLM_TYPE = pa.struct(
         ("class_type", pa.string()),
         ("levels", pa.list_(pa.string())),
         ("offset", pa.string()),
+        ("exposure", pa.string()),
+        ("has_intercept", pa.bool_()),
         *SEARCH_FIELDS,
         ("rows", pa.int64()),
         ("skipped", pa.int64()),
@@ -79,6 +82,8 @@ def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
         "class_type": type(named[0]).__name__ if named else None,
         "levels": [str(one) for one in sequence.levels],
         "offset": sequence.offset,
+        "exposure": sequence.exposure,
+        "has_intercept": bool(sequence.has_intercept),
         **search_record(sequence),
         "rows": sequence.rows,
         "skipped": sequence.skipped,
@@ -101,17 +106,20 @@ def _predicted(sequence: "GlmSequence") -> list[str | None]:
 def _predictor(
     sequence: "GlmSequence", steps: Iterable[Mapping[str, Any]], k: int
 ) -> list[dict[str, Any]]:
-    """Return the steps of one linear predictor; an offset is a column with coefficient 1."""
+    """Return the steps of one linear predictor.
+
+    An offset is a column with coefficient 1; so is the logarithm of an exposure.
+    """
     names = sequence.groups.members
     shared = [{name: step[name] for name in STEP_DTYPES} for step in steps]
     for number, step in enumerate(shared):
         at = sequence.columns_held(number)
-        coefficients = {} if sequence.offset is None else {sequence.offset: 1.0}
+        coefficients = sequence.beside.coefficients
         values = sequence.coef[number, at, k].tolist()
         coefficients |= dict(zip([names[j] for j in at], values, strict=True))
         step["intercept"] = float(sequence.intercept[number, k])
         step["coefficients"] = coefficients
-        step["terms"] = None if number else sequence.terms.to_json()
+        step["terms"] = None if number else sequence.beside.with_log(sequence.terms).to_json()
     return shared
 
 
@@ -142,6 +150,8 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
     class_type, levels = record["class_type"], record["levels"] or []
     read = _CLASS_TYPES[class_type] if class_type is not None else str
     classes = [] if class_type is None or levels else [read(p["class"]) for p in predictors]
+    beside = Beside(record["offset"], record["exposure"])
+    terms = Terms.from_json(predictors[0]["sequence"][0]["terms"])
     numbers = {name: j for j, name in enumerate(search["groups"].members)}
     intercept = np.zeros((len(steps), len(predictors)))
     coef = np.zeros((len(steps), len(numbers), len(predictors)))
@@ -149,7 +159,7 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         for number, step in enumerate(predictor["sequence"]):
             intercept[number, k] = step["intercept"]
             for name, value in step["coefficients"].items():
-                if name != record["offset"]:
+                if name not in beside.coefficients:
                     coef[number, numbers[name], k] = value
     finite([*intercept.ravel(), *coef.ravel()])
     return {
@@ -157,7 +167,9 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "family": record["family"],
         "classes": tuple(classes),
         "levels": tuple(read(one) for one in levels),
-        "offset": record["offset"],
+        "offset": beside.offset,
+        "exposure": beside.exposure,
+        "has_intercept": record["has_intercept"] is not False,
         **search,
         "deviance": finite(step["deviance"] for step in steps),
         "intercept": intercept,
@@ -169,5 +181,5 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "passes_made": record["passes"],
         "rows_read": record["rows_read"],
         "bytes_read": record["bytes_read"],
-        "terms": Terms.from_json(predictors[0]["sequence"][0]["terms"]),
+        "terms": beside.without_log(terms),
     }
