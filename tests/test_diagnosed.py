@@ -128,8 +128,10 @@ def test_columns_that_determine_each_other_have_an_infinite_vif():
 @fits
 def test_standardized_coefficients_are_those_of_unit_deviations(intercept, weight):
     ours, truth = fitted(intercept, weight)
-    cov = np.cov(np.column_stack([X, Y]), rowvar=False, aweights=None if weight is None else WEIGHT)
-    spread = np.sqrt(np.diagonal(cov))
+    values = np.column_stack([X, Y])
+    weights = np.ones(ROWS) if weight is None else WEIGHT
+    center = np.average(values, axis=0, weights=weights) if intercept else 0.0
+    spread = np.sqrt(np.average((values - center) ** 2, axis=0, weights=weights))
     found = ours.summary()["standardized"]
     assert found.is_null().sum() == intercept
     expected = truth.params[int(intercept) :] * spread[:3] / spread[3]
@@ -191,6 +193,21 @@ def test_f_tests_of_steps_compare_with_the_model_before():
         assert found["statistic"][step] == pytest.approx(statistic, rel=1e-9)
         assert found["p_value"][step] == pytest.approx(p_value, rel=1e-9)
     assert found["statistic"].is_null().to_list() == [True, False, False, True]
+
+
+def test_f_tests_of_steps_through_the_origin():
+    seq = ds.anytime_sequence(TABLE.drop("w"), "y", intercept=False, always=COLUMNS)
+    _, truth = fitted(intercept=False)
+    less = sm.OLS(Y, X[:, :2]).fit()
+    last = seq.f_tests().row(-1, named=True)
+    statistic, p_value, _ = truth.compare_f_test(less)
+    assert last["statistic"] == pytest.approx(statistic, rel=1e-8)
+    assert last["p_value"] == pytest.approx(p_value, rel=1e-8)
+    assert last["df_residual"] == ROWS - 3
+    plain, _ = fitted(intercept=False)
+    prefix = seq.at()
+    assert prefix.vif().rows() == plain.vif().rows()
+    np.testing.assert_allclose(prefix.summary()["standardized"], plain.summary()["standardized"])
 
 
 def test_f_tests_of_removals_are_those_of_what_is_removed():

@@ -112,6 +112,16 @@ def test_canonical_families_have_the_errors_of_statsmodels(family):
     assert_same(found, sm.GLM(y, sm.add_constant(X), truth).fit(cov_type="HC0", tol=1e-14), 1e-6)
 
 
+def test_a_target_of_two_levels_has_the_errors_of_0_and_1():
+    frame = TABLE.with_columns(text=pl.when(pl.int_range(ROWS) > 4).then(pl.col("flag").cast(str)))
+    ours = ds.fit_glm(frame, "text", COLUMNS)
+    numbers = TABLE[5:]
+    found = ds.robust_errors(ours, frame, cluster="shop")
+    expected = ds.robust_errors(ds.fit_glm(numbers, "flag", COLUMNS), numbers, cluster="shop")
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-9)
+    assert found.skipped == 5
+
+
 def test_an_offset_and_weights_of_a_family_count():
     frame = TABLE.with_columns(logs=pl.col("a") / 10)
     ours = ds.fit_glm(frame, "count", ["b"], "poisson", offset="logs", weight="w", tol=1e-12)

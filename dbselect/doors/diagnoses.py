@@ -1,6 +1,7 @@
 """What least squares on a record are worth, for DuckDB and Polars alike: one answer a record."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -47,12 +48,17 @@ def _method(options: type[DiagnosisOptions]) -> Method:
 
     def run(records: pa.Array, target: str, given: Call) -> pa.Array:
         check_type(records)
-        assert isinstance(given.options, DiagnosisOptions)
-        ask = diagnosis(given.options)
+        ask = diagnosis(_asked(given))
         found = [result_of(lambda gram: ask(gram, target), one, target) for one in records]
         return pa.array(found, TYPES[options.method])
 
     return Method(fit, options, run)
+
+
+def _asked(given: Call) -> DiagnosisOptions:
+    """Return the options with the columns, which a door reads by name."""
+    assert isinstance(given.options, DiagnosisOptions)
+    return replace(given.options, **given.named)
 
 
 #: What is asked of a record, by the name of the method of `Model`.
@@ -133,7 +139,8 @@ class Diagnosing:
     def _diagnosed(self, name: str, target: str, **options: Any) -> pl.Expr:
         check_target(target)
         method = DIAGNOSES[name]
-        given = method.read(options)
+        given = method.read({name: one for name, one in options.items() if one is not None})
+        _asked(given)
         empty: Any = pl.from_arrow(pa.array([], TYPES[name]))
 
         def answers(records: pl.Series) -> pl.Series:

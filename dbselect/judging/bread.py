@@ -115,7 +115,9 @@ def scoring_of(
     predictors.predict(pl.DataFrame(table.schema.empty_table()))
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
     target = leaf_of(found.target, known, "target")
-    check_numeric(table, [found.target])
+    levels = getattr(found, "levels", ())
+    if not levels:
+        check_numeric(table, [found.target])
     weights = None if weight is None else leaf_of(weight, known, "weight")
     if weights is not None and not weights.is_numeric:
         raise ColumnError(f"weight '{weight}' has type {weights.type}; it must be numeric")
@@ -130,6 +132,7 @@ def scoring_of(
         predictors=predictors,
         constant=wanted.constant,
         family=getattr(found, "family", "gaussian"),
+        levels=levels,
         white=wanted.back is not None,
         power=POWERS.get(kind, 0),
         target=target.path,

@@ -217,7 +217,7 @@ def robust_errors(
     >>> ds.robust_errors(model, table, cluster="shop").summary()["std_error"].round(4).to_list()
     [0.5877, 0.1205]
     """
-    kind = _kind(cov_type, cluster)
+    kind = check_kind(cov_type, cluster)
     check_column("weight", weight)
     found = model_in(model)
     if isinstance(found, JointModel):
@@ -244,7 +244,7 @@ def robust_errors(
     return _finished(found, wanted, sums, kind)
 
 
-def _kind(cov_type: Any, cluster: Any) -> CovType:
+def check_kind(cov_type: Any, cluster: Any) -> CovType:
     """Return the name of the covariance, once it goes with the cluster."""
     check_column("cluster", cluster)
     if cov_type is None:

@@ -141,7 +141,7 @@ class Scoring:
     ----------
     predictors : the model's, then r coordinates
     constant : the coordinate that all rows have; None if there is none
-    family : of the model
+    family, levels : of the model
     white : whether A is 1
     power : k, what a row's square is divided by 1 - h so often
     target : path
@@ -153,6 +153,7 @@ class Scoring:
     predictors: LinearPredictors
     constant: float | None
     family: str
+    levels: tuple[Any, ...]
     white: bool
     power: int
     target: Path
@@ -217,7 +218,7 @@ class ScoredRows:
         rows = batch.to_struct_array()
         refuse_infinite(asked.columns, asked.weight, rows)
         found = asked.predictors.predict(pl.DataFrame(batch))
-        family = family_of(asked.family)
+        family = family_of(asked.family, asked.levels)
         y = np.array(translate(family.responses(asked.target)[0], algebra_of(batch)))
         weight = np.ones(len(found)) if asked.weight is None else values(rows, asked.weight)
         there = ~(np.isnan(found).any(axis=1) | np.isnan(y)) & (weight > 0)

@@ -311,14 +311,18 @@ class Diagnosed:
         return (left / free if free > 0 else np.nan), free
 
     def _standardized(self) -> pl.Series:
-        """Return the terms' coefficients in deviations of the target for one of the column."""
+        """Return the terms' coefficients in deviations of the target for one of the column.
+
+        Through the origin deviations are about 0, as all else there.
+        """
         fit = self._known
         own = np.full(len(self.columns), np.nan)
         if fit.gram is not None:
-            at = [fit.gram.position(name, "columns") for name in self.columns]
-            spread = np.sqrt(np.diagonal(fit.gram.comoment))
+            gram = fit.moments
+            at = [gram.position(name, "columns") for name in self.columns]
+            spread = np.sqrt(np.diagonal(gram.comoment))
             own[:] = list(self.coefficients.values())
-            total = spread[fit.gram.position(self.target, "target")]
+            total = spread[gram.position(self.target, "target")]
             own *= spread[at] / total if total else np.nan
             own[[name in self.aliased for name in self.columns]] = np.nan
         values = np.append(np.nan, own) if fit.intercept else own

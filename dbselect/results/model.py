@@ -94,8 +94,8 @@ class Model(Diagnosed, Predicting):
         DataFrame: term, ``"(intercept)"`` first, then the columns; estimate; std_error;
         statistic, estimate / std_error; p_value, two-sided, by Student's t with n - rank
         degrees of freedom; standardized, the estimate in standard deviations of the target
-        for one of the column. NULL for aliased columns, and where n <= rank; standardized
-        also for the intercept, and with ``exact=True``, which keeps no deviations
+        for one of the column, through the origin about 0. NULL for aliased columns, and where
+        n <= rank; standardized also for the intercept, and with ``exact=True``, which keeps none
 
         Raises
         ------

@@ -29,6 +29,7 @@ COMMANDS = {
     "tables": "order tables to join by gain per cost",
     "compare": "how early several sequences explain",
     "predict": "the rows of a table with what a sequence predicts for them",
+    "summary": "least squares on named columns, and how sure each coefficient is",
     "sql": "the prediction of a sequence as an SQL expression",
     "merge": "the record of all rows of some records",
     "store": "keep the Grams of a table's partitions",
