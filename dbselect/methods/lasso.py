@@ -104,6 +104,11 @@ def lasso_path(
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
     ArgumentError : an option out of range, or `penalty_factors` that are all 0
+    RecordError : a record that no rows can have
+
+    Warns
+    -----
+    ConvergenceWarning : rounding kept a point from its optimality conditions
 
     Notes
     -----
