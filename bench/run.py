@@ -19,6 +19,7 @@ import numpy as np
 import paths
 import polars as pl
 import purchases
+import resamples
 import scans
 import searches
 import start
@@ -58,6 +59,7 @@ PARTS = (
     searches.designs,
     fits.exact_sums,
     fits.exact_solutions,
+    resamples.resamples,
     stores.refreshes,
     purchases.star,
     purchases.purchases,

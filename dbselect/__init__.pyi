@@ -21,10 +21,15 @@ from dbselect.errors import (
     SkippedRowsWarning,
     SourceError,
     UnknownLevelWarning,
+    WideWarning,
 )
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
+from dbselect.judging.knockoffs import KnockoffSelection
 from dbselect.judging.measured import Evaluation
+from dbselect.judging.robust import RobustErrors, robust_errors
+from dbselect.judging.stability import Stability
+from dbselect.judging.stopped import StoppedSequence
 from dbselect.judging.timeliness import (
     compare,
     explained_at,
@@ -53,11 +58,16 @@ from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import group_lasso, group_lasso_path
+from dbselect.methods.knockoffs import knockoffs
 from dbselect.methods.lasso import lasso, lasso_path
+from dbselect.methods.many_fits import fit_each
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
 from dbselect.methods.sparse_group_lasso import sparse_group_lasso
+from dbselect.methods.stability import stability
+from dbselect.methods.step import step
+from dbselect.methods.stopped_sequence import stopped_sequence
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -75,6 +85,8 @@ from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+from dbselect.sources.resample import resample
+from dbselect.sources.sparse_table import sparse_table
 from dbselect.sources.svmlight import svmlight_to_parquet
 from dbselect.sources.turns import Progress
 from dbselect.store.cut import Cut
@@ -115,6 +127,7 @@ __all__ = [
     "JointModel",
     "JointSequence",
     "KeySums",
+    "KnockoffSelection",
     "LassoPath",
     "LeftOutWarning",
     "Model",
@@ -122,6 +135,7 @@ __all__ = [
     "Progress",
     "RecordError",
     "Refreshed",
+    "RobustErrors",
     "Rolling",
     "Selected",
     "SelectionWarning",
@@ -130,10 +144,13 @@ __all__ = [
     "SghtPath",
     "SkippedRowsWarning",
     "SourceError",
+    "Stability",
+    "StoppedSequence",
     "SupportTable",
     "Terms",
     "UnknownLevelWarning",
     "WideSequence",
+    "WideWarning",
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
@@ -151,6 +168,7 @@ __all__ = [
     "exchange",
     "explained_at",
     "fit",
+    "fit_each",
     "fit_glm",
     "foba",
     "foba_epsilon",
@@ -163,6 +181,7 @@ __all__ = [
     "group_lasso_path",
     "impute_mean",
     "key_sums",
+    "knockoffs",
     "lasso",
     "lasso_path",
     "oracle",
@@ -170,11 +189,17 @@ __all__ = [
     "plateau",
     "random_k",
     "register",
+    "resample",
+    "robust_errors",
     "sght",
     "sght_path",
     "sght_project",
     "sght_table",
     "sparse_group_lasso",
+    "sparse_table",
+    "stability",
+    "step",
+    "stopped_sequence",
     "stopping_cost",
     "svmlight_to_parquet",
     "terms",

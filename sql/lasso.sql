@@ -1,6 +1,6 @@
 -- lasso(record, target, groups := NULL, costs := NULL, penalty := NULL, criterion := 'bic',
 --      l1_ratio := 1.0, penalty_factors := NULL, adaptive := NULL, n_penalties := 100,
---      smallest := 1e-3, scale := true)
+--      smallest := 1e-3, scale := true, intercept := true)
 --
 -- The model of the lasso or the elastic net: at a penalty, or at the one a criterion prefers.
 --
@@ -18,6 +18,7 @@
 --                    penalised; NULL: 1 each
 --   adaptive         > 0, the power of the adaptive lasso; NULL: not adaptive
 --   scale            false takes penalties on the columns as they are
+--   intercept        false: models through the origin
 --
 -- Returns STRUCT(columns VARCHAR[], groups VARCHAR[], intercept DOUBLE, coefficients
 -- MAP(VARCHAR, DOUBLE), explained DOUBLE, r2 DOUBLE, spent DOUBLE, penalty DOUBLE, df DOUBLE,
@@ -26,9 +27,10 @@
 CREATE OR REPLACE TEMP MACRO lasso(
     record, target, groups := NULL, costs := NULL, penalty := NULL, criterion := 'bic',
     l1_ratio := 1.0, penalty_factors := NULL, adaptive := NULL, n_penalties := 100,
-    smallest := 1e-3, scale := true
+    smallest := 1e-3, scale := true, intercept := true
 ) AS dbselect_penalised('lasso', record, target, {
     'groups': groups, 'costs': costs, 'penalty': penalty, 'criterion': criterion,
     'l1_ratio': l1_ratio, 'penalty_factors': penalty_factors, 'adaptive': adaptive,
-    'n_penalties': n_penalties, 'smallest': smallest, 'scale': scale
+    'n_penalties': n_penalties, 'smallest': smallest, 'scale': scale,
+    'intercept': intercept
 });

@@ -13,15 +13,19 @@ from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.best_within import BestWithinOptions, best_within
 from dbselect.methods.dash import DashOptions, dash
 from dbselect.methods.exchange import ExchangeOptions, exchange
+from dbselect.methods.fit import FitOptions, fit
 from dbselect.methods.foba import BackwardOptions, FobaOptions, backward, foba
 from dbselect.methods.lasso import LassoOptions, lasso
+from dbselect.methods.many_fits import SummaryOptions, fitted_records
 from dbselect.methods.options import Options
 from dbselect.methods.segments import result_of, searched
 from dbselect.methods.sght import SghtOptions, sght
 from dbselect.methods.sparse_group_lasso import SparseGroupLassoOptions, sparse_group_lasso
+from dbselect.methods.step import StepOptions, step
 from dbselect.record.gram import Gram, check_type
 from dbselect.results.model import Model
 from dbselect.results.selected import Selected
+from dbselect.results.store import write_sequences
 
 #: A model in Arrow.
 MODEL_TYPE = pa.struct(
@@ -57,7 +61,7 @@ class Call:
 
     Parameters
     ----------
-    named : groups and costs, by name, where they were given
+    named : groups, costs and columns, by name, where they were given
     options : the record of the method's options
     """
 
@@ -81,14 +85,14 @@ class Method:
     run: Callable[[pa.Array, str, Call], pa.Array]
 
     def read(self, given: Mapping[str, Any]) -> Call:
-        """Return what a door was given, options, groups and costs by name.
+        """Return what a door was given, options, groups, costs and columns by name.
 
         Raises
         ------
         ArgumentError : an option is unknown, not allowed, or needs rows
         """
         takes = signature(self.call).parameters
-        named = {name: given[name] for name in ("groups", "costs") if name in given}
+        named = {name: given[name] for name in ("groups", "costs", "columns") if name in given}
         for name in named:
             if name not in takes:
                 raise ArgumentError(f"{self.options.method} has no {name}")
@@ -98,7 +102,7 @@ class Method:
 
 
 #: Options that need the rows of a table, which a record no longer has.
-_OF_ROWS = ("family", "weight", "null_policy", "wide", "resume")
+_OF_ROWS = ("family", "weight", "null_policy", "wide", "resume", "screen", "exact")
 
 
 def _check_rows(options: Options) -> None:
@@ -141,6 +145,16 @@ def _in_library(call: Callable[..., Any], options: type[Options]) -> Method:
         return found.field("sequence")
 
     return Method(call, options, run)
+
+
+def _of_columns(options: type[Options]) -> Method:
+    """Return the method of least squares on named columns, which the compiled library has."""
+
+    def run(records: pa.Array, target: str, given: Call) -> pa.Array:
+        columns = given.named.get("columns")
+        return fitted_records(records, target, columns, given.options).field("found")
+
+    return Method(fit, options, run)
 
 
 def write_models(models: Iterable[Selected[Model] | Model | None]) -> pa.StructArray:
@@ -192,6 +206,7 @@ SEQUENCES: dict[str, Method] = {
     "anytime_sequence": _in_library(anytime_sequence, AnytimeOptions),
     "foba": _in_library(foba, FobaOptions),
     "backward": _in_library(backward, BackwardOptions),
+    "step": _one_by_one(step, StepOptions, write_sequences),
 }
 #: Calls that make one model.
 MODELS: dict[str, Method] = {
@@ -207,4 +222,9 @@ PROVEN: dict[str, Method] = {
 PENALISED: dict[str, Method] = {
     "lasso": _one_by_one(lasso, LassoOptions, write_penalised),
     "sparse_group_lasso": _one_by_one(sparse_group_lasso, SparseGroupLassoOptions, write_penalised),
+}
+#: Calls that fit columns that the caller names.
+FITS: dict[str, Method] = {
+    "fit": _of_columns(FitOptions),
+    "summary": _of_columns(SummaryOptions),
 }

@@ -64,6 +64,7 @@ def group_lasso_path(
     penalty_factors: Mapping[str, float] | None = GroupLassoPathOptions.penalty_factors,
     adaptive: float | None = GroupLassoPathOptions.adaptive,
     scale: bool = GroupLassoPathOptions.scale,
+    intercept: bool = GroupLassoPathOptions.intercept,
 ) -> GroupLassoPath:
     """Fit the cost-weighted group lasso, or the sparse group lasso, over falling penalties.
 
@@ -88,6 +89,7 @@ def group_lasso_path(
     adaptive : > 0; norms are divided by this power of those of the least-squares coefficients,
         of groups and of columns. Those that depend on others never enter
     scale : False takes the norms of coefficients on the columns as they are
+    intercept : False for models through the origin, as in `anytime_sequence`
 
     Returns
     -------
@@ -133,9 +135,12 @@ def group_lasso_path(
     """
     options = GroupLassoPathOptions(
         penalties=penalties, n_penalties=n_penalties, smallest=smallest, l1_ratio=l1_ratio,
-        penalty_factors=penalty_factors, adaptive=adaptive, scale=scale,
+        penalty_factors=penalty_factors, adaptive=adaptive, scale=scale, intercept=intercept,
     )  # fmt: skip
-    return grouped(prepare(source, target, groups, costs, scale=options.scale), options)
+    search = prepare(
+        source, target, groups, costs, scale=options.scale, intercept=options.intercept
+    )
+    return grouped(search, options)
 
 
 def group_lasso(
@@ -152,6 +157,7 @@ def group_lasso(
     adaptive: float | None = GroupLassoOptions.adaptive,
     ridge: float = GroupLassoOptions.ridge,
     scale: bool = GroupLassoOptions.scale,
+    intercept: bool = GroupLassoOptions.intercept,
     budget: float | None = GroupLassoOptions.budget,
     always: GroupNames = GroupLassoOptions.always,
 ) -> Sequence:
@@ -172,6 +178,7 @@ def group_lasso(
     smallest, l1_ratio, penalty_factors, adaptive : as in `group_lasso_path`
     ridge : >= 0, lambda of the fits on unit-variance columns; the path has none
     scale : False takes norms and `ridge` on the columns as they are
+    intercept : False for models through the origin, as in `anytime_sequence`
     budget : limit on the summed cost: only groups that still fit are taken, in the order
         of the path
     always : groups taken first, in the order given
@@ -213,9 +220,12 @@ def group_lasso(
     options = GroupLassoOptions(
         penalties=penalties, n_penalties=n_penalties, smallest=smallest, l1_ratio=l1_ratio,
         penalty_factors=penalty_factors, adaptive=adaptive, ridge=ridge, scale=scale,
-        budget=budget, always=always,
+        intercept=intercept, budget=budget, always=always,
     )  # fmt: skip
-    search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
+    search = prepare(
+        source, target, groups, costs, ridge=ridge, scale=scale, always=always,
+        intercept=intercept,
+    )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     found = grouped(search, options).found
     entered = dict(zip(found.entered, found.penalties[found.entered_at].tolist(), strict=True))
@@ -251,4 +261,6 @@ def grouped(search: LinearSetup, options: PenaltyOptions) -> GroupLassoPath:
         square=np.zeros(len(members)),
     )  # fmt: skip
     found = found_path(search, members, weights, options)
-    return GroupLassoPath(search.target, search.groups, search.gram, search.problem, found)
+    return GroupLassoPath(
+        search.target, search.groups, search.gram, search.problem, found, search.intercept
+    )

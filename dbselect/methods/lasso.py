@@ -69,6 +69,7 @@ def lasso_path(
     penalty_factors: Mapping[str, float] | None = LassoPathOptions.penalty_factors,
     adaptive: float | None = LassoPathOptions.adaptive,
     scale: bool = LassoPathOptions.scale,
+    intercept: bool = LassoPathOptions.intercept,
 ) -> LassoPath:
     """Fit the lasso, or the elastic net, over falling penalties.
 
@@ -95,6 +96,7 @@ def lasso_path(
     adaptive : > 0, the power of the adaptive lasso; b are the least-squares coefficients of
         all columns. Columns that depend on others never enter
     scale : False takes coefficients, and so penalties, on the columns as they are
+    intercept : False for models through the origin, as in `anytime_sequence`
 
     Returns
     -------
@@ -147,9 +149,12 @@ def lasso_path(
     """
     options = LassoPathOptions(
         penalties=penalties, n_penalties=n_penalties, smallest=smallest, l1_ratio=l1_ratio,
-        penalty_factors=penalty_factors, adaptive=adaptive, scale=scale,
+        penalty_factors=penalty_factors, adaptive=adaptive, scale=scale, intercept=intercept,
     )  # fmt: skip
-    return _path(prepare(source, target, groups, costs, scale=options.scale), options)
+    search = prepare(
+        source, target, groups, costs, scale=options.scale, intercept=options.intercept
+    )
+    return _path(search, options)
 
 
 def lasso(
@@ -166,6 +171,7 @@ def lasso(
     penalty_factors: Mapping[str, float] | None = LassoOptions.penalty_factors,
     adaptive: float | None = LassoOptions.adaptive,
     scale: bool = LassoOptions.scale,
+    intercept: bool = LassoOptions.intercept,
 ) -> Selected[Model]:
     """Return the model of the lasso, or the elastic net, at one penalty.
 
@@ -178,7 +184,7 @@ def lasso(
     criterion : ``"aic"``, ``"bic"``, ``"ebic"``, ``"gic"``, ``"cp"`` or ``"adjusted_r2"``, as in
         `LassoPath.criteria`
     n_penalties, smallest : as of `lasso_path`, where a criterion chooses
-    l1_ratio, penalty_factors, adaptive, scale : as of `lasso_path`
+    l1_ratio, penalty_factors, adaptive, scale, intercept : as of `lasso_path`
 
     Returns
     -------
@@ -214,9 +220,12 @@ def lasso(
     options = LassoOptions(
         penalty=penalty, criterion=criterion, n_penalties=n_penalties, smallest=smallest,
         l1_ratio=l1_ratio, penalty_factors=penalty_factors, adaptive=adaptive, scale=scale,
+        intercept=intercept,
     )  # fmt: skip
-    path = _path(prepare(source, target, groups, costs, scale=options.scale), options)
-    return selected(path, options)
+    search = prepare(
+        source, target, groups, costs, scale=options.scale, intercept=options.intercept
+    )
+    return selected(_path(search, options), options)
 
 
 def _path(search: LinearSetup, options: PenaltyOptions) -> LassoPath:
@@ -229,4 +238,6 @@ def _path(search: LinearSetup, options: PenaltyOptions) -> LassoPath:
         square=(1.0 - ratio) * factors,
     )
     found = found_path(search, members, weights, options)
-    return LassoPath(search.target, search.groups, search.gram, search.problem, found)
+    return LassoPath(
+        search.target, search.groups, search.gram, search.problem, found, search.intercept
+    )

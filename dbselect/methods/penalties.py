@@ -19,9 +19,11 @@ from dbselect.methods.setup import LinearSetup
 from dbselect.record.checks import (
     check_between,
     check_choice,
+    check_flag,
     check_penalty,
     check_scale,
     check_share,
+    check_whole,
 )
 from dbselect.record.columns import match, unknown
 from dbselect.record.gram import Vector
@@ -49,20 +51,19 @@ class PenaltyOptions(Options, ABC):
     penalty_factors: Mapping[str, float] | None = None
     adaptive: float | None = None
     scale: bool = True
+    intercept: bool = True
 
     def __post_init__(self) -> None:
         """Refuse options that no Gram could make right."""
         super().__post_init__()
-        if not (isinstance(self.n_penalties, numbers.Integral) and int(self.n_penalties) >= 2):
-            raise ArgumentError(
-                f"n_penalties is {self.n_penalties!r}; it must be a whole number >= 2"
-            )
+        check_whole("n_penalties", self.n_penalties, least=2)
         check_share("smallest", self.smallest)
         check_between("l1_ratio", self.l1_ratio)
         _check_factors(self.penalty_factors)
         if self.adaptive is not None and not _is_finite(self.adaptive, above=True):
             raise ArgumentError(f"adaptive is {self.adaptive!r}; it must be a number > 0, or None")
         check_scale(self.scale)
+        check_flag("intercept", self.intercept)
 
     @property
     @abstractmethod

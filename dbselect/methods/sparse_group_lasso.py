@@ -35,6 +35,7 @@ def sparse_group_lasso(
     penalty_factors: Mapping[str, float] | None = SparseGroupLassoOptions.penalty_factors,
     adaptive: float | None = SparseGroupLassoOptions.adaptive,
     scale: bool = SparseGroupLassoOptions.scale,
+    intercept: bool = SparseGroupLassoOptions.intercept,
 ) -> Selected[Model]:
     """Return the model of the sparse group lasso at one penalty.
 
@@ -49,7 +50,7 @@ def sparse_group_lasso(
         `GroupLassoPath.criteria`
     n_penalties, smallest : as of `group_lasso_path`, where a criterion chooses
     l1_ratio : 0 for the group lasso to 1 for the lasso
-    penalty_factors, adaptive, scale : as of `group_lasso_path`
+    penalty_factors, adaptive, scale, intercept : as of `group_lasso_path`
 
     Returns
     -------
@@ -87,6 +88,9 @@ def sparse_group_lasso(
     options = SparseGroupLassoOptions(
         penalty=penalty, criterion=criterion, n_penalties=n_penalties, smallest=smallest,
         l1_ratio=l1_ratio, penalty_factors=penalty_factors, adaptive=adaptive, scale=scale,
+        intercept=intercept,
     )  # fmt: skip
-    path = grouped(prepare(source, target, groups, costs, scale=options.scale), options)
-    return selected(path, options)
+    search = prepare(
+        source, target, groups, costs, scale=options.scale, intercept=options.intercept
+    )
+    return selected(grouped(search, options), options)

@@ -43,6 +43,7 @@ class PenaltyPath(InNotebooks, ABC):
     gram : the rows that it was fitted to
     problem : the same on columns and a target of unit variance
     found : the minimum at each penalty
+    has_intercept : False where models go through the origin, of which `gram` has raw moments
     """
 
     #: What comes and goes: ``"column"`` or ``"group"``.
@@ -55,6 +56,7 @@ class PenaltyPath(InNotebooks, ABC):
     gram: Gram
     problem: Linear
     found: Path
+    has_intercept: bool
 
     @property
     @abstractmethod
@@ -310,12 +312,13 @@ class PenaltyPath(InNotebooks, ABC):
             rows=self.rows,
             total=float(self.gram.comoment[at, at]),
             left=1.0 - self.r2,
-            degrees=1.0 + self.df,
+            degrees=self.has_intercept + self.df,
             sizes=(self.lengths > 0).sum(axis=1).astype(float),
             n_groups=len(self._units),
             n_columns=len(self.columns),
             left_all=1.0 - state.explained,
-            degrees_all=1.0 + state.degrees(),
+            degrees_all=self.has_intercept + state.degrees(),
+            degrees_none=float(self.has_intercept),
         )
         found = criteria(fits, gamma, penalty)
         return found.insert_column(0, pl.Series("penalty", self.penalties))
