@@ -163,6 +163,21 @@ def test_lambdas_are_scikit_learns_alphas_of_a_target_in_its_own_unit(seed):
     np.testing.assert_allclose(path.lambdas, np.geomspace(largest, 1e-3 * largest, 30))
 
 
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
+def test_path_through_the_origin_is_scikit_learns_on_rows_as_they_are(l1_ratio):
+    rng = np.random.default_rng(23)
+    X = rng.normal(size=(50, 6)) + 2
+    y = X @ rng.normal(size=6) + rng.normal(size=50) + 1
+    y /= np.sqrt(np.mean(y**2))
+    frame = Table(X, y).frame.drop("w")
+    options = {"l1_ratio": l1_ratio, "scale": False, "intercept": False, "n_penalties": 20}
+    path = ds.lasso_path(frame, "y", **options)
+    given = {"alphas": path.lambdas, "l1_ratio": l1_ratio, "tol": 1e-14, "max_iter": 10**6}
+    _, peer, _ = enet_path(X, y, **given)
+    np.testing.assert_allclose(path.coef, peer.T, rtol=0, atol=SOLVED)
+    assert not path.intercept.any()
+
+
 @pytest.mark.parametrize("scale", [True, False])
 def test_factors_are_those_of_rescaled_columns(scale):
     rng = np.random.default_rng(7)
