@@ -74,7 +74,7 @@ def of_adelie(task: Task, penalties: np.ndarray, tol: float) -> np.ndarray:
 
 
 Peer = Callable[[Task, np.ndarray, float], np.ndarray]
-#: Each at its own tolerance, and where it is as exact as the path here.
+#: Each at its own tolerance, and nearly as exact as the path here: that takes minutes of 2,000.
 PEERS: list[tuple[str, str, Peer, tuple[float, float]]] = [
     ("scikit-learn", "sklearn", of_scikit_learn, (1e-4, 1e-10)),
     ("adelie", "adelie", of_adelie, (1e-7, 1e-14)),
@@ -92,13 +92,15 @@ def _beside_peers(task: Task, smallest: float) -> Row:
     path = ds.lasso_path(gram, "y", smallest=smallest)
     penalties = path.penalties[1:]
     names, runs = [], []
+    width = len(task.c)
     for name, module, solve, tolerances in PEERS:
-        for tol in tolerances if importlib.util.find_spec(module) else ():
+        if importlib.util.find_spec(module) is None:
+            continue
+        for tol in tolerances[: 2 if width < 1000 else 1]:
             off = task.violation(solve(task, penalties, tol), penalties)
             names.append(f"{name} off by {off:.0e}")
             runs.append(partial(solve, task, penalties, tol))
     own = partial(ds.lasso_path, gram, "y", smallest=smallest)
-    width = len(task.c)
     took, *others = seconds(own, *runs, repeats=3 if width < 1000 else 1)
     told = [f"{took:.3f} s, off by {task.violation(path.scaled_coef, path.penalties):.0e}"]
     told += [f"{other / took:.2f}x by {name}" for name, other in zip(names, others, strict=True)]

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -201,7 +202,9 @@ def test_gap_bounds_how_far_rough_solutions_are_from_the_minimum(kind, monkeypat
     problem = KINDS[kind](np.random.default_rng(5))
     path = path_of(problem, n_penalties=10)
     monkeypatch.setattr(group_norms, "OPTIMAL", 0.01)
-    rough = path_of(problem, n_penalties=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ds.ConvergenceWarning)
+        rough = path_of(problem, n_penalties=10)
     best, found = weights(problem, path), weights(problem, rough)
     for i, penalty in enumerate(path.penalties):
         excess = objective(problem, penalty, found[i]) - objective(problem, penalty, best[i])

@@ -1,5 +1,6 @@
 """The lasso and the elastic net against their optimality conditions, scikit-learn and skglm."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -162,6 +163,21 @@ def test_lambdas_are_scikit_learns_alphas_of_a_target_in_its_own_unit(seed):
     np.testing.assert_allclose(path.lambdas, np.geomspace(largest, 1e-3 * largest, 30))
 
 
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
+def test_path_through_the_origin_is_scikit_learns_on_rows_as_they_are(l1_ratio):
+    rng = np.random.default_rng(23)
+    X = rng.normal(size=(50, 6)) + 2
+    y = X @ rng.normal(size=6) + rng.normal(size=50) + 1
+    y /= np.sqrt(np.mean(y**2))
+    frame = Table(X, y).frame.drop("w")
+    options = {"l1_ratio": l1_ratio, "scale": False, "intercept": False, "n_penalties": 20}
+    path = ds.lasso_path(frame, "y", **options)
+    given = {"alphas": path.lambdas, "l1_ratio": l1_ratio, "tol": 1e-14, "max_iter": 10**6}
+    _, peer, _ = enet_path(X, y, **given)
+    np.testing.assert_allclose(path.coef, peer.T, rtol=0, atol=SOLVED)
+    assert not path.intercept.any()
+
+
 @pytest.mark.parametrize("scale", [True, False])
 def test_factors_are_those_of_rescaled_columns(scale):
     rng = np.random.default_rng(7)
@@ -209,7 +225,9 @@ def test_gap_bounds_how_far_rough_solutions_are_from_the_minimum(monkeypatch):
     problem = replace(problem, costs=dict.fromkeys(problem.groups, 1.0))
     path = path_of(problem, n_penalties=10)
     monkeypatch.setattr(group_norms, "OPTIMAL", 0.01)
-    rough = path_of(problem, n_penalties=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ds.ConvergenceWarning)
+        rough = path_of(problem, n_penalties=10)
     best, found = weights(problem, path), weights(problem, rough)
     assert rough.violation.max() > PROMISED
     for i, penalty in enumerate(path.penalties):
@@ -373,6 +391,22 @@ def test_a_constant_target_is_refused_and_one_that_nothing_explains_has_an_empty
     assert not path.coef.any()
     assert path.steps.is_empty()
     assert path.model(5).intercept == 1.5
+
+
+def test_a_record_that_no_rows_can_have_is_refused_and_a_point_short_of_its_minimum_is_said(
+    monkeypatch,
+):
+    correlation = np.full((3, 3), -0.9) + 1.9 * np.eye(3)
+    comoment = np.pad(100 * correlation, (0, 1))
+    comoment[3] = comoment[:, 3] = [10, 10, 10, 100]
+    record = ds.Gram([*"abc", "y"], 100, 0, 100.0, np.zeros(4), comoment)
+    for call in (ds.lasso_path, ds.group_lasso_path, ds.lasso, ds.sparse_group_lasso):
+        with pytest.raises(ds.RecordError, match="comoments that no rows can have"):
+            call(record, "y")
+    monkeypatch.setattr(group_norms, "MAX_STEPS", 2)
+    problem = mixed(np.random.default_rng(22))
+    with pytest.warns(ds.ConvergenceWarning, match="conditions hold to .* only"):
+        path_of(problem, penalties=[1e-4])
 
 
 # One model

@@ -5,10 +5,12 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.linalg import lapack
 
 from dbselect.errors import ConditionWarning, DependenceWarning, RecordError
 from dbselect.linear.problem import RANK_SHARE
 from dbselect.linear.state import State
+from dbselect.record.gram import Matrix
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -22,6 +24,11 @@ TOLD_SHARE = 1e-3
 LEAST_LEFT = 1e-2
 #: By how much less than nothing may be left of a column, as a share of its variance.
 LEFT_ROUNDING = 1e-2
+#: What is told of such columns.
+IMPOSSIBLE = (
+    "gram record has comoments that no rows can have: each two of its columns may agree as they "
+    "do, but not three or more together"
+)
 
 
 def check_possible(state: State) -> None:
@@ -39,10 +46,23 @@ def check_possible(state: State) -> None:
     rows = state.factor[: near[0] if near.size else len(support)]
     left = variance - np.einsum("sd,sd->d", rows, rows)
     if (left < -LEFT_ROUNDING * variance).any():
-        raise RecordError(
-            "gram record has comoments that no rows can have: each two of its columns may agree "
-            "as they do, but not three or more together"
-        )
+        raise RecordError(IMPOSSIBLE)
+
+
+def check_definite(G: Matrix) -> None:
+    """Refuse correlations of which some combination has a variance below nothing.
+
+    What is far below rounding, at least; O(D^3 / 3).
+
+    Raises
+    ------
+    RecordError : no rows have such columns
+    """
+    raised = G.copy()
+    raised.flat[:: len(G) + 1] += LEFT_ROUNDING
+    _, failed = lapack.dpotrf(raised, lower=1, overwrite_a=1)
+    if failed:
+        raise RecordError(IMPOSSIBLE)
 
 
 def warn_of(condition: float, stacklevel: int) -> None:

@@ -100,14 +100,19 @@ def group_lasso_path(
     ColumnError, GroupError, DataError : as `anytime_sequence`
     ArgumentError : an option out of range; `penalty_factors` that are all 0, or of a column
         where only groups are penalised
+    RecordError : a record that no rows can have
+
+    Warns
+    -----
+    ConvergenceWarning : rounding kept a point from its optimality conditions
 
     Notes
     -----
     The optimality conditions hold to 1e-8 at every penalty, on correlations. Some six
-    factorisations a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 24 D^2
-    bytes. Where columns depend linearly on each other, the coefficients may not be the
-    only ones at the minimum; r2 and gap are. `lambdas` are the penalties in the target's
-    unit, as in `lasso_path`.
+    factorisations a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 26 D^2
+    bytes, with ``scale=False`` 34, with `adaptive` 48. Where columns depend linearly on each
+    other, the coefficients may not be the only ones at the minimum; r2 and gap are. `lambdas`
+    are the penalties in the target's unit, as in `lasso_path`.
 
     References
     ----------

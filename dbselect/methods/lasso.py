@@ -106,6 +106,11 @@ def lasso_path(
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
     ArgumentError : an option out of range, or `penalty_factors` that are all 0
+    RecordError : a record that no rows can have
+
+    Warns
+    -----
+    ConvergenceWarning : rounding kept a point from its optimality conditions
 
     Notes
     -----
@@ -116,8 +121,9 @@ def lasso_path(
     1. With ``scale=False`` they are those of ``standardize=False`` and of plain rows.
 
     The optimality conditions hold to 1e-8 at every penalty, on correlations; `violation` and
-    `gap` say how far. Some six factorisations a penalty, O(|S|^3 / 3) each for |S| columns
-    that are not 0, in 24 D^2 bytes: 0.1 s for 100 penalties of 50 columns, 0.4 s of 500.
+    `gap` say how far. Some two to six factorisations a penalty, O(|S|^3 / 3) each for |S|
+    columns that are not 0: 100 penalties of 50, 500 and 2,000 columns take 0.04, 0.4 and 4 s.
+    26 D^2 bytes, with ``scale=False`` 34, with `adaptive` 48.
     Where columns depend linearly on each other, the coefficients of the lasso may not be the
     only ones at the minimum; r2 and gap are. For weights of a ridge in place of least squares
     take `penalty_factors`, which is what to do where columns are nearly dependent.

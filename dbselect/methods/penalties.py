@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.errors import ArgumentError, ColumnError
+from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, warn_caller
+from dbselect.linear.condition import check_definite
 from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Index
 from dbselect.methods.options import Options
@@ -36,6 +37,8 @@ from dbselect.sources.open import progress
 
 #: Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
 NEVER = 1e12
+#: What the optimality conditions are promised to hold to, in correlations.
+PROMISED = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,13 +222,19 @@ def found_path(
     Raises
     ------
     ArgumentError : nothing is penalised
+    RecordError : no rows can have such columns
+
+    Warns
+    -----
+    ConvergenceWarning : rounding kept a point from its optimality conditions
     """
     if not (weights.norm.any() or weights.absolute.any()):
         raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
+    check_definite(search.problem.G)
     given = options.at
     count = int(options.n_penalties) if given is None else len(given)
     with progress(count, "penalties") as bar:
-        return paths.path(
+        found = paths.path(
             search.problem,
             members,
             weights,
@@ -234,6 +243,13 @@ def found_path(
             smallest=float(options.smallest),
             turn=bar.update,
         )
+    if (worst := float(found.violation.max())) > PROMISED:
+        warn_caller(
+            f"optimality conditions hold to {worst:.0e} only, in correlations: the columns keep "
+            "too few digits for penalties as small; raise smallest, or leave some columns out",
+            ConvergenceWarning,
+        )
+    return found
 
 
 def selected(path: PenaltyPath, options: PointOptions) -> Selected[Model]:
