@@ -16,8 +16,10 @@ import duckdb
 import fits
 import glm
 import numpy as np
+import paths
 import polars as pl
 import purchases
+import resamples
 import scans
 import searches
 import start
@@ -47,6 +49,8 @@ PARTS = (
     best_within.against_prefixes,
     best_within.published,
     searches.lasso,
+    paths.paths,
+    paths.sparse_groups,
     searches.removals,
     searches.projections,
     searches.limits,
@@ -55,6 +59,7 @@ PARTS = (
     searches.designs,
     fits.exact_sums,
     fits.exact_solutions,
+    resamples.resamples,
     stores.refreshes,
     purchases.star,
     purchases.purchases,

@@ -25,8 +25,11 @@ from dbselect.errors import (
 )
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
+from dbselect.judging.knockoffs import KnockoffSelection
 from dbselect.judging.measured import Evaluation
+from dbselect.judging.robust import RobustErrors, robust_errors
 from dbselect.judging.stability import Stability
+from dbselect.judging.stopped import StoppedSequence
 from dbselect.judging.timeliness import (
     compare,
     explained_at,
@@ -55,12 +58,16 @@ from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
 from dbselect.methods.group_lasso import group_lasso, group_lasso_path
-from dbselect.methods.lasso import lasso_path
+from dbselect.methods.knockoffs import knockoffs
+from dbselect.methods.lasso import lasso, lasso_path
+from dbselect.methods.many_fits import fit_each
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
+from dbselect.methods.sparse_group_lasso import sparse_group_lasso
 from dbselect.methods.stability import stability
 from dbselect.methods.step import step
+from dbselect.methods.stopped_sequence import stopped_sequence
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -120,6 +127,7 @@ __all__ = [
     "JointModel",
     "JointSequence",
     "KeySums",
+    "KnockoffSelection",
     "LassoPath",
     "LeftOutWarning",
     "Model",
@@ -127,6 +135,7 @@ __all__ = [
     "Progress",
     "RecordError",
     "Refreshed",
+    "RobustErrors",
     "Rolling",
     "Selected",
     "SelectionWarning",
@@ -136,6 +145,7 @@ __all__ = [
     "SkippedRowsWarning",
     "SourceError",
     "Stability",
+    "StoppedSequence",
     "SupportTable",
     "Terms",
     "UnknownLevelWarning",
@@ -158,6 +168,7 @@ __all__ = [
     "exchange",
     "explained_at",
     "fit",
+    "fit_each",
     "fit_glm",
     "foba",
     "foba_epsilon",
@@ -170,6 +181,8 @@ __all__ = [
     "group_lasso_path",
     "impute_mean",
     "key_sums",
+    "knockoffs",
+    "lasso",
     "lasso_path",
     "oracle",
     "plan_gram",
@@ -177,13 +190,16 @@ __all__ = [
     "random_k",
     "register",
     "resample",
+    "robust_errors",
     "sght",
     "sght_path",
     "sght_project",
     "sght_table",
+    "sparse_group_lasso",
     "sparse_table",
     "stability",
     "step",
+    "stopped_sequence",
     "stopping_cost",
     "svmlight_to_parquet",
     "terms",

@@ -7,7 +7,8 @@
 --   record      Gram record, as gram(...) returns it
 --   target      column to predict
 --   options     STRUCT of what follows, by name, as the native function takes it
---   groups      STRUCT or MAP: name -> list of columns or globs; NULL: every top-level field
+--   groups      STRUCT or MAP: name -> list of columns or globs, which may share columns; NULL:
+--               every top-level field
 --   costs       STRUCT or MAP: name -> cost > 0, in any one unit; NULL: 1 each
 --   rule        NULL: 'fr' (exact gain); 'omp' (group-whitened gradient), 'omp-unwhitened' (gradient),
 --               'omp-single' (its largest entry), 'doubling' (exact gain, among groups

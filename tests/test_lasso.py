@@ -373,3 +373,147 @@ def test_a_constant_target_is_refused_and_one_that_nothing_explains_has_an_empty
     assert not path.coef.any()
     assert path.steps.is_empty()
     assert path.model(5).intercept == 1.5
+
+
+# One model
+
+
+@pytest.mark.parametrize("call", [ds.lasso, ds.sparse_group_lasso])
+def test_model_is_that_of_the_path_at_its_penalty_or_where_the_criterion_is_best(call):
+    problem = mixed(np.random.default_rng(16))
+    options = {"l1_ratio": 0.6, "penalty_factors": {"g1": 0.5}}
+    run = ds.lasso_path if call is ds.lasso else ds.group_lasso_path
+    path = run(problem.gram, "y", problem.names, problem.costs, n_penalties=100, **options)
+    found = call(problem.gram, "y", problem.names, problem.costs, **options)
+    assert found.coefficients == path.best("bic").coefficients
+    point = path.penalties.tolist().index(found.shrinkage.penalty)
+    assert found.shrinkage.df == path.df[point]
+    for point in (3, 40, 99):
+        penalty = path.penalties[point]
+        alone = call(problem.gram, "y", problem.names, problem.costs, penalty=penalty, **options)
+        expected = path.model(point)
+        # From zeros, not from the point before: to the minimum as exactly.
+        assert alone.coefficients == pytest.approx(expected.coefficients, rel=1e-5, abs=1e-9)
+        assert (alone.groups, alone.spent) == (expected.groups, expected.spent)
+        assert alone.shrinkage.gap <= PROMISED
+        assert alone.shrinkage.violation <= PROMISED
+    assert f"penalty {found.shrinkage.penalty:.3g}" in repr(found)
+    for wrong, words in (("diagnostics", "has shrinkage"), ("history", "see its shrinkage")):
+        with pytest.raises(ds.ArgumentError, match=words):
+            getattr(found, wrong)
+    with pytest.raises(ds.ArgumentError, match="exchange has no shrinkage"):
+        _ = ds.exchange(problem.gram, "y", k=1).shrinkage
+    with pytest.raises(ds.ArgumentError, match="penalty is 0; it must be a number > 0"):
+        call(problem.gram, "y", penalty=0)
+    with pytest.raises(ds.ArgumentError, match="criterion is 'mse'; it must be one of"):
+        call(problem.gram, "y", criterion="mse")
+
+
+def test_too_few_rows_for_a_criterion_are_said():
+    frame = pl.DataFrame({"a": [0.0, 1.0], "y": [1.0, 2.0]})
+    with pytest.raises(ds.DataError, match="cp has no value: 2 rows are too few"):
+        ds.lasso(frame, "y", criterion="cp")
+
+
+@pytest.mark.parametrize("name", ["lasso", "sparse_group_lasso"])
+def test_every_door_has_the_same_model_by_segment(name):
+    rng = np.random.default_rng(17)
+    X = rng.normal(size=(150, 4))
+    y = X @ [2.0, -1.0, 0.5, 0.0] + rng.normal(size=150)
+    frame = pl.DataFrame(X, schema=list("abcd")).with_columns(
+        y=pl.Series(y), k=pl.Series(rng.integers(0, 3, 150))
+    )
+    groups, costs = {"u": ["a", "b"], "v": ["c", "d"]}, {"u": 2.0, "v": 1.0}
+    options = {"l1_ratio": 0.8, "penalty_factors": {"v": 0.5}, "adaptive": 0.5}
+    expected = {
+        key: getattr(ds, name)(part.drop("k"), "y", groups, costs, **options)
+        for (key,), part in frame.partition_by("k", as_dict=True).items()
+    }
+    connection = ds.connect()
+    connection.register("t", frame)
+    in_sql = connection.sql(
+        f"""SELECT k, {name}(gram({{'a': a, 'b': b, 'c': c, 'd': d, 'y': y}}), 'y',
+        {{'u': ['a', 'b'], 'v': ['c', 'd']}}, {{'u': 2.0, 'v': 1.0}}, l1_ratio := 0.8,
+        penalty_factors := MAP {{'v': 0.5}}, adaptive := 0.5) AS m FROM t GROUP BY k"""
+    ).pl()
+    record = pl.struct(*"abcd", "y").dbselect.gram()
+    door = getattr(record.dbselect, name)
+    in_polars = frame.group_by("k").agg(m=door("y", groups, costs, **options))
+    for found in (in_sql, in_polars):
+        assert found.height == len(expected) == 3
+        for key, model in found.rows():
+            truth = expected[key]
+            pairs = model["coefficients"]
+            named = pairs if isinstance(pairs, dict) else {p["key"]: p["value"] for p in pairs}
+            assert named == pytest.approx(truth.coefficients)
+            assert model["penalty"] == pytest.approx(truth.shrinkage.penalty)
+            assert model["df"] == pytest.approx(truth.shrinkage.df)
+            assert model["spent"] == truth.spent
+            assert max(model["gap"], model["violation"]) <= PROMISED
+
+
+def test_cross_validation_takes_penalties_as_a_grid_and_scores_as_scikit_learn():
+    from sklearn.linear_model import Lasso
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(18)
+    X = rng.normal(size=(90, 6)) * [1, 5, 0.1, 1, 2, 1] + 3
+    y = X @ [1.0, 0.2, 0.0, 0.0, -0.5, 0.0] + rng.normal(size=90)
+    frame = Table(X, y).frame.drop("w")
+    fold = np.arange(90) % 3
+    grams = [ds.gram(frame.filter(pl.Series(fold == one))) for one in range(3)]
+    grid = [0.3, 0.1, 0.02]
+    found = ds.cross_validate(grams, "y", "lasso", {"penalty": grid}).table
+    for penalty, score in zip(grid, found["r2"], strict=True):
+        scores = []
+        for one in range(3):
+            rest = fold != one
+            model = make_pipeline(StandardScaler(), Lasso(penalty * y[rest].std(), tol=1e-12))
+            scores.append(model.fit(X[rest], y[rest]).score(X[~rest], y[~rest]))
+        assert score == pytest.approx(np.mean(scores), rel=1e-6)
+
+
+def adelie(
+    problem: Problem, penalties: np.ndarray, members: list, factors: np.ndarray, alpha: float = 1.0
+) -> np.ndarray:
+    """Solve by the covariance solver of adelie; shape (L, D), for the columns of A."""
+    # No extra: it needs an older NumPy.
+    peer = pytest.importorskip("adelie", reason="adelie, of glmnet's authors, is not installed")
+    A, t = units(problem)
+    order = np.concatenate(members)
+    A = A[:, order]
+    sizes = np.array([len(at) for at in members])
+    found = peer.solver.gaussian_cov(
+        peer.matrix.dense(np.asfortranarray(A.T @ A), method="cov", n_threads=1),
+        A.T @ t, groups=np.cumsum(sizes) - sizes, penalty=factors,
+        lmda_path=penalties, alpha=alpha, tol=1e-20, early_exit=False, progress_bar=False,
+    )  # fmt: skip
+    w = np.empty((len(penalties), len(order)))
+    w[:, order] = found.betas.toarray()
+    return w
+
+
+@ratios
+def test_path_with_factors_is_adelies(l1_ratio):
+    problem = mixed(np.random.default_rng(19))
+    width = len(problem.table.names)
+    f = np.random.default_rng(20).uniform(0.3, 3.0, width)
+    given = dict(zip(problem.table.names, f.tolist(), strict=True))
+    path = path_of(problem, l1_ratio=l1_ratio, penalty_factors=given, n_penalties=10)
+    alone = [np.array([j]) for j in range(width)]
+    found = adelie(problem, path.penalties, alone, f, alpha=l1_ratio)
+    np.testing.assert_allclose(weights(problem, path), found, rtol=0, atol=SOLVED)
+
+
+def test_path_of_groups_is_adelies():
+    problem = mixed(np.random.default_rng(21))
+    path = ds.group_lasso_path(
+        problem.gram, "y", problem.names, problem.costs, n_penalties=10, penalty_factors={"g1": 0.5}
+    )
+    members = [np.array(at) for at in problem.groups.values()]
+    factors = np.array(
+        [problem.costs[name] * (0.5 if name == "g1" else 1.0) for name in problem.groups]
+    )
+    found = adelie(problem, path.penalties, members, factors)
+    np.testing.assert_allclose(weights(problem, path), found, rtol=0, atol=SOLVED)

@@ -165,6 +165,13 @@ def test_categories_and_missing_values_are_those_of_gram():
         ds.resample(frame, records=2, null_policy="error")
 
 
+def test_what_gram_leaves_out_is_left_out_with_its_warning():
+    frame = table().with_columns(name=pl.int_range(ROWS).cast(pl.String), shop=pl.int_range(ROWS))
+    with pytest.warns(ds.LeftOutWarning, match="'name'"):
+        found = ds.resample(frame, weight="w", key="shop", records=2, max_levels=5)
+    assert grams_of(found)[0].columns == ["a", "b", "y"]
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [

@@ -10,11 +10,14 @@ import duckdb
 import pyarrow as pa
 
 from dbselect.doors.designs import chosen_of
+from dbselect.doors.diagnoses import DIAGNOSES, TYPES
 from dbselect.doors.extension import extension_path
 from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.results import (
     MODEL_TYPE,
     MODELS,
+    PENALISED,
+    PENALISED_TYPE,
     PROVEN,
     PROVEN_TYPE,
     SEQUENCES,
@@ -168,6 +171,22 @@ def _proven(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer a chunk of `dbselect_proven(method, record, target, options)`."""
     with _TURN:
         return _answer(PROVEN, PROVEN_TYPE, *arguments)
+
+
+def _penalised(*arguments: pa.ChunkedArray) -> pa.StructArray:
+    """Answer a chunk of `dbselect_penalised(method, record, target, options)`."""
+    with _TURN:
+        return _answer(PENALISED, PENALISED_TYPE, *arguments)
+
+
+def _diagnosis(name: str) -> Callable[..., pa.Array]:
+    """Return what answers a chunk of `dbselect_<name>(method, record, target, options)`."""
+
+    def answer(*arguments: pa.ChunkedArray) -> pa.Array:
+        with _TURN:
+            return _answer(DIAGNOSES, TYPES[name], *arguments)
+
+    return answer
 
 
 def _answer(
@@ -331,9 +350,11 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_sequence": (_sequences, _sql_type(pa.list_(STEP_TYPE))),
     "dbselect_model": (_models, _sql_type(MODEL_TYPE)),
     "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
+    "dbselect_penalised": (_penalised, _sql_type(PENALISED_TYPE)),
     "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
     "dbselect_extend": (_extended, _sql_type(PLAIN_RECORD)),
+    **{f"dbselect_{name}": (_diagnosis(name), _sql_type(TYPES[name])) for name in DIAGNOSES},
 }
 #: Those that read tables: what they return is more than what they are given.
 _READING = {"dbselect_sequence_glm"}

@@ -213,7 +213,7 @@ def _in_all(joint: JointSequence | JointModel, gram: Gram) -> pl.DataFrame:
 
 def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl.DataFrame:
     """Return how each prefix of a family does, from one pass over a table."""
-    if _is_gram(data):
+    if is_gram(data):
         raise ArgumentError(
             f"data is a Gram and holds no rows, which the deviance of family {found.family!r} is "
             "a sum over; give the table"
@@ -238,7 +238,7 @@ def _of_rows(found: Any, data: Any) -> Measurable:
             f"sequence has the responses {list(found.responses)}; a metric is of one: give "
             f"sequence.responses[{next(iter(found.responses))!r}]"
         )
-    if _is_gram(data):
+    if is_gram(data):
         raise ArgumentError(
             "data is a Gram and holds no rows, which a metric is of; give the table, or leave "
             "metric out for r2 and mse of linear models"
@@ -247,7 +247,8 @@ def _of_rows(found: Any, data: Any) -> Measurable:
     return measurable
 
 
-def _is_gram(data: Any) -> bool:
+def is_gram(data: Any) -> bool:
+    """Whether data are a Gram, its record or a file of one, which hold no rows."""
     return isinstance(data, Gram | Mapping | pa.Scalar) or stored_gram(data) is not None
 
 

@@ -180,7 +180,7 @@ class JudgedRows:
     def _judged(self, batch: pa.RecordBatch) -> RowSums:
         asked = self.judging
         rows = batch.to_struct_array()
-        _refuse_infinite(asked, rows)
+        refuse_infinite(asked.columns, asked.weight, rows)
         family = asked.told
         algebra = algebra_of(batch)
         y = np.array([translate(one, algebra) for one in family.responses(asked.target)])
@@ -189,11 +189,11 @@ class JudgedRows:
         there = ~(np.isnan(found).any(axis=1) | np.isnan(y).any(axis=0)) & (weight > 0)
         key = None
         if asked.key is not None:
-            key = _key_of(rows, asked.key)
+            key = key_of(rows, asked.key)
             there &= key.is_not_null().to_numpy()
             key = key.filter(pl.Series(there))
         found, y, weight = found[there], y[:, there], weight[there]
-        _refuse_unbounded(found)
+        refuse_unbounded(found)
         sums = asked.none()
         sums.rows, sums.skipped = len(found), int((~there).sum())
         sums.missing = gaps_of({name: asked.columns[name] for name in asked.needed}, batch)
@@ -226,7 +226,7 @@ class JudgedRows:
             sums.ranked.append(Ranked(np.ascontiguousarray(score), y, weight, key))
 
 
-def _key_of(rows: pa.StructArray, path: Path) -> pl.Series:
+def key_of(rows: pa.StructArray, path: Path) -> pl.Series:
     """Return the keys of rows, texts as texts, as batches number them differently."""
     key = pl.Series(part_of(rows, path))
     if key.dtype in (pl.Categorical, pl.Enum):
@@ -234,20 +234,21 @@ def _key_of(rows: pa.StructArray, path: Path) -> pl.Series:
     return key.fill_nan(None) if key.dtype.is_float() else key
 
 
-def _refuse_infinite(asked: Judging, rows: pa.StructArray) -> None:
+def refuse_infinite(columns: Mapping[str, Path], weight: Path | None, rows: pa.StructArray) -> None:
     """Refuse infinite values, which 0 times makes a missing one, and negative weights."""
-    for name, path in asked.columns.items():
+    for name, path in columns.items():
         found = part_of(rows, path)
         if pa.types.is_floating(found.type) and pc.any(pc.is_inf(found)).as_py():
             raise DataError(f"column '{name}' has an infinite value; values must be finite")
-    if asked.weight is not None:
-        weight = values(rows, asked.weight)
-        bad = weight[np.isinf(weight) | (weight < 0)]
+    if weight is not None:
+        weights = values(rows, weight)
+        bad = weights[np.isinf(weights) | (weights < 0)]
         if bad.size:
             raise DataError(f"a weight is {bad[0]:g}; weights must be finite and >= 0")
 
 
-def _refuse_unbounded(found: Numbers) -> None:
+def refuse_unbounded(found: Numbers) -> None:
+    """Refuse predictions that are no numbers."""
     if not np.isfinite(found).all():
         raise SourceError(
             "the models predict no finite number for some of the usable rows; values must be of "

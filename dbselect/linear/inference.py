@@ -34,11 +34,12 @@ class Deviations:
     Parameters
     ----------
     errors : term -> standard error; aliased terms are left out
-    free : n - r, rows that are left to estimate the variance; may be <= 0
+    free : n - r, rows that are left to estimate the variance; may be <= 0; infinite for a
+        normal distribution in the place of Student's t
     """
 
     errors: dict[str, float]
-    free: int
+    free: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +173,6 @@ def with_ends(summary: pl.DataFrame, quantile: float) -> pl.DataFrame:
     return summary.drop("statistic", "p_value").with_columns(**ends)
 
 
-def t_quantile(level: float, free: int) -> float:
+def t_quantile(level: float, free: float) -> float:
     """Return what Student's t is within with a probability; NaN without degrees of freedom."""
     return float(stdtrit(free, 0.5 + 0.5 * level)) if free > 0 else np.nan

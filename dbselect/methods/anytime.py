@@ -14,6 +14,7 @@ from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.glm_family import linked
 from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup, objective_setup
 from dbselect.methods.options import Options
+from dbselect.methods.screening import check_screen, screened
 from dbselect.methods.setup import check_first, finish, finish_joint, prefix_coefficients, prepare
 from dbselect.methods.too_wide import check_wide, wide_or_not
 from dbselect.methods.types import (
@@ -72,6 +73,7 @@ class AnytimeOptions(Options):
     weight: str | None = None
     wide: bool | None = None
     resume: WideSequence | None = None
+    screen: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that no Gram could make right."""
@@ -86,8 +88,10 @@ class AnytimeOptions(Options):
         check_family_name(self.family)
         check_column("weight", self.weight)
         check_policies(self.null_policy)
-        check_wide(self.wide if self.resume is None else True, self.intercept)
+        asked = self.wide if self.resume is None and self.screen is None else True
+        check_wide(asked, self.intercept)
         _check_resume(self.resume, self.wide)
+        check_screen(self.screen, self.wide)
         if self.c_min is None:
             return
         if not RULES[self.rule].doubling:
@@ -128,6 +132,7 @@ def anytime_sequence(
     weight: str | None = ...,
     wide: Literal[True],
     resume: WideSequence | None = ...,
+    screen: int | None = ...,
 ) -> WideSequence: ...
 
 
@@ -235,6 +240,7 @@ def anytime_sequence(
     weight: str | None = AnytimeOptions.weight,
     wide: bool | None = AnytimeOptions.wide,
     resume: WideSequence | None = AnytimeOptions.resume,
+    screen: int | None = AnytimeOptions.screen,
     offset: str | None = None,
     exposure: str | None = None,
     link: str | None = None,
@@ -257,7 +263,9 @@ def anytime_sequence(
         `glm_objective`, without what it has: target, groups, ridge and the like
     target : column to predict; or a list of responses, which share the groups and their
         costs: each counts as one of unit variance, with ``scale=False`` as it is
-    groups : name -> columns or globs; default: every top-level field but the target
+    groups : name -> columns or globs; default: every top-level field but the target. Of one Gram
+        they may share columns: what is held already explains its part, so that a group gains by
+        its other columns only, and costs what it costs
     costs : name -> cost > 0, in any one unit, as a mapping or a labelled Series; a Series
         without labels has them in the order of the groups; default: 1 each, or those of the
         objective
@@ -291,6 +299,9 @@ def anytime_sequence(
         None (default) does up to 10,000 columns, and beyond them the search is wide
     resume : of a wide search, what an earlier one of the same table found: its groups are taken
         first, and the search goes on from there
+    screen : of a wide search, among how many columns: groups are left out that promise least by
+        their correlation with the target alone. It takes less memory and is not exact;
+        `screened` of what comes back says so, and criteria count all columns
     offset : of a family in passes but multinomial: column that is added to the predictor
     exposure : of a family of link log: column whose logarithm is added to the predictor
     link : of a family in passes, the same as in the brackets of its name
@@ -307,7 +318,8 @@ def anytime_sequence(
     Raises
     ------
     ColumnError : an unknown column
-    GroupError : groups overlap or are empty; a cost is missing, surplus or not > 0
+    GroupError : a group is empty, or shares columns with another in a wide search or in passes;
+        a cost is missing, surplus or not > 0
     ArgumentError : rule, ridge, scale, budget, max_groups, c_min, family or what belongs
         to it out of range
     SourceError : a family in passes or a wide search, and a stream that can be read only once
@@ -374,26 +386,27 @@ def anytime_sequence(
             raise ArgumentError(f"c_min is {c_min!r}; family {family!r} has none")
         if null_policy != AnytimeOptions.null_policy:
             raise ArgumentError(f"null_policy is {null_policy!r}; family {family!r} takes 'skip'")
-        for name, each in {"wide": wide, "resume": resume}.items():
+        for name, each in {"wide": wide, "resume": resume, "screen": screen}.items():
             if each not in (False, None):
                 raise ArgumentError(f"{name} is {each!r}; a wide search is of family 'gaussian'")
         return glm_sequence(source, target, groups, costs, given, callback)
     options = AnytimeOptions(
         rule=rule, ridge=ridge, scale=scale, intercept=intercept, budget=budget,
         max_groups=max_groups, always=always, c_min=c_min, null_policy=null_policy, family=family,
-        weight=weight, wide=wide, resume=resume,
+        weight=weight, wide=wide, resume=resume, screen=screen,
     )  # fmt: skip
     if isinstance(source, GlmObjective):
         return _on_objective(source, target, groups, costs, options, in_passes, callback)
     for name, value in in_passes.items():
         raise ArgumentError(f"{name} is {value!r}; family 'gaussian' has none")
-    asked = options.wide if resume is None else True
+    asked = options.wide if resume is None and screen is None else True
     source, is_wide = wide_or_not(source, target, groups, asked, options.intercept)
     if is_wide:
         return _on_wide_table(source, target, groups, costs, options, callback)
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
         null_policy=null_policy, weight=weight, several=True, intercept=options.intercept,
+        sharing=True,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, max_groups)
     found = compiled_sequence(search, rule, options) if callback is None else None
@@ -455,6 +468,8 @@ def _on_wide_table(
     check_first(search.groups, search.first, options.budget, options.max_groups)
     if options.resume is not None:
         search = resumed(search, options.resume, options.budget, options.max_groups)
+    if options.screen is not None:
+        search = screened(search, options.screen)
     total = options.max_groups or len(search.first) or None
     return search.recorded(options.rule, _greedy(search, options), callback, total, "groups")
 

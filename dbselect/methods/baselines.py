@@ -36,6 +36,7 @@ class GreedyOptions(ChoiceOptions):
     """Options of `greedy`."""
 
     method: ClassVar[str] = "greedy"
+    sharing: ClassVar[bool] = True
 
     budget: float | None = None
     always: Sequence[str] = ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeGuard, cast
+from typing import Any, ClassVar, TypeGuard, cast
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.named import check_family_name
@@ -25,7 +25,14 @@ from dbselect.sources.types import Source
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceOptions(Options):
-    """What every choice of k candidates has."""
+    """What every choice of k candidates has.
+
+    Attributes
+    ----------
+    sharing : whether groups may share columns, as where none is given back
+    """
+
+    sharing: ClassVar[bool] = False
 
     k: int
     family: FamilyName = "gaussian"
@@ -82,6 +89,7 @@ def choice_of(
             family=options.family,
             null_policy=options.null_policy,
             intercept=options.intercept,
+            sharing=options.sharing,
         )
     start: Any = source if search is None else search.state
     k = options.k

@@ -40,6 +40,7 @@ class ExchangeOptions(GreedyOptions):
     """Options of `exchange`."""
 
     method: ClassVar[str] = "exchange"
+    sharing: ClassVar[bool] = False
 
     start: GroupNames = ()
 

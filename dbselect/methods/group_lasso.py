@@ -7,14 +7,19 @@ from typing import ClassVar
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.penalties import PathOptions, adapted, factors_of, found_path
+from dbselect.methods.penalties import (
+    PathOptions,
+    PenaltyOptions,
+    adapted,
+    factors_of,
+    found_path,
+)
 from dbselect.methods.setup import LinearSetup, check_first, finish, prepare
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, Source
 from dbselect.record.checks import check_budget, check_names, check_ridge
 from dbselect.record.steps import Choice, Step, Stop, fits
 from dbselect.results.lasso_paths import GroupLassoPath
 from dbselect.results.sequence import Sequence
-from dbselect.selection.group_lasso import Path
 from dbselect.selection.group_norms import Penalty
 
 
@@ -130,10 +135,7 @@ def group_lasso_path(
     search = prepare(
         source, target, groups, costs, scale=options.scale, intercept=options.intercept
     )
-    found = _path(search, options)
-    return GroupLassoPath(
-        search.target, search.groups, search.gram, search.problem, found, search.intercept
-    )
+    return grouped(search, options)
 
 
 def group_lasso(
@@ -220,7 +222,7 @@ def group_lasso(
         intercept=intercept,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
-    found = _path(search, options)
+    found = grouped(search, options).found
     entered = dict(zip(found.entered, found.penalties[found.entered_at].tolist(), strict=True))
     state, all_costs = search.state, search.groups.costs
     steps: list[Step] = []
@@ -237,7 +239,8 @@ def group_lasso(
     return finish(search, "group-lasso", steps, state.coefficients(), stop)
 
 
-def _path(search: LinearSetup, options: PathOptions) -> Path:
+def grouped(search: LinearSetup, options: PenaltyOptions) -> GroupLassoPath:
+    """Return the path of a problem that is set up."""
     groups, members = search.groups, search.groups.positions
     factors, ratio = factors_of(groups, options.penalty_factors), float(options.l1_ratio)
     if factors.own and not ratio:
@@ -252,4 +255,7 @@ def _path(search: LinearSetup, options: PathOptions) -> Path:
         absolute=ratio * factors.columns * adapted(search, columns, options.adaptive),
         square=np.zeros(len(members)),
     )  # fmt: skip
-    return found_path(search, members, weights, options)
+    found = found_path(search, members, weights, options)
+    return GroupLassoPath(
+        search.target, search.groups, search.gram, search.problem, found, search.intercept
+    )

@@ -1,4 +1,4 @@
-"""The lasso and the elastic net on a Gram: paths over the penalty."""
+"""The lasso and the elastic net on a Gram: paths over the penalty, and the model at one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,10 +7,20 @@ from typing import ClassVar
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.penalties import PathOptions, adapted, factors_of, found_path
+from dbselect.methods.penalties import (
+    PathOptions,
+    PenaltyOptions,
+    PointOptions,
+    adapted,
+    factors_of,
+    found_path,
+    selected,
+)
 from dbselect.methods.setup import LinearSetup, prepare
 from dbselect.methods.types import Costs, GroupColumns, Source
 from dbselect.results.lasso_paths import LassoPath
+from dbselect.results.model import Model
+from dbselect.results.selected import Selected
 from dbselect.selection.group_norms import Penalty
 
 
@@ -23,11 +33,27 @@ class LassoPathOptions(PathOptions):
     def __post_init__(self) -> None:
         """Refuse options that no Gram could make right."""
         super().__post_init__()
-        if not self.l1_ratio > 0:
-            raise ArgumentError(
-                f"l1_ratio is {self.l1_ratio!r}; it must be above 0, as a ridge alone leaves "
-                "nothing out: fit(ridge=) has that"
-            )
+        _check_ratio(self.l1_ratio)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LassoOptions(PointOptions):
+    """The options of `lasso`."""
+
+    method: ClassVar[str] = "lasso"
+
+    def __post_init__(self) -> None:
+        """Refuse options that no Gram could make right."""
+        super().__post_init__()
+        _check_ratio(self.l1_ratio)
+
+
+def _check_ratio(l1_ratio: float) -> None:
+    if not l1_ratio > 0:
+        raise ArgumentError(
+            f"l1_ratio is {l1_ratio!r}; it must be above 0, as a ridge alone leaves nothing out: "
+            "fit(ridge=) has that"
+        )
 
 
 def lasso_path(
@@ -111,13 +137,9 @@ def lasso_path(
     [[0.156, 0.0], [0.975, 0.0], [1.795, 0.271]]
     >>> path.model(1).predict([[3.0]]).round(3).tolist()
     [5.988]
-    >>> ds.lasso_path(table, "y", penalties=[0.5], penalty_factors={"b": 0.0}).points["columns"][0]
-    shape: (2,)
-    Series: '' [str]
-    [
-        "a"
-        "b"
-    ]
+    >>> free = ds.lasso_path(table, "y", penalties=[0.5], penalty_factors={"b": 0.0})
+    >>> free.points["columns"].to_list()
+    [['a', 'b']]
     """
     options = LassoPathOptions(
         penalties=penalties, n_penalties=n_penalties, smallest=smallest, l1_ratio=l1_ratio,
@@ -129,7 +151,78 @@ def lasso_path(
     return _path(search, options)
 
 
-def _path(search: LinearSetup, options: PathOptions) -> LassoPath:
+def lasso(
+    source: Source,
+    target: str,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    *,
+    penalty: float | None = LassoOptions.penalty,
+    criterion: str = LassoOptions.criterion,
+    n_penalties: int = LassoOptions.n_penalties,
+    smallest: float = LassoOptions.smallest,
+    l1_ratio: float = LassoOptions.l1_ratio,
+    penalty_factors: Mapping[str, float] | None = LassoOptions.penalty_factors,
+    adaptive: float | None = LassoOptions.adaptive,
+    scale: bool = LassoOptions.scale,
+    intercept: bool = LassoOptions.intercept,
+) -> Selected[Model]:
+    """Return the model of the lasso, or the elastic net, at one penalty.
+
+    That of `lasso_path` at `penalty`, or at the penalty of its grid that a criterion prefers.
+
+    Parameters
+    ----------
+    source, target, groups, costs : as of `lasso_path`
+    penalty : > 0, on columns and a target of unit variance; None asks the criterion
+    criterion : ``"aic"``, ``"bic"``, ``"ebic"``, ``"gic"``, ``"cp"`` or ``"adjusted_r2"``, as in
+        `LassoPath.criteria`
+    n_penalties, smallest : as of `lasso_path`, where a criterion chooses
+    l1_ratio, penalty_factors, adaptive, scale, intercept : as of `lasso_path`
+
+    Returns
+    -------
+    Selected, with a Model on the columns that are not 0, as the penalty shrank them; its
+    `shrinkage` has the penalty, df, gap and violation
+
+    Raises
+    ------
+    ColumnError, GroupError, ArgumentError : as `lasso_path`
+    DataError : as `lasso_path`; too few rows for the criterion
+
+    Notes
+    -----
+    The cost of `lasso_path`; with a `penalty` of some ten factorisations.
+    ``cross_validate(folds, target, "lasso", {"penalty": path.penalties})`` chooses by rows that
+    the fit has not seen.
+
+    References
+    ----------
+    As `lasso_path`; Zou, Hastie, Tibshirani (2007), Annals of Statistics 35, for the criteria.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> found = ds.lasso(table, "y", penalty=0.5)
+    >>> found
+    Selected(lasso: a; explained 0.7024, spent 1; penalty 0.5; 4 rows)
+    >>> found.shrinkage.df
+    1.0
+    """
+    options = LassoOptions(
+        penalty=penalty, criterion=criterion, n_penalties=n_penalties, smallest=smallest,
+        l1_ratio=l1_ratio, penalty_factors=penalty_factors, adaptive=adaptive, scale=scale,
+        intercept=intercept,
+    )  # fmt: skip
+    search = prepare(
+        source, target, groups, costs, scale=options.scale, intercept=options.intercept
+    )
+    return selected(_path(search, options), options)
+
+
+def _path(search: LinearSetup, options: PenaltyOptions) -> LassoPath:
     factors = factors_of(search.groups, options.penalty_factors).columns
     members = [np.array([j]) for j in range(len(factors))]
     ratio = float(options.l1_ratio)

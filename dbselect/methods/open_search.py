@@ -37,6 +37,7 @@ def open_search(
     several: bool = False,
     intercept: bool = True,
     weight: str | None = None,
+    sharing: bool = False,
 ) -> LinearSetup | ObjectiveSetup:
     """Return the linear problem, or the deviance of a family that a Gram cannot tell.
 
@@ -47,6 +48,7 @@ def open_search(
     several : whether `target` may be a list of columns, of family ``"gaussian"``
     intercept : False for models through the origin
     weight : column of row weights, of a table
+    sharing : whether a column may lie in several groups, of family ``"gaussian"``
 
     Returns
     -------
@@ -66,6 +68,7 @@ def open_search(
         return prepare(
             source, cast(str, target), groups, costs, ridge=ridge, always=always,
             null_policy=null_policy, weight=weight, several=several, intercept=intercept,
+            sharing=sharing,
         )  # fmt: skip
     refuse_several(target)
     if null_policy != "skip":

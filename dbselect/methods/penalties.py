@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,13 +11,25 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError
+from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Index
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup
-from dbselect.record.checks import check_between, check_flag, check_scale, check_share, check_whole
+from dbselect.record.checks import (
+    check_between,
+    check_choice,
+    check_flag,
+    check_penalty,
+    check_scale,
+    check_share,
+    check_whole,
+)
 from dbselect.record.columns import match, unknown
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
+from dbselect.results.model import Model
+from dbselect.results.penalty_path import PenaltyPath, preferred
+from dbselect.results.selected import Selected, Shrinkage
 from dbselect.selection import group_lasso as paths
 from dbselect.selection.group_norms import Penalty
 from dbselect.sources.open import progress
@@ -26,10 +39,9 @@ NEVER = 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
-class PathOptions(Options):
-    """The options of every path."""
+class PenaltyOptions(Options, ABC):
+    """The options of every penalty, and of a grid of them."""
 
-    penalties: Iterable[float] | None = None
     n_penalties: int = 100
     smallest: float = 1e-3
     l1_ratio: float = 1.0
@@ -41,8 +53,6 @@ class PathOptions(Options):
     def __post_init__(self) -> None:
         """Refuse options that no Gram could make right."""
         super().__post_init__()
-        if self.penalties is not None:
-            object.__setattr__(self, "penalties", _falling(self.penalties))
         check_whole("n_penalties", self.n_penalties, least=2)
         check_share("smallest", self.smallest)
         check_between("l1_ratio", self.l1_ratio)
@@ -51,6 +61,48 @@ class PathOptions(Options):
             raise ArgumentError(f"adaptive is {self.adaptive!r}; it must be a number > 0, or None")
         check_scale(self.scale)
         check_flag("intercept", self.intercept)
+
+    @property
+    @abstractmethod
+    def at(self) -> Vector | None:
+        """The penalties, falling; None for the grid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathOptions(PenaltyOptions):
+    """The options of every path."""
+
+    penalties: Iterable[float] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options that no Gram could make right."""
+        super().__post_init__()
+        if self.penalties is not None:
+            object.__setattr__(self, "penalties", _falling(self.penalties))
+
+    @property
+    def at(self) -> Vector | None:
+        """The penalties, falling; None for the grid."""
+        return None if self.penalties is None else np.array(list(self.penalties))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointOptions(PenaltyOptions):
+    """The options of every model at one penalty."""
+
+    penalty: float | None = None
+    criterion: str = "bic"
+
+    def __post_init__(self) -> None:
+        """Refuse options that no Gram could make right."""
+        super().__post_init__()
+        check_penalty(self.penalty)
+        check_choice("criterion", self.criterion, SIGNS)
+
+    @property
+    def at(self) -> Vector | None:
+        """The penalty alone; None for a grid, of which the criterion chooses."""
+        return None if self.penalty is None else np.array([float(self.penalty)])
 
 
 def _falling(penalties: Any) -> tuple[float, ...]:
@@ -160,7 +212,7 @@ def adapted(search: LinearSetup, members: Sequence[Index], power: float | None) 
 
 
 def found_path(
-    search: LinearSetup, members: Sequence[Index], weights: Penalty, options: PathOptions
+    search: LinearSetup, members: Sequence[Index], weights: Penalty, options: PenaltyOptions
 ) -> paths.Path:
     """Return the path of a problem that is set up.
 
@@ -170,7 +222,7 @@ def found_path(
     """
     if not (weights.norm.any() or weights.absolute.any()):
         raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
-    given = None if options.penalties is None else np.array(list(options.penalties))
+    given = options.at
     count = int(options.n_penalties) if given is None else len(given)
     with progress(count, "penalties") as bar:
         return paths.path(
@@ -182,3 +234,22 @@ def found_path(
             smallest=float(options.smallest),
             turn=bar.update,
         )
+
+
+def selected(path: PenaltyPath, options: PointOptions) -> Selected[Model]:
+    """Return the model of the only penalty of a path, or the one that the criterion prefers.
+
+    Raises
+    ------
+    DataError : there are too few rows for the criterion
+    """
+    point = 0 if options.penalty is not None else preferred(path, options.criterion)
+    model = path.model(point)
+    names = path.groups.names
+    how = Shrinkage(
+        penalty=float(path.penalties[point]),
+        df=float(path.df[point]),
+        gap=float(path.gap[point]),
+        violation=float(path.violation[point]),
+    )
+    return Selected(model, tuple(names.index(name) for name in model.groups), options.method, how)

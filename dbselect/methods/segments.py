@@ -184,8 +184,8 @@ def searched(
     prices = None if costs is None else costs_by_name(costs, list(named or ()))
     request = {"groups": named, "costs": prices, **given}
     found = _native.search(records, options.method, target, request)
-    _warn_of(found.field("condition"))
-    _warn_of_traces(found.field("trace"))
+    warn_of_condition(found.field("condition"))
+    warn_of_traces(found.field("trace"))
     return found
 
 
@@ -235,7 +235,7 @@ def statuses(records: pa.Array, target: str) -> pa.StringArray:
     return _native.check(records, target)
 
 
-def _warn_of(condition: pa.DoubleArray) -> None:
+def warn_of_condition(condition: pa.DoubleArray) -> None:
     """Warn where selected columns are so nearly dependent that coefficients lose digits."""
     if pc.any(pc.greater(condition, CONDITION_LIMIT)).as_py():
         # The same words for every block of records, so that they are shown once.
@@ -247,7 +247,7 @@ def _warn_of(condition: pa.DoubleArray) -> None:
         )
 
 
-def _warn_of_traces(traces: pa.StringArray) -> None:
+def warn_of_traces(traces: pa.StringArray) -> None:
     """Warn where columns are left out as dependent that may explain much by what is their own."""
     columns = [name for name in pc.unique(traces).to_pylist() if name]
     if columns:

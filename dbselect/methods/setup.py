@@ -136,6 +136,7 @@ def prepare(
     weight: str | None = None,
     several: bool = False,
     intercept: bool = True,
+    sharing: bool = False,
 ) -> LinearSetup:
     """Read the source, match the groups and set up the problem.
 
@@ -144,6 +145,7 @@ def prepare(
     weight : column of row weights, of a table
     several : whether `target` may be a list of columns
     intercept : False for models through the origin, whose problem is that of raw moments
+    sharing : whether a column may lie in several groups: where no group is given back
 
     Raises
     ------
@@ -164,7 +166,7 @@ def prepare(
     # Before the groups: of a table without usable rows no level of a category is known.
     check_usable(gram, targets)
     features = features_of(gram.columns, targets, gram.terms)
-    resolved = groups_of(features, groups, costs, targets, gram.terms)
+    resolved = groups_of(features, groups, costs, targets, gram.terms, sharing)
     resolved = replace(resolved, unused=(*resolved.unused, *unread))
     first = numbers_of(always or (), resolved)
     problem = linear(gram, targets if joint else targets[0], resolved.members, ridge, scale)

@@ -1,13 +1,13 @@
 """Whether a table has so many columns that a search had better not make their Gram."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbselect.errors import ArgumentError, SourceError, WideWarning, warn_caller
 from dbselect.methods.glm_objective import GlmObjective
 from dbselect.methods.setup import named_in
 from dbselect.sources.open import open_table, stored_gram
-from dbselect.sources.request import columns_of, wanted_of
+from dbselect.sources.request import Table, columns_of, wanted_of
 
 #: Columns of which a search makes the Gram without being told to: 4 GB.
 MOST_COLUMNS = 10_000
@@ -54,12 +54,28 @@ def wide_or_not(
     targets = [target] if isinstance(target, str) else target
     patterns = None if named is None else list(dict.fromkeys([*targets, *named]))
     table = open_table(source, patterns)
+    return table, is_too_wide(table, target, patterns, intercept)
+
+
+def is_too_wide(table: Table, target: Any, patterns: Sequence[str] | None, intercept: bool) -> bool:
+    """Return whether a table has more columns than a search makes the Gram of by itself.
+
+    Parameters
+    ----------
+    table, target : of the search
+    patterns : columns and globs that are wanted; None for all
+    intercept : as in `wide_or_not`
+
+    Raises
+    ------
+    SourceError, ArgumentError : as `wide_or_not`
+    """
     every = columns_of(table.schema)
     count = len(every)
     if count > MOST_COLUMNS:
         count = len(wanted_of(every, patterns))
     if count <= MOST_COLUMNS:
-        return table, False
+        return False
     many = f"source has {count:,} columns, and a search on their Gram takes some {_size(count)}"
     if not isinstance(target, str):
         raise ArgumentError(f"{many}, which several responses need: wide=False makes it")
@@ -75,7 +91,7 @@ def wide_or_not(
         "needs; wide=True says that this is meant, wide=False makes the Gram",
         WideWarning,
     )
-    return table, True
+    return True
 
 
 def _size(count: int) -> str:

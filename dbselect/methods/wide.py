@@ -6,13 +6,14 @@ rows that it asks for.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dbselect.errors import ArgumentError, DataError, SourceError
-from dbselect.linear.lazy_gram import LazyGram, WideLinear
+from dbselect.linear.lazy_gram import LazyGram, Scanned, WideLinear
 from dbselect.linear.problem import Index, check_usable, is_constant
 from dbselect.methods.setup import check_target, named_in, policy_but_for
 from dbselect.methods.types import Costs, GroupColumns, NullPolicy
@@ -58,6 +59,7 @@ class Scans:
         self._table = table
         self._rows = rows
         self._centre: tuple[Vector, Vector] = (np.empty(0), np.empty(0))
+        self._kept: Index | None = None
         self.count = 0
 
     def margins(self) -> Totals:
@@ -70,10 +72,22 @@ class Scans:
 
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
-        work = Products(self._rows, *self._centre, columns, tuple(within))
+        work = Products(self._rows, *self._centre, columns, tuple(within), self._kept)
         with work.begin() as sums:
             self._read(sums, work)
-        return sums.products, sums.blocks
+        return sums.around_means()
+
+    def among(self, columns: Index) -> "Scans":
+        """Return the scans of some columns, ascending, which their new numbers name."""
+        found = copy(self)
+        found._kept = columns if self._kept is None else self._kept[columns]
+        anchor, mean = self._centre
+        found._centre = anchor[[*columns, -1]], mean[[*columns, -1]]
+        return found
+
+    def wanted(self, _: Index) -> bool:
+        """Return whether the products of some columns, which are needed now, take no scan."""
+        return False
 
     def _read(self, sums: Gathered, work: Work) -> None:
         self.count += 1
@@ -94,7 +108,7 @@ class WideTable:
     met : those of a field of entries
     """
 
-    scans: Scans
+    scans: Scanned
     rows: WideRows
     names: list[str]
     totals: Totals
@@ -116,6 +130,12 @@ class WideTable:
         members = [np.array([number[c] for c in own], np.intp) for own in resolved.columns.values()]
         _check_sizes(resolved, members)
         return resolved, members
+
+    def of_columns(self, at: Index) -> "WideTable":
+        """Return the table of some columns, ascending."""
+        names = [self.names[j] for j in at.tolist()]
+        totals = self.totals.among([*at.tolist(), -1])
+        return replace(self, scans=self.scans.among(at), totals=totals, names=names)
 
     def problem(self, sums: LazyGram, ridge: float, scale: bool) -> WideLinear:
         """Scale columns and target to unit variance, as `linear.problem.scaled` does."""
@@ -143,7 +163,14 @@ class WideTable:
 
     def gram(self, columns: list[str], comoment: Matrix) -> Gram:
         """Return the Gram of some columns, the target among them."""
-        return _gram(self.totals, self.rows, self.names, columns, comoment)
+        names = [*self.names, self.target]
+        return _gram(self.totals, names, columns, comoment, self.one.terms)
+
+    def of_rows(self, totals: Totals, scans: Scanned | None = None) -> "WideTable":
+        """Return the same of other rows, of which the columns came to be as here."""
+        names, y = [*self.names, self.target], self.target
+        one = _gram(totals, names, [y], totals.squares[-1:, None], self.one.terms)
+        return replace(self, scans=scans or self.scans, totals=totals, one=one)
 
     def comoment(self, at: Index, among: Matrix | None) -> Matrix:
         """Return the comoments of some columns and the target; shape (k + 1, k + 1).
@@ -162,6 +189,44 @@ class WideTable:
         return comoment
 
 
+@dataclass(frozen=True)
+class WideSource:
+    """A table that can be read again, and what is wanted of its rows.
+
+    Parameters
+    ----------
+    texts : columns of text whose levels were learnt
+    null_policy : what becomes of missing values
+    """
+
+    table: Table
+    rows: WideRows
+    texts: list[str]
+    null_policy: NullPolicy
+
+    def read(self, scans: Scanned, totals: Totals) -> WideTable:
+        """Return what the first scan told.
+
+        Raises
+        ------
+        DataError : no usable rows, a constant target, or a missing value of policy ``"error"``
+        """
+        rows, target = self.rows, self.rows.target
+        check_missing(rows.request.refusing, totals.missing)
+        _check_entries(rows.sparse, self.null_policy, totals.missing)
+        entered = range(len(totals.mean) - 1 - len(rows.names))
+        names = rows.columns(len(totals.mean) - 1)
+        terms = _terms(totals, rows, names)
+        one = _gram(totals, [*names, target], [target], totals.squares[-1:, None], terms)
+        tell_skipped(one, rows.request)
+        check_usable(one, [target])
+        features = features_of(_met(rows, totals, self.texts), target, one.terms)
+        met = [
+            names[len(rows.names) + at] for at in entered if totals.squares[len(rows.names) + at]
+        ]
+        return WideTable(scans, rows, names, totals, one, features, met)
+
+
 def wide_table(
     source: Any,
     target: Any,
@@ -177,12 +242,33 @@ def wide_table(
     ArgumentError : the source is a Gram, or a target that is not one column
     """
     check_target(target)
+    if isinstance(source, WideTable):
+        check_usable(source.one, [target])
+        return source
     named = named_in(groups, source)
+    patterns = None if named is None else list(dict.fromkeys([target, *named]))
+    asked = wide_source(source, target, patterns, weight, null_policy)
+    scans = Scans(asked.table, asked.rows)
+    return asked.read(scans, scans.margins())
+
+
+def wide_source(
+    source: Any,
+    target: str,
+    patterns: list[str] | None,
+    weight: str | None,
+    null_policy: NullPolicy,
+) -> WideSource:
+    """Return what is wanted of a table, of which levels of texts are learnt only.
+
+    Parameters
+    ----------
+    patterns : columns and globs, the target among them; None for all
+    """
     if stored_gram(source) is not None:
         raise ArgumentError(
             "wide is True; a Gram has all its rows: leave wide out, or give a table"
         )
-    patterns = None if named is None else list(dict.fromkeys([target, *named]))
     table = open_table(source, patterns)
     patterns = None if patterns is None else fields_of_levels(patterns, table.schema)
     sparse = sparse_field(table.schema)
@@ -200,18 +286,7 @@ def wide_table(
     request, texts = prepared(plain, patterns, weight, policies, max_levels=MOST_LEVELS)
     position(target, request.names, "target")
     rows = WideRows(request, target, None if sparse is None else table.schema.field(sparse))
-    scans = Scans(table, rows)
-    totals = scans.margins()
-    check_missing(request.refusing, totals.missing)
-    _check_entries(sparse, null_policy, totals.missing)
-    entered = range(len(totals.mean) - 1 - len(rows.names))
-    names = rows.columns(len(totals.mean) - 1)
-    one = _gram(totals, rows, names, [target], totals.squares[-1:, None])
-    tell_skipped(one, request)
-    check_usable(one, [target])
-    features = features_of(_met(rows, totals, texts), target, one.terms)
-    met = [names[len(rows.names) + at] for at in entered if totals.squares[len(rows.names) + at]]
-    return WideTable(scans, rows, names, totals, one, features, met)
+    return WideSource(table, rows, texts, null_policy)
 
 
 def _check_entries(sparse: str | None, policy: Any, missing: Mapping[str, int]) -> None:
@@ -262,24 +337,27 @@ def _check_sizes(groups: Groups, members: Sequence[Index]) -> None:
         )
 
 
-def _gram(
-    totals: Totals, rows: WideRows, names: list[str], columns: list[str], comoment: Matrix
-) -> Gram:
-    """Return the Gram of some of the columns `names`, whose means and counts are known."""
-    number = {name: j for j, name in enumerate([*names, rows.target])}
-    at = [number[name] for name in columns]
+def _terms(totals: Totals, rows: WideRows, names: Sequence[str]) -> Terms:
+    """Return how the columns came to be, and what stands where values were missing."""
     weight = float(totals.weight[-1])
-    means, low = totals.means
-    mean = dict(zip(rows.names, means.tolist(), strict=False))
+    mean = dict(zip(rows.names, totals.means[0].tolist(), strict=False))
     there = dict(zip(rows.names, totals.weight.tolist(), strict=False))
-    base = rows.request.base
-    terms: Terms = replace(
-        base,
+    return replace(
+        rows.request.base,
         means={name: mean[name] for name in rows.names if there[name] < weight * WHOLE},
         indicators=tuple(name for name in rows.marked if mean[name + SUFFIX] > 0),
         entries=rows.listed(len(names)),
     )
+
+
+def _gram(
+    totals: Totals, names: Sequence[str], columns: list[str], comoment: Matrix, terms: Terms
+) -> Gram:
+    """Return the Gram of some of the columns `names`, whose means and counts are known."""
+    number = {name: j for j, name in enumerate(names)}
+    at = [number[name] for name in columns]
+    means, low = totals.means
     return Gram(
-        columns, totals.rows, totals.skipped, weight, means[at], comoment,
+        columns, totals.rows, totals.skipped, float(totals.weight[-1]), means[at], comoment,
         missing=dict(totals.missing), terms=terms, mean_low=low[at],
     )  # fmt: skip

@@ -39,6 +39,7 @@ class WideSearch:
     sums : which reads the rows that the state asks for
     first : numbers of the groups of ``always``, and of those that an earlier search took
     chosen : group that an earlier search took -> among which ones
+    before : the groups that there were before some were left out by screening
     """
 
     table: WideTable
@@ -49,6 +50,7 @@ class WideSearch:
     sums: LazyGram
     first: list[int]
     chosen: Mapping[int, Choice] = field(default_factory=dict)
+    before: Groups | None = None
 
     @property
     def is_joint(self) -> bool:
@@ -120,12 +122,14 @@ class WideSearch:
         number = {group: at for at, group in enumerate(taken)}
         numbered = [replace(step, group=number[step.group]) for step in steps]
         found = finish(own, rule, numbered, _again(own, numbered), stop, depth=2)
+        every = self.before or self.groups
         return WideSequence(
             **vars(found),
             scans=self.table.scans.count,
             rows_fetched=self.sums.rows_fetched,
-            n_groups=len(self.groups.names),
-            n_columns=len(self.groups.members),
+            n_groups=len(every.names),
+            n_columns=len(every.members),
+            n_searched=len(self.groups.members),
         )
 
     def among(self, chosen: Sequence[int], *, is_read: bool = True) -> LinearSetup:
@@ -172,7 +176,7 @@ def wide_search(
     """
     table = wide_table(source, target, groups, weight, null_policy)
     matched, members = table.matched(groups, costs)
-    sums = LazyGram(table.scans.products, members)
+    sums = LazyGram(table.scans, members)
     return WideSearch(table, matched, members, ridge, scale, sums, numbers_of(always, matched))
 
 

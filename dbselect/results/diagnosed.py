@@ -318,7 +318,8 @@ class Diagnosed:
             at = [fit.gram.position(name, "columns") for name in self.columns]
             spread = np.sqrt(np.diagonal(fit.gram.comoment))
             own[:] = list(self.coefficients.values())
-            own *= spread[at] / spread[fit.gram.position(self.target, "target")]
+            total = spread[fit.gram.position(self.target, "target")]
+            own *= spread[at] / total if total else np.nan
             own[[name in self.aliased for name in self.columns]] = np.nan
         values = np.append(np.nan, own) if fit.intercept else own
         return pl.Series("standardized", values, pl.Float64).fill_nan(None)

@@ -340,11 +340,7 @@ class PenaltyPath(InNotebooks, ABC):
         DataError : there are too few rows for the criterion
         """
         check_choice("criterion", criterion, SIGNS)
-        values = self.criteria(gamma=gamma, penalty=penalty)[criterion]
-        point = (SIGNS[criterion] * values).arg_min()
-        if point is None:
-            raise DataError(f"{criterion} has no value: {self.rows} rows are too few for it")
-        return self.model(point)
+        return self.model(preferred(self, criterion, gamma=gamma, penalty=penalty))
 
     def plot(self, *, most: int = 60) -> Any:
         """Return a picture of how the coefficients grow as the penalty falls.
@@ -389,3 +385,19 @@ class PenaltyPath(InNotebooks, ABC):
     @abstractmethod
     def _title(self) -> str:
         """What the picture shows, in words."""
+
+
+def preferred(
+    path: PenaltyPath, criterion: str, *, gamma: float = 1.0, penalty: float | None = None
+) -> int:
+    """Return the point of a path that a criterion prefers, the first of equals.
+
+    Raises
+    ------
+    DataError : there are too few rows for the criterion
+    """
+    values = path.criteria(gamma=gamma, penalty=penalty)[criterion]
+    point = (SIGNS[criterion] * values).arg_min()
+    if point is None:
+        raise DataError(f"{criterion} has no value: {path.rows} rows are too few for it")
+    return point

@@ -200,8 +200,9 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         return held_after(self.records[: self._checked(step)])
 
     def columns_held(self, step: int) -> list[int]:
-        """Return the numbers of the columns of the groups held after a step."""
-        return [int(j) for group in self.held(step) for j in self.positions[group]]
+        """Return the numbers of the columns of the groups held after a step, each once."""
+        held = self.held(step)
+        return list(dict.fromkeys(int(j) for group in held for j in self.positions[group]))
 
     @abstractmethod
     def model(self, step: int) -> M:

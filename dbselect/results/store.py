@@ -108,12 +108,10 @@ def _append(
     columns["useful"].extend([True, *(is_useful(step.gain) for step in records)])
     columns["intercept"].extend(sequence.intercept)
     columns["terms"].extend([sequence.terms.to_json(), *(None for _ in records)])
-    positions, no_columns = groups.positions, np.empty(0, dtype=np.intp)
+    members = groups.members
     for step in range(steps):
-        held = sequence.held(step)
-        for group in held:
-            names.extend(groups.columns[group_names[group]])
-        at = np.concatenate([no_columns, *(positions[group] for group in held)])
+        at = sequence.columns_held(step)
+        names.extend(members[j] for j in at)
         values.append(sequence.coef[step, at])
         entries.append(len(names))
 

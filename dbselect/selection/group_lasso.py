@@ -138,7 +138,6 @@ def _measured(
     problem: Linear, quadratic: Quadratic, weights: Penalty, penalties: Vector, w: Matrix
 ) -> Path:
     """Return a path of coefficients with all that is told of it."""
-    at_each = [weights * penalty for penalty in penalties.tolist()]
     square = penalties[:, None] * weights.square[quadratic.owner]
     b = quadratic.c - w @ quadratic.G - square * w
     lengths = quadratic.norms(w)
@@ -152,9 +151,7 @@ def _measured(
     share = np.divide(penalties, furthest, out=np.ones_like(penalties), where=beyond)
     bw = np.einsum("ij,ij->i", b * _penalised(quadratic, weights), w)
     gap = penalties * penalised - share * bw + (1.0 - share) ** 2 * rss / 2
-    violations = [
-        np.maximum(*quadratic.violations(*one)).max() for one in zip(w, b, at_each, strict=True)
-    ]
+    inside, beyond_it = quadratic.violations(w, b, weights * penalties[:, None])
     entered, entered_at = _entries(lengths > 0, nearness)
     return Path(
         quadratic=quadratic,
@@ -166,7 +163,7 @@ def _measured(
         r2=1.0 - own,
         # Rounding may leave a gap of nothing just below 0.
         gap=np.maximum(gap, 0.0),
-        violation=np.array(violations),
+        violation=np.maximum(inside, beyond_it).max(axis=1),
         entered=entered,
         entered_at=entered_at,
     )

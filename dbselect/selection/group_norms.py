@@ -68,7 +68,7 @@ ONE = np.ones((1, 1))
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """What is added to the quadratic, >= 0 throughout.
+    """What is added to the quadratic, >= 0 throughout; for L penalties with an axis before.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Penalty:
     absolute: Vector
     square: Vector
 
-    def __mul__(self, factor: float) -> "Penalty":
+    def __mul__(self, factor: float | Matrix) -> "Penalty":
         return Penalty(self.norm * factor, self.absolute * factor, self.square * factor)
 
 
@@ -121,15 +121,15 @@ class Quadratic:
 
     def support(self, w: Vector, penalty: Penalty) -> Mask:
         """Whether a column is not 0, or would not be but by chance, as its group is not."""
-        held = (self.norms(w) > 0)[self.owner]
+        held = (self.norms(w) > 0)[..., self.owner]
         return np.asarray((w != 0) | (held & (penalty.absolute == 0)))
 
     def violations(self, w: Vector, b: Vector, penalty: Penalty) -> tuple[Vector, Vector]:
-        """Return how far each group is from optimal, in its support and beyond; shape (J,)."""
+        """Return how far each group is from optimal, in its support and beyond; shape (..., J)."""
         norms = self.norms(w)
         held = norms > 0
-        support = self.support(w, penalty)
-        left = b - (penalty.norm / np.where(held, norms, 1.0))[self.owner] * w
+        support = (w != 0) | (held[..., self.owner] & (penalty.absolute == 0))
+        left = b - (penalty.norm / np.where(held, norms, 1.0))[..., self.owner] * w
         left = np.where(support, left - penalty.absolute * np.sign(w), shrunk(left, penalty))
         inside = self.norms(np.where(support, left, 0.0))
         beyond = self.norms(np.where(support, 0.0, left))
@@ -226,17 +226,23 @@ def hessian(quadratic: Quadratic, penalty: Penalty, w: Vector, at: Index) -> tup
     owner = quadratic.owner[at]
     norm = quadratic.norms(w)[owner]
     curvature = penalty.norm[owner] / norm
-    along = w[at] * np.sqrt(curvature) / norm
     H = np.zeros((len(at), len(at)))
-    _, starts, sizes = np.unique(owner, return_index=True, return_counts=True)
-    for size in np.unique(sizes):
+    H.flat[:: len(H) + 1] = penalty.square[owner]
+    starts = _starts(owner)
+    sizes = np.diff(starts, append=len(at))
+    along = w[at] * np.sqrt(curvature) / norm
+    # Of one column alone the norm has no curvature.
+    for size in np.unique(sizes[sizes > 1]):
         columns = starts[sizes == size][:, None] + np.arange(size)
         rows = along[columns]
-        H[columns[:, :, None], columns[:, None, :]] = -rows[:, :, None] * rows[:, None, :]
-    # Of one column alone the norm has no curvature, not even by rounding.
-    bent = np.repeat(sizes > 1, sizes)
-    H.flat[:: len(H) + 1] = np.where(bent, np.diagonal(H) + curvature, 0.0) + penalty.square[owner]
+        H[columns[:, :, None], columns[:, None, :]] -= rows[:, :, None] * rows[:, None, :]
+        H[columns, columns] += curvature[columns]
     return H, curvature
+
+
+def _starts(owner: Index) -> Index:
+    """Return where each group begins among columns that come group by group."""
+    return np.flatnonzero(np.diff(owner, prepend=-1))
 
 
 def _newton_step(
@@ -256,7 +262,8 @@ def _newton_step(
     direction[at] = step
     change = blas.dgemv(1.0, quadratic.G.T, direction) + penalty.square[quadratic.owner] * direction
     slope, second = b @ direction, change @ direction
-    groups, starts = np.unique(owner, return_index=True)
+    starts = _starts(owner)
+    groups = owner[starts]
     limit = penalty.norm[groups]
     ww, wd, dd = (np.add.reduceat(x, starts) for x in (own * own, own * step, step * step))
 
@@ -273,8 +280,8 @@ def _newton_step(
     share = 1.0 if rise(1.0) <= 0 else brentq(rise, 0.0, 1.0, xtol=EPS, disp=False)
     w[at] += share * step
     b -= share * change
-    shorter = np.abs(w[at]) < SHORTENED * np.abs(own)
-    shorter = np.bincount(owner, shorter & (absolute > 0), len(quadratic.sizes))[groups] > 0
+    shorter = (np.abs(w[at]) < SHORTENED * np.abs(own)) & (absolute > 0)
+    shorter = np.logical_or.reduceat(shorter, starts)
     shorter |= quadratic.norms(w)[groups] < SHORTENED * np.sqrt(ww)
     quadratic.descend(groups[shorter], penalty, w, b)
 

@@ -7,7 +7,7 @@ and with a key not on the order of the rows either.
 
 import math
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from dbselect.errors import ArgumentError
 from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Vector
 from dbselect.sources.grouping import folds_of
+from dbselect.sources.open import progress
 from dbselect.sources.request import LIMIT, Consumer, Folding, Table, check_seed
 from dbselect.sources.values import splitmix
 
@@ -32,8 +33,8 @@ DrawName = Literal["poisson", "halves"]
 RECORD = "record"
 #: Column of how often a row is drawn, times its weight.
 TIMES = "__dbselect_times"
-#: Rows that are drawn together: they and their copies fit the caches of a core or two.
-BLOCK_ROWS = 1 << 15
+#: Rows that are drawn together: of 50 columns they and a thread's copy have 26 MB each.
+BLOCK_ROWS = 1 << 16
 #: Bits of a hash that draw one count, and how many counts a hash of 64 bits has.
 BITS = 16
 COUNTS_A_HASH = 64 // BITS
@@ -92,11 +93,6 @@ class Draws:
         low = (words >> np.uint64(BITS * at)) & np.uint64((1 << BITS) - 1)
         return np.asarray(self._counts[low])
 
-    @property
-    def share(self) -> float:
-        """The share of the rows that a record has at least once."""
-        return 0.5 if self.kind == "halves" else 1.0 - float(np.exp(-1.0))
-
     @cached_property
     def _counts(self) -> Vector:
         """The Poisson number at each of 2^16 equal steps of probability."""
@@ -107,10 +103,9 @@ class Draws:
 
 
 class DrawnTable:
-    """The rows of a table, those of each record after each other, with how often they are there.
+    """A table, and the rows of each record with how often they are there.
 
-    Beside the fields of the table it has `RECORD`, and `TIMES`, which a Gram takes for the
-    weight.
+    Beside the fields of the table it has `TIMES`, which a Gram takes for the weight.
 
     Parameters
     ----------
@@ -118,42 +113,60 @@ class DrawnTable:
     draws : which rows are drawn
     key : field whose values decide in the place of the row's number
     weight : column of row weights, which the draws multiply
+    hidden : fields that are used for nothing else, and that no reader sees
     """
 
-    def __init__(self, table: Table, draws: Draws, key: str | None, weight: str | None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        draws: Draws,
+        key: str | None,
+        weight: str | None,
+        hidden: Sequence[str] = (),
+    ) -> None:
         self._table = table
         self._draws = draws
         self._key = key
         self._weight = weight
-        self.schema = table.schema.append(pa.field(RECORD, pa.int64())).append(
-            pa.field(TIMES, pa.float64())
-        )
+        seen = [field for field in table.schema if field.name not in hidden]
+        self.schema = pa.schema([*seen, pa.field(TIMES, pa.float64())])
         self.again = table.again
-        rows = table.rows
-        self.rows = None if rows is None else round(rows * draws.records * draws.share)
+        self.rows = table.rows
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Hand the rows over, each record's on one of several threads; plain ones just once."""
-        if RECORD not in fields and TIMES not in fields:
-            self._table.scan(fields, consume)
-            return
-        wanted = [name for name in fields if name not in (RECORD, TIMES)]
-        decide = [name for name in (self._key, self._weight) if name is not None]
-        with (
-            closing(self._table.batches(list(dict.fromkeys([*wanted, *decide])))) as batches,
-            ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-        ):
-            for begun, rows in self._begun(batches):
-
-                def draw(record: int, begun: Numbers = begun, rows: pa.Table = rows) -> None:
-                    consume(self._drawn(rows, begun, record).select(fields))
-
-                for _ in pool.map(draw, range(self._draws.records)):
-                    pass
+        """Hand over the rows of the table itself."""
+        self._table.scan(fields, consume)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Give the rows of the table itself, in its order."""
         yield from self._table.batches(fields)
+
+    def each(self, fields: list[str], consume: Callable[[int, pa.Table], None]) -> None:
+        """Read the table once, and hand the rows of every record over, block by block.
+
+        Those of one record come one after the other; several records at a time.
+
+        Parameters
+        ----------
+        consume : takes the number of a record and some of its rows
+        """
+        deciding = [name for name in (self._key, self._weight) if name is not None]
+        read = [name for name in dict.fromkeys([*fields, *deciding]) if name != TIMES]
+        workers = min(os.cpu_count() or 1, self._draws.records)
+        with (
+            closing(self._table.batches(read)) as batches,
+            progress(self.rows) as bar,
+            ThreadPoolExecutor(workers) as pool,
+        ):
+            for begun, rows in self._begun(batches):
+
+                def work(first: int, begun: Numbers = begun, rows: pa.Table = rows) -> None:
+                    for record in range(first, self._draws.records, workers):
+                        consume(record, self._drawn(rows, begun, record).select(fields))
+
+                for _ in pool.map(work, range(workers)):
+                    pass
+                bar.update(len(rows))
 
     def _begun(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Numbers, pa.Table]]:
         """Give blocks of rows, however they come, with the hashes of their numbers or keys."""
@@ -168,13 +181,12 @@ class DrawnTable:
     def _drawn(self, rows: pa.Table, begun: Numbers, record: int) -> pa.Table:
         """Return the rows of a record."""
         times = self._draws.times(begun, record)
-        there = np.flatnonzero(times)
-        found = rows.take(there)
+        there = times > 0
+        found = rows.filter(pa.array(there))
         counts = pa.array(times[there])
         if self._weight is not None:
             counts = pc.multiply(pc.cast(found[self._weight], pa.float64(), safe=False), counts)
-        numbers = pa.array(np.full(len(there), record, dtype=np.int64))
-        return found.append_column(RECORD, numbers).append_column(TIMES, counts)
+        return found.append_column(TIMES, counts)
 
 
 def in_blocks(batches: Iterable[pa.RecordBatch], size: int = BLOCK_ROWS) -> Iterator[pa.Table]:

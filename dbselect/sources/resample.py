@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,20 @@ from dbselect.errors import ArgumentError, ColumnError
 from dbselect.record.foreign import native
 from dbselect.record.gram import RECORD_DTYPE, Gram, aligned, is_record
 from dbselect.sources.drawn import RECORD, TIMES, DrawName, DrawnTable, Draws
+from dbselect.sources.gather import GramWork
 from dbselect.sources.grouping import folds_of
 from dbselect.sources.learn import MAX_LEVELS, Bases, Categories
 from dbselect.sources.open import open_table
-from dbselect.sources.read import gram_by, with_digits_of
-from dbselect.sources.request import LIMIT, Folding, NullPolicy, Table, check_field, columns_of
+from dbselect.sources.read import finished_groups, prepared, to_read, with_digits_of
+from dbselect.sources.request import (
+    LIMIT,
+    Folding,
+    NullPolicy,
+    Request,
+    Table,
+    check_field,
+    columns_of,
+)
 from dbselect.sources.types import TableSource
 
 
@@ -105,21 +115,25 @@ def resample(
             "null_policy": None if null_policy == "skip" else null_policy,
         }  # fmt: skip
         _check_of_parts(given)
-        return _frame(draws, _of_parts(grams, draws))
+        return _frame(_of_parts(grams, draws))
     table = open_table(source, columns)
     _check_fields(table, weight, key)
-    wanted = columns
-    if columns is None:
-        wanted = [
-            name
-            for name, leaf in columns_of(table.schema).items()
-            if leaf.field not in (weight, key)
-        ]
-    drawn = DrawnTable(with_digits_of(key, table), draws, key, weight)
-    return gram_by(
-        drawn, [RECORD], wanted, TIMES, null_policy=null_policy, categories=categories,
-        basis=basis, max_levels=max_levels, terms=terms,
-    )  # fmt: skip
+    hidden = [] if columns is not None else [name for name in (key, weight) if name is not None]
+    drawn = DrawnTable(with_digits_of(key, table), draws, key, weight, hidden)
+    request, _ = prepared(drawn, columns, TIMES, null_policy, categories, basis, max_levels, terms)
+    return finished_groups(_read(drawn, request, records), replace(request, by=[RECORD]))
+
+
+def _read(drawn: DrawnTable, request: Request, records: int) -> pl.DataFrame:
+    """Read the table once, for a Gram of each record."""
+    read = to_read(request)
+    work = GramWork(read, drawn.schema)
+    with ExitStack() as stack:
+        sums = [stack.enter_context(work.begin()) for _ in range(records)]
+        drawn.each(read.fields, lambda record, rows: sums[record].add(rows))
+        found = {number: one.record() for number, one in enumerate(sums)}
+    grams = {number: Gram.from_struct(one) for number, one in found.items() if one is not None}
+    return _frame(zip(grams, aligned(list(grams.values())) if grams else [], strict=True))
 
 
 def parts_in(source: Any) -> list[Gram] | None:
@@ -206,7 +220,7 @@ def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]
         )
 
 
-def _frame(draws: Draws, found: Iterable[tuple[int, Gram]]) -> pl.DataFrame:
+def _frame(found: Iterable[tuple[int, Gram]]) -> pl.DataFrame:
     numbers, grams = [], []
     for number, gram in found:
         numbers.append(number)

@@ -68,12 +68,15 @@ class WideRows:
     target : its name
     field : the field of entries (`record.entries`), which are no columns of `names`
 
+    fills : shape (D + 1,), what stands where values are missing; None leaves NaN
+
     The columns of entries come last: levels of categories that have many, then the field's.
     """
 
     request: Request
     target: str
     field: pa.Field | None = None
+    fills: Any = None
 
     @property
     def sparse(self) -> str | None:
@@ -218,6 +221,8 @@ class WideRows:
             X, weight = X[used], weight[used]
             found = None if found is None else found[used]
         has_gaps = bool(missing) and bool(np.isnan(X).any())
+        if has_gaps and self.fills is not None:
+            X, has_gaps = np.where(np.isnan(X), self.fills, X), False
         return Piece(X, weight, has_gaps, found, skipped, missing)
 
     def _entries(self, struct: pa.StructArray, missing: Counter[str]) -> tuple[Any, Mask]:

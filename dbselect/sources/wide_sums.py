@@ -6,7 +6,7 @@ centred at its own means, and pieces are merged by Chan's formula.
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -75,6 +75,11 @@ class Totals:
         X *= np.sqrt(w)[:, None]
         found.squares = np.einsum("ij,ij->j", X, X)
         return found
+
+    def among(self, at: Sequence[int]) -> "Totals":
+        """Return the sums of some columns, the target last."""
+        own = ("anchor", "weight", "mean", "beside", "squares", "products")
+        return replace(self, **{name: getattr(self, name)[at] for name in own})
 
     def add(self, other: "Totals") -> None:
         """Add the sums of other rows."""

@@ -79,6 +79,13 @@ def add_wide(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", default=UNSET, metavar="FILE", help="go on from what a wide search wrote"
     )
+    parser.add_argument(
+        "--screen",
+        default=UNSET,
+        type=int,
+        metavar="COLUMNS",
+        help="of a wide search, not exact: only so many columns, the best alone",
+    )
 
 
 def add_cv(parser: argparse.ArgumentParser) -> None:

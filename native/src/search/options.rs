@@ -7,7 +7,9 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 10] = [
+const ALLOWED: [(&str, &str); 12] = [
+    ("columns", "be a list of column names and globs"),
+    ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),
     ("scale", "be True or False"),
     ("intercept", "be True or False"),
@@ -250,7 +252,8 @@ impl FobaOptions {
     }
 }
 
-fn check_ridge(ridge: f64) -> Result<(), Error> {
+/// Refuse a penalty that is none.
+pub fn check_ridge(ridge: f64) -> Result<(), Error> {
     if ridge >= 0.0 && ridge.is_finite() {
         return Ok(());
     }

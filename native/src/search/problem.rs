@@ -149,6 +149,12 @@ impl Target {
     ///
     /// Through the origin, a model of no column explains nothing of a target of one value.
     pub fn usable(&self, gram: &Gram, intercept: bool) -> Result<usize, String> {
+        let at = self.present(gram)?;
+        self.varies(at, gram, intercept).map(|()| at)
+    }
+
+    /// The number of the target in a record, or why there is nothing to explain it by.
+    pub fn present(&self, gram: &Gram) -> Result<usize, String> {
         let Target { name, at, mark } = self;
         if gram.rows == 0 {
             return Err(format!("no usable rows: {} rows were skipped", gram.skipped));
@@ -164,11 +170,16 @@ impl Target {
                 "target '{name}' is 0 in rows where it is missing; give it null_policy 'skip'"
             ));
         }
+        Ok(at)
+    }
+
+    /// Refuse a target that is constant, or 0 through the origin, of this number in a record.
+    pub fn varies(&self, at: usize, gram: &Gram, intercept: bool) -> Result<(), String> {
         let has_nothing = if intercept { gram.is_constant(at) } else { gram.raw(at, at) == 0.0 };
         if has_nothing {
-            return Err(format!("target '{name}' is constant ({})", rows_told(gram)));
+            return Err(format!("target '{}' is constant ({})", self.name, rows_told(gram)));
         }
-        Ok(at)
+        Ok(())
     }
 }
 
@@ -196,6 +207,11 @@ pub struct Linear {
     pub constant: Vec<bool>,
     /// Mean of each column.
     pub mean: Vec<f64>,
+    /// Of each column the first that is the same; empty where all differ.
+    ///
+    /// The same with its ridge: one that is selected leaves nothing of the others, which then
+    /// take no part, as if there were one.
+    pub same: Vec<usize>,
     /// Mean of the target.
     pub target_mean: f64,
     /// Standard deviation of the target.
@@ -254,6 +270,20 @@ impl Linear {
                 self.correlations.push(if i == j { f64::from(!self.constant[i]) } else { entry });
             }
             self.target.push(gram.comoment(a, target) * own / (self.target_spread * root));
+        }
+    }
+
+    /// Take columns for the same, each with the first that it is the same as; none if that is
+    /// empty.
+    pub fn share(&mut self, same: &[usize]) {
+        self.same.clear();
+        self.same.extend_from_slice(same);
+        let width = self.width();
+        for (i, first) in same.iter().enumerate() {
+            let others = same.iter().enumerate().filter(|&(j, other)| j != i && other == first);
+            for (j, _) in others {
+                self.correlations[i * width + j] += self.ridge[i];
+            }
         }
     }
 

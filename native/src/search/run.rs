@@ -48,6 +48,7 @@ impl Workspace {
             Method::Backward(options) => (options.ridge, true),
         };
         self.problem.set_up(gram, target, &plan.at, ridge, scale);
+        self.problem.share(&plan.groups.same);
         self.sequence.begin(&self.problem);
         let buffers = std::mem::take(&mut self.buffers);
         let Workspace { problem, criterion, refiner, scores, coef, sequence, .. } = self;

@@ -71,8 +71,12 @@ impl Sequence {
         let problem = state.problem;
         let (mut intercept, mut penalty) = (problem.target_mean, 0.0);
         let mut used = 0;
+        let before = self.columns.len();
         for group in groups {
             for column in state.columns(group) {
+                if self.has_same(problem, column, before) {
+                    continue;
+                }
                 let w = state.place(column).map_or(0.0, |row| coef[row]);
                 let own = w * (problem.target_spread / problem.spread[column]);
                 intercept -= own * problem.mean[column];
@@ -86,6 +90,14 @@ impl Sequence {
         self.intercept.push(intercept);
         self.ends.push(self.columns.len());
         self.used = self.used.max(used);
+    }
+
+    /// Whether the model that begins at `before` has a column already, by another of its groups.
+    fn has_same(&self, problem: &Linear, column: usize, before: usize) -> bool {
+        let Some(first) = problem.same.get(column) else {
+            return false;
+        };
+        self.columns[before..].iter().any(|&j| problem.same[j] == *first)
     }
 
     /// Whether a model has a coefficient a row, so that it fits any target exactly.

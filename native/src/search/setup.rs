@@ -104,7 +104,8 @@ impl Request {
     fn plan(&self, target: Target, columns: &[String], terms: &Terms) -> Result<Plan, Error> {
         let features = features_of(columns, &self.target, terms);
         let (groups, costs) = (self.groups.as_ref(), self.costs.as_ref());
-        let groups = groups_of(&features, groups, costs, &self.target, terms)?;
+        let sharing = matches!(self.method, Method::Anytime(_));
+        let groups = groups_of(&features, groups, costs, &self.target, terms, sharing)?;
         let numbers: HashMap<&str, usize> =
             columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
         let at = groups.members.iter().filter_map(|name| numbers.get(name.as_str()).copied());
