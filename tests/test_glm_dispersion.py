@@ -108,6 +108,13 @@ def test_counts_that_vary_no_more_than_poissons_are_told():
         ds.fit_glm(frame, "y", COLUMNS, "negative_binomial")
 
 
+@pytest.mark.parametrize("family", ["negative_binomial", "negative_binomial(0.7)"])
+def test_counts_below_0_are_refused(family):
+    frame = TABLE.with_columns(y=pl.when(pl.int_range(N) == 3).then(-5).otherwise("y"))
+    with pytest.raises(ds.DataError, match="'y' has a value that is not >= 0"):
+        ds.fit_glm(frame, "y", COLUMNS, family)
+
+
 def test_derivatives_of_the_gamma_function():
     x = np.array([1e-6, 1e-3, 0.3, 1.0, 2.5, 17.0, 1e3, 1e8])
     algebra = arrays({("x",): x}.__getitem__, None)

@@ -85,7 +85,8 @@ def negative_binomial(dispersion: float, name: str) -> Family:
         null=null,
         allowed=">= 0",
         refused=_is_negative,
-        summed=lambda y: times_log(y, y) - (y + 1.0 / a) * log(y * a + 1.0),
+        # A finite one also of what is refused, or its row would be left out before that is seen.
+        summed=lambda y: times_log(y, y) - (y + 1.0 / a) * log(choose(y, y, 0.0) * a + 1.0),
         offset=True,
         is_log=True,
         is_canonical=False,

@@ -58,6 +58,8 @@ STEADY_SHARE = 0.05
 TOO_LONG = 0.3
 #: Halvings of a step before it is given up: then it is a thousandth.
 HALVINGS = 10
+#: What a step must predict for its decrease to be told from the rounding of a sum over rows.
+HIDDEN_SHARE = 1e-12
 #: Share of a step from which on the whole step is taken: it leaves less than a third.
 SHORT = 0.75
 #: Square of a length of no step at all.
@@ -272,7 +274,9 @@ def _descended(
             return _ended(problem, held, base, model, state, Status.SEPARATED)
         found = yield from _shortened(problem, base, model, step, share, columns, predicted)
         if found is None:
-            return _ended(problem, held, base, model, state, Status.STALLED)
+            # Below the digits of the deviance no step can be seen to decrease it.
+            end = _scaled(step, share) if predicted <= HIDDEN_SHARE else Status.STALLED
+            return _ended(problem, held, base, model, state, end)
         base, model, share = found
         state = problem.state(base, model, held)
         longest, before, foreseen = TOO_LONG * before, length, predicted

@@ -558,6 +558,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_logarithm_is_of_numbers_above_zero() {
+        let curve = Curve::new(&serde_json::json!({"column": "hours"})).unwrap();
+        assert_eq!(curve.names, ["hours.log"]);
+        assert_eq!(curve.value(2.5, &[1.0]), Some(2.5f64.ln()));
+        assert_eq!(curve.value(0.0, &[1.0]), None);
+        assert_eq!(curve.value(-1.0, &[1.0]), None);
+    }
+
+    #[test]
     fn curves_are_their_definitions() {
         let c = [0.5, -2.0, 3.0];
         for z in [-1.5, -0.3, 0.0, 1.0f64] {
