@@ -1,5 +1,6 @@
 """FoBa without the whole Gram, and searches that are wide without being told to."""
 
+import tracemalloc
 import warnings
 from contextlib import ExitStack
 from typing import Any
@@ -14,6 +15,7 @@ from problems import random_problem
 import dbselect as ds
 from dbselect.linear import lazy_gram
 from dbselect.methods import too_wide
+from dbselect.sources import wide_rows
 
 #: Sums of the same products in another order.
 ROUNDING = 1e-10
@@ -217,3 +219,60 @@ def test_several_responses_need_the_gram(small_grams):
     with pytest.raises(ds.ArgumentError, match="several responses need: wide=False makes it"):
         ds.anytime_sequence(table, ["y", "x0"])
     assert isinstance(ds.anytime_sequence(table, ["y", "x0"], wide=False), ds.JointSequence)
+
+
+CALLS = {
+    "anytime_sequence": lambda source: ds.anytime_sequence(source, "y", wide=True),
+    "foba": lambda source: ds.foba(source, "y", wide=True),
+    "dash": lambda source: ds.dash(source, "y", k=2, wide=True),
+    "cross_validate": lambda source: ds.cross_validate(source, "y", "foba", fold=2, wide=True),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("kind", ["arrow reader", "arrow stream"])
+def test_a_stream_that_can_be_read_only_once_is_refused_with_the_way_out(name, kind, tmp_path):
+    stream = OPENERS[kind](stand_ins(1), tmp_path, ExitStack())
+    with pytest.raises(ds.SourceError, match=r"only once.*give a table, a relation or a file"):
+        CALLS[name](stream)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_gram_is_no_wide_table(name):
+    with pytest.raises(ds.DbselectError, match="Gram"):
+        CALLS[name](ds.gram(stand_ins(1)))
+
+
+def peak_of(columns: int, run: Any) -> int:
+    """Return the most bytes that Python and NumPy held while a wide table was searched."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, columns)).astype(np.float32)
+    frame = pl.DataFrame(
+        {"y": X[:, :10].sum(axis=1), "x": X},
+        schema={"y": pl.Float64, "x": pl.Array(pl.Float32, columns)},
+    )
+    groups = {f"x[{j}]": [f"x[{j}]"] for j in range(1, columns + 1)}
+    tracemalloc.start()
+    try:
+        run(frame, groups)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+SEARCHES = {
+    "anytime_sequence": lambda t, g: ds.anytime_sequence(t, "y", g, max_groups=10, wide=True),
+    "foba": lambda t, g: ds.foba(t, "y", g, max_steps=10, wide=True),
+    "dash": lambda t, g: ds.dash(t, "y", g, k=10, opt=0.9, alpha=0.9, rounds=5, wide=True),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEARCHES)
+def test_memory_grows_as_the_columns_and_not_as_their_square(monkeypatch, name):
+    monkeypatch.setattr(lazy_gram, "BATCH", 16)
+    monkeypatch.setattr(wide_rows, "PIECE_VALUES", 1 << 15)
+    small, large = (peak_of(columns, SEARCHES[name]) for columns in (1500, 6000))
+    assert large < 5.5 * small
+    # A quarter of the Gram, at 6,000 columns.
+    assert large < 2 * 6000**2
