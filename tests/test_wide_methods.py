@@ -1,11 +1,13 @@
 """FoBa without the whole Gram, and searches that are wide without being told to."""
 
+import tracemalloc
 import warnings
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.testing
 import pytest
 from conftest import OPENERS
 from problems import random_problem
@@ -13,6 +15,7 @@ from problems import random_problem
 import dbselect as ds
 from dbselect.linear import lazy_gram
 from dbselect.methods import too_wide
+from dbselect.sources import wide_rows
 
 #: Sums of the same products in another order.
 ROUNDING = 1e-10
@@ -106,7 +109,7 @@ def test_weights_of_foba_on_a_gram_are_those_of_the_table():
     table = stand_ins(6)
     weighted = ds.foba(table, "y", weight="w", epsilon=1e-3)
     of_gram = ds.foba(ds.gram(table, weight="w"), "y", epsilon=1e-3)
-    assert weighted.steps.equals(of_gram.steps)
+    pl.testing.assert_frame_equal(weighted.steps, of_gram.steps, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +122,53 @@ def test_weights_of_foba_on_a_gram_are_those_of_the_table():
 def test_what_a_wide_foba_cannot_do_is_said_before_it_reads(options, words):
     with pytest.raises(ds.ArgumentError, match=words):
         ds.foba(iter(()), "y", **options)
+
+
+def both_dash(source: Any, *given: Any, **options: Any) -> ds.Selected[ds.Model]:
+    """Run DASH twice, compare, and return what the wide search chose."""
+    wide = ds.dash(source, "y", *given, wide=True, **options)
+    full = ds.dash(source, "y", *given, wide=False, **options)
+    assert (wide.chosen, wide.groups) == (full.chosen, full.groups)
+    np.testing.assert_allclose(wide.diagnostics.history, full.diagnostics.history, atol=ROUNDING)
+    for name, value in full.coefficients.items():
+        assert wide.coefficients[name] == pytest.approx(value, rel=1e-7, abs=1e-9)
+    assert (wide.r2, wide.intercept) == pytest.approx((full.r2, full.intercept), rel=1e-8)
+    assert wide.summary()["std_error"].to_list() == pytest.approx(
+        full.summary()["std_error"].to_list(), rel=1e-6
+    )
+    return wide
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.SelectionWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_what_dash_chooses_is_that_of_the_full_gram(seed):
+    p = random_problem(np.random.default_rng(seed), weighted=True)
+    both_dash(p.table.frame, p.names, p.costs, k=3, opt=0.9, alpha=0.8, weight="w", rounds=2)
+    both_dash(stand_ins(seed), k=6, opt=0.8, rounds=3, weight="w", seed=seed)
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.SelectionWarning")
+def test_a_round_of_dash_is_a_scan_at_most(monkeypatch):
+    monkeypatch.setattr(lazy_gram, "BATCH", 64)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 200))  # what all explain is all there is, so that guesses are alike
+    frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(200)])
+    frame = frame.with_columns(y=X[:, :8] @ np.arange(8, 0, -1) + rng.normal(size=60))
+    wide = both_dash(frame, k=8, rounds=2, opt=0.95, alpha=0.7)
+    assert wide.diagnostics.scans <= 2 + wide.diagnostics.rounds + 1
+    guessed = both_dash(frame, k=8, rounds=2)
+    assert guessed.diagnostics.bound == 1.0
+    assert guessed.diagnostics.scans <= 2 + 2 * guessed.diagnostics.rounds
+
+
+def test_what_a_wide_dash_cannot_do_is_said():
+    table = stand_ins(1)
+    with pytest.raises(ds.ArgumentError, match=r"diversity is given; .*wide=False"):
+        ds.dash(table, "y", k=2, diversity=ds.coverage(table, "y"), wide=True)
+    with pytest.raises(ds.ArgumentError, match="wide is True; it is for groups"):
+        ds.dash(ds.coverage(table, "y"), k=2, wide=True)
+    with pytest.raises(ds.ArgumentError, match="a wide search is of family 'gaussian'"):
+        ds.dash(iter(()), "y", k=2, family="binomial", wide=True)
 
 
 METHODS = [ds.anytime_sequence, ds.foba]
@@ -169,3 +219,60 @@ def test_several_responses_need_the_gram(small_grams):
     with pytest.raises(ds.ArgumentError, match="several responses need: wide=False makes it"):
         ds.anytime_sequence(table, ["y", "x0"])
     assert isinstance(ds.anytime_sequence(table, ["y", "x0"], wide=False), ds.JointSequence)
+
+
+CALLS = {
+    "anytime_sequence": lambda source: ds.anytime_sequence(source, "y", wide=True),
+    "foba": lambda source: ds.foba(source, "y", wide=True),
+    "dash": lambda source: ds.dash(source, "y", k=2, wide=True),
+    "cross_validate": lambda source: ds.cross_validate(source, "y", "foba", fold=2, wide=True),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("kind", ["arrow reader", "arrow stream"])
+def test_a_stream_that_can_be_read_only_once_is_refused_with_the_way_out(name, kind, tmp_path):
+    stream = OPENERS[kind](stand_ins(1), tmp_path, ExitStack())
+    with pytest.raises(ds.SourceError, match=r"only once.*give a table, a relation or a file"):
+        CALLS[name](stream)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_gram_is_no_wide_table(name):
+    with pytest.raises(ds.DbselectError, match="Gram"):
+        CALLS[name](ds.gram(stand_ins(1)))
+
+
+def peak_of(columns: int, run: Any) -> int:
+    """Return the most bytes that Python and NumPy held while a wide table was searched."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, columns)).astype(np.float32)
+    frame = pl.DataFrame(
+        {"y": X[:, :10].sum(axis=1), "x": X},
+        schema={"y": pl.Float64, "x": pl.Array(pl.Float32, columns)},
+    )
+    groups = {f"x[{j}]": [f"x[{j}]"] for j in range(1, columns + 1)}
+    tracemalloc.start()
+    try:
+        run(frame, groups)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+SEARCHES = {
+    "anytime_sequence": lambda t, g: ds.anytime_sequence(t, "y", g, max_groups=10, wide=True),
+    "foba": lambda t, g: ds.foba(t, "y", g, max_steps=10, wide=True),
+    "dash": lambda t, g: ds.dash(t, "y", g, k=10, opt=0.9, alpha=0.9, rounds=5, wide=True),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEARCHES)
+def test_memory_grows_as_the_columns_and_not_as_their_square(monkeypatch, name):
+    monkeypatch.setattr(lazy_gram, "BATCH", 16)
+    monkeypatch.setattr(wide_rows, "PIECE_VALUES", 1 << 15)
+    small, large = (peak_of(columns, SEARCHES[name]) for columns in (1500, 6000))
+    assert large < 5.5 * small
+    # A quarter of the Gram, at 6,000 columns.
+    assert large < 2 * 6000**2

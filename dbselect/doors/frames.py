@@ -11,6 +11,7 @@ from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.diagnoses import Diagnosing
 from dbselect.doors.results import FITS, MODELS, PENALISED, PROVEN, SEQUENCES, Method
+from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.design import DesignOptions
 from dbselect.methods.family_options import AnytimeGlmOptions
 from dbselect.methods.fit_glm import glm_sequence
@@ -24,6 +25,7 @@ from dbselect.record.policies import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
 from dbselect.results.glm.store import GLM_DTYPE, GLM_TYPE, to_scalar
+from dbselect.results.store import write_sequences
 from dbselect.sources.gather import reader_of
 from dbselect.sources.key_sums import KeySums
 from dbselect.sources.keys import Key, check_keys, fields_of
@@ -209,6 +211,44 @@ class LazyFrameNamespace:
             )
 
         return pl.defer(sequence, schema={"sequence": GLM_DTYPE})
+
+    def anytime_sequence_wide(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.LazyFrame:
+        """Return a LazyFrame of one row, column ``sequence``: of a table too wide for its Gram.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.anytime_sequence`
+
+        Notes
+        -----
+        The value is that of the expression ``anytime_sequence`` and of ``anytime_sequence_wide``
+        in SQL, a list of steps; the expression ``predict`` takes it. The frame is collected once
+        in every scan.
+
+        Examples
+        --------
+        >>> import dbselect as ds, polars as pl
+        >>> lf = pl.LazyFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> found = lf.dbselect.anytime_sequence_wide("y", max_groups=1).collect()
+        >>> found["sequence"][0].struct["group"].to_list()
+        [None, 'a']
+        """
+        check_target(target)
+        read = AnytimeOptions.read({**options, "wide": True})
+
+        def sequence() -> pl.DataFrame:
+            found = anytime_sequence(self._frame, target, groups, costs, **read.given())
+            return pl.DataFrame({"sequence": write_sequences([found])}).cast(
+                {"sequence": SEQUENCE_DTYPE}
+            )
+
+        return pl.defer(sequence, schema={"sequence": SEQUENCE_DTYPE})
 
 
 class ExprNamespace(Diagnosing):

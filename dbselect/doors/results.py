@@ -115,6 +115,8 @@ def _check_rows(options: Options) -> None:
             ways = f"dbselect.{method}(table, ..., {name}={value!r})"
             if method == "anytime_sequence" and name == "family":
                 ways = f"lf.dbselect.anytime_sequence_glm(..., family={value!r}) or {ways}"
+            if method == "anytime_sequence" and name in ("wide", "resume"):
+                ways = f"anytime_sequence_wide of lf.dbselect or SQL, or {ways}"
             raise ArgumentError(f"{name} is {value!r}; a record holds no rows: use {ways}")
 
 

@@ -26,11 +26,13 @@ from dbselect.doors.results import (
 )
 from dbselect.doors.tables import number_of, reading
 from dbselect.errors import ArgumentError, EngineError
+from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.family_options import AnytimeGlmOptions
 from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.setup import check_target
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE, to_scalar
+from dbselect.results.store import write_sequences
 
 _SQL_TYPES = {
     pa.int64(): "BIGINT",
@@ -238,22 +240,62 @@ def _glm_sequences(
     """
     if len(tables) == 0:
         return pa.array([], GLM_TYPE)
+
+    def answer(table: Any, target: Any, family: Any, arguments: dict[str, Any]) -> Any:
+        groups, costs = arguments.pop("groups", None), arguments.pop("costs", None)
+        known = AnytimeGlmOptions.read({"family": family, **arguments})
+        with table as relation:
+            found = glm_sequence(relation, target, groups, costs, known)
+        return to_scalar(found.to_struct())
+
     given = [_flat(column) for column in (connections, paths, tables, targets, families)]
-    options = _flat(options)
+    return pa.array(_of_tables(given, _flat(options), answer), GLM_TYPE)
+
+
+def _wide_sequences(
+    connections: pa.ChunkedArray,
+    paths: pa.ChunkedArray,
+    tables: pa.ChunkedArray,
+    targets: pa.ChunkedArray,
+    options: pa.ChunkedArray,
+) -> pa.ListArray:
+    """Answer a chunk of `dbselect_sequence_wide(connection, path, table, target, options)`.
+
+    Not in turn, as `_glm_sequences`.
+    """
+    if len(tables) == 0:
+        return pa.array([], pa.list_(STEP_TYPE))
+
+    def answer(table: Any, target: Any, arguments: dict[str, Any]) -> Any:
+        check_target(target)
+        groups, costs = arguments.pop("groups", None), arguments.pop("costs", None)
+        known = AnytimeOptions.read({**arguments, "wide": True})
+        with table as relation:
+            return anytime_sequence(relation, target, groups, costs, **known.given())
+
+    given = [_flat(column) for column in (connections, paths, tables, targets)]
+    return write_sequences(_of_tables(given, _flat(options), answer))
+
+
+def _of_tables(
+    given: list[pa.Array], options: pa.StructArray, answer: Callable[..., Any]
+) -> list[Any]:
+    """Return an answer for each row, which is found once for rows alike; None without a table.
+
+    Parameters
+    ----------
+    given : connections, paths, tables, and what else the answer takes
+    answer : table that can be opened, what else was given, options -> answer
+    """
     read = _Options(options)
-    found: list[dict[str, Any] | None] = []
+    found: list[Any] = []
     for start, end in _runs(*given, *options.flatten()):
-        number, path, table, target, family = (column[start].as_py() for column in given)
-        record = None
+        number, path, table, *others = (column[start].as_py() for column in given)
+        one = None
         if table is not None:
-            arguments = dict(read.at(start))
-            groups, costs = arguments.pop("groups", None), arguments.pop("costs", None)
-            known = AnytimeGlmOptions.read({"family": family, **arguments})
-            with reading(number, path, table) as relation:
-                sequence = glm_sequence(relation, target, groups, costs, known)
-            record = to_scalar(sequence.to_struct())
-        found += [record] * (end - start)
-    return pa.array(found, GLM_TYPE)
+            one = answer(reading(number, path, table), *others, dict(read.at(start)))
+        found += [one] * (end - start)
+    return found
 
 
 def _runs(*arguments: pa.Array) -> list[tuple[int, int]]:
@@ -352,9 +394,10 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
     "dbselect_penalised": (_penalised, _sql_type(PENALISED_TYPE)),
     "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
+    "dbselect_sequence_wide": (_wide_sequences, _sql_type(pa.list_(STEP_TYPE))),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
     "dbselect_extend": (_extended, _sql_type(PLAIN_RECORD)),
     **{f"dbselect_{name}": (_diagnosis(name), _sql_type(TYPES[name])) for name in DIAGNOSES},
 }
 #: Those that read tables: what they return is more than what they are given.
-_READING = {"dbselect_sequence_glm"}
+_READING = {"dbselect_sequence_glm", "dbselect_sequence_wide"}

@@ -100,6 +100,12 @@ class LazyGram:
     def _has(self, group: int) -> bool:
         return int(self._members[group][0]) in self._rows
 
+    def expect(self, groups: Sequence[int]) -> None:
+        """Read the rows of some groups, of which many may be asked for one after the other."""
+        missing = [group for group in groups if not self._has(group)]
+        if missing:
+            self.fetch(missing)
+
     def fetch(self, groups: Sequence[int]) -> None:
         """Read the rows of some groups, which are kept, and of those that promise most."""
         self._chosen.update(groups)

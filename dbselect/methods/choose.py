@@ -1,16 +1,17 @@
 """Choosing k candidates: what DASH and its baselines have in common."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeGuard, cast
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.named import check_family_name
 from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup
-from dbselect.methods.open_search import open_search
+from dbselect.methods.open_search import open_wide_or_not
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup, fitted
 from dbselect.methods.types import Costs, FamilyName, GroupColumns, NullPolicy
+from dbselect.methods.wide_search import WideSearch
 from dbselect.objectives.contract import Objective
 from dbselect.objectives.diversity import Sum
 from dbselect.record.checks import check_flag, check_whole
@@ -51,6 +52,11 @@ class ChoiceOptions(Options):
         return Limits(self.k)
 
     @property
+    def of_rows(self) -> dict[str, Any]:
+        """What the options say of the rows of a table, where they do."""
+        return {"wide": False, "weight": None}
+
+    @property
     def named(self) -> dict[str, Any]:
         """What the options say of groups by name, which other candidates have not."""
         return {
@@ -75,13 +81,13 @@ def choice_of(
     run : objective, limits -> Run
     source, target, groups, costs, diversity : as in `dash`
     """
-    search: LinearSetup | ObjectiveSetup | None = None
+    search: LinearSetup | ObjectiveSetup | WideSearch | None = None
     if target is None and _is_objective(source):
         _check_unselected("objective", source)
     if target is None and _is_objective(source) and not isinstance(source, GlmObjective):
         _check_nameless(source, options, groups=groups, costs=costs)
     else:
-        search = open_search(
+        search = open_wide_or_not(
             cast(Source, source),
             target,
             groups,
@@ -90,6 +96,7 @@ def choice_of(
             null_policy=options.null_policy,
             intercept=options.intercept,
             sharing=options.sharing,
+            **options.of_rows,
         )
     start: Any = source if search is None else search.state
     k = options.k
@@ -98,15 +105,24 @@ def choice_of(
     limits = Limits(k) if search is None else options.limits(search.groups)
     if diversity is not None:
         _check_diversity(diversity, start)
+        if isinstance(search, WideSearch):
+            raise ArgumentError(
+                "diversity is given; what all groups are worth with it needs the Gram: wide=False"
+            )
         start = Sum(start, diversity)
     result = run(start, limits)
     state = result.objective if diversity is None else result.objective.first
     model: Model | GlmModel | None = None
     if isinstance(search, LinearSetup):
         model = Model(**fitted(search, state))
+    elif isinstance(search, WideSearch):
+        model = search.model(state.held)
     elif search is not None:
         model = cast(GlmObjective, state).model()
-    return Selected(model, tuple(result.objective.held), options.method, _diagnostics(result))
+    how = _diagnostics(result)
+    if isinstance(search, WideSearch):
+        how = replace(how, scans=search.table.scans.count, rows_fetched=search.sums.rows_fetched)
+    return Selected(model, tuple(result.objective.held), options.method, how)
 
 
 def _diagnostics(result: Run[Any]) -> Diagnostics:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, overload
 from dbselect.errors import ArgumentError
 from dbselect.methods.choose import ChoiceOptions, choice_of
 from dbselect.methods.glm_objective import GlmObjective
+from dbselect.methods.too_wide import check_wide
 from dbselect.methods.types import (
     Costs,
     FamilyName,
@@ -18,7 +19,7 @@ from dbselect.methods.types import (
     TableSource,
 )
 from dbselect.objectives.contract import Objective
-from dbselect.record.checks import check_whole
+from dbselect.record.checks import check_column, check_whole
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.results.selected import Selected
@@ -39,6 +40,8 @@ class DashOptions(ChoiceOptions):
     opt: float | None = None
     alpha: float | None = None
     seed: int = 0
+    weight: str | None = None
+    wide: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,6 +60,20 @@ class DashOptions(ChoiceOptions):
             raise ArgumentError(f"opt is {opt!r}; it must be a number > 0, or None for a guess")
         if alpha is not None and not (isinstance(alpha, numbers.Real) and 0 < float(alpha) <= 1):
             raise ArgumentError(f"alpha is {alpha!r}; it must lie in (0, 1], or None for a guess")
+        check_column("weight", self.weight)
+        check_wide(self.wide)
+        if self.wide and self.family != DashOptions.family:
+            raise ArgumentError(f"wide is True; a wide search is of family {DashOptions.family!r}")
+
+    @property
+    def of_rows(self) -> dict[str, Any]:
+        """What the options say of the rows of a table."""
+        return {"wide": self.wide, "weight": self.weight}
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What the options say of groups by name, and of rows, which other candidates have not."""
+        return {**super().named, "weight": self.weight, "wide": self.wide or None}
 
 
 @overload
@@ -98,6 +115,8 @@ def dash(
     diversity: Objective | None = ...,
     seed: int = ...,
     null_policy: NullPolicy = ...,
+    weight: str | None = ...,
+    wide: bool | None = ...,
     callback: Callback | None = ...,
 ) -> Selected[Model]: ...
 
@@ -119,6 +138,7 @@ def dash(
     diversity: Objective | None = ...,
     seed: int = ...,
     null_policy: NullPolicy = ...,
+    weight: str | None = ...,
     callback: Callback | None = ...,
 ) -> Selected[GlmModel]: ...
 
@@ -161,6 +181,8 @@ def dash(
     diversity: Objective | None = None,
     seed: int = DashOptions.seed,
     null_policy: NullPolicy = DashOptions.null_policy,
+    weight: str | None = DashOptions.weight,
+    wide: bool | None = DashOptions.wide,
     callback: Callback | None = None,
 ) -> Selected[Any]:
     """Choose k groups in few adaptive rounds, random sets of good ones at a time.
@@ -189,6 +211,10 @@ def dash(
     seed : of the random sets: the same seed gives the same result
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
+    weight : column of row weights, of a table
+    wide : as in `anytime_sequence`: of a table too wide for its Gram an adaptive round is a scan,
+        for the rows of all its random sets. What all groups are worth is not asked there, so
+        that guesses of `opt` begin at 1, and there is no `diversity`
     callback : is called with a `Progress` after every adaptive round of every guess; what it
         raises ends the call
 
@@ -202,7 +228,11 @@ def dash(
     ArgumentError : k, rounds, samples, epsilon, opt or alpha out of range; an objective
         with selected candidates, or with `groups`, or without names for `costs`;
         `diversity` is no objective over the same candidates
-    ColumnError, GroupError, DataError : as `anytime_sequence`
+    ColumnError, GroupError, DataError, SourceError : as `anytime_sequence`
+
+    Warns
+    -----
+    WideWarning : as `anytime_sequence`
 
     Notes
     -----
@@ -229,7 +259,7 @@ def dash(
     check_callback(callback)
     options = DashOptions(
         k=k, family=family, intercept=intercept, rounds=rounds, samples=samples, epsilon=epsilon,
-        opt=opt, alpha=alpha, seed=seed, null_policy=null_policy,
+        opt=opt, alpha=alpha, seed=seed, null_policy=null_policy, weight=weight, wide=wide,
     )  # fmt: skip
 
     with turns(None, "rounds", callback) as turn:

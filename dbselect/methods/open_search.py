@@ -93,6 +93,7 @@ def open_wide_or_not(
     null_policy: NullPolicy = "skip",
     intercept: bool = True,
     weight: str | None = None,
+    sharing: bool = False,
 ) -> LinearSetup | ObjectiveSetup | WideSearch:
     """Return what `open_search` does, or the linear problem of a table too wide for its Gram.
 
@@ -116,5 +117,5 @@ def open_wide_or_not(
             )  # fmt: skip
     return open_search(
         source, target, groups, costs, family=family, ridge=ridge, always=always,
-        null_policy=null_policy, intercept=intercept, weight=weight,
+        null_policy=null_policy, intercept=intercept, weight=weight, sharing=sharing,
     )  # fmt: skip

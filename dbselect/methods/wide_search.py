@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError
+from dbselect.linear.inference import FittedRows
 from dbselect.linear.lazy_gram import LazyGram
 from dbselect.linear.problem import Index, linear
 from dbselect.linear.state import State
-from dbselect.methods.setup import LinearSetup, finish, numbers_of, prefix_coefficients
+from dbselect.linear.wide_state import WideState
+from dbselect.methods.setup import LinearSetup, finish, fitted, numbers_of, prefix_coefficients
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, NullPolicy
 from dbselect.methods.wide import WideTable, wide_table
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Record, Step, Stop, fits, held_after, name_of
+from dbselect.results.model import Model
 from dbselect.results.wide import WideSequence
 from dbselect.selection.criteria import RULES, Criterion
 from dbselect.sources.turns import Callback, turns
@@ -58,14 +61,14 @@ class WideSearch:
         return False
 
     @cached_property
-    def state(self) -> State:
+    def state(self) -> WideState:
         """No group is selected at first; the rows of those to take first are read at once."""
         problem = self.table.problem(self.sums, self.ridge, self.scale)
         promise = [float((problem.c[columns] ** 2).sum()) for columns in self.members]
         self.sums.promise = np.array(promise) / self.groups.costs
         if self.first:
             self.sums.fetch(self.first)
-        return State(problem, self.members)
+        return WideState(problem, self.members)
 
     def criterion(self, rule: str) -> Criterion:
         """Return what a rule maximises per unit of cost; the scores tell what is read ahead."""
@@ -131,6 +134,14 @@ class WideSearch:
             n_columns=len(every.members),
             n_searched=len(self.groups.members),
         )
+
+    def model(self, chosen: Sequence[int]) -> Model:
+        """Return the model on some groups, whose rows were read."""
+        own = self.among(chosen)
+        own.state.add_all(range(len(chosen)))
+        found = fitted(own, own.state)
+        is_chosen = 0 < len(chosen) < len(self.groups.names)
+        return Model(**{**found, "fit": FittedRows(own.gram, self.ridge, is_chosen)})
 
     def among(self, chosen: Sequence[int], *, is_read: bool = True) -> LinearSetup:
         """Return the problem of some groups on their Gram, of which nothing is selected.

@@ -1,7 +1,7 @@
 """What a search asks of an objective, whatever it selects."""
 
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from dbselect.record.gram import Vector
 
@@ -46,3 +46,15 @@ class Objective(Growing, Protocol):
 
     def copy(self) -> Self:
         """Return an objective that changes alone: several sets are asked about side by side."""
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """An objective that reads rows to answer: what is asked side by side is read together."""
+
+    @property
+    def most(self) -> float:
+        """No candidates at all are worth more; to ask for all of them would read everything."""
+
+    def expect(self, candidates: Sequence[int]) -> None:
+        """Read what is needed to select some candidates."""

@@ -36,7 +36,8 @@ class Diagnostics:
     stalled : sets taken because a filter step left everybody in
     completed : candidates taken because too few passed the filter
     bound : no candidates at all are worth more, for an objective that only grows: the value of
-        all of them; None where nothing asked for it
+        all of them, of a wide search 1; None where nothing asked for it
+    scans, rows_fetched : of a wide search, readings of the table, and rows of the Gram read
     """
 
     value: float
@@ -48,6 +49,8 @@ class Diagnostics:
     stalled: int
     completed: int
     bound: float | None
+    scans: int | None = None
+    rows_fetched: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,12 +21,13 @@ with the largest gain.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from dbselect.linear.problem import Index
-from dbselect.objectives.contract import Objective
+from dbselect.objectives.contract import Objective, ReadsAhead
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.selection.ties import TIE_SHARE, Mask, best_first, first_of_the_best
@@ -102,6 +103,8 @@ class _Look(Generic[O]):
         self.drawn = drawn
         self._objective = objective
         self._sets = sets
+        if isinstance(objective, ReadsAhead):
+            objective.expect(list(dict.fromkeys(chain.from_iterable(sets))))
         self._trials = [objective.copy() for _ in sets]
         gains = np.array([trial.add_all(R) for trial, R in zip(self._trials, sets, strict=True)])
         self.gain = float(gains.mean())
@@ -221,17 +224,17 @@ def best_guess(
 
     Unless `rounds` are given, no run takes more adaptive rounds than greedy, which is k.
 
-    OPT is ``(1 + eps)^i max_a f(a)`` from f(all) down, with the largest alpha; then alpha
-    is ``(1 + eps)^-i`` from 1 down, with the OPT that won. A guess of OPT that a run has
-    reached is too low and is left out, and so is every guess once a run has f(all), or once
-    `PATIENCE` in a row reached less; of runs that tie, the first wins. What is given is not
-    guessed.
+    OPT is ``(1 + eps)^i max_a f(a)`` from f(all), or what is known to be no less, down, with
+    the largest alpha; then alpha is ``(1 + eps)^-i`` from 1 down, with the OPT that won. A
+    guess of OPT that a run has reached is too low and is left out, and so is every guess once a
+    run has f(all), or once `PATIENCE` in a row reached less; of runs that tie, the first wins.
+    What is given is not guessed.
     """
     alphas = _powers(1.0, LEAST_ALPHA, epsilon) if alpha is None else [alpha]
     most: float | None = None
     opts = [opt] if opt is not None else []
     if not opts:
-        most = _with(objective, np.flatnonzero(_unselected(objective)).tolist()).value
+        most = _most(objective)
         opts = _powers(most, float(objective.gains().max()), epsilon)
     looks: Looks[O] = Looks(samples)
 
@@ -259,6 +262,13 @@ def best_guess(
     won = best.opt or opts[0]
     best = best_of(best, ((won, other) for other in alphas[1:]))
     return replace(best, bound=most)
+
+
+def _most(objective: Objective) -> float:
+    """Return what no candidates exceed: the value of all, unless that would read too much."""
+    if isinstance(objective, ReadsAhead):
+        return objective.most
+    return _with(objective, np.flatnonzero(_unselected(objective)).tolist()).value
 
 
 def _reaches(values: Any, least: float) -> Any:
