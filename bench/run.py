@@ -23,6 +23,7 @@ import searches
 import start
 import stores
 import warehouse
+import wide
 
 PARTS = (
     start.imports,
@@ -58,6 +59,8 @@ PARTS = (
     stores.refreshes,
     purchases.star,
     purchases.purchases,
+    wide.dense,
+    wide.entered,
 )
 
 
