@@ -25,6 +25,7 @@ import searches
 import start
 import stores
 import warehouse
+import wide
 
 PARTS = (
     start.imports,
@@ -63,6 +64,8 @@ PARTS = (
     stores.refreshes,
     purchases.star,
     purchases.purchases,
+    wide.dense,
+    wide.entered,
 )
 
 

@@ -2,9 +2,9 @@
 
 ``python bench/wide.py`` prints the table of bench/RESULTS.md. The files are written once, block
 by block, to bench/data. Each job runs in a process of its own, data of the libraries loaded
-before the clock starts and dbselect's read from the file. Where the question is the same, the
-order of the columns is compared: of scikit-learn's OrthogonalMatchingPursuit with rule ``omp``,
-of fastcan with rule ``fr``. abess minimises over sets, and is shown for its time.
+before the clock starts and dbselect's read from the file. Where the question is the same, so
+must the columns be: of scikit-learn's orthogonal matching pursuit those of rule ``omp``, of
+fastcan those of rule ``fr``, in order. abess minimises over sets, and is shown for its time.
 """
 
 import json
@@ -137,7 +137,7 @@ def _in_memory(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sklearn(path: Path) -> Callable[[], dict]:
-    """Run orthogonal matching pursuit on standardised columns; its path tells the order."""
+    """Run orthogonal matching pursuit on standardised columns."""
     from sklearn.linear_model import orthogonal_mp
 
     X, y = _in_memory(path)
@@ -146,10 +146,9 @@ def sklearn(path: Path) -> Callable[[], dict]:
     y = y - y.mean()
 
     def run() -> dict:
-        coef = orthogonal_mp(X, y, n_nonzero_coefs=PICKS, precompute=False, return_path=True)
-        steps = (np.asarray(coef) != 0).sum(axis=1)
-        taken = np.flatnonzero(steps)
-        return {"order": taken[np.argsort(-steps[taken], kind="stable")].tolist()}
+        # Of a path it would hold D times D coefficients.
+        coef = orthogonal_mp(X, y, n_nonzero_coefs=PICKS, precompute=False)
+        return {"set": np.flatnonzero(coef).tolist()}
 
     return run
 
@@ -167,7 +166,8 @@ def abess(path: Path) -> Callable[[], dict]:
     from abess import LinearRegression
 
     X, y = _in_memory(path)
-    return lambda: {"set": np.flatnonzero(LinearRegression(PICKS).fit(X, y).coef_).tolist()}
+    model = LinearRegression(support_size=PICKS)
+    return lambda: {"set": np.flatnonzero(model.fit(X, y).coef_).tolist()}
 
 
 JOBS = {
@@ -235,8 +235,9 @@ def rivals(width: int, path: Path) -> Iterator[Row]:
         figures = told(found)
         if job in same:
             own = measured(same[job], path)["order"]
-            agree = next((j for j in range(PICKS) if own[j] != found["order"][j]), PICKS)
-            figures += f"; the first {agree} columns are those of rule '{same[job]}'"
+            agree = set(found["set"]) == set(own) if "set" in found else found["order"] == own
+            what = "columns" if "set" in found else "columns in the same order"
+            figures += f"; {'the same' if agree else 'other'} {what} as rule '{same[job]}'"
         yield f"{width:,} dense: {name}", figures, ""
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
+from sklearn.linear_model import orthogonal_mp
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
@@ -88,6 +89,19 @@ def test_entries_are_the_columns_that_they_stand_for(source, tmp_path):
     # Entries, z, and k.
     assert wide.n_groups == COLUMNS + 2
     assert wide.scans <= 2 + 30
+
+
+def test_the_order_is_that_of_scikit_learns_orthogonal_matching_pursuit():
+    X, rest = problem(10)
+    wide = ds.anytime_sequence(as_map(X, rest.select("y")), "y", rule="omp", wide=True)
+    Z = X.toarray() - X.toarray().mean(axis=0)
+    Z /= np.linalg.norm(Z, axis=0)
+    y = rest["y"].to_numpy() - rest["y"].mean()
+    held: list[int] = []
+    for size in range(1, 13):
+        coef = orthogonal_mp(Z, y, n_nonzero_coefs=size)
+        held += [column for column in np.flatnonzero(coef) if column not in held]
+        assert wide.groups.names[:size] == [f"x[{column}]" for column in held]
 
 
 def test_a_group_may_have_entries_and_other_columns():
