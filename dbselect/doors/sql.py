@@ -13,6 +13,8 @@ from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import extension_path
 from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.results import (
+    BESIDE,
+    BESIDE_TYPE,
     MODEL_TYPE,
     MODELS,
     PROVEN,
@@ -167,6 +169,12 @@ def _proven(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer a chunk of `dbselect_proven(method, record, target, options)`."""
     with _TURN:
         return _answer(PROVEN, PROVEN_TYPE, *arguments)
+
+
+def _beside(*arguments: pa.ChunkedArray) -> pa.ListArray:
+    """Answer a chunk of `dbselect_beside(method, record, target, options)`."""
+    with _TURN:
+        return _answer(BESIDE, BESIDE_TYPE, *arguments)
 
 
 def _answer(
@@ -330,6 +338,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_sequence": (_sequences, _sql_type(pa.list_(STEP_TYPE))),
     "dbselect_model": (_models, _sql_type(MODEL_TYPE)),
     "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
+    "dbselect_beside": (_beside, _sql_type(BESIDE_TYPE)),
     "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
     "dbselect_extend": (_extended, _sql_type(PLAIN_RECORD)),
