@@ -16,6 +16,7 @@ import duckdb
 import fits
 import glm
 import numpy as np
+import paths
 import polars as pl
 import purchases
 import resamples
@@ -48,6 +49,8 @@ PARTS = (
     best_within.against_prefixes,
     best_within.published,
     searches.lasso,
+    paths.paths,
+    paths.sparse_groups,
     searches.removals,
     searches.projections,
     searches.limits,

@@ -21,11 +21,13 @@ from dbselect.errors import (
     SkippedRowsWarning,
     SourceError,
     UnknownLevelWarning,
+    WideWarning,
 )
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.knockoffs import KnockoffSelection
 from dbselect.judging.measured import Evaluation
+from dbselect.judging.robust import RobustErrors, robust_errors
 from dbselect.judging.stability import Stability
 from dbselect.judging.stopped import StoppedSequence
 from dbselect.judging.timeliness import (
@@ -55,11 +57,14 @@ from dbselect.methods.foba import backward, foba
 from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
-from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.methods.group_lasso import group_lasso, group_lasso_path
 from dbselect.methods.knockoffs import knockoffs
+from dbselect.methods.lasso import lasso, lasso_path
+from dbselect.methods.many_fits import fit_each
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
+from dbselect.methods.sparse_group_lasso import sparse_group_lasso
 from dbselect.methods.stability import stability
 from dbselect.methods.step import step
 from dbselect.methods.stopped_sequence import stopped_sequence
@@ -70,6 +75,7 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.guarantee import Guarantee
 from dbselect.results.joint import JointSequence
+from dbselect.results.lasso_paths import GroupLassoPath, LassoPath
 from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
@@ -80,6 +86,7 @@ from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
 from dbselect.sources.resample import resample
+from dbselect.sources.sparse_table import sparse_table
 from dbselect.sources.svmlight import svmlight_to_parquet
 from dbselect.sources.turns import Progress
 from dbselect.store.cut import Cut
@@ -121,12 +128,14 @@ __all__ = [
     "JointSequence",
     "KeySums",
     "KnockoffSelection",
+    "LassoPath",
     "LeftOutWarning",
     "Model",
     "OverTime",
     "Progress",
     "RecordError",
     "Refreshed",
+    "RobustErrors",
     "Rolling",
     "Selected",
     "SelectionWarning",
@@ -141,6 +150,7 @@ __all__ = [
     "Terms",
     "UnknownLevelWarning",
     "WideSequence",
+    "WideWarning",
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
@@ -158,6 +168,7 @@ __all__ = [
     "exchange",
     "explained_at",
     "fit",
+    "fit_each",
     "fit_glm",
     "foba",
     "foba_epsilon",
@@ -171,16 +182,21 @@ __all__ = [
     "impute_mean",
     "key_sums",
     "knockoffs",
+    "lasso",
+    "lasso_path",
     "oracle",
     "plan_gram",
     "plateau",
     "random_k",
     "register",
     "resample",
+    "robust_errors",
     "sght",
     "sght_path",
     "sght_project",
     "sght_table",
+    "sparse_group_lasso",
+    "sparse_table",
     "stability",
     "step",
     "stopped_sequence",

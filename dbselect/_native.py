@@ -34,6 +34,7 @@ _REQUEST = pa.schema(
         ("backward", pa.string()),
         ("ridge", pa.float64()),
         ("scale", pa.bool_()),
+        ("intercept", pa.bool_()),
         ("budget", pa.float64()),
         ("max_groups", pa.int64()),
         ("max_steps", pa.int64()),
@@ -41,6 +42,8 @@ _REQUEST = pa.schema(
         ("c_min", pa.float64()),
         ("epsilon", pa.float64()),
         ("nu", pa.float64()),
+        ("columns", pa.list_(pa.string())),
+        ("level", pa.float64()),
     ]
 )
 
@@ -100,6 +103,8 @@ def _library() -> ctypes.CDLL:
     library.dbselect_support_table.restype = pointer
     library.dbselect_search.argtypes = [pointer, pointer, pointer, pointer]
     library.dbselect_search.restype = pointer
+    library.dbselect_fit.argtypes = [pointer, pointer, pointer, pointer]
+    library.dbselect_fit.restype = pointer
     library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
     library.dbselect_check.restype = pointer
     library.dbselect_leaps.argtypes = [*4 * [pointer], *2 * [ctypes.c_size_t], *3 * [pointer]]
@@ -360,14 +365,48 @@ def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]
     A search costs O(D^3) for D columns; many run on all cores, each as it would alone. The GIL is
     released, and memory beside the answer does not grow with the number of records.
     """
+    with _stream(_batch(records)) as first, _stream(_request(method, target, given)) as second:
+        return _array(partial(_library().dbselect_search, first, second))
+
+
+def fit_records(
+    records: pa.Array, method: str, target: str, given: Mapping[str, Any]
+) -> pa.StructArray:
+    """Fit every Gram record of an array.
+
+    Parameters
+    ----------
+    records : as in `search`
+    method : ``"fit"`` or ``"summary"``
+    target : as in `search`
+    given : the method's options by name, columns among them
+
+    Returns
+    -------
+    A row for each record: ``found``, the model, or of a summary the list of its terms, null where
+    there is none; ``status``, null, or why there is none; and where there is one ``condition``,
+    that of the columns, and ``trace``, the column left out as dependent that may explain much
+
+    Raises
+    ------
+    ArgumentError, ColumnError, RecordError : as `search`
+
+    Notes
+    -----
+    As `search`: O(D^3) a record, on all cores, without the GIL.
+    """
+    with _stream(_batch(records)) as first, _stream(_request(method, target, given)) as second:
+        return _array(partial(_library().dbselect_fit, first, second))
+
+
+def _request(method: str, target: str, given: Mapping[str, Any]) -> pa.RecordBatch:
+    """Return what is asked of every record, a row of options."""
     row = {"method": method, "target": target, **given}
     unknown = [name for name in row if name not in _REQUEST.names]
     if unknown:
         raise ArgumentError(f"{method} has no option {unknown[0]!r}")
     asked = pa.schema([field for field in _REQUEST if row.get(field.name) is not None])
-    request = pa.RecordBatch.from_pylist([row], schema=asked)
-    with _stream(_batch(records)) as first, _stream(request) as second:
-        return _array(partial(_library().dbselect_search, first, second))
+    return pa.RecordBatch.from_pylist([row], schema=asked)
 
 
 def check(records: pa.Array, target: str) -> pa.StringArray:

@@ -57,6 +57,8 @@ def main() -> None:
     write("Sequence", seq.plot(held_out=cv))
     write("CrossValidation", cv.plot())
     write("Comparison", ds.compare({"by cost": seq, "cost-blind": blind}).plot())
+    lasso = ds.lasso_path(gram, "arr_delay", GROUPS, COSTS, n_penalties=30)
+    write("LassoPath", lasso.plot(most=12))
     write("GroupLassoPath", ds.group_lasso_path(gram, "arr_delay", GROUPS, COSTS).plot())
     grid = ds.sght_path(
         gram, "arr_delay", groups=GROUPS, grid_columns=[1, 2, 5, 10], grid_groups=[1, 2, 3, 4]

@@ -27,13 +27,30 @@ CREATE OR REPLACE TEMP MACRO glm_predict(
             WHEN 'gaussian' THEN found[1].prediction
             WHEN 'binomial' THEN 1 / (1 + exp(-found[1].prediction))
             WHEN 'binomial(cloglog)' THEN 1 - exp(-exp(least(found[1].prediction, 6.5)))
+            WHEN 'binomial(loglog)' THEN exp(-exp(least(-found[1].prediction, 6.5)))
+            WHEN 'binomial(cauchit)' THEN 0.5 + atan(found[1].prediction) / pi()
             WHEN 'binomial(log)' THEN least(exp(least(found[1].prediction, 0)), 1 - 1e-12)
             WHEN 'binomial(probit)' THEN error(
                 'DuckDB has no normal distribution for ' || sequence.family
                 || '; take the text of GlmSequence.sql in Python'
             )
-            -- The mean of the others is the exponential, as far as the passes count.
-            ELSE exp(greatest(least(found[1].prediction, 100), -100))
+            -- Families by another link than their first, where the predictor has a mean.
+            WHEN 'gaussian(inverse)' THEN 1 / nullif(found[1].prediction, 0)
+            WHEN 'binomial(identity)' THEN
+                CASE WHEN found[1].prediction > 0 AND found[1].prediction < 1
+                THEN found[1].prediction END
+            ELSE CASE regexp_extract(sequence.family, '(\w+)\)$', 1)
+                WHEN 'identity' THEN
+                    CASE WHEN found[1].prediction > 0 THEN found[1].prediction END
+                WHEN 'inverse' THEN
+                    CASE WHEN found[1].prediction > 0 THEN 1 / found[1].prediction END
+                WHEN 'inverse_squared' THEN
+                    CASE WHEN found[1].prediction > 0 THEN 1 / sqrt(found[1].prediction) END
+                WHEN 'sqrt' THEN
+                    CASE WHEN found[1].prediction > 0 THEN found[1].prediction ** 2 END
+                -- The mean of the others is the exponential, as far as the passes count.
+                ELSE exp(greatest(least(found[1].prediction, 100), -100))
+            END
         END,
         'probabilities': CASE WHEN sequence.family = 'multinomial' THEN map(
             list_transform(sequence.predictors, lambda one: one.class),

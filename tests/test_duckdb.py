@@ -643,7 +643,7 @@ GOOD = "gram({'y': i * i, 'x': i, 'z': i % 3})"
         (f"anytime_sequence({GOOD}, 'y', costs := {{'x': 1}})", ["'z' has no cost"]),
         (f"anytime_sequence({GOOD}, 'y', costs := {{'x': NULL, 'z': 1}})", ["'x'", "cost"]),
         (f"anytime_sequence({GOOD}, 'y', groups := {{'g': ['x', 'w']}})", ["'g'", "'w'"]),
-        (f"anytime_sequence({GOOD}, 'y', groups := {{'g': ['x'], 'h': ['x']}})", ["'x'", "'g'"]),
+        (f"foba({GOOD}, 'y', groups := {{'g': ['x'], 'h': ['x']}})", ["'x'", "'g'"]),
         (f"anytime_sequence({GOOD}, 'y', groups := {{'g': []}})", ["'g' is empty"]),
         (f"anytime_sequence({GOOD}, 'y', groups := 5)", ["groups is 5"]),
         (f"anytime_predict(anytime_sequence({GOOD}, 'y'), 5)", ["row", "STRUCT", "INTEGER"]),

@@ -92,6 +92,9 @@ def test_fits_are_those_of_statsmodels(family, offset):
     # Those of canonical links are of the information before the last step.
     np.testing.assert_allclose(summary["std_error"], truth.bse, rtol=1e-4)
     np.testing.assert_allclose(summary["p_value"], truth.pvalues, rtol=1e-2, atol=1e-12)
+    assert found.dispersion == pytest.approx(truth.scale, rel=1e-4)
+    intervals = found.intervals(0.9).select("low", "high").to_numpy()
+    np.testing.assert_allclose(intervals, truth.conf_int(0.1), rtol=1e-3, atol=1e-4)
     assert found.deviance == pytest.approx(truth.deviance, rel=1e-10)
     assert found.null_deviance == pytest.approx(truth.null_deviance, rel=1e-10)
     np.testing.assert_allclose(found.predict(TABLE), truth.fittedvalues, rtol=10 * FITTED)
@@ -247,6 +250,6 @@ def test_names_are_made_of_their_parts():
     assert ds.glm_family("binomial") == ds.glm_family("binomial", "logit") == "binomial"
     assert ds.glm_family("gamma", "log") == "gamma"
     assert ds.glm_family("negative_binomial", dispersion=0.7) == "negative_binomial(0.7)"
-    for name in ("tweedie(x)", "tweedie", "binomial(cauchit)", "negative_binomial(-1)", 3):
+    for name in ("tweedie(x)", "tweedie", "binomial(clog)", "negative_binomial(-1)", 3):
         with pytest.raises(ds.ArgumentError, match="family is"):
             ds.fit_glm(TABLE, "gamma", COLUMNS, name)

@@ -104,6 +104,15 @@ def groups_and_costs(rng: np.random.Generator, width: int) -> dict[str, Any]:
     return {"groups": groups, "costs": costs if rng.random() < 0.5 else dict.fromkeys(groups, 1.0)}
 
 
+def sharing(rng: np.random.Generator, groups: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the groups, each with some columns of one of them as well."""
+    names, found = list(groups), {}
+    for name, columns in groups.items():
+        others = [column for column in groups[str(rng.choice(names))] if column not in columns]
+        found[name] = [*columns, *others[: rng.integers(0, 3)]]
+    return found
+
+
 def random_search(rng: np.random.Generator, widest: int) -> Asked:
     """Return a search of any method with any options."""
     width = min(widest, int(np.exp(rng.uniform(0, np.log(widest + 1)))))
@@ -112,6 +121,8 @@ def random_search(rng: np.random.Generator, widest: int) -> Asked:
     names, costs = list(given["groups"]), given["costs"]
     always = rng.permutation(names)[: rng.integers(0, 3)].tolist() if rng.random() < 0.3 else []
     given |= {"always": always, "ridge": float(rng.choice([0, 0, 0, 1e-6, 0.1, 5]))}
+    if rng.random() < 0.2:
+        given["intercept"] = False
     if rng.random() < 0.3:
         given["budget"] = sum(costs[name] for name in always) + rng.uniform(0, sum(costs.values()))
     method = str(rng.choice(["anytime_sequence"] * 3 + ["foba", "backward"]))
@@ -121,6 +132,8 @@ def random_search(rng: np.random.Generator, widest: int) -> Asked:
             given["max_groups"] = int(rng.integers(max(1, len(always)), len(names) + 1))
         if given["rule"] == "doubling" and rng.random() < 0.3:
             given["c_min"] = rng.uniform(0.4, 4)
+        if rng.random() < 0.2:
+            given["groups"] = sharing(rng, given["groups"])
         return Asked(gram, method, given)
     given["backward"] = str(rng.choice(["loss", "loss", "coefficient"]))
     if rng.random() < 0.2:
@@ -142,7 +155,8 @@ def tolerance(asked: Asked, sequence: ds.Sequence) -> float:
     for step in sequence.records:
         (state.add if step.action == "add" else state.remove)(step.group)
         condition = max(condition, state.condition())
-    if asked.given.get("rule") == "omp":  # whitening takes the groups without the ridge
+    # Whitening takes the groups without the ridge.
+    if asked.given.get("rule") in ("omp", "omp-information"):
         for columns in sequence.positions:
             values = np.linalg.eigvalsh(problem.G[np.ix_(columns, columns)])
             kept = values[values > 1e-12 * values[-1]]
@@ -305,7 +319,7 @@ WRONG: list[dict[str, Any]] = [
     {"groups": {"g": ["a", "a"]}},
     {"groups": {"g": []}},
     {"groups": {"g": ["y"]}},
-    {"groups": {"g": ["a"], "h": ["?"]}},
+    {"method": "foba", "groups": {"g": ["a"], "h": ["?"]}},
     {"groups": {}},
     {"costs": {"a": 1.0}},
     {"costs": {"a": 1.0, "b": 0.0, "e": 1.0}},

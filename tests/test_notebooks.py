@@ -50,6 +50,7 @@ def results() -> dict[str, Any]:
         "greedy": ds.greedy(plain, "y", k=200),
         "coverage": ds.greedy(ds.coverage(gram, "y"), k=200),
         "path": ds.group_lasso_path(plain, "y", n_penalties=3),
+        "path of columns": ds.lasso_path(plain, "y", n_penalties=3),
         "grid": ds.sght_path(plain, "y", grid_columns=[2, 3], grid_groups=[2]),
         "cv": ds.cross_validate(folds, "y", ds.anytime_sequence, {"max_groups": [2, 3]}),
         "comparison": ds.compare(dict.fromkeys(names[:30], sequence)),

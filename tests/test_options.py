@@ -15,7 +15,7 @@ import pytest
 import dbselect as ds
 from dbselect.doors.cli import every_command, main
 from dbselect.doors.frames import ExprNamespace
-from dbselect.doors.results import MODELS, PROVEN, SEQUENCES, Method
+from dbselect.doors.results import FITS, MODELS, PENALISED, PROVEN, SEQUENCES, Method
 from dbselect.glm.named import FAMILIES
 from dbselect.methods import types
 from dbselect.methods.anytime import AnytimeOptions
@@ -23,7 +23,7 @@ from dbselect.methods.options import Options
 from dbselect.selection.criteria import RULES, rules_of_foba, rules_of_glm
 from dbselect.selection.removal import USEFULNESS
 
-METHODS = {**SEQUENCES, **MODELS, **PROVEN}
+METHODS = {**SEQUENCES, **MODELS, **PROVEN, **PENALISED, "fit": FITS["fit"]}
 MACROS = {
     file.name.removesuffix(".sql"): file.read_text()
     for file in resources.files("dbselect.sql").iterdir()
@@ -130,7 +130,13 @@ def test_a_lazy_frame_refuses_a_misspelt_option():
         lazy().dbselect.anytime_sequence_glm("y", "binomial", **{MISSPELT: 5.0})
 
 
-OF_ROWS = {"family": "poisson", "weight": "w", "null_policy": "mean", "wide": True}
+OF_ROWS = {
+    "family": "poisson",
+    "weight": "w",
+    "null_policy": "mean",
+    "wide": True,
+    "exact": True,
+}
 ROWS = [
     (name, option, value)
     for name, method in METHODS.items()
@@ -195,7 +201,7 @@ def test_sql_refuses_a_misspelt_option(connection, name):
 def test_sql_refuses_a_wrong_option_before_it_reads(connection, name, option):
     if option not in [*places_of(name), *in_macro(name, body=True)]:
         # What needs rows has no parameter.
-        assert option in ("family", "weight", "null_policy", "wide", "resume")
+        assert option in ("family", "weight", "null_policy", "wide", "resume", "screen", "exact")
         return
     with pytest.raises(duckdb.InvalidInputException, match=f"{option} is 'nonsense'"):
         connection.execute(sql_call(name, **{option: "'nonsense'"})).fetchall()
@@ -212,6 +218,7 @@ def test_sql_in_passes_refuses_a_wrong_option_before_it_reads(connection, option
         "costs",
         "weight",
         "offset_column",
+        "positive",
     ):  # names are not known before the table is
         assert "no_table" in str(refusal.value)
     else:

@@ -58,6 +58,7 @@ def pictures() -> dict[str, Any]:
             folds, "y", ds.fit, {"ridge": [0.0, 0.5]}
         ).plot("mse"),
         "path": ds.group_lasso_path(gram, "y", GROUPS, COSTS).plot(),
+        "path of columns": ds.lasso_path(gram, "y", GROUPS, COSTS).plot(),
         "grid": ds.sght_path(gram, "y", GROUPS, COSTS, **grid).plot(),
         "gram": gram.plot(GROUPS),
         "drift": drift_of_halves().plot(),

@@ -9,9 +9,12 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
-from dbselect.doors.results import BESIDE, MODELS, PROVEN, SEQUENCES, Method
+from dbselect.doors.diagnoses import Diagnosing
+from dbselect.doors.results import BESIDE, FITS, MODELS, PENALISED, PROVEN, SEQUENCES, Method
 from dbselect.methods.design import DesignOptions
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
+from dbselect.methods.many_fits import FIT_DTYPE, SUMMARY_DTYPE, check_columns
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.methods.setup import check_target
 from dbselect.methods.types import Costs, FamilyName, GroupColumns
@@ -55,6 +58,9 @@ BESIDE_DTYPE = pl.List(
 )
 PROVEN_DTYPE = pl.Struct(
     {**_MODEL_FIELDS, "bound": pl.Float64, "gap": pl.Float64, "proven": pl.Boolean}
+)
+PENALISED_DTYPE = pl.Struct(
+    {**_MODEL_FIELDS, **dict.fromkeys(("penalty", "df", "gap", "violation"), pl.Float64)}
 )
 
 
@@ -214,7 +220,7 @@ class LazyFrameNamespace:
         return pl.defer(sequence, schema={"sequence": GLM_DTYPE})
 
 
-class ExprNamespace:
+class ExprNamespace(Diagnosing):
     """Methods of an expression."""
 
     def __init__(self, expr: pl.Expr) -> None:
@@ -480,6 +486,97 @@ class ExprNamespace:
         named = {"budget": budget, "groups": groups, "costs": costs, **options}
         return self._call(PROVEN["best_within"], target, named, PROVEN_DTYPE)
 
+    def lasso(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return the struct of `sght` with penalty, df, gap and violation beside it, as in SQL.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.lasso`
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> found = pl.struct("a", "b", "y").dbselect.gram().dbselect.lasso("y", penalty=0.5)
+        >>> df.select(found.struct.field("columns", "penalty")).row(0)
+        (['a'], 0.5)
+        """
+        named = {"groups": groups, "costs": costs, **options}
+        return self._call(PENALISED["lasso"], target, named, PENALISED_DTYPE)
+
+    def sparse_group_lasso(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return the struct of `lasso` for columns in groups, as in SQL.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.sparse_group_lasso`
+        """
+        named = {"groups": groups, "costs": costs, **options}
+        return self._call(PENALISED["sparse_group_lasso"], target, named, PENALISED_DTYPE)
+
+    def fit(self, target: str, columns: Sequence[str] | None = None, **options: Any) -> pl.Expr:
+        """Return struct(intercept, coefficients, explained, r2, sigma, rows, ...) as in SQL.
+
+        Parameters
+        ----------
+        target, columns, options : as in `dbselect.fit_each`
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> gram = pl.struct("a", "b", "y").dbselect.gram()
+        >>> model = df.select(gram.dbselect.fit("y", ["a"]).alias("fit")).unnest("fit")
+        >>> model.select(pl.col("intercept", "r2").round(3), "rows").row(0)
+        (0.5, 0.952, 4)
+        """
+        return self._fits("fit", target, columns, options, FIT_DTYPE)
+
+    def summary(self, target: str, columns: Sequence[str] | None = None, **options: Any) -> pl.Expr:
+        """Return a list of struct(term, estimate, std_error, statistic, p_value, low, high).
+
+        Parameters
+        ----------
+        target, columns : as in `dbselect.fit_each`
+        options : intercept, as there; level, of the intervals from low to high, in (0, 1)
+
+        Notes
+        -----
+        `Model.summary` and `Model.intervals` of `dbselect.fit` in one; null for an unusable record.
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"a": [1, 2, 3, 4], "y": [3, 4, 6, 9]})
+        >>> terms = df.select(pl.struct("a", "y").dbselect.gram().dbselect.summary("y"))
+        >>> terms["a"].explode().struct.unnest().select("term", pl.col("p_value").round(3)).rows()
+        [('(intercept)', 0.622), ('a', 0.024)]
+        """
+        return self._fits("summary", target, columns, options, SUMMARY_DTYPE)
+
+    def _fits(
+        self,
+        method: str,
+        target: str,
+        columns: Sequence[str] | None,
+        options: Mapping[str, Any],
+        dtype: Any,
+    ) -> pl.Expr:
+        check_columns(columns)
+        return self._call(FITS[method], target, {"columns": columns, **options}, dtype)
+
     def _models(self, method: str, target: str, options: Mapping[str, Any]) -> pl.Expr:
         return self._call(MODELS[method], target, options, MODEL_DTYPE)
 
@@ -505,6 +602,9 @@ class ExprNamespace:
 
     def check(self, target: str) -> pl.Expr:
         """Return why no sequence can be computed from each record, as `gram_check` in SQL.
+
+        It looks at all columns together, a search at those it meets: a record that no rows can
+        have may be refused here, and give a sequence that ends before the columns that are wrong.
 
         Parameters
         ----------

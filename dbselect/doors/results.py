@@ -1,7 +1,7 @@
 """Many results from a column of Gram records, for DuckDB and Polars alike."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from inspect import signature
 from typing import Any
@@ -14,11 +14,15 @@ from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.best_within import BestWithinOptions, best_within
 from dbselect.methods.dash import DashOptions, dash
 from dbselect.methods.exchange import ExchangeOptions, exchange
+from dbselect.methods.fit import FitOptions, fit
 from dbselect.methods.foba import BackwardOptions, FobaOptions, backward, foba
 from dbselect.methods.knockoffs import KnockoffOptions, knockoffs
+from dbselect.methods.lasso import LassoOptions, lasso
+from dbselect.methods.many_fits import SummaryOptions, fitted_records
 from dbselect.methods.options import Options
 from dbselect.methods.segments import result_of, searched
 from dbselect.methods.sght import SghtOptions, sght
+from dbselect.methods.sparse_group_lasso import SparseGroupLassoOptions, sparse_group_lasso
 from dbselect.methods.step import StepOptions, step
 from dbselect.record.gram import Gram, check_type
 from dbselect.results.model import Model
@@ -54,6 +58,16 @@ BESIDE_TYPE = pa.list_(
         ]
     )
 )
+#: A penalised model, its penalty, and how near to the minimum it is.
+PENALISED_TYPE = pa.struct(
+    [
+        *MODEL_TYPE,
+        ("penalty", pa.float64()),
+        ("df", pa.float64()),
+        ("gap", pa.float64()),
+        ("violation", pa.float64()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,7 @@ class Call:
 
     Parameters
     ----------
-    named : groups and costs, by name, where they were given
+    named : groups, costs and columns, by name, where they were given
     options : the record of the method's options
     """
 
@@ -86,14 +100,14 @@ class Method:
     run: Callable[[pa.Array, str, Call], pa.Array]
 
     def read(self, given: Mapping[str, Any]) -> Call:
-        """Return what a door was given, options, groups and costs by name.
+        """Return what a door was given, options, groups, costs and columns by name.
 
         Raises
         ------
         ArgumentError : an option is unknown, not allowed, or needs rows
         """
         takes = signature(self.call).parameters
-        named = {name: given[name] for name in ("groups", "costs") if name in given}
+        named = {name: given[name] for name in ("groups", "costs", "columns") if name in given}
         for name in named:
             if name not in takes:
                 raise ArgumentError(f"{self.options.method} has no {name}")
@@ -103,7 +117,7 @@ class Method:
 
 
 #: Options that need the rows of a table, which a record no longer has.
-_OF_ROWS = ("family", "weight", "null_policy", "wide", "resume")
+_OF_ROWS = ("family", "weight", "null_policy", "wide", "resume", "screen", "exact")
 
 
 def _check_rows(options: Options) -> None:
@@ -148,6 +162,16 @@ def _in_library(call: Callable[..., Any], options: type[Options]) -> Method:
     return Method(call, options, run)
 
 
+def _of_columns(options: type[Options]) -> Method:
+    """Return the method of least squares on named columns, which the compiled library has."""
+
+    def run(records: pa.Array, target: str, given: Call) -> pa.Array:
+        columns = given.named.get("columns")
+        return fitted_records(records, target, columns, given.options).field("found")
+
+    return Method(fit, options, run)
+
+
 def write_models(models: Iterable[Selected[Model] | Model | None]) -> pa.StructArray:
     """Return an Arrow struct for each model; NULL for an absent one."""
     return pa.array([None if model is None else _fields(model) for model in models], MODEL_TYPE)
@@ -166,6 +190,12 @@ def write_beside(found: Iterable[KnockoffSelection | None]) -> pa.ListArray:
 def _with_proof(found: Selected[Model]) -> dict[str, Any]:
     proof = found.proof
     return {**_fields(found), "bound": proof.bound, "gap": proof.gap, "proven": proof.proven}
+
+
+def write_penalised(found: Iterable[Selected[Model] | None]) -> pa.StructArray:
+    """Return an Arrow struct for each penalised model; NULL for an absent one."""
+    rows = [None if one is None else {**_fields(one), **asdict(one.shrinkage)} for one in found]
+    return pa.array(rows, PENALISED_TYPE)
 
 
 def _fields(model: Selected[Model] | Model) -> dict[str, Any]:
@@ -211,4 +241,14 @@ PROVEN: dict[str, Method] = {
 #: Calls that hold groups beside their knockoffs.
 BESIDE: dict[str, Method] = {
     "knockoffs": _one_by_one(knockoffs, KnockoffOptions, write_beside),
+}
+#: Calls that make one penalised model.
+PENALISED: dict[str, Method] = {
+    "lasso": _one_by_one(lasso, LassoOptions, write_penalised),
+    "sparse_group_lasso": _one_by_one(sparse_group_lasso, SparseGroupLassoOptions, write_penalised),
+}
+#: Calls that fit columns that the caller names.
+FITS: dict[str, Method] = {
+    "fit": _of_columns(FitOptions),
+    "summary": _of_columns(SummaryOptions),
 }

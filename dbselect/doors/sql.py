@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from dbselect.doors.designs import chosen_of
+from dbselect.doors.diagnoses import DIAGNOSES, TYPES
 from dbselect.doors.extension import extension_path
 from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.results import (
@@ -17,6 +18,8 @@ from dbselect.doors.results import (
     BESIDE_TYPE,
     MODEL_TYPE,
     MODELS,
+    PENALISED,
+    PENALISED_TYPE,
     PROVEN,
     PROVEN_TYPE,
     SEQUENCES,
@@ -25,7 +28,8 @@ from dbselect.doors.results import (
 )
 from dbselect.doors.tables import number_of, reading
 from dbselect.errors import ArgumentError, EngineError
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.setup import check_target
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE, to_scalar
@@ -175,6 +179,22 @@ def _beside(*arguments: pa.ChunkedArray) -> pa.ListArray:
     """Answer a chunk of `dbselect_beside(method, record, target, options)`."""
     with _TURN:
         return _answer(BESIDE, BESIDE_TYPE, *arguments)
+
+
+def _penalised(*arguments: pa.ChunkedArray) -> pa.StructArray:
+    """Answer a chunk of `dbselect_penalised(method, record, target, options)`."""
+    with _TURN:
+        return _answer(PENALISED, PENALISED_TYPE, *arguments)
+
+
+def _diagnosis(name: str) -> Callable[..., pa.Array]:
+    """Return what answers a chunk of `dbselect_<name>(method, record, target, options)`."""
+
+    def answer(*arguments: pa.ChunkedArray) -> pa.Array:
+        with _TURN:
+            return _answer(DIAGNOSES, TYPES[name], *arguments)
+
+    return answer
 
 
 def _answer(
@@ -339,9 +359,11 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_model": (_models, _sql_type(MODEL_TYPE)),
     "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
     "dbselect_beside": (_beside, _sql_type(BESIDE_TYPE)),
+    "dbselect_penalised": (_penalised, _sql_type(PENALISED_TYPE)),
     "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
     "dbselect_extend": (_extended, _sql_type(PLAIN_RECORD)),
+    **{f"dbselect_{name}": (_diagnosis(name), _sql_type(TYPES[name])) for name in DIAGNOSES},
 }
 #: Those that read tables: what they return is more than what they are given.
 _READING = {"dbselect_sequence_glm"}

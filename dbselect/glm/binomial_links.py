@@ -1,4 +1,6 @@
-"""The binomial family by other links than the logit: probit, complementary log-log, log.
+"""The binomial family by links that have the digits of both tails, beside the logit.
+
+Probit, complementary log-log, log-log (which is that of ``1 - y`` at ``-eta``), log, Cauchy.
 
 With p the mean, q = 1 - p and s = dp/deta, a row has the weight ``s^2 / (p q)`` and the
 working residual ``(y - p) / s``: the expected information, of which the standard errors are.
@@ -13,13 +15,14 @@ Source: McCullagh, Nelder (1989), section 4.3; Press et al. (2007), section 6.2.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import erfcx, ndtri
 
-from dbselect.formulas import Formula, absolute, choose, exp, kept, log, number
+from dbselect.formulas import Formula, absolute, atan, choose, exp, kept, log, number
 from dbselect.glm.families import BINOMIAL, Family, Null, Row, at_most, one_pair
 from dbselect.record.gram import Vector
 
@@ -90,6 +93,35 @@ def _cloglog_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
     return one_pair(e * e * q / mean, score, deviance * 2.0)
 
 
+def _loglog_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+    mirrored = _cloglog_row([kept(eta[0] * -1.0)], [kept(y[0] * -1.0 + 1.0)])
+    ((weight, residual),) = mirrored.pairs
+    return Row([(weight, residual * -1.0)], mirrored.deviance)
+
+
+def _cauchit_tail(eta: Formula) -> Formula:
+    """Return the probability of the tail on the side of eta."""
+    far = kept(absolute(eta))
+    outside = atan(1.0 / choose(far - 1.0, far, 1.0))
+    return kept(choose(far - 1.0, outside, atan(far) * -1.0 + math.pi / 2.0) * (1.0 / math.pi))
+
+
+def _cauchit_mean(eta: Formula) -> Formula:
+    tail = _cauchit_tail(eta)
+    return choose(eta, tail * -1.0 + 1.0, tail)
+
+
+def _cauchit_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+    tail = _cauchit_tail(eta[0])
+    other = kept(tail * -1.0 + 1.0)
+    slope = kept(1.0 / ((eta[0] * eta[0] + 1.0) * math.pi))
+    no = kept(y[0] * -1.0 + 1.0)
+    of_tail, of_other = kept(log(tail) * -1.0), kept(log(other) * -1.0)
+    deviance = choose(eta[0], y[0] * of_other + no * of_tail, y[0] * of_tail + no * of_other)
+    score = choose(eta[0], tail - no, y[0] - tail) * slope / (tail * other)
+    return one_pair(slope * slope / (tail * other), score, deviance * 2.0)
+
+
 def _log_mean(eta: Formula) -> Formula:
     return kept(exp(at_most(eta, LARGEST_LOG_MEAN)))
 
@@ -145,7 +177,24 @@ def _of_cloglog(p: float) -> tuple[float, float]:
     return math.log(e), e * (1.0 - p)
 
 
+def _of_loglog(p: float) -> tuple[float, float]:
+    predictor, slope = _of_cloglog(1.0 - p)
+    return -predictor, slope
+
+
+def _of_cauchit(p: float) -> tuple[float, float]:
+    predictor = math.tan(math.pi * (p - 0.5))
+    return predictor, 1.0 / (math.pi * (1.0 + predictor**2))
+
+
+def _loglog_mean(eta: Formula) -> Formula:
+    """Return ``exp(-exp(-eta))``."""
+    return exp(_cloglog_parts(eta * -1.0)[0] * -1.0)
+
+
+LOGLOG = _binomial("loglog", _loglog_mean, _loglog_row, _of_loglog)
+CAUCHIT = _binomial("cauchit", _cauchit_mean, _cauchit_row, _of_cauchit)
 PROBIT = _binomial("probit", _probit_mean, _probit_row, _of_probit)
 CLOGLOG = _binomial("cloglog", lambda eta: _cloglog_parts(eta)[1], _cloglog_row, _of_cloglog)
 #: A predictor above 0 counts as one of a mean that is 1 but for rounding.
-LOG = _binomial("log", _log_mean, _log_row, lambda p: (math.log(p), p))
+LOG = replace(_binomial("log", _log_mean, _log_row, lambda p: (math.log(p), p)), at_zero=False)

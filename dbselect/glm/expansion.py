@@ -74,8 +74,13 @@ class Pair:
     squares: float
 
 
-def expansion(pairs: Sequence[Pair], contrasts: Matrix, deviance: float) -> Expansion:
-    """Put the information of all pairs together and minimise the intercept out."""
+def expansion(
+    pairs: Sequence[Pair], contrasts: Matrix, deviance: float, has_intercept: bool = True
+) -> Expansion:
+    """Put the information of all pairs together and minimise the intercept out.
+
+    Through the origin there is none: it stays at 0, whatever the coefficients do.
+    """
     free = contrasts.shape[1]
     width = len(pairs[0].mean)
     corner = np.zeros((free, free))
@@ -92,8 +97,10 @@ def expansion(pairs: Sequence[Pair], contrasts: Matrix, deviance: float) -> Expa
         slope += pair.weight * pair.residual * q
         gradient += np.outer(pair.cross + pair.weight * pair.residual * pair.mean, q)
     flat = edge.reshape(free, -1)
-    follow = np.asarray(np.linalg.solve(corner, flat), dtype=np.float64)
-    first = np.asarray(np.linalg.solve(corner, slope), dtype=np.float64)
+    follow, first = np.zeros_like(flat), np.zeros(free)
+    if has_intercept:
+        follow = np.asarray(np.linalg.solve(corner, flat), dtype=np.float64)
+        first = np.asarray(np.linalg.solve(corner, slope), dtype=np.float64)
     size = width * free
     information = body.reshape(size, size) - flat.T @ follow
     return Expansion(

@@ -58,6 +58,10 @@ STEADY_SHARE = 0.05
 TOO_LONG = 0.3
 #: Halvings of a step before it is given up: then it is a thousandth.
 HALVINGS = 10
+#: Share of a step from which on the whole step is taken: it leaves less than a third.
+SHORT = 0.75
+#: Square of a length of no step at all.
+TINY = 1e-300
 #: More than all that is left to gain, as a multiple of what the next step predicts: it is
 #: twice that where rows are separated, and once near a minimum.
 MOST_LEFT = 4.0
@@ -89,6 +93,8 @@ class Problem:
     exact : whether the objective is quadratic, so that the first pass tells all
     tol : share of the null deviance that a step must predict for another pass
     max_iter : limit on the passes of one fit
+    has_intercept : False for models through the origin
+    is_canonical : whether the information is the curvature itself, as in `families.Family`
     """
 
     correlation: Matrix
@@ -102,6 +108,8 @@ class Problem:
     exact: bool
     tol: float
     max_iter: int
+    has_intercept: bool = True
+    is_canonical: bool = True
 
     def penalty(self, point: Coefficients) -> float:
         """Return what the ridge adds to the deviance."""
@@ -233,6 +241,14 @@ def reduced(problem: Problem, fit: GlmFit, group: int, *, alone: bool = False) -
     return (yield from _descended(problem, held, point, model, state, columns))
 
 
+def fitted_again(problem: Problem, fit: GlmFit) -> Fitting:
+    """Fit the same groups again, from where a fit of another family ended."""
+    columns = problem.columns(fit.groups)
+    model = yield Ask(fit.point, columns)
+    state = problem.state(fit.point, model, fit.groups)
+    return (yield from _descended(problem, fit.groups, fit.point, model, state, columns))
+
+
 def _descended(
     problem: Problem,
     held: list[int],
@@ -243,19 +259,21 @@ def _descended(
 ) -> Fitting:
     """Take Newton steps on the groups held, from where a quadratic model is known."""
     before = foreseen = np.inf
+    share, last = 1.0, None
     for _ in range(problem.max_iter):
         step = _step(problem, model, state)
+        share, last = _share(problem, step, last, share), step
         length = problem.length(step.coef)
         predicted = problem.predicted(model, state)
         if _is_last(problem, predicted, length, before):
-            return _ended(problem, held, base, model, state, step)
+            return _ended(problem, held, base, model, state, _scaled(step, share))
         is_steady = STEADY_SHARE * foreseen < predicted < SEPARATION_SHARE
         if is_steady and _is_endless(problem, length, AS_LONG * before):
             return _ended(problem, held, base, model, state, Status.SEPARATED)
-        found = yield from _shortened(problem, base, model, step, columns, predicted)
+        found = yield from _shortened(problem, base, model, step, share, columns, predicted)
         if found is None:
             return _ended(problem, held, base, model, state, Status.STALLED)
-        base, model = found
+        base, model, share = found
         state = problem.state(base, model, held)
         longest, before, foreseen = TOO_LONG * before, length, predicted
     endless = _is_endless(problem, length, longest) and predicted < LIMIT_SHARE
@@ -338,6 +356,25 @@ def _step(problem: Problem, model: Expansion, state: State) -> Coefficients:
     return Coefficients(model.start - model.follow @ flat, flat.reshape(-1, problem.free))
 
 
+def _share(problem: Problem, step: Coefficients, last: Coefficients | None, share: float) -> float:
+    """Return which share of a step to take.
+
+    Fisher's scoring may know half of the curvature, and then goes as far beyond the minimum as
+    it was short of it. By a share s of the last step that left ``1 - s m`` times it; a share
+    ``1 / m`` of this one leaves none, as far as both have one direction (Aitken 1926).
+    """
+    if problem.is_canonical or last is None:
+        return 1.0
+    along = float(np.sum(step.coef * (problem.correlation @ last.coef)))
+    left = min(along / max(problem.length(last.coef) ** 2, TINY), 0.5)
+    best = share / (1.0 - left)
+    return best if best < SHORT else 1.0
+
+
+def _scaled(step: Coefficients, share: float) -> Coefficients:
+    return Coefficients(share * step.intercept, share * step.coef)
+
+
 def _without(problem: Problem, fit: GlmFit, group: int) -> Coefficients:
     """Return where the quadratic model is least while a group has the coefficients 0."""
     base, model, rows = fit.base, fit.model, fit.state.support
@@ -369,18 +406,23 @@ def _shortened(
     base: Coefficients,
     model: Expansion,
     step: Coefficients,
+    share: float,
     columns: Index | None,
     predicted: float,
-) -> Generator[Ask, Expansion, tuple[Coefficients, Expansion] | None]:
-    """Take the step, or half of it, or half of that, until it decreases the objective."""
+) -> Generator[Ask, Expansion, tuple[Coefficients, Expansion, float] | None]:
+    """Take a share of the step, or half of it, or half of that, until the objective decreases.
+
+    The share that was taken comes back, too.
+    """
     known = model.deviance + problem.penalty(base)
     sure = 1.0 - known / problem.null_deviance
     for halvings in range(HALVINGS + 1):
-        point = _moved(base, step, 0.5**halvings)
+        taken = share * 0.5**halvings
+        point = _moved(base, step, taken)
         answer = yield Ask(point, columns, sure, predicted)
         rise = answer.deviance + problem.penalty(point) - known
         if rise <= ROUNDING_SHARE * problem.null_deviance:
-            return point, answer
+            return point, answer, taken
     return None
 
 

@@ -6,7 +6,7 @@ weights. Every later pass is at some coefficients. The linear predictors are tak
 centred columns, so that a mean far from zero costs no digits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Formula, absolute, choose, kept, number, total
+from dbselect.glm.beside import Beside
 from dbselect.glm.expansion import Coefficients, Expansion, Pair, expansion
 from dbselect.glm.families import LARGEST_LOG, Family, Null, count, multinomial
 from dbselect.glm.newton import Ask
@@ -23,10 +24,12 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.sources.passes import PREFIX, Passes, Weighted
 
 #: Columns by formula in a Gram, which no column of a table is called.
-RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE, FAR = (
+RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE, UNEXPOSED, FAR = (
     f"{PREFIX}{name}"
-    for name in ("residual", "deviance", "response", "refused", "summed", "exposure", "far")
-)
+    for name in (
+        "residual", "deviance", "response", "refused", "summed", "exposure", "unexposed", "far",
+    )
+)  # fmt: skip
 #: Of a number below, the square times the least weight of a row is rounded.
 LEAST = 1e-140
 
@@ -44,13 +47,15 @@ class Roles:
     family : Family
     target : column to predict
     members : D columns, group by group
-    offset : column that is added to the predictor
+    beside : what is added to the predictor
+    has_intercept : False for models through the origin
     """
 
     family: Family
     target: str
     members: list[str]
-    offset: str | None
+    beside: Beside
+    has_intercept: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +68,8 @@ class Data:
     roles : which columns are what
     rows, skipped : rows that every pass uses, and leaves out
     weight : sum of the row weights
-    mean, spread : shape (D,); the spread of a constant column is 1
+    mean, spread : shape (D,); the spread of a constant column is 1. Through the origin the
+        mean is 0, the spread the root of the mean square, and constant only what is always 0
     constant : shape (D,), whether a column is constant
     correlation : shape (D, D); a constant column has a zero row
     covariance : shape (D, R), of unit-variance columns and responses
@@ -88,12 +94,18 @@ class Data:
     def start(self) -> tuple[Coefficients, Expansion]:
         """Return the model without columns, and what is known near it.
 
-        An offset gives rows unequal weights there, which takes a pass, or some.
+        An offset gives rows unequal weights there, which takes a pass, or some. Through the
+        origin it takes one: the mean of the target is not that of the model.
         """
         basis = self.roles.family.basis
+        if not self.roles.has_intercept:
+            origin = Coefficients(
+                np.zeros(basis.shape[1]), np.zeros((len(self.mean), basis.shape[1]))
+            )
+            return origin, self.read([Ask(origin)])[0]
         predictors = self.null.predictors - self.shift
         point = Coefficients(basis.T @ predictors, np.zeros((len(self.mean), basis.shape[1])))
-        if self.roles.offset is not None:
+        if self.roles.beside.names:
             return self._settled(point)
         pairs = [
             Pair(weight, np.zeros_like(self.mean), weight * self.correlation, 0.0, cross, np.nan)
@@ -139,12 +151,16 @@ class Data:
             for number, ask in enumerate(asks)
         ]
 
+    def of_rows(self, point: Coefficients) -> tuple[list[Formula], list[Formula], Formula | None]:
+        """Return predictors at a point, responses, and what leaves out the rows not used."""
+        return self._predictors(point), self._responses, self._missing + 1.0
+
     def _model(self, ask: Ask, grams: Sequence[Gram], contrasts: Matrix) -> Expansion:
         # The deviance rides along in the first Gram, divided by the weight of its row.
         deviance = grams[0].weight * grams[0].mean[grams[0].columns.index(DEVIANCE)]
         columns = np.arange(len(self.mean)) if ask.columns is None else ask.columns
         pairs = [self._pair(gram, columns) for gram in grams]
-        return expansion(pairs, contrasts, float(deviance))
+        return expansion(pairs, contrasts, float(deviance), self.roles.has_intercept)
 
     def _weighted(self, ask: Ask) -> list[Weighted]:
         row = self.roles.family.row(self._predictors(ask.point), self._responses)
@@ -172,11 +188,16 @@ class Data:
         coef = point.coef @ basis.T / self.spread[:, None]
         used = np.flatnonzero(coef.any(axis=1)).tolist()
         centred = {j: self._column(self.roles.members[j]) - self.mean[j] for j in used}
-        fixed = [] if self.roles.offset is None else [self._column(self.roles.offset)]
+        fixed = [] if self._beside is None else [self._beside]
         return [
             kept(total([number(constant), *fixed, *(centred[j] * own[j] for j in used)]))
             for constant, own in zip(basis @ point.intercept, coef.T, strict=True)
         ]
+
+    @cached_property
+    def _beside(self) -> Formula | None:
+        found = self.roles.beside.formula(self.passes.column)
+        return None if found is None else kept(found)
 
     @cached_property
     def _responses(self) -> list[Formula]:
@@ -222,39 +243,40 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     family = roles.family
     y = responses(passes, roles)
     # A number is read as it is, so that what is wrong with it is said by its own name.
-    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)} if family.classes else {}
+    is_made = bool(family.classes or family.levels)
+    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)} if is_made else {}
     named = list(added) or [roles.target]
-    columns = passes.names if family.classes else [*passes.names, roles.target]
+    columns = passes.names if is_made else [*passes.names, roles.target]
     if family.refused is not None:
         added[REFUSED] = family.refused(y[0])
     if family.summed is not None:
         added[SUMMED] = family.summed(y[0])
-    if roles.offset is not None:
-        offset = passes.column(roles.offset, "offset")
-        added[EXPOSURE] = count(offset) if family.is_log else offset
+    beside = roles.beside.formula(passes.column, is_checked=False)
+    if beside is not None:
+        added[EXPOSURE] = count(beside) if family.is_log else beside
         if family.is_log:
-            added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
+            added[FAR] = choose(absolute(beside) - LARGEST_LOG, 1.0, 0.0)
+    if roles.beside.exposure is not None:
+        added[UNEXPOSED] = choose(passes.column(roles.beside.exposure, "exposure"), 0.0, 1.0)
     (gram,) = passes.read([Weighted(added, columns=columns)])
     if gram.rows == 0:
         raise DataError(
             f"no usable rows: {gram.skipped} rows were skipped, as a value is NULL or NaN or "
             "the weight is 0"
         )
-    more = [] if roles.offset is None else [roles.offset]
-    passes.check_skipped(gram, [*passes.names, roles.target, *more])
+    passes.check_skipped(gram, [*passes.names, roles.target, *roles.beside.names])
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     if mean.get(REFUSED, 0.0) > 0:
         raise DataError(
             f"target '{roles.target}' has a value that is not {family.allowed}, as a "
             f"{family.name} target must be"
         )
-    if mean.get(FAR, 0.0) > 0:
-        raise DataError(
-            f"offset '{roles.offset}' has a value beyond {LARGEST_LOG:g} or -{LARGEST_LOG:g}; it "
-            "must be the logarithm of an exposure"
-        )
+    _check_beside(mean, roles.beside)
     variance = np.diagonal(gram.comoment) / gram.weight
     constant = is_constant(np.sqrt(variance), gram.mean, gram.mean_low)
+    moments, centre = gram.comoment / gram.weight, gram.mean
+    if not roles.has_intercept:
+        moments, centre = moments + np.outer(centre, centre), np.zeros_like(centre)
     at = places(gram, roles.members)
     of_y = places(gram, named)
     if family.classes:
@@ -264,26 +286,46 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         classes = [one for one, there in zip(family.classes, present, strict=True) if there]
         family = multinomial(classes)
         roles = replace(roles, family=family)
-    if constant[of_y].any() and (roles.offset is None or mean[roles.target] == 0):
+    explains = roles.has_intercept and not roles.beside.names
+    if constant[of_y].any() and (explains or gram.mean[of_y[0]] == 0):
         raise DataError(_one_value(roles, gram.mean[of_y]))
-    spread = np.where(constant[at], 1.0, np.sqrt(variance[at]))
-    inverse = np.where(constant[at], 0.0, 1.0 / (spread * gram.weight))
-    correlation = gram.comoment[np.ix_(at, at)] * inverse * (inverse[:, None] * gram.weight)
+    squares = np.diagonal(moments)[at]
+    flat = constant[at] if roles.has_intercept else squares == 0
+    spread = np.where(flat, 1.0, np.sqrt(squares))
+    inverse = np.where(flat, 0.0, 1.0 / spread)
+    correlation = moments[np.ix_(at, at)] * inverse * inverse[:, None]
     null = family.null(gram.mean[of_y], variance[of_y], mean.get(SUMMED, 0.0), gram.weight)
+    if np.isnan(null.predictors).any():
+        raise DataError(
+            f"target '{roles.target}' has the mean {gram.mean[of_y[0]]:g}, which no predictor of "
+            f"family '{family.name}' gives"
+        )
     return Data(
         passes=passes,
         roles=roles,
         rows=gram.rows,
         skipped=gram.skipped,
         weight=gram.weight,
-        mean=np.where(constant[at], 0.0, 1.0) * gram.mean[at],
+        mean=np.where(flat, 0.0, 1.0) * centre[at],
         spread=spread,
-        constant=constant[at],
+        constant=flat,
         correlation=correlation,
-        covariance=gram.comoment[np.ix_(at, of_y)] * inverse[:, None],
+        covariance=moments[np.ix_(at, of_y)] * inverse[:, None],
         null=null,
         shift=shift_of(family, mean.get(EXPOSURE)),
     )
+
+
+def _check_beside(mean: Mapping[str, float], beside: Beside) -> None:
+    """Refuse an exposure that is not above 0, and an offset that is none of its logarithms."""
+    if mean.get(UNEXPOSED, 0.0) > 0:
+        raise DataError(f"exposure '{beside.exposure}' has a value that is not above 0")
+    if mean.get(FAR, 0.0) > 0:
+        name, what = next(iter(beside.named.items()))
+        raise DataError(
+            f"{what} '{name}' has a value beyond {LARGEST_LOG:g} or -{LARGEST_LOG:g} in the "
+            "predictor; an offset must be the logarithm of an exposure"
+        )
 
 
 def shift_of(family: Family, exposure: float | None) -> float:
@@ -317,6 +359,9 @@ def _one_value(roles: Roles, means: Vector) -> str:
     if roles.family.classes:
         only = roles.family.classes[int(np.argmax(means))]
         return f"target '{roles.target}' is {only!r} in all usable rows; classes must differ"
+    if roles.family.levels:
+        only = roles.family.levels[round(means[0])]
+        return f"target '{roles.target}' is {only!r} in all usable rows; there must be two levels"
     return (
         f"target '{roles.target}' is {means[0]:g} in all usable rows; there is nothing to explain"
     )

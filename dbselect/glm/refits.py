@@ -157,7 +157,9 @@ class Near:
         self.columns = problem.columns(fit.groups)
         self._local = fit.state.problem
         self._at = problem.wide(self.columns)
-        self._corner = np.linalg.inv(fit.model.corner)
+        # Through the origin the intercept stays where it is.
+        corner = fit.model.corner
+        self._corner = np.linalg.inv(corner) if problem.has_intercept else np.zeros(corner.shape)
         self._follow = fit.model.follow
         size, kept = len(self._at), np.isin(self._at, fit.state.support)
         C = self._local.G[np.ix_(self._at, self._at)] + np.diag(self._local.ridge[self._at])

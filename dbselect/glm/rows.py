@@ -49,11 +49,13 @@ class HeldRows:
     Parameters
     ----------
     family : Family
-    X : shape (D, n), columns of mean 0 and variance 1 by the row weights, or of zeros
+    X : shape (D, n), columns of mean 0 and variance 1 by the row weights, or of zeros; through
+        the origin of mean square 1
     y : shape (R, n), the responses
     share : shape (n,), row weights, which sum to 1
     offset : shape (n,), added to the predictor
     weight : sum of the row weights
+    has_intercept : False for models through the origin
     """
 
     family: Family
@@ -62,6 +64,7 @@ class HeldRows:
     share: Vector
     offset: Vector
     weight: float
+    has_intercept: bool = True
 
     def look(self, predictors: Block) -> Look:
         """Return deviance, weights and residuals at free predictors, shape (P, B, n)."""
@@ -106,6 +109,9 @@ class HeldRows:
         """Return the deviance at some coefficients and its gradient."""
         look = self._look_at(point)
         score = self.score(look)[:, 0]
+        deviance = float(look.deviance[0]) * self.weight
+        if not self.has_intercept:
+            return Slope(deviance, 0.0, np.zeros(len(score)), self.X @ score.T)
         corner = np.zeros((len(score), len(score)))
         for q, weight in zip(self.family.contrasts, look.weights, strict=True):
             corner += weight.sum() * np.outer(q, q)
@@ -113,7 +119,6 @@ class HeldRows:
         start = np.linalg.solve(corner, slope)
         for q, weight in zip(self.family.contrasts, look.weights, strict=True):
             score -= np.outer(q, weight[0]) * (q @ start)
-        deviance = float(look.deviance[0]) * self.weight
         return Slope(deviance, float(slope @ start), start, self.X @ score.T)
 
     def _look_at(self, point: Coefficients) -> Look:
@@ -128,7 +133,8 @@ class HeldRows:
             self._pair(weight[0], residual[0], columns)
             for weight, residual in zip(look.weights, look.residuals, strict=True)
         ]
-        return expansion(pairs, self.family.contrasts, float(look.deviance[0]) * self.weight)
+        deviance = float(look.deviance[0]) * self.weight
+        return expansion(pairs, self.family.contrasts, deviance, self.has_intercept)
 
     def _pair(self, weight: Vector, residual: Vector, columns: Index) -> Pair:
         X = self.X[columns]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from dbselect.errors import ArgumentError
 from dbselect.judging.evaluate import EveryPrefix, coefficients_of, squared_errors
 from dbselect.judging.row_scores import predictors_of, row_scores
 from dbselect.linear.problem import unusable
@@ -82,6 +83,14 @@ def on_gram(result: Any, held: Gram, scales: Mapping[str, float]) -> HeldOut:
     mse = np.asarray(result.share @ np.array(errors))
     r2 = np.asarray(result.share @ np.array([one[2] for one in each]))
     return HeldOut(held.rows, 1.0, {"r2": r2, "mse": mse})
+
+
+def check_judged_on_gram(result: Any) -> None:
+    """Refuse what a method returns and a Gram does not judge."""
+    if isinstance(result, GlmSequence | GlmModel) or not isinstance(result, Prefixes | AnyModel):
+        raise ArgumentError(
+            f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
+        )
 
 
 def _of_one(result: AnytimeSequence | Model, held: Gram) -> tuple[Vector, float, Vector]:

@@ -6,7 +6,7 @@ kept of each: 8 (M + 2) bytes, 8 K (M + 1) + 8 of K classes, and the key.
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -19,40 +19,13 @@ import pyarrow.compute as pc
 
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Path, translate
-from dbselect.glm.families import BINOMIAL
+from dbselect.glm.families import BINOMIAL, Family
 from dbselect.glm.named import family_of
 from dbselect.judging.metrics import METRICS, Numbers, RowsSeen
 from dbselect.record.gram import Vector
-from dbselect.record.terms import Terms
-from dbselect.results.predict import Predicting, Predictor
+from dbselect.results.side_by_side import LinearPredictors
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import part_of, values
-
-
-@dataclass(frozen=True, eq=False)
-class LinearPredictors(Predicting):
-    """Many linear predictors of the same columns, side by side.
-
-    Parameters
-    ----------
-    each : the predictors
-    terms : how the columns of the table became theirs
-    """
-
-    each: Sequence[Predictor]
-    terms: Terms
-
-    @property
-    def _predictors(self) -> list[Predictor]:
-        return list(self.each)
-
-    @property
-    def _prepared(self) -> Terms:
-        return self.terms
-
-    @property
-    def _fields(self) -> list[str]:
-        return [str(k) for k in range(len(self.each))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +98,7 @@ class Judging:
     ----------
     predictors : K of each of M prefixes, then C that are 1 where a category's level is known
     categories : C
-    family, classes : of the prefixes
+    family, classes, levels : of the prefixes
     target : path
     weight, key : paths or None
     columns : those that are read, and the target: name -> path
@@ -139,6 +112,7 @@ class Judging:
     categories: int
     family: str
     classes: tuple[Any, ...]
+    levels: tuple[Any, ...]
     target: Path
     weight: Path | None
     key: Path | None
@@ -150,6 +124,11 @@ class Judging:
 
     #: Bytes of a state that travels: sums are few, and rows are not fewer once merged.
     size: int = 0
+
+    @property
+    def told(self) -> Family:
+        """The family of the models."""
+        return family_of(self.family, self.classes or self.levels)
 
     @property
     def prefixes(self) -> int:
@@ -201,8 +180,8 @@ class JudgedRows:
     def _judged(self, batch: pa.RecordBatch) -> RowSums:
         asked = self.judging
         rows = batch.to_struct_array()
-        _refuse_infinite(asked, rows)
-        family = family_of(asked.family, asked.classes)
+        refuse_infinite(asked.columns, asked.weight, rows)
+        family = asked.told
         algebra = algebra_of(batch)
         y = np.array([translate(one, algebra) for one in family.responses(asked.target)])
         found = asked.predictors.predict(pl.DataFrame(batch), handle_unknown="zero")
@@ -210,11 +189,11 @@ class JudgedRows:
         there = ~(np.isnan(found).any(axis=1) | np.isnan(y).any(axis=0)) & (weight > 0)
         key = None
         if asked.key is not None:
-            key = _key_of(rows, asked.key)
+            key = key_of(rows, asked.key)
             there &= key.is_not_null().to_numpy()
             key = key.filter(pl.Series(there))
         found, y, weight = found[there], y[:, there], weight[there]
-        _refuse_unbounded(found)
+        refuse_unbounded(found)
         sums = asked.none()
         sums.rows, sums.skipped = len(found), int((~there).sum())
         sums.missing = gaps_of({name: asked.columns[name] for name in asked.needed}, batch)
@@ -229,7 +208,7 @@ class JudgedRows:
         asked = self.judging
         split = found.shape[1] - asked.categories
         eta = np.moveaxis(found[:, :split].reshape(len(found), asked.prefixes, -1), 2, 0)
-        seen = RowsSeen(family_of(asked.family, asked.classes), eta, y[:, :, None])
+        seen = RowsSeen(asked.told, eta, y[:, :, None])
         sums.known = weight @ found[:, split:]
         sums.weight = float(weight.sum())
         sums.mean = float(weight @ y[0] / sums.weight)
@@ -247,7 +226,7 @@ class JudgedRows:
             sums.ranked.append(Ranked(np.ascontiguousarray(score), y, weight, key))
 
 
-def _key_of(rows: pa.StructArray, path: Path) -> pl.Series:
+def key_of(rows: pa.StructArray, path: Path) -> pl.Series:
     """Return the keys of rows, texts as texts, as batches number them differently."""
     key = pl.Series(part_of(rows, path))
     if key.dtype in (pl.Categorical, pl.Enum):
@@ -255,20 +234,21 @@ def _key_of(rows: pa.StructArray, path: Path) -> pl.Series:
     return key.fill_nan(None) if key.dtype.is_float() else key
 
 
-def _refuse_infinite(asked: Judging, rows: pa.StructArray) -> None:
+def refuse_infinite(columns: Mapping[str, Path], weight: Path | None, rows: pa.StructArray) -> None:
     """Refuse infinite values, which 0 times makes a missing one, and negative weights."""
-    for name, path in asked.columns.items():
+    for name, path in columns.items():
         found = part_of(rows, path)
         if pa.types.is_floating(found.type) and pc.any(pc.is_inf(found)).as_py():
             raise DataError(f"column '{name}' has an infinite value; values must be finite")
-    if asked.weight is not None:
-        weight = values(rows, asked.weight)
-        bad = weight[np.isinf(weight) | (weight < 0)]
+    if weight is not None:
+        weights = values(rows, weight)
+        bad = weights[np.isinf(weights) | (weights < 0)]
         if bad.size:
             raise DataError(f"a weight is {bad[0]:g}; weights must be finite and >= 0")
 
 
-def _refuse_unbounded(found: Numbers) -> None:
+def refuse_unbounded(found: Numbers) -> None:
+    """Refuse predictions that are no numbers."""
     if not np.isfinite(found).all():
         raise SourceError(
             "the models predict no finite number for some of the usable rows; values must be of "

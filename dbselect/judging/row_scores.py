@@ -4,6 +4,7 @@ Every prefix has a column by formula, what a row adds to its deviance, and for c
 another, whether it foresees the row's class. Their weighted means are all that is kept.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Formula, kept, number, total
 from dbselect.glm.families import count
-from dbselect.glm.named import family_of
+from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.passes import (
     DEVIANCE,
     INTERCEPT_PASSES,
@@ -92,12 +93,12 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     UnknownLevelWarning : as `evaluate`
     SkippedRowsWarning : more than half of the rows are left out
     """
-    family = family_of(found.family, found.classes)
-    apart = [name for name in (found.target, found.offset) if name is not None]
+    family = family_of(found.family, found.classes or found.levels)
+    apart = [found.target, *found.beside.names]
     inputs = inputs_as_fitted(found.columns, found.terms)
     columns = [one.source for one in inputs] or None
     passes = Passes(source, columns, weight, apart, found.terms.of(found.columns))
-    roles = Roles(family, found.target, list(found.columns), found.offset)
+    roles = Roles(family, found.target, list(found.columns), found.beside, found.has_intercept)
     y = responses(passes, roles)
     first = _of_target(passes, roles, y)
     missing = _missing(passes, roles)
@@ -119,7 +120,9 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
         return np.array([value for name, value in mean.items() if name.startswith(kind)])
 
     accuracy = of("correct")
-    null = _null_deviance(grams[0], roles, partial(_at_intercept, passes, roles, y, missing))
+    at_intercept = partial(_at_intercept, passes, roles, y, missing)
+    of_null = _null_deviance if found.has_intercept else _deviance_at_0
+    null = of_null(grams[0], roles, at_intercept)
     used, skipped = grams[0].rows, grams[0].skipped
     return RowScores(used, skipped, of("deviance"), null, accuracy if accuracy.size else None)
 
@@ -132,21 +135,22 @@ def _of_target(passes: Passes, roles: Roles, y: Sequence[Formula]) -> Weighted:
         added[REFUSED] = family.refused(y[0])
     if family.summed is not None:
         added[SUMMED] = family.summed(y[0])
-    if roles.offset is not None:
-        offset = passes.column(roles.offset, "offset")
+    beside = roles.beside.formula(passes.column)
+    if beside is not None:
         added |= {
-            EXPOSURE: count(offset) if family.is_log else offset,
-            SHIFTED: y[0] * offset,
+            EXPOSURE: count(beside) if family.is_log else beside,
+            SHIFTED: y[0] * beside,
         }
     return Weighted(added, None, roles.members)
 
 
 def _missing(passes: Passes, roles: Roles) -> Formula | None:
     """Return 1, and missing where a column is, so that all prefixes have the same rows."""
-    names = [*roles.members, *([] if roles.offset is None else [roles.offset])]
-    if not names:
+    columns = [passes.column(name) for name in roles.members]
+    beside = roles.beside.formula(passes.column)
+    columns += [] if beside is None else [beside]
+    if not columns:
         return None
-    columns = [passes.column(name) for name in names]
     return kept(total(columns) * 0.0 + 1.0)
 
 
@@ -155,9 +159,8 @@ def _scores(
 ) -> Iterator[tuple[str, Formula]]:
     """Yield the columns by formula, in the order of the prefixes."""
     columns = [passes.column(name) for name in roles.members]
-    fixed = []
-    if roles.offset is not None:
-        fixed = [passes.column(roles.offset, "offset")]
+    beside = roles.beside.formula(passes.column)
+    fixed = [] if beside is None else [kept(beside)]
     for step, (intercepts, coef) in enumerate(zip(*predictors_of(found), strict=True)):
         eta = [
             kept(
@@ -215,7 +218,8 @@ def _at_intercept(
     passes: Passes, roles: Roles, y: Sequence[Formula], missing: Formula | None, intercept: float
 ) -> tuple[float, float, float]:
     """Return the next step of an intercept beside an offset, what it explains, the deviance."""
-    eta = kept(passes.column(str(roles.offset), "offset") + intercept)
+    beside = roles.beside.formula(passes.column)
+    eta = kept(number(intercept) if beside is None else beside + intercept)
     row = roles.family.row([eta], y)
     ((weight, residual),) = row.pairs
     factor = weight if missing is None else weight * missing
@@ -241,18 +245,18 @@ def _null_deviance(
         there = share[share > 0]
         return float(-2.0 * there @ np.log(there))
     variance = np.diagonal(gram.comoment)[at] / gram.weight
-    if share[0] == 0 and family.name != "gaussian":
+    if share[0] == 0 and kind_of_family(family.name) != "gaussian":
         return 0.0
     deviation, low = np.sqrt(variance[0]), gram.mean_low[at[0]]
-    if roles.offset is None and is_constant(deviation, share[0], low):
+    if not roles.beside.names and is_constant(deviation, share[0], low):
         return 0.0
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     summed = mean.get(SUMMED, 0.0)
-    if roles.offset is not None and family.name == "poisson":
+    if roles.beside.names and family.name == "poisson":
         rate = share[0] / mean[EXPOSURE]
         return float(2.0 * (summed - share[0] * np.log(rate) - mean[SHIFTED]))
     null = family.null(share, variance, summed, gram.weight)
-    if roles.offset is None:
+    if not roles.beside.names:
         return null.deviance / gram.weight
     intercept = float(null.predictors[0]) - shift_of(family, mean[EXPOSURE])
     for _ in range(INTERCEPT_PASSES):
@@ -261,3 +265,11 @@ def _null_deviance(
             break
         intercept += step
     return deviance / gram.weight
+
+
+def _deviance_at_0(
+    gram: Gram, roles: Roles, at_intercept: Callable[[float], tuple[float, float, float]]
+) -> float:
+    """Return the mean deviance of the predictor 0, the offset kept; one pass but of classes."""
+    classes = len(roles.family.classes)
+    return 2.0 * math.log(classes) if classes else at_intercept(0.0)[2] / gram.weight

@@ -8,7 +8,8 @@ with mu the least eigenvalue of the conditional covariance of everything
 unselected, after each group's own block is whitened. A set within a budget K is
 then worth at most F(S) plus the best fractional knapsack of the gains, over mu;
 and never more than F(all). Every prefix of a sequence gives such a bound: the
-least one holds.
+least one holds. Of groups that share columns, which are together worth less than one by one,
+mu is 0: only F(all) is known.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), Lemmas 3.1, 3.3, 3.4, where S is empty
 in mu; Das and Kempe (2011), Lemma 2.5.
@@ -20,7 +21,7 @@ import numpy as np
 import scipy.linalg
 
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size, inverse_root
-from dbselect.linear.state import State
+from dbselect.linear.state import State, shares_columns
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import BUDGET_SLACK
 
@@ -63,8 +64,9 @@ def upper_bounds(
     every = -(-len(chain) // CHECKPOINTS)
     bounds = np.full(len(budgets), np.inf)
     mu = 0.0
+    partition = not shares_columns(members)
     for position, group in enumerate(chain):
-        if position % every == 0:
+        if partition and position % every == 0:
             mu = max(mu, _conditional_eigenvalue(state, chain[position:]))
         if mu > 0:
             best = _knapsack(state.gains(), costs, budgets)
@@ -87,10 +89,16 @@ def gamma(
     largest : blocks W_g' C_gg W_g, shape (B, s, s) -> the most that the criterion can
         exceed the gain by; default: the largest eigenvalue
 
+    Returns
+    -------
+    0 to 1; 0 of groups that share columns, which are no blocks of W
+
     Notes
     -----
     O(D^3), 24 D^2 bytes.
     """
+    if shares_columns(members):
+        return 0.0
     buckets = [(columns, whitener(problem, columns)) for _, columns in by_size(members)]
     C = problem.G.copy()
     C[np.diag_indices_from(C)] += _even_ridge(problem, buckets)

@@ -10,10 +10,10 @@ that from the full Gram, and most steps find their rows there.
 Memory: of D columns, rows of the groups that were chosen and two batches more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,8 +27,22 @@ BATCH_VALUES, LEAST_BATCH = 1 << 25, 8
 #: Batches of rows of groups that are not chosen which are kept: those that promise most.
 KEPT_BATCHES = 2
 
-#: Columns (k,), groups by size -> their products with all columns (k, D), and among themselves.
-Reading = Callable[[Index, Sequence[Index]], tuple[Matrix, list[Matrix]]]
+
+class Scanned(Protocol):
+    """A table that is read again for products of its columns."""
+
+    @property
+    def count(self) -> int:
+        """Scans begun."""
+
+    def wanted(self, columns: Index) -> bool:
+        """Return whether the products of some columns, which are needed now, take no scan."""
+
+    def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
+        """Return products with all columns (k, D), and those of groups by size, in one scan."""
+
+    def among(self, columns: Index) -> "Scanned":
+        """Return the scans of some columns, ascending, which their new numbers name."""
 
 
 class LazyGram:
@@ -36,7 +50,7 @@ class LazyGram:
 
     Parameters
     ----------
-    read : makes one scan of the table
+    scans : of the table
     members : the columns of each of the J groups
 
     Attributes
@@ -45,8 +59,8 @@ class LazyGram:
     rows_fetched : rows read so far
     """
 
-    def __init__(self, read: Reading, members: Sequence[Index]) -> None:
-        self._read = read
+    def __init__(self, scans: Scanned, members: Sequence[Index]) -> None:
+        self._scans = scans
         self._members = members
         self._owner = np.full(1 + max(int(columns.max()) for columns in members), -1)
         for group, columns in enumerate(members):
@@ -89,10 +103,13 @@ class LazyGram:
     def fetch(self, groups: Sequence[int]) -> None:
         """Read the rows of some groups, which are kept, and of those that promise most."""
         self._chosen.update(groups)
-        taken = [*groups, *self._promising(set(groups))]
-        columns = np.array(list(chain.from_iterable(self._members[g] for g in taken)), np.intp)
+        taken = list(groups)
+        columns = self._columns(taken)
+        if not (taken and self._scans.wanted(columns)):
+            taken += self._promising(set(groups))
+            columns = self._columns(taken)
         groups_by_size = [] if self._within is not None else self._several()
-        rows, blocks = self._read(columns, groups_by_size)
+        rows, blocks = self._scans.products(columns, groups_by_size)
         if self._within is None:
             self._within = {own.shape[1]: b for own, b in zip(groups_by_size, blocks, strict=True)}
             for own in groups_by_size:
@@ -101,6 +118,9 @@ class LazyGram:
             self._rows[column] = row.copy()
         self.rows_fetched += len(columns)
         self._forget()
+
+    def _columns(self, groups: Sequence[int]) -> Index:
+        return np.array(list(chain.from_iterable(self._members[g] for g in groups)), np.intp)
 
     def _several(self) -> list[Index]:
         """Return the groups of more than one column, those of each size together."""

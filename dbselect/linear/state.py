@@ -16,6 +16,10 @@ all others, and adds what they explain to what is left: O(D |S| |g|), as stable 
 factorisation itself. An aliased column in whose dependence the group takes part may come
 back: its group is taken out as well and added anew.
 
+Groups may share columns: one that is held keeps nothing of its variance and no gradient, so that
+it adds nothing to another group, whatever the ridge, and `add` leaves it out. Then a removal makes
+the state anew, as does every loss: a column goes only where no group that stays has it.
+
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
 the paper solves anew for every candidate.
 """
@@ -28,13 +32,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas, lapack
 
+from dbselect.linear.elimination import (
+    RANK_ROUNDING,
+    certainly_factored,
+    eliminate,
+    factored,
+)
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size
 from dbselect.linear.rotation import Rotation
 from dbselect.record.gram import Matrix, Vector
 
-#: What is left of a variance, as a share of 1 + w'w, below which it is rounding: exact
-#: dependences leave up to 6e-15.
-RANK_ROUNDING = 1e-14
 #: Share of its own variance below which what is left of a column may be rounding: above,
 #: w'w would exceed 1e10, so that the columns before it are nearly dependent themselves.
 DOUBTFUL_SHARE = 1e-4
@@ -44,8 +51,6 @@ DEPENDENT_WEIGHT = 1e-7
 #: By how much the parts of a state may miss what they add up to before it is made anew: a
 #: removal adds some 1e-16, and RANK_SHARE needs two digits of what is left.
 DRIFT = 1e-14
-#: Columns eliminated one by one before the rest is updated by a matrix product.
-PANEL = 32
 
 
 @dataclass
@@ -59,7 +64,10 @@ class _Bucket:
 
 @dataclass(frozen=True)
 class _Held:
-    """A selected group: its columns that have a row in U, and those that are aliased."""
+    """A selected group: its columns that have a row in U, and those that are aliased.
+
+    Columns that it shares with a group held before are that one's.
+    """
 
     group: int
     kept: list[int]
@@ -82,6 +90,7 @@ class State:
     def __init__(self, problem: Linear, members: Sequence[Index]) -> None:
         self.problem = problem
         self.members = members
+        self._shares = shares_columns(members)
         # A constant column is aliased whatever the ridge.
         self._variance = problem.variances + problem.ridge
         self._floor = np.where(problem.constant, np.inf, RANK_SHARE * self._variance)
@@ -164,7 +173,12 @@ class State:
 
     def add_all(self, groups: Sequence[int]) -> float:
         """Select several groups at once and return what they gain together."""
-        columns = np.concatenate([self.members[group] for group in groups])
+        entering = self._entering(groups)
+        columns = np.concatenate(entering)
+        if not len(columns):
+            self._hold(groups, entering, np.zeros(0, dtype=bool))
+            self._losses = None
+            return 0.0
         C = self.problem.rows(columns)
         C[np.arange(len(columns)), columns] += self.problem.ridge[columns]
         # One BLAS for every product: the pools of NumPy's and SciPy's would spin
@@ -172,7 +186,7 @@ class State:
         if len(self._U):
             C = blas.dgemm(-1.0, self._U.T, self._U[:, columns], 1.0, C.T, overwrite_c=1).T
         factor, kept = self._independent(C[:, columns], columns)
-        self._hold(groups, kept)
+        self._hold(groups, entering, kept)
         self._losses = None
         if not kept.any():
             return 0.0
@@ -190,39 +204,39 @@ class State:
             bucket.blocks -= rows.transpose(0, 2, 1) @ rows
         return _squared(z)
 
+    def _entering(self, groups: Sequence[int]) -> list[Index]:
+        """Return the columns that each of some groups brings: those that none has before it."""
+        if not self._shares:
+            return [self.members[group] for group in groups]
+        there = {*self.support, *self.aliased}
+        entering = []
+        for group in groups:
+            new = [column for column in self.members[group].tolist() if column not in there]
+            there.update(new)
+            entering.append(np.array(new, dtype=np.intp))
+        return entering
+
     def _descend(self, U: Matrix, z: Matrix) -> None:
         """Take from the gradient of each response what some rows of U explain of it."""
         for b, step in zip(self.b, z, strict=True):
             b[:] = blas.dgemv(-1.0, U.T, step, 1.0, b)
 
     def _independent(self, block: Matrix, columns: Index) -> tuple[Matrix, npt.NDArray[np.bool_]]:
-        """Return `_factor` of a conditional block, and which of its columns are not aliased."""
-        floor = self._floor[columns]
-        while True:
-            factor, kept = _factor(block, floor)
-            share = np.diagonal(factor) / self.problem.deviation[columns[kept]]
-            if not len(share) or share.min() ** 2 > DOUBTFUL_SHARE:
-                return factor, kept
-            lost = np.flatnonzero(self._left(factor, columns[kept]) < RANK_ROUNDING)
-            if not len(lost):
-                return factor, kept
-            floor[np.flatnonzero(kept)[lost[0]]] = np.inf
+        """Return the factor of a conditional block, and which of its columns are not aliased."""
+        floor, deviation = self._floor[columns], self.problem.deviation
+        factor, kept = factored(block, floor)
+        share = np.diagonal(factor) / deviation[columns[kept]]
+        if not len(share) or share.min() ** 2 > DOUBTFUL_SHARE:
+            return factor, kept
+        weights = self._inverse_factor() @ self._U[:, columns]
+        return certainly_factored(block, floor, weights, deviation[[*self.support, *columns]])
 
-    def _left(self, factor: Matrix, columns: Index) -> Vector:
-        """Return what is left of the variance of new columns, as a share of 1 + w'w.
-
-        That of the last column of a triangular factor R of unit-variance columns is
-        ``1 / |R^-1 e|^2``, e the last unit vector.
-        """
-        last = _last_columns(self._inverse_factor(), self._U[:, columns], factor.T)
-        last *= self.problem.deviation[[*self.support, *columns.tolist()], None]
-        return np.asarray(1.0 / np.einsum("ij,ij->j", last, last))
-
-    def _hold(self, groups: Sequence[int], kept: npt.NDArray[np.bool_]) -> None:
+    def _hold(
+        self, groups: Sequence[int], entering: Sequence[Index], kept: npt.NDArray[np.bool_]
+    ) -> None:
         """Move groups to the selected ones; `kept` tells which of their columns have a row."""
         end = 0
-        for group in groups:
-            columns = self.members[group]
+        for group, columns in zip(groups, entering, strict=True):
             mine = kept[end : (end := end + len(columns))]
             self._held.append(_Held(group, columns[mine].tolist(), columns[~mine].tolist()))
         for bucket in self._buckets:
@@ -246,6 +260,10 @@ class State:
 
     def _each_loss(self) -> Vector:
         losses = np.zeros(len(self.members))
+        if self._shares:
+            for group in self.held:
+                losses[group] = self.copy().remove(group)
+            return losses
         if not len(self._U):
             return losses
         inverse = self._inverse_factor()
@@ -276,7 +294,7 @@ class State:
         at = np.flatnonzero(_weighty(weights).any(axis=0))
         W, columns = weights[:, at], np.array(self.aliased)[at]
         solved = np.linalg.solve(block, W)
-        factor, kept = _factor(W.T @ solved, self._floor[columns])
+        factor, kept = factored(W.T @ solved, self._floor[columns])
         share = np.diagonal(factor) ** 2 / self._variance[columns[kept]]
         if (share < DOUBTFUL_SHARE).any():
             return None
@@ -309,6 +327,9 @@ class State:
         """Give a selected group back and return its loss."""
         before = self.explained
         self._losses = None
+        if self._shares:
+            self._select([other for other in self.held if other != group])
+            return before - self.explained
         again = self._dependent_on(group)
         for other in [*reversed(again), group]:
             self._take_out(other)
@@ -385,7 +406,10 @@ class State:
 
     def _refactor(self) -> None:
         """Select the same groups anew."""
-        held = self.held
+        self._select(self.held)
+
+    def _select(self, held: Sequence[int]) -> None:
+        """Select some groups in place of all."""
         self._clear()
         for group in held:
             self.add(group)
@@ -492,6 +516,11 @@ class State:
         return float(1.0 / reciprocal**2) if reciprocal > 0 else float("inf")
 
 
+def shares_columns(members: Sequence[Index]) -> bool:
+    """Whether a column lies in two of some groups."""
+    return bool(np.bincount(np.concatenate([np.empty(0, np.intp), *members])).max(initial=0) > 1)
+
+
 def _weighty(weights: Matrix) -> npt.NDArray[np.bool_]:
     """Whether a column that weighs this much in an aliased one may bring it back."""
     return np.asarray(np.abs(weights) > DEPENDENT_WEIGHT)
@@ -511,17 +540,13 @@ def _append(rows: Matrix, more: Matrix, used: int) -> Matrix:
 def _extended(inverse: Matrix, above: Matrix, factor: Matrix) -> Matrix:
     """Return the inverse of ``[[R, above], [0, factor]]``, given that of R."""
     rank, size = above.shape
-    extended = np.zeros((rank + size, rank + size))
-    extended[:rank, :rank] = inverse
-    extended[:, rank:] = _last_columns(inverse, above, factor)
-    return extended
-
-
-def _last_columns(inverse: Matrix, above: Matrix, factor: Matrix) -> Matrix:
-    """Return the last columns of the inverse of ``[[R, above], [0, factor]]``."""
     below, _ = lapack.dtrtri(np.asfortranarray(factor))
     below = np.triu(below)
-    return np.vstack([-(inverse @ above) @ below, below])
+    extended = np.zeros((rank + size, rank + size))
+    extended[:rank, :rank] = inverse
+    extended[:rank, rank:] = -(inverse @ above) @ below
+    extended[rank:, rank:] = below
+    return extended
 
 
 def _squared(z: Matrix) -> float:
@@ -542,44 +567,8 @@ def _gains(blocks: Matrix, b: Matrix, floor: Vector) -> Vector:
     """
     # b rides along as K more rows: elimination turns them into L^-1 b.
     rows = np.concatenate([blocks, b.transpose(1, 0, 2)], axis=1)
-    inverse = _eliminate(rows, floor)
+    inverse = eliminate(rows, floor)
     gains = np.zeros(len(blocks))
     for row in rows[:, blocks.shape[1] :].transpose(1, 0, 2):
         gains += np.einsum("bj,bj,bj->b", row, row, inverse)
     return gains
-
-
-def _factor(block: Matrix, floor: Vector) -> tuple[Matrix, npt.NDArray[np.bool_]]:
-    """Return the Cholesky factor of the columns that are not aliased, and which those are.
-
-    Only the lower triangle of the factor is meaningful.
-    """
-    rows = block[None].copy()
-    inverse = _eliminate(rows, floor[None])[0]
-    kept = inverse > 0
-    factor = rows[0][np.ix_(kept, kept)] * np.sqrt(inverse[kept])
-    return factor, kept
-
-
-def _eliminate(rows: Matrix, floor: Vector) -> Matrix:
-    """Run symmetric elimination in place, leaving out columns whose pivot is too small.
-
-    `rows` has shape (B, r, s) with r >= s and the symmetric part on top; afterwards
-    ``rows[b, i, j]``, i >= j, is entry (i, j) given the columns before j. The result,
-    shape (B, s), is one over each pivot, 0 for a column that is left out.
-    """
-    size = rows.shape[2]
-    inverse = np.zeros((len(rows), size))
-    for start in range(0, size, PANEL):
-        end = min(start + PANEL, size)
-        for j in range(start, end):
-            pivot = rows[:, j, j]
-            keep = pivot > floor[:, j]
-            inverse[keep, j] = 1.0 / pivot[keep]
-            share = rows[:, j + 1 :, j] * inverse[:, j, None]
-            rows[:, j + 1 :, j + 1 : end] -= share[:, :, None] * rows[:, None, j + 1 : end, j]
-        below = rows[:, end:, start:end]
-        rows[:, end:, end:] -= (below * inverse[:, None, start:end]) @ rows[
-            :, end:size, start:end
-        ].transpose(0, 2, 1)
-    return inverse

@@ -22,6 +22,7 @@ from dbselect.judging.held_out import (
     NO_SCORES,
     SCORES,
     HeldOut,
+    check_judged_on_gram,
     on_gram,
     on_rows,
     scores_of,
@@ -39,16 +40,19 @@ from dbselect.methods.fit_glm import fit_glm
 from dbselect.methods.foba import backward, foba
 from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
+from dbselect.methods.lasso import lasso
 from dbselect.methods.setup import check_target, check_targets, named_in, policy_but_for
 from dbselect.methods.sght import sght
+from dbselect.methods.sparse_group_lasso import sparse_group_lasso
 from dbselect.methods.step import step
+from dbselect.methods.too_wide import check_wide, is_too_wide
+from dbselect.methods.training import WideFolds, wide_folds
 from dbselect.record.checks import check_choice
 from dbselect.record.columns import leaves
 from dbselect.record.gram import Gram
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.prefixes import Prefixes
-from dbselect.results.selected import AnyModel, model_in
+from dbselect.results.selected import model_in
 from dbselect.sources.elsewhere import brought_here, table_elsewhere
 from dbselect.sources.folded import FoldedTable, RowFolds
 from dbselect.sources.grouping import warn_of_folds
@@ -67,7 +71,7 @@ METHODS: dict[str, Method] = {
     method.__name__: method
     for method in (
         anytime_sequence, backward, best_within, dash, exchange, fit, fit_glm, foba, greedy,
-        group_lasso, random_k, sght, step, top_k,
+        group_lasso, lasso, random_k, sght, sparse_group_lasso, step, top_k,
     )
 }  # fmt: skip
 
@@ -101,8 +105,8 @@ def cross_validate(
     method : function that takes a Gram (with a family: a table), the target and options and
         returns a sequence or a model, or the name of one: ``"anytime_sequence"``,
         ``"backward"``, ``"best_within"``, ``"dash"``, ``"exchange"``, ``"fit"``,
-        ``"fit_glm"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"random_k"``,
-        ``"sght"``, ``"step"``, ``"top_k"``
+        ``"fit_glm"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"lasso"``,
+        ``"random_k"``, ``"sght"``, ``"sparse_group_lasso"``, ``"step"``, ``"top_k"``
     grid : option -> values, of which all combinations are tried; or a list of options to
         try; default: only `options`
     fold, key : of a table, as in `gram_by`: number of folds, and the field that decides,
@@ -146,7 +150,9 @@ def cross_validate(
     DataError, has the reason in its row and keeps no other from its scores; r2 is missing
     where the target is constant in a fold.
     With a family, a point and fold takes the passes of the method and one, each over the
-    whole table, of which the rows of other folds are dropped as they come.
+    whole table, of which the rows of other folds are dropped as they come. With ``wide=True``,
+    or above 10,000 columns, a scan is for all folds and points: it sums the rows of the Gram
+    that are needed of each fold apart.
 
     References
     ----------
@@ -207,22 +213,17 @@ def cross_validate(
     tried = [{**options, **point} for point in points]
     segments: Sequence[Segment]
     if folding is None:
-        _check_is_of_records(family, weight)
+        _check_is_of_records(family, weight, options)
         keys, segments = _on_records(source, target)
     else:
-        columns = _named(source, target, tried)
-        if family is None:
-            table = open_table(source, None)
-            targets = [target] if isinstance(target, str) else target
-            check_numeric(table, targets)
-            source = gram_by(
-                table, columns=columns, weight=weight, fold=fold, key=key, seed=folding.seed,
-                null_policy=policy_but_for(targets, null_policy),
-            )  # fmt: skip
-            keys, segments = _on_records(source, target)
-        else:
-            folds = _row_folds(open_table(source, None), folding, columns, weight, target)
-            keys, segments = pl.DataFrame(), [OnTable(folds, cast(str, target), weight)]
+        named = _named(source, target, tried)
+        table = open_table(source, None)
+        is_wide = family is None and _is_wide(table, target, named, parameters, points, options)
+        if is_wide:
+            options = {**options, "wide": True, "null_policy": null_policy, "weight": weight}
+            tried = [{**options, **point} for point in points]
+        cut = FoldReading(folding, named, weight, null_policy)
+        keys, segments = _cut(table, target, cut, family, is_wide=is_wide)
     _check_names(keys.columns, varied.columns)
     outcomes = []
     with turns(len(segments) * len(tried), "points of the grid", callback) as turn:
@@ -251,6 +252,42 @@ def cross_validate(
             for values, segment in zip(keys.to_dicts() or [{}], segments, strict=True)
         ],
     )
+
+
+@dataclass(frozen=True)
+class FoldReading:
+    """How a table is cut into folds, and what is read of it.
+
+    Parameters
+    ----------
+    named : columns and globs, the target among them; None for all
+    """
+
+    folding: Folding
+    named: list[str] | None
+    weight: str | None
+    null_policy: Any
+
+
+def _cut(
+    table: Table, target: Any, cut: FoldReading, family: str | None, *, is_wide: bool
+) -> tuple[pl.DataFrame, Sequence["Segment"]]:
+    """Return the keys of the one segment that a table is, and its folds."""
+    folding, weight = cut.folding, cut.weight
+    if family is not None:
+        rows = _row_folds(table, folding, cut.named, weight, target)
+        return pl.DataFrame(), [OnTable(rows, target, weight)]
+    if is_wide:
+        check_target(target)
+        folds = wide_folds(table, target, cut.named, weight, cut.null_policy, folding)
+        return pl.DataFrame(), [folds]
+    targets = [target] if isinstance(target, str) else target
+    check_numeric(table, targets)
+    records = gram_by(
+        table, columns=cut.named, weight=weight, fold=folding.k, key=folding.key,
+        seed=folding.seed, null_policy=policy_but_for(targets, cut.null_policy),
+    )  # fmt: skip
+    return _on_records(records, target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,12 +332,7 @@ class OnGrams:
 
     def check(self, result: Any) -> None:
         """Refuse what a method returns and a Gram does not judge."""
-        if isinstance(result, GlmSequence | GlmModel) or not isinstance(
-            result, Prefixes | AnyModel
-        ):
-            raise ArgumentError(
-                f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
-            )
+        check_judged_on_gram(result)
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +381,7 @@ class OnTable:
             )
 
 
-Segment = OnGrams | OnTable
+Segment = OnGrams | OnTable | WideFolds
 
 
 def _outcomes(segment: Segment, run: Method, points: Iterable[Options]) -> Iterator[Outcome]:
@@ -413,8 +445,13 @@ def _is_drawn(
     return (folding is None or "seed" in parameters) and not _varies(points, "seed")
 
 
-def _check_is_of_records(family: str | None, weight: str | None) -> None:
+def _check_is_of_records(family: str | None, weight: str | None, options: Options) -> None:
     """Refuse what needs a table, where there is none to be cut into folds."""
+    if options.get("wide"):
+        raise ArgumentError(
+            "fold is None; with wide True the source is a table, and fold says into how many "
+            "parts its rows fall"
+        )
     if family is not None:
         raise ArgumentError(
             f"fold is None; with family {family!r} the source is a table, and fold says into how "
@@ -422,6 +459,30 @@ def _check_is_of_records(family: str | None, weight: str | None) -> None:
         )
     if weight is not None:
         raise ArgumentError(f"weight is {weight!r}; it is of a table, records have their weights")
+
+
+def _is_wide(
+    table: Table,
+    target: Any,
+    named: list[str] | None,
+    parameters: Mapping[str, Any],
+    points: Iterable[Options],
+    options: Options,
+) -> bool:
+    """Whether the folds of a table are searched without their Grams."""
+    if "wide" not in parameters:
+        return False
+    if _varies(points, "wide"):
+        raise ArgumentError(
+            "option 'wide' is in the grid; the folds of a table are read for all points: give it "
+            "beside the grid"
+        )
+    asked = options.get("wide")
+    intercept = all(one.get("intercept", True) for one in (options, *points))
+    check_wide(asked, intercept)
+    if asked is not None:
+        return bool(asked)
+    return is_too_wide(table, target, named, intercept)
 
 
 def _varies(points: Iterable[Options], name: str) -> bool:

@@ -10,23 +10,22 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError
 from dbselect.formulas import translate
 from dbselect.glm.newton import GlmFit
-from dbselect.glm.passes import Data, first_pass, responses
+from dbselect.glm.passes import Data, responses
 from dbselect.glm.refits import InMemory
 from dbselect.glm.rows import HeldRows
 from dbselect.glm.state import ByPasses, GlmState
-from dbselect.methods.fit_glm import (
-    FIT_TOL,
-    MAX_ITER,
-    STEP_TOL,
-    check_model,
-    opened,
-    problem_of,
-    refuse_records,
-    roles_of,
-)
-from dbselect.methods.options import Options
+from dbselect.methods.family_options import FIT_TOL, MAX_ITER, STEP_TOL, GlmOptions
+from dbselect.methods.family_table import opened, refuse_records
+from dbselect.methods.fit_glm import data_of, problem_of
 from dbselect.methods.setup import named_in, numbers_of, refuse_several
-from dbselect.methods.types import Costs, FamilyName, GroupColumns, GroupNames, TableSource
+from dbselect.methods.types import (
+    Costs,
+    FamilyName,
+    GroupColumns,
+    GroupNames,
+    Level,
+    TableSource,
+)
 from dbselect.record.checks import check_column, check_count
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, costs_of, groups_of
@@ -152,7 +151,7 @@ class GlmObjective(GlmState):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectiveOptions(Options):
+class ObjectiveOptions(GlmOptions):
     """The options of `glm_objective`."""
 
     method: ClassVar[str] = "glm_objective"
@@ -161,14 +160,10 @@ class ObjectiveOptions(Options):
     rows: int | None = SAMPLE_ROWS
     seed: int = 0
     key: str | None = None
-    ridge: float = 0.0
-    weight: str | None = None
-    offset: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that no table could make right."""
         super().__post_init__()
-        check_model(self.family, self.ridge, self.weight, self.offset)
         check_count("rows", self.rows)
         check_seed(self.seed)
         check_column("key", self.key)
@@ -181,12 +176,16 @@ def glm_objective(
     costs: Costs | None = None,
     *,
     family: FamilyName = ObjectiveOptions.family,
+    link: str | None = ObjectiveOptions.link,
     rows: int | None = ObjectiveOptions.rows,
     seed: int = ObjectiveOptions.seed,
     key: str | None = ObjectiveOptions.key,
     ridge: float = ObjectiveOptions.ridge,
+    intercept: bool = ObjectiveOptions.intercept,
     weight: str | None = ObjectiveOptions.weight,
     offset: str | None = ObjectiveOptions.offset,
+    exposure: str | None = ObjectiveOptions.exposure,
+    positive: Level | None = ObjectiveOptions.positive,
 ) -> GlmObjective:
     """Return how much deviance groups of columns explain, for `dash`, `foba`, `sght` and others.
 
@@ -200,7 +199,7 @@ def glm_objective(
     target : column to predict, as in `fit_glm`
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
-    family : as in `fit_glm`
+    family, link : as in `fit_glm`
     rows : >= 1, rows to hold in memory, of which those with a missing value are left out;
         all if the table has no more; None = all rows, by passes
     seed : of the hash that decides, 0 to 2^63 - 1
@@ -208,7 +207,7 @@ def glm_objective(
         together; default: where the row stands in the table. Needed for the same rows each
         time where the engine gives rows in no certain order
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
-    weight, offset : as in `fit_glm`
+    intercept, weight, offset, exposure, positive : as in `fit_glm`
 
     Returns
     -------
@@ -216,7 +215,7 @@ def glm_objective(
 
     Raises
     ------
-    ArgumentError : rows, seed, family, ridge or offset out of range
+    ArgumentError : rows, seed, family, ridge, offset, exposure or positive out of range
     SourceError, ColumnError, GroupError, DataError : as `fit_glm` and `anytime_sequence`
 
     Notes
@@ -248,16 +247,17 @@ def glm_objective(
     """
     refuse_several(target)
     options = ObjectiveOptions(
-        family=family, rows=rows, seed=seed, key=key, ridge=ridge, weight=weight, offset=offset
-    )
+        family=family, link=link, rows=rows, seed=seed, key=key, ridge=ridge,
+        intercept=intercept, weight=weight, offset=offset, exposure=exposure, positive=positive,
+    )  # fmt: skip
     refuse_records(source)
     named = named_in(groups, source)
 
     def read(table: Any, of: int | None = None) -> ObjectiveData:
         """Make the first pass."""
-        passes = opened(table, target, named, family, weight, offset)
+        passes = opened(table, target, named, options)
         found = groups_of(passes.names, groups, costs, target, passes.terms)
-        data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
+        data = data_of(passes, target, options, found.members)
         found = replace(found, unused=(*found.unused, *passes.unread))
         return ObjectiveData(data, found, options.ridge, of)
 
@@ -266,9 +266,9 @@ def glm_objective(
         problem, null = problem_of(about.data, about.groups, about.ridge, True, MAX_ITER, STEP_TOL)
         return GlmObjective(ByPasses(problem, about.data.read), null, about)
     table = open_table(source, named)
-    head = opened(table.schema.empty_table(), target, named, family, weight, offset)
+    head = opened(table.schema.empty_table(), target, named, options)
     groups_of(head.taken, groups, costs, target, head.terms)
-    apart = [name for name in (target, weight, offset) if name is not None]
+    apart = [name for name in (target, weight, *options.beside.names) if name is not None]
     taken = sample(table, head.fields(apart), rows, key, seed)
     about = read(taken.table, taken.of)
     problem, null = problem_of(about.data, about.groups, about.ridge, True, MAX_ITER, FIT_TOL)
@@ -395,10 +395,15 @@ def _rows(batch: pa.RecordBatch, data: Data, weight: str | None) -> HeldRows:
     X = np.stack([of(name) for name in roles.members])
     y = np.stack([translate(one, algebra) for one in responses(passes, roles)])
     weights = np.ones(batch.num_rows) if weight is None else of(weight)
-    offset = np.zeros(batch.num_rows) if roles.offset is None else of(roles.offset)
+    beside = roles.beside.formula(passes.column)
+    offset = np.zeros(batch.num_rows)
+    if beside is not None:
+        offset = np.asarray(translate(beside, algebra))
     used = ~np.isnan(np.vstack([X, y, weights, offset])).any(axis=0) & (weights > 0)
     X = X[:, used] - data.mean[:, None]
     X /= data.spread[:, None]
     X[data.constant] = 0.0
     share = weights[used] / weights[used].sum()
-    return HeldRows(roles.family, X, y[:, used], share, offset[used], data.weight)
+    return HeldRows(
+        roles.family, X, y[:, used], share, offset[used], data.weight, roles.has_intercept
+    )

@@ -14,11 +14,19 @@ ForwardName = Literal["fr", "score", "omp", "omp-information", "omp-unwhitened",
 BackwardName = Literal["loss", "coefficient"]
 #: Families of linear and generalised linear models.
 FamilyName = Literal[
-    "gaussian", "binomial", "binomial(probit)", "binomial(cloglog)", "binomial(log)", "poisson",
-    "gamma", "inverse_gaussian", "multinomial",
+    "gaussian", "gaussian(log)", "gaussian(inverse)", "binomial", "binomial(probit)",
+    "binomial(cloglog)", "binomial(loglog)", "binomial(cauchit)", "binomial(log)",
+    "binomial(identity)", "poisson", "poisson(identity)", "poisson(sqrt)", "gamma",
+    "gamma(identity)", "gamma(inverse)", "inverse_gaussian", "inverse_gaussian(identity)",
+    "inverse_gaussian(inverse)", "inverse_gaussian(inverse_squared)", "negative_binomial",
+    "multinomial",
 ]  # fmt: skip
 #: Those that need the rows again and again; `glm_family` has those with a number besides.
 GlmFamilyName = Literal[
-    "binomial", "binomial(probit)", "binomial(cloglog)", "binomial(log)", "poisson", "gamma",
-    "inverse_gaussian", "multinomial",
+    "gaussian(log)", "gaussian(inverse)", "binomial", "binomial(probit)",
+    "binomial(cloglog)", "binomial(loglog)", "binomial(cauchit)", "binomial(log)",
+    "binomial(identity)", "poisson", "poisson(identity)", "poisson(sqrt)", "gamma",
+    "gamma(identity)", "gamma(inverse)", "inverse_gaussian", "inverse_gaussian(identity)",
+    "inverse_gaussian(inverse)", "inverse_gaussian(inverse_squared)", "negative_binomial",
+    "multinomial",
 ]  # fmt: skip

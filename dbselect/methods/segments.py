@@ -48,6 +48,7 @@ def anytime_sequences(
     rule: RuleName = AnytimeOptions.rule,
     ridge: float = AnytimeOptions.ridge,
     scale: bool = AnytimeOptions.scale,
+    intercept: bool = AnytimeOptions.intercept,
     budget: float | None = AnytimeOptions.budget,
     max_groups: int | None = AnytimeOptions.max_groups,
     always: GroupNames = AnytimeOptions.always,
@@ -58,8 +59,8 @@ def anytime_sequences(
     Parameters
     ----------
     grams : DataFrame with a column ``gram`` of Gram records, as `gram_by` returns it
-    target, groups, costs, rule, ridge, scale, budget, max_groups, always, c_min : as in
-        `anytime_sequence`
+    target, groups, costs, rule, ridge, scale, intercept, budget, max_groups, always, c_min : as
+        in `anytime_sequence`
 
     Returns
     -------
@@ -100,8 +101,8 @@ def anytime_sequences(
     if taken:
         raise ArgumentError(f"grams has a column '{taken[0]}'; rename it, as the result has one")
     options = AnytimeOptions(
-        rule=rule, ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
-        c_min=c_min,
+        rule=rule, ridge=ridge, scale=scale, intercept=intercept, budget=budget,
+        max_groups=max_groups, always=always, c_min=c_min,
     )  # fmt: skip
 
     def answer(records: pa.Array) -> pa.StructArray:
@@ -183,8 +184,8 @@ def searched(
     prices = None if costs is None else costs_by_name(costs, list(named or ()))
     request = {"groups": named, "costs": prices, **given}
     found = _native.search(records, options.method, target, request)
-    _warn_of(found.field("condition"))
-    _warn_of_traces(found.field("trace"))
+    warn_of_condition(found.field("condition"))
+    warn_of_traces(found.field("trace"))
     return found
 
 
@@ -234,7 +235,7 @@ def statuses(records: pa.Array, target: str) -> pa.StringArray:
     return _native.check(records, target)
 
 
-def _warn_of(condition: pa.DoubleArray) -> None:
+def warn_of_condition(condition: pa.DoubleArray) -> None:
     """Warn where selected columns are so nearly dependent that coefficients lose digits."""
     if pc.any(pc.greater(condition, CONDITION_LIMIT)).as_py():
         # The same words for every block of records, so that they are shown once.
@@ -246,7 +247,7 @@ def _warn_of(condition: pa.DoubleArray) -> None:
         )
 
 
-def _warn_of_traces(traces: pa.StringArray) -> None:
+def warn_of_traces(traces: pa.StringArray) -> None:
     """Warn where columns are left out as dependent that may explain much by what is their own."""
     columns = [name for name in pc.unique(traces).to_pylist() if name]
     if columns:

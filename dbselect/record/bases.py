@@ -90,7 +90,28 @@ class Spline:
         return np.concatenate([before, knots, after])
 
 
-Basis = Poly | Spline
+@dataclass(frozen=True)
+class Log:
+    """The natural logarithm of a number above 0, as an exposure has it.
+
+    Parameters
+    ----------
+    column : a number field
+    """
+
+    column: str
+
+    @property
+    def names(self) -> list[str]:
+        """The column: ``hours.log``."""
+        return [f"{self.column}.log"]
+
+    def values(self, x: Vector) -> Matrix:
+        """Return the column, shape (n, 1); NaN where x is missing or not above 0."""
+        return np.log(np.where(x > 0, x, np.nan))[:, None]
+
+
+Basis = Poly | Spline | Log
 
 
 def numbers(values: pl.Series) -> npt.NDArray[np.float64]:

@@ -17,6 +17,11 @@ from dbselect.record.columns import match, unknown, with_indicators
 from dbselect.record.foreign import is_of, native
 from dbselect.record.terms import Terms
 
+#: Which searches take a column in several groups: those that give no group back.
+WHO_SHARES = (
+    "only anytime_sequence, greedy, top_k and random_k of one Gram take groups that share columns"
+)
+
 
 class Labelled(Protocol):
     """A series of pandas: values with labels."""
@@ -34,7 +39,7 @@ Costs: TypeAlias = Mapping[str, float] | Labelled | pl.Series
 
 @dataclass(frozen=True)
 class Groups:
-    """A partition of some columns into J groups, each with a cost > 0.
+    """J groups of some columns, each with a cost > 0; a column may lie in several.
 
     Parameters
     ----------
@@ -47,21 +52,27 @@ class Groups:
     costs: npt.NDArray[np.float64]
     unused: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of the groups, in the order given; ties go to the first."""
         return list(self.columns)
 
     @cached_property
     def members(self) -> list[str]:
-        """The D columns of all groups, group by group."""
-        return [column for columns in self.columns.values() for column in columns]
+        """The D columns of all groups, each once, group by group."""
+        return list(dict.fromkeys(name for columns in self.columns.values() for name in columns))
 
     @cached_property
     def positions(self) -> list[npt.NDArray[np.intp]]:
         """Where the columns of each group stand in `members`."""
         sizes = [len(columns) for columns in self.columns.values()]
-        return np.split(np.arange(sum(sizes), dtype=np.intp), np.cumsum(sizes)[:-1])
+        if sum(sizes) == len(self.members):
+            return np.split(np.arange(sum(sizes), dtype=np.intp), np.cumsum(sizes)[:-1])
+        places = {name: at for at, name in enumerate(self.members)}
+        return [
+            np.array([places[name] for name in columns], dtype=np.intp)
+            for columns in self.columns.values()
+        ]
 
     def number(self, name: str, what: str) -> int:
         """Return the index of a group."""
@@ -76,6 +87,7 @@ def groups_of(
     costs: Costs | None = None,
     target: str | Sequence[str] = (),
     terms: Terms | None = None,
+    sharing: bool = False,
 ) -> Groups:
     """Match groups and costs to the features of a table.
 
@@ -87,11 +99,12 @@ def groups_of(
     costs : name -> cost > 0; None makes every cost 1
     target : the column to predict, or several, which belong to no group
     terms : how the columns of the table became the features
+    sharing : whether a column may lie in several groups
 
     Raises
     ------
-    GroupError : an empty group, a column in two groups, a cost that is missing,
-        surplus or not a number > 0
+    GroupError : an empty group, a column in two groups that may not share it, a cost that is
+        missing, surplus or not a number > 0
     ColumnError : an unknown column
     """
     targets = [target] if isinstance(target, str) else target
@@ -124,12 +137,11 @@ def groups_of(
     owner: dict[str, str] = {}
     for name, members in columns.items():
         for column in members:
-            if column in owner:
+            if owner.setdefault(column, name) != name and not sharing:
                 raise GroupError(
                     f"column '{column}' lies in group '{owner[column]}' and in group '{name}'; "
-                    "a column belongs to one group"
+                    f"{WHO_SHARES}"
                 )
-            owner[column] = name
     unused = tuple(column for column in features if column not in owner)
     return Groups(columns, costs_of(list(columns), costs), unused)
 

@@ -100,6 +100,24 @@ class Proof:
         return self.bound - self.explained
 
 
+@dataclass(frozen=True)
+class Shrinkage:
+    """Which penalty a penalised model has, and how near to its minimum it is.
+
+    Parameters
+    ----------
+    penalty : for columns and a target of unit variance
+    df : degrees of freedom, without the intercept
+    gap : how far at most the objective is from its minimum, the target having variance 1
+    violation : how far at most a gradient is from its optimality condition, in correlations
+    """
+
+    penalty: float
+    df: float
+    gap: float
+    violation: float
+
+
 @dataclass(frozen=True, repr=False)
 class Selected(InNotebooks, Generic[M_co]):
     """The groups that a method chose, the model on them, and how they were found.
@@ -112,8 +130,8 @@ class Selected(InNotebooks, Generic[M_co]):
         GlmModel; None of other objectives
     chosen : numbers of the groups or candidates held, in the order taken
     method : the call that chose them
-    how : Convergence of `sght`, Proof of `best_within`, Diagnostics of `dash`, `greedy`,
-        `top_k` and `random_k`
+    how : Convergence of `sght`, Proof of `best_within`, Shrinkage of `lasso` and
+        `sparse_group_lasso`, Diagnostics of `dash`, `greedy`, `top_k` and `random_k`
 
     Examples
     --------
@@ -132,7 +150,7 @@ class Selected(InNotebooks, Generic[M_co]):
     model: M_co
     chosen: tuple[int, ...]
     method: str
-    how: Convergence | Diagnostics | Proof
+    how: Convergence | Diagnostics | Proof | Shrinkage
 
     def __repr__(self) -> str:
         if self.model is None:
@@ -154,6 +172,8 @@ class Selected(InNotebooks, Generic[M_co]):
 
     @property
     def _certainty(self) -> str:
+        if isinstance(self.how, Shrinkage):
+            return f"; penalty {self.how.penalty:.3g}"
         if not isinstance(self.how, Proof):
             return ""
         return "; proven" if self.how.proven else f"; gap {self.how.gap:.4f}, time was up"
@@ -174,12 +194,14 @@ class Selected(InNotebooks, Generic[M_co]):
             )
         if isinstance(self.how, Proof):
             raise ArgumentError(f"{self.method} has no diagnostics; it has a proof")
+        if isinstance(self.how, Shrinkage):
+            raise ArgumentError(f"{self.method} has no diagnostics; it has shrinkage")
         return self.how
 
     @property
     def _descent(self) -> Convergence:
         if not isinstance(self.how, Convergence):
-            own = "proof" if isinstance(self.how, Proof) else "diagnostics"
+            own = {Proof: "proof", Shrinkage: "shrinkage"}.get(type(self.how), "diagnostics")
             raise ArgumentError(f"{self.method} is no descent; see its {own}")
         return self.how
 
@@ -264,6 +286,13 @@ class Selected(InNotebooks, Generic[M_co]):
         """Whether the groups are the best within the budget, or how near they are."""
         if not isinstance(self.how, Proof):
             raise ArgumentError(f"{self.method} has no proof; best_within has one")
+        return self.how
+
+    @property
+    def shrinkage(self) -> Shrinkage:
+        """Which penalty the model has, and how near to its minimum it is."""
+        if not isinstance(self.how, Shrinkage):
+            raise ArgumentError(f"{self.method} has no shrinkage; lasso has some")
         return self.how
 
     @property

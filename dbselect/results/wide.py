@@ -13,7 +13,26 @@ from dbselect.results import store
 from dbselect.results.sequence import Sequence
 
 #: What a stored sequence has more than that of a whole Gram.
-WIDE_FIELDS = ("scans", "rows_fetched", "n_groups", "n_columns")
+WIDE_FIELDS = ("scans", "rows_fetched", "n_groups", "n_columns", "n_searched")
+
+
+@dataclass(frozen=True)
+class Screened:
+    """That a search saw only some columns: those that promise most alone.
+
+    The sequence is that of a search on these, which a search on all may not find.
+
+    Parameters
+    ----------
+    columns : there were, and criteria count them
+    kept : were searched
+    """
+
+    columns: int
+    kept: int
+
+    def __str__(self) -> str:
+        return f"screened to {self.kept} of {self.columns} columns, not exact"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +50,8 @@ class WideSequence(Sequence):
     scans : readings of the table
     rows_fetched : rows of the Gram that were read: products of one column with all
     n_groups, n_columns : groups and columns that there were to choose from
+    n_searched : columns that the search looked at: all, but for `screened`
+    has_intercept : True
 
     Examples
     --------
@@ -46,6 +67,7 @@ class WideSequence(Sequence):
     rows_fetched: int
     n_groups: int
     n_columns: int
+    n_searched: int
 
     _RECORD_TYPE: ClassVar[pa.StructType] = pa.struct(
         [*store.SEQUENCE_TYPE, *((name, pa.int64()) for name in WIDE_FIELDS)]
@@ -57,8 +79,16 @@ class WideSequence(Sequence):
     __repr__ = Sequence.__repr__
 
     @property
+    def screened(self) -> Screened | None:
+        """What was left out before the search, which is not exact then; None if nothing was."""
+        if self.n_searched == self.n_columns:
+            return None
+        return Screened(self.n_columns, self.n_searched)
+
+    @property
     def _used(self) -> str:
-        return f"{super()._used}; {len(self.groups.names)} of {self.n_groups} groups"
+        told = f"{super()._used}; {len(self.groups.names)} of {self.n_groups} groups"
+        return told if self.screened is None else f"{told}; {self.screened}"
 
     def _fits(self) -> information.Fits:
         found = super()._fits()

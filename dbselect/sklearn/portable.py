@@ -11,6 +11,9 @@ from dbselect.results.glm.sequence import GlmSequence, Precision
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence
 
+#: What is kept of how sure coefficients are.
+_PRECISION = ("degrees", "dispersion", "errors")
+
 
 class Portable(BaseEstimator):
     """An estimator whose sequence is told as text, and what the text lacks as arrays.
@@ -50,7 +53,8 @@ class Portable(BaseEstimator):
             "record": json.dumps(found.to_struct()),
         }
         if isinstance(found, GlmSequence) and found.precision is not None:
-            told |= {"degrees": found.precision.degrees, "errors": found.precision.errors}
+            own = found.precision
+            told |= {name: getattr(own, name) for name in _PRECISION}
         return state | {"sequence_": told}
 
     def __setstate__(self, state: Any) -> None:
@@ -58,6 +62,7 @@ class Portable(BaseEstimator):
         if told is not None:
             found = self._KINDS[told["kind"]].from_struct(json.loads(told["record"]))
             if "errors" in told:
-                found = replace(found, precision=Precision(told["degrees"], told["errors"]))
+                own = {name: told[name] for name in _PRECISION}
+                found = replace(found, precision=Precision(**own))
             state = {**state, "sequence_": found}
         super().__setstate__(state)

@@ -129,7 +129,7 @@ class _Keeping:
         return self._kept
 
     def _kept(self, batch: Any) -> pa.Table:
-        rows = _in_arrow(batch)
+        rows = in_arrow(batch)
         if self.fold is None:
             return rows.select(self.fields)
         compare = pc.equal if self.held_out else pc.not_equal
@@ -139,11 +139,11 @@ class _Keeping:
 
 def _counted(folding: Folding, columns: list[str], batch: Any) -> Counter[int]:
     """Count the rows of each fold."""
-    folds = np.asarray(folds_of(_in_arrow(batch), folding, columns))
+    folds = np.asarray(folds_of(in_arrow(batch), folding, columns))
     return Counter(dict(zip(*(each.tolist() for each in np.unique_counts(folds)), strict=True)))
 
 
-def _in_arrow(batch: Any) -> pa.Table:
+def in_arrow(batch: Any) -> pa.Table:
     """Return a batch as Arrow; nothing is computed on the views in which Polars keeps texts."""
     if isinstance(batch, pl.DataFrame):
         return batch.to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -2,7 +2,8 @@
 //!
 //! A chunk that belongs to one group goes to the kernel as columns. Rows that
 //! scatter over groups wait in a buffer of their group until there are enough
-//! for a block. Missing values that are to be filled wait there as NaN.
+//! for a block. Missing values that are to be filled wait there as NaN. Of a group of few columns
+//! among many the first rows need no buffer: each is added to sums about the first at once.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -19,6 +20,9 @@ use crate::sums::Sums;
 pub const CHUNK_ROWS: usize = 16 * BLOCK_ROWS;
 /// Rows of a block below which they wait for others.
 const FEW_ROWS: usize = SETTLED_ROWS as usize;
+/// Columns up to which the first rows of a group among many are added one by one: the triangle of
+/// their products takes less memory than the rows, and some nanoseconds a row.
+const FEW_COLUMNS: usize = 16;
 /// Rows to look ahead for groups, which lie all over memory.
 const ROWS_AHEAD: usize = 8;
 /// Rows turned from columns to rows at a time, inside an L1 cache.
@@ -38,6 +42,8 @@ struct Scratch {
 #[derive(Clone, Debug)]
 pub struct Accumulator {
     filled: Filled,
+    /// Whether the moments are sums about the first row, of few rows.
+    are_sums: bool,
     /// Rows in which each column is missing; empty if none is.
     absent: Vec<u64>,
     buffer: Vec<f64>,
@@ -61,6 +67,7 @@ impl Accumulator {
     pub fn from_moments(moments: Moments) -> Accumulator {
         Accumulator {
             filled: Filled::new(moments),
+            are_sums: false,
             absent: Vec::new(),
             buffer: Vec::new(),
             buffer_weight: Vec::new(),
@@ -95,6 +102,7 @@ impl Accumulator {
         labels: Labels,
         mut more: impl FnMut(usize, &Screened),
     ) -> Result<(), String> {
+        self.center();
         SCRATCH.with_borrow_mut(|Scratch { sums, rows: turned }| {
             let mut blocks = chunk.blocks();
             while !self.filled.moments.is_settled() {
@@ -148,15 +156,26 @@ impl Accumulator {
 
     /// Add the rows of other accumulators of the same width.
     pub fn merge(&mut self, other: &Accumulator) {
+        if other.are_sums {
+            if self.has_few() {
+                self.are_sums = true;
+                self.filled.moments.add_sums(&other.filled.moments);
+                self.count_all_absent(&other.absent);
+            } else {
+                let mut centred = other.clone();
+                centred.center();
+                self.merge(&centred);
+            }
+            return;
+        }
+        self.center();
         if self.base != other.base && !other.buffer.is_empty() {
             let mut settled = other.clone();
             settled.finish();
             return self.merge(&settled);
         }
         self.filled.merge(&other.filled);
-        for (column, &rows) in other.absent.iter().enumerate() {
-            self.count_absent(column, rows);
-        }
+        self.count_all_absent(&other.absent);
         let stride = stride(self.width());
         for (row, &weight) in other.buffer.chunks_exact(stride.max(1)).zip(&other.buffer_weight) {
             SCRATCH.with_borrow_mut(|scratch| {
@@ -167,6 +186,7 @@ impl Accumulator {
 
     /// The moments of all rows added so far.
     pub fn finish(&mut self) -> &Filled {
+        self.center();
         SCRATCH.with_borrow_mut(|scratch| self.flush(&mut scratch.sums));
         &self.filled
     }
@@ -188,6 +208,12 @@ impl Accumulator {
         self.filled.moments.skipped += rows.skipped as u64;
         for (column, absent) in &rows.absent {
             self.count_absent(*column, absent.count());
+        }
+    }
+
+    fn count_all_absent(&mut self, absent: &[u64]) {
+        for (column, &rows) in absent.iter().enumerate() {
+            self.count_absent(column, rows);
         }
     }
 
@@ -216,6 +242,9 @@ impl Accumulator {
 
     /// Ask for the memory that the next row goes to.
     fn expect_row(&mut self) {
+        if self.has_few() {
+            return prefetch(&self.filled.moments.comoment);
+        }
         let stride = stride(self.width());
         let spare = self.buffer.spare_capacity_mut();
         let row = spare.len().min(stride);
@@ -230,6 +259,19 @@ impl Accumulator {
             base[column] = self.filled.moments.mean_of(column);
         }
         base
+    }
+
+    /// Add row `at` of some that belong to many groups, whose values stand in `row`.
+    fn add_scattered(&mut self, row: &[f64], rows: &Screened, at: usize, sums: &mut Sums) {
+        let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[at]);
+        let is_whole = rows.units.is_empty() && !rows.holes.iter().any(|&j| row[j].is_nan());
+        if is_whole && weight == 1.0 && self.has_few() {
+            let width = self.width();
+            self.are_sums = true;
+            return self.filled.moments.add_row(&row[..width], sums.distance());
+        }
+        self.center();
+        self.add_row(row, rows, at, sums);
     }
 
     /// Add row `at` of some, whose values stand in `row`.
@@ -274,6 +316,23 @@ impl Accumulator {
         self.buffer_weight.push(weight);
         if self.buffer_weight.len() == buffer_rows(self.width()) {
             self.flush(sums);
+        }
+    }
+
+    /// Whether scattered rows are added to sums about the first of them.
+    fn has_few(&self) -> bool {
+        self.width() <= FEW_COLUMNS
+            && (self.are_sums || self.filled.moments.rows == 0)
+            && !self.filled.moments.is_settled()
+            && self.filled.is_whole()
+            && self.buffer_weight.is_empty()
+            && self.base.is_empty()
+    }
+
+    /// Turn sums about the first row into moments.
+    fn center(&mut self) {
+        if std::mem::take(&mut self.are_sums) {
+            self.filled.moments.center();
         }
     }
 
@@ -372,7 +431,7 @@ pub(crate) fn scatter_and<'g>(
                     turn(&columns, kept..(kept + TURN_ROWS).min(rows.rows), stride, turned);
                 }
                 let values = &turned[kept % TURN_ROWS * stride..][..stride];
-                group.add_row(values, &rows, kept, sums);
+                group.add_scattered(values, &rows, kept, sums);
                 kept += 1;
             }
         }

@@ -197,7 +197,7 @@ impl Lookup {
     }
 }
 
-/// Polynomials or splines of a number.
+/// Polynomials or splines of a number, or its logarithm.
 struct Curve {
     column: String,
     names: Vec<String>,
@@ -209,6 +209,8 @@ enum Shape {
     Poly { center: f64, scale: f64 },
     /// Cubic B-splines on these knots, three more on either side.
     Spline { knots: Vec<f64> },
+    /// The natural logarithm, of numbers above 0.
+    Log,
 }
 
 /// The columns that come of each basis, after the column of the table that it is of.
@@ -223,6 +225,10 @@ impl Curve {
         let number = |name| basis.get(name)?.as_f64();
         let named = |kind: &str, n| (1..=n).map(|k| format!("{column}.{kind}{k}")).collect();
         let Some(knots) = basis.get("knots") else {
+            if basis.get("degree").is_none() {
+                let names = vec![format!("{column}.log")];
+                return Some(Curve { column, names, shape: Shape::Log });
+            }
             let names = named("poly", number("degree")? as usize);
             let shape = Shape::Poly { center: number("center")?, scale: number("scale")? };
             return Some(Curve { column, names, shape });
@@ -234,10 +240,12 @@ impl Curve {
     }
 
     /// The sum of the columns, each times its coefficient; one of splines more has none.
-    fn value(&self, x: f64, coefficients: &[f64]) -> f64 {
+    /// Nothing where there is no logarithm.
+    fn value(&self, x: f64, coefficients: &[f64]) -> Option<f64> {
         match &self.shape {
-            Shape::Poly { center, scale } => legendre((x - center) / scale, coefficients),
-            Shape::Spline { knots } => spline(x, knots, coefficients),
+            Shape::Poly { center, scale } => Some(legendre((x - center) / scale, coefficients)),
+            Shape::Spline { knots } => Some(spline(x, knots, coefficients)),
+            Shape::Log => (x > 0.0).then(|| x.ln() * coefficients[0]),
         }
     }
 }
@@ -505,7 +513,7 @@ impl Inputs {
                 None => part.missing,
             },
             Source::Curve(curve) => match number() {
-                Some(x) => Some(curve.value(x, &part.coefficients)),
+                Some(x) => curve.value(x, &part.coefficients),
                 None => part.missing,
             },
             Source::Levels(lookup) => match lookup.code(column, row) {

@@ -216,6 +216,66 @@ impl Moments {
         self.clear_rounding();
     }
 
+    /// Add one row of weight 1 to moments that are sums about the first row, or of no rows;
+    /// `distance` is overwritten. They are no moments until `center` is called.
+    ///
+    /// Products about the first row are exact for whole numbers. Its own distance from the mean
+    /// is among those that the comoment adds up: of n rows the sums exceed that at most n + 1
+    /// times, which costs log2(n + 1) bits, however far out the row lies.
+    pub fn add_row(&mut self, row: &[f64], distance: &mut Vec<f64>) {
+        if self.rows == 0 {
+            self.origin.copy_from_slice(row);
+            self.offset.fill(0.0);
+        } else {
+            distance.clear();
+            distance.extend(row.iter().zip(&self.origin).map(|(x, origin)| x - origin));
+            self.add_distance(1.0, distance);
+        }
+        self.rows += 1;
+        self.weight += 1.0;
+    }
+
+    /// Add sums about the first row of others to such sums, or to none.
+    pub fn add_sums(&mut self, other: &Moments) {
+        let skipped = self.skipped + other.skipped;
+        if self.rows == 0 {
+            self.clone_from(other);
+        } else if other.rows > 0 {
+            // x - o = (x - o') + (o' - o).
+            let apart: Vec<f64> =
+                other.origin.iter().zip(&self.origin).map(|(other, own)| other - own).collect();
+            add_to(&mut self.comoment, &other.comoment, 1.0);
+            for i in 0..apart.len() {
+                for j in 0..=i {
+                    let between = apart[i] * other.offset[j] + other.offset[i] * apart[j];
+                    self.comoment[triangle(i) + j] += between;
+                }
+            }
+            add_to(&mut self.offset, &other.offset, 1.0);
+            self.add_distance(other.weight, &apart);
+            self.rows += other.rows;
+            self.weight += other.weight;
+        }
+        self.skipped = skipped;
+    }
+
+    /// Add rows of a weight, all at some distance from the first.
+    fn add_distance(&mut self, weight: f64, distance: &[f64]) {
+        add_square(&mut self.comoment, weight, distance);
+        add_to(&mut self.offset, distance, weight);
+    }
+
+    /// Turn sums about the first row into moments.
+    pub fn center(&mut self) {
+        if self.rows == 0 {
+            return;
+        }
+        let sums = std::mem::take(&mut self.offset);
+        add_square(&mut self.comoment, -1.0 / self.weight, &sums);
+        self.offset = sums.iter().map(|sum| sum / self.weight).collect();
+        self.clear_rounding();
+    }
+
     /// Add the moments of other rows of the same columns.
     pub fn merge(&mut self, other: &Moments) {
         debug_assert_eq!(self.width(), other.width());
@@ -354,6 +414,17 @@ fn add_outer(comoment: &mut [f64], a: f64, x: &[f64], b: f64, y: &[f64]) {
 }
 }
 
+vectorised! {
+/// `comoment += a x x'`.
+fn add_square(comoment: &mut [f64], a: f64, x: &[f64]) {
+    for i in 0..x.len() {
+        let ax = a * x[i];
+        let row = &mut comoment[triangle(i)..triangle(i + 1)];
+        row.iter_mut().zip(x).for_each(|(entry, x)| *entry += ax * x);
+    }
+}
+}
+
 fn add_to(entries: &mut [f64], others: &[f64], sign: f64) {
     for (entry, other) in entries.iter_mut().zip(others) {
         *entry += sign * other;
@@ -445,6 +516,38 @@ mod tests {
                     .collect();
                 assert_close(&found, &mean, 1e-14);
                 assert_close(&moments.comoment, &comoment, 1e-14);
+            }
+        }
+    }
+
+    /// Sums about the first row of some rows.
+    fn sums_of(sample: &Sample, rows: std::ops::Range<usize>) -> Moments {
+        let (mut moments, mut scratch) = (Moments::new(WIDTH), Vec::new());
+        for r in rows {
+            let row: Vec<f64> = sample.columns.iter().map(|x| x[r]).collect();
+            moments.add_row(&row, &mut scratch);
+        }
+        moments
+    }
+
+    #[test]
+    fn single_rows_give_the_definition_also_far_from_zero() {
+        for offset in [0.0, 1e8 * 1024.0] {
+            let sample = sample(32, offset, 8);
+            let (mean, comoment) = definition(&sample, offset, false);
+            let mut parts = sums_of(&sample, 0..0);
+            [0..1, 1..20, 20..20, 20..32]
+                .into_iter()
+                .for_each(|rows| parts.add_sums(&sums_of(&sample, rows)));
+            for mut moments in [sums_of(&sample, 0..32), parts] {
+                moments.center();
+                let means = moments.origin.iter().zip(&moments.offset);
+                // Whole numbers and a power of two of them: all sums are exact.
+                let found: Vec<f64> =
+                    means.map(|(origin, rest)| (origin - offset) + rest).collect();
+                assert_eq!((moments.rows, moments.weight), (32, 32.0));
+                assert_close(&found, &mean, 0.0);
+                assert_close(&moments.comoment, &comoment, 0.0);
             }
         }
     }

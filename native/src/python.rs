@@ -34,8 +34,8 @@ use crate::gaps::{self, Place as Slot, Policy};
 use crate::leaps::{Leaps, Set};
 use crate::projection::{Best, Count, Groups, Limits, Table, support};
 use crate::record::{Names, Record, check_overflow};
-use crate::searches::request::read_request;
-use crate::searches::{check_records, search_records};
+use crate::searches::request::{read_fit, read_request};
+use crate::searches::{check_records, fit_records, search_records};
 use crate::terms::{self, Terms};
 
 /// A pass over a table that is still under way.
@@ -611,6 +611,28 @@ pub unsafe extern "C" fn dbselect_search(
         // SAFETY: see the caller's promise.
         let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
         let found = search_records(records.column(0), &read_request(&request.into())?)?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&found, array, schema) }
+    })
+}
+
+/// Write the models of the records in the first field of a stream, or their summaries, to `array`
+/// and `schema`: a row for each, as `fit_records` says. All else is as in `dbselect_search`.
+///
+/// # Safety
+/// As `dbselect_search`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_fit(
+    records: *mut FFI_ArrowArrayStream,
+    request: *mut FFI_ArrowArrayStream,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
+        let (request, is_summary) = read_fit(&request.into())?;
+        let found = fit_records(records.column(0), &request, is_summary)?;
         // SAFETY: see the caller's promise.
         unsafe { export(&found, array, schema) }
     })

@@ -30,6 +30,7 @@ def add_sequence_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scale", default=UNSET, type=_flag, metavar="yes|no", help="ridge on unit variances"
     )
+    add_intercept(parser)
     parser.add_argument("--budget", default=UNSET, type=float, help="limit on the summed cost")
     parser.add_argument("--max-groups", default=UNSET, type=int)
     parser.add_argument("--always", default=UNSET, nargs="+", help="groups to take first")
@@ -37,11 +38,25 @@ def add_sequence_options(parser: argparse.ArgumentParser) -> None:
         "--c-min", default=UNSET, type=float, help="rule doubling: of the first group"
     )
     parser.add_argument("--family", default=UNSET, help=f"{_one_of(FamilyName)}, tweedie(1.5)")
+    parser.add_argument("--link", default=UNSET, help="of a family: probit, inverse, sqrt, ...")
     parser.add_argument(
         "--offset", default=UNSET, help="of a family: column added to the predictor"
     )
+    parser.add_argument(
+        "--exposure", default=UNSET, help="of a link log: column whose logarithm is added to it"
+    )
+    parser.add_argument(
+        "--positive", default=UNSET, help="of binomial: level of the target that counts as 1"
+    )
     parser.add_argument("--max-iter", default=UNSET, type=int, help="of a family: most passes")
     parser.add_argument("--tol", default=UNSET, type=float, help="of a family: when to end")
+
+
+def add_intercept(parser: argparse.ArgumentParser) -> None:
+    """Add whether models have a constant term."""
+    parser.add_argument(
+        "--intercept", default=UNSET, type=_flag, metavar="yes|no", help="no: through the origin"
+    )
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +78,13 @@ def add_wide(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resume", default=UNSET, metavar="FILE", help="go on from what a wide search wrote"
+    )
+    parser.add_argument(
+        "--screen",
+        default=UNSET,
+        type=int,
+        metavar="COLUMNS",
+        help="of a wide search, not exact: only so many columns, the best alone",
     )
 
 

@@ -9,6 +9,8 @@ import polars as pl
 from dbselect.doors.cli.exits import check_skipped
 from dbselect.doors.cli.out import tell, write_record
 from dbselect.doors.cli.terminal import has_borders
+from dbselect.results.glm.model import predicted
+from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.prefixes import Prefixes
 
 #: Columns of the steps that fit beside each other.
@@ -45,6 +47,8 @@ def show(
         "aliased": list(sequence.aliased),
         "unused": list(sequence.unused),
     }
+    if isinstance(sequence, GlmSequence):
+        facts |= {"family": sequence.family, "levels": list(sequence.levels)}
     if held_out is not None:
         facts["held_out"] = plain_rows(held_out)
     tell(options, _lines(sequence, start, left, held_out), facts)
@@ -55,6 +59,8 @@ def _lines(
 ) -> Iterator[str]:
     yield table_text(sequence.steps.select(_SHOWN))
     yield f"{sequence.stop.value}."
+    if isinstance(sequence, GlmSequence):
+        yield f"Family {sequence.family}, {predicted(sequence.target, sequence.levels)}."
     if start.skipped:
         yield f"{start.rows:,} rows, {start.skipped:,} skipped."
     if sequence.aliased:

@@ -33,7 +33,7 @@ class Prefix:
     coef : shape (D, K)
     deviance, explained, status, passes : of the fit
     degrees : parameters, effective ones with a ridge
-    errors : shape (K, 1 + D), as in `Precision`
+    dispersion, errors : errors of shape (K, 1 + D), as in `Precision`
     """
 
     intercept: Vector
@@ -43,6 +43,7 @@ class Prefix:
     status: Status
     passes: int
     degrees: float
+    dispersion: float
     errors: Matrix
 
 
@@ -80,7 +81,10 @@ def model_of(
         target=data.roles.target,
         family=family.name,
         classes=family.classes,
-        offset=data.roles.offset,
+        levels=family.levels,
+        offset=data.roles.beside.offset,
+        exposure=data.roles.beside.exposure,
+        has_intercept=data.roles.has_intercept,
         intercept=intercept,
         coefficients=coefficients,
         groups=list(groups),
@@ -130,12 +134,15 @@ def sequence_of(
             _warn_of_separation(f"from step {number} on, with '{groups.names[step.group]}',")
             break
     used = max(int(prefix.coef.any(axis=1).sum()) for prefix in prefixes)
-    full = is_saturated(data.rows, 1 + used, ridge)
+    full = is_saturated(data.rows, data.roles.has_intercept + used, ridge)
     return GlmSequence(
         target=data.roles.target,
         family=data.roles.family.name,
         classes=data.roles.family.classes,
-        offset=data.roles.offset,
+        levels=data.roles.family.levels,
+        offset=data.roles.beside.offset,
+        exposure=data.roles.beside.exposure,
+        has_intercept=data.roles.has_intercept,
         groups=groups,
         rule=rule,
         ridge=ridge,
@@ -157,6 +164,7 @@ def sequence_of(
         bytes_read=data.passes.bytes_read,
         precision=Precision(
             np.array([prefix.degrees for prefix in prefixes]),
+            np.array([prefix.dispersion for prefix in prefixes]),
             np.stack([prefix.errors for prefix in prefixes]),
         ),
         terms=data.passes.terms,
@@ -194,12 +202,14 @@ def prefix_of(data: Data, fit: GlmFit) -> Prefix:
         fit.status,
         data.passes.count,
         _degrees(data, fit),
+        _dispersion(data, fit),
         standard_errors(data, fit),
     )
 
 
 def _degrees(data: Data, fit: GlmFit) -> float:
-    return float(data.roles.family.basis.shape[1] + fit.state.degrees())
+    of_intercept = data.roles.family.basis.shape[1] if data.roles.has_intercept else 0
+    return float(of_intercept + fit.state.degrees())
 
 
 def _of_model(
@@ -209,7 +219,8 @@ def _of_model(
         return None  # a descent found the coefficients, and no information is there of them
     chosen = 0 < len(at) < len(data.roles.members)
     values = standard_errors(data, fit)[:, [0, *(1 + j for j in at)]]
-    return StandardErrors(values, float(problem.ridge.max(initial=0.0)), chosen)
+    ridge = float(problem.ridge.max(initial=0.0))
+    return StandardErrors(values, ridge, chosen, _dispersion(data, fit))
 
 
 def standard_errors(data: Data, fit: GlmFit) -> Matrix:
@@ -222,7 +233,8 @@ def standard_errors(data: Data, fit: GlmFit) -> Matrix:
 
     all over the sum of weights. An entry in the table's units is ``q a + r b``, so its
     variance is ``q corner^-1 q' + |L^-1 (r - q follow)|^2``. NaN where a column is aliased or
-    not held, or where the information has no digits left. O(d^3) for d free coefficients.
+    not held, where there is no intercept, or where the information has no digits left. O(d^3)
+    for d free coefficients.
     """
     basis, members = data.roles.family.basis, data.roles.members
     size, free = basis.shape
@@ -239,7 +251,8 @@ def standard_errors(data: Data, fit: GlmFit) -> Matrix:
     wide[:, kept] = inverse
     rows = wide.reshape(len(kept), len(members), free) @ basis.T / data.spread[:, None]
     lever = -np.einsum("ijk,j->ik", rows, data.mean) - inverse @ model.follow[:, kept].T @ basis.T
-    found[:, 0] = corner + (lever**2).sum(axis=0)
+    if data.roles.has_intercept:
+        found[:, 0] = corner + (lever**2).sum(axis=0)
     found[:, 1:] = (rows**2).sum(axis=0).T
     there = np.zeros(len(members), dtype=bool)
     there[kept // free] = True

@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.formulas import Formula
+from dbselect.glm.beside import Beside
 from dbselect.glm.named import family_of
 from dbselect.glm.newton import Status
 from dbselect.linear.inference import INTERCEPT, with_ends
@@ -18,7 +19,7 @@ from dbselect.record.checks import check_share
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, rows_told
 from dbselect.record.terms import Terms
-from dbselect.results.model import warn_of_choice
+from dbselect.results.choice import warn_of_choice
 from dbselect.results.predict import Predicting, Predictor
 
 
@@ -31,11 +32,13 @@ class StandardErrors:
     values : shape (K, 1 + d), of intercept and columns of each predictor; NaN if aliased
     ridge : as of the model; with a ridge they say nothing
     chosen : whether the rows also chose the columns
+    dispersion : the factor of the variance that is in the errors
     """
 
     values: Matrix
     ridge: float
     chosen: bool
+    dispersion: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,10 @@ class GlmModel(Predicting):
     rows_read, bytes_read : by all these passes; bytes as Arrow holds numbers in memory
     errors : of its coefficients, for `summary`; None if they are not known
     terms : how the columns of the table became those of the model
+    levels : of a binomial target that is not 0/1, the level that counts as 0 and the one that
+        counts as 1, whose probability is predicted
+    exposure : column whose logarithm is added to the predictor
+    has_intercept : False where the model goes through the origin, its intercept 0
 
     Examples
     --------
@@ -95,12 +102,15 @@ class GlmModel(Predicting):
     bytes_read: int
     errors: StandardErrors | None = field(default=None, kw_only=True, repr=False)
     terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
+    levels: tuple[Any, ...] = field(default=(), kw_only=True)
+    exposure: str | None = field(default=None, kw_only=True)
+    has_intercept: bool = field(default=True, kw_only=True)
 
     def __repr__(self) -> str:
         # A fit of columns has no groups, and they no costs.
         spent = f", spent {self.spent:g}" if self.groups else ""
         return (
-            f"{type(self).__name__}({self.family}, {self.target} ~ "
+            f"{type(self).__name__}({self.family}, {predicted(self.target, self.levels)} ~ "
             f"{listed(self.columns)}; "
             f"explained {self.explained:.4f}{spent}; "
             f"{rows_told(self.rows, self.skipped)}; {self.status.value}, {self.passes} passes)"
@@ -115,18 +125,43 @@ class GlmModel(Predicting):
     def saturated(self) -> bool:
         """Whether each predictor has as many coefficients as there are rows."""
         ridge = 0.0 if self.errors is None else self.errors.ridge
-        return is_saturated(self.rows, 1 + len(self.columns) - len(self.aliased), ridge)
+        own = self.has_intercept + len(self.columns) - len(self.aliased)
+        return is_saturated(self.rows, own, ridge)
+
+    @property
+    def dispersion(self) -> float:
+        """The factor of the variance that the family does not tell; 1 where it does.
+
+        Pearson's statistic / (rows - rank), NaN where no rows are left; `summary` has it in its
+        standard errors. The number of a negative binomial is in the name of its family.
+
+        Raises
+        ------
+        ArgumentError : it is not known, as `summary` says
+        """
+        if not family_of(self.family, self.classes).has_dispersion:
+            return 1.0
+        return self._known_errors.dispersion
+
+    @property
+    def _known_errors(self) -> StandardErrors:
+        if self.errors is None:
+            raise ArgumentError(
+                "the model has no standard errors, which files do not hold and a descent does "
+                "not give; fit its columns with dbselect.fit_glm"
+            )
+        return self.errors
 
     def summary(self) -> pl.DataFrame:
         """Return each coefficient with its standard error and Wald's test that it is 0.
 
         Returns
         -------
-        DataFrame: term, ``"(intercept)"`` first, then the columns; estimate; std_error;
-        statistic, estimate / std_error; p_value, two-sided, by the normal distribution.
-        NULL for aliased columns. A multinomial model has these rows for each class, named
-        in the first column, ``class``: its coefficients sum to 0 over the classes, and the
-        test is against that mean, not against a class of reference
+        DataFrame: term, ``"(intercept)"`` first if there is one, then the columns; estimate;
+        std_error; statistic, estimate / std_error; p_value, two-sided, by the normal
+        distribution. NULL for aliased columns. A multinomial model has these rows for each
+        class, named in the first column, ``class``: its coefficients sum to 0 over the
+        classes, and the test is against that mean, not against a class of reference
 
         Raises
         ------
@@ -164,14 +199,10 @@ class GlmModel(Predicting):
         return table
 
     def _tested(self) -> pl.DataFrame:
-        if self.errors is None:
+        errors = self._known_errors
+        if errors.ridge:
             raise ArgumentError(
-                "the model has no standard errors, which files do not hold and a descent does "
-                "not give; fit its columns with dbselect.fit_glm"
-            )
-        if self.errors.ridge:
-            raise ArgumentError(
-                f"ridge is {self.errors.ridge:g}; standard errors are those of greatest "
+                f"ridge is {errors.ridge:g}; standard errors are those of greatest "
                 "likelihood, at ridge 0"
             )
         if self.status is not Status.CONVERGED:
@@ -181,8 +212,10 @@ class GlmModel(Predicting):
             )
         tables = [
             wald(one.intercept, one.coefficients, own)
-            for one, own in zip(self._predictors_of_columns, self.errors.values, strict=True)
+            for one, own in zip(self._predictors_of_columns, errors.values, strict=True)
         ]
+        if not self.has_intercept:
+            tables = [table[1:] for table in tables]
         if not self.classes:
             return tables[0]
         named = zip(self.classes, tables, strict=True)
@@ -237,25 +270,31 @@ class GlmModel(Predicting):
 
     @property
     def _predictors_of_columns(self) -> list[Predictor]:
-        """The linear predictors without the offset."""
+        """The linear predictors without offset and exposure."""
         if not self.classes:
             return [Predictor(self.intercept, self.coefficients)]
         return [Predictor(self.intercept[k], self.coefficients[k]) for k in self.classes]
 
     @property
     def _prepared(self) -> Terms:
-        return self.terms
+        return self.beside.with_log(self.terms)
 
     @property
     def _predictors(self) -> list[Predictor]:
-        own = self._predictors_of_columns
-        if self.offset is None:
-            return own
-        return [Predictor(one.intercept, {self.offset: 1.0, **one.coefficients}) for one in own]
+        fixed = self.beside.coefficients
+        return [
+            Predictor(one.intercept, {**fixed, **one.coefficients})
+            for one in self._predictors_of_columns
+        ]
+
+    @property
+    def beside(self) -> Beside:
+        """What is added to every predictor."""
+        return Beside(self.offset, self.exposure)
 
     @property
     def _inputs(self) -> list[str]:
-        return self.columns + ([] if self.offset is None else [self.offset])
+        return [*self.columns, *self.beside.names]
 
     @property
     def _fields(self) -> list[str] | None:
@@ -263,6 +302,11 @@ class GlmModel(Predicting):
 
     def _link(self, predictors: Sequence[Formula]) -> list[Formula]:
         return family_of(self.family, self.classes).means(predictors)
+
+
+def predicted(target: str, levels: Sequence[Any]) -> str:
+    """Return what a model predicts, in words: a number, or which level has a probability."""
+    return f"{target} = {levels[1]!r}" if levels else target
 
 
 def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) -> pl.DataFrame:

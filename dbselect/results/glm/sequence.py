@@ -9,7 +9,8 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError, DbselectError
-from dbselect.glm.named import family_of
+from dbselect.glm.beside import Beside
+from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.linear import information
 from dbselect.linear.problem import Linear
@@ -19,7 +20,7 @@ from dbselect.record.rows import rows_told
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results.glm import store
-from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
+from dbselect.results.glm.model import GlmModel, StandardErrors, on_table, predicted
 from dbselect.results.prefixes import Prefixes
 
 
@@ -31,11 +32,13 @@ class Precision:
     ----------
     degrees : shape (steps + 1,), rank or effective number of parameters, those of the
         intercept included
+    dispersion : shape (steps + 1,), as `GlmModel.dispersion`
     errors : shape (steps + 1, K, 1 + D), standard errors of intercept and columns of each
         predictor in the table's units; NaN where a column is aliased or not held
     """
 
     degrees: Vector
+    dispersion: Vector
     errors: npt.NDArray[np.float64]
 
 
@@ -66,6 +69,7 @@ class GlmSequence(Prefixes[GlmModel]):
     passes_made, rows_read, bytes_read : by the whole search; bytes as Arrow holds numbers
     precision : how sure the coefficients are; None after reading a file, which has none
     terms : how the columns of the table became those of the sequence
+    levels, exposure, has_intercept : as in `GlmModel`
 
     Examples
     --------
@@ -105,6 +109,9 @@ class GlmSequence(Prefixes[GlmModel]):
     bytes_read: int
     precision: Precision | None = field(default=None, kw_only=True)
     terms: Terms = field(default_factory=Terms, kw_only=True)
+    levels: tuple[Any, ...] = field(default=(), kw_only=True)
+    exposure: str | None = field(default=None, kw_only=True)
+    has_intercept: bool = field(default=True, kw_only=True)
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.GLM_TYPE
     _WHAT: ClassVar[str] = "a sequence"
@@ -115,11 +122,17 @@ class GlmSequence(Prefixes[GlmModel]):
 
     @property
     def _told(self) -> tuple[str, str]:
-        return f"{self.family}, {self.target}", f"explained {self.explained[-1]:.4f}"
+        told = predicted(self.target, self.levels)
+        return f"{self.family}, {told}", f"explained {self.explained[-1]:.4f}"
 
     @property
     def _used(self) -> str:
         return rows_told(self.rows, self.skipped)
+
+    @property
+    def beside(self) -> Beside:
+        """What is added to every predictor."""
+        return Beside(self.offset, self.exposure)
 
     @property
     def r2(self) -> Vector:
@@ -154,6 +167,9 @@ class GlmSequence(Prefixes[GlmModel]):
             target=self.target,
             family=self.family,
             classes=self.classes,
+            levels=self.levels,
+            exposure=self.exposure,
+            has_intercept=self.has_intercept,
             offset=self.offset,
             intercept=intercept,
             coefficients=coefficients,
@@ -170,14 +186,15 @@ class GlmSequence(Prefixes[GlmModel]):
             rows_read=self.rows_read,
             bytes_read=self.bytes_read,
             errors=self._errors(step, at),
-            terms=self.terms.of({*names, *([] if self.offset is None else [self.offset])}),
+            terms=self.terms.of({*names, *self.beside.names}),
         )
 
     def _errors(self, step: int, at: list[int]) -> StandardErrors | None:
         if self.precision is None:
             return None
         values = self.precision.errors[step][:, [0, *(1 + j for j in at)]]
-        return StandardErrors(values, self.ridge, self._was_chosen(step))
+        dispersion = float(self.precision.dispersion[step])
+        return StandardErrors(values, self.ridge, self._was_chosen(step), dispersion)
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
         degrees = self._degrees()
@@ -187,17 +204,18 @@ class GlmSequence(Prefixes[GlmModel]):
             self.rows, degrees / free, degrees, sizes, len(self.groups.names), len(self.columns)
         )
         family = family_of(self.family, self.classes)
-        if family.has_dispersion and not family.quadratic:
+        is_gaussian = kind_of_family(self.family) == "gaussian"
+        if family.has_dispersion and not is_gaussian:
             raise ArgumentError(
                 f"family is {self.family!r}, whose dispersion no deviance tells, so that there "
                 "is no likelihood to compare; choose by rows held out, as cross_validate does"
             )
-        if self.family != "gaussian":
+        if not is_gaussian:
             return information.by_likelihood(self.deviance, trials, gamma, penalty)
         left = np.maximum(self.deviance / self.deviance[0], information.SMALLEST_SHARE)
         loss = information.gaussian_loss(self.rows, left * self.deviance[0])
         rest = np.where(self.rows > degrees, self.rows - degrees, np.nan)
-        adjusted = 1.0 - left / rest * (self.rows - 1)
+        adjusted = 1.0 - left / rest * (self.rows - self.has_intercept)
         return information.by_likelihood(loss, trials, gamma, penalty, adjusted_r2=adjusted)
 
     def _degrees(self) -> Vector:
@@ -211,7 +229,13 @@ class GlmSequence(Prefixes[GlmModel]):
             )
         # Aliased columns have coefficients of exactly 0, and no others do.
         free = family_of(self.family, self.classes).basis.shape[1]
-        return np.asarray(free * (1.0 + self.coef.any(axis=2).sum(axis=1)))
+        return np.asarray(free * (self.has_intercept + self.coef.any(axis=2).sum(axis=1)))
+
+    def _f_tests(self) -> pl.DataFrame:
+        raise ArgumentError(
+            f"family is {self.family!r}, whose sequences have no f_tests: F compares residual sums "
+            "of squares; the deviance that a step takes, in steps, is its likelihood ratio"
+        )
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         if criterion in ("cp", "adjusted_r2"):
@@ -223,7 +247,7 @@ class GlmSequence(Prefixes[GlmModel]):
 
     @property
     def _inputs(self) -> list[str]:
-        return [*self.columns, *([] if self.offset is None else [self.offset])]
+        return [*self.columns, *self.beside.names]
 
     def _priced(self, groups: Groups, spent: Vector) -> "GlmSequence":
         return replace(self, groups=groups, spent=spent, rule=f"{self.rule}, at other costs")

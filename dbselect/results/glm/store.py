@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from dbselect.glm.beside import Beside
 from dbselect.glm.newton import Status
 from dbselect.record.steps import MODEL_FIELDS, SEQUENCE_DTYPE, STEP_DTYPES, STEP_TYPE
 from dbselect.record.terms import Terms
@@ -40,7 +41,10 @@ GLM_TYPE = pa.struct(
         ("target", pa.string()),
         ("family", pa.string()),
         ("class_type", pa.string()),
+        ("levels", pa.list_(pa.string())),
         ("offset", pa.string()),
+        ("exposure", pa.string()),
+        ("has_intercept", pa.bool_()),
         *SEARCH_FIELDS,
         ("rows", pa.int64()),
         ("skipped", pa.int64()),
@@ -71,11 +75,15 @@ _CLASS_TYPES: dict[str, Callable[[str], Any]] = {
 def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
     steps = sequence.steps.to_dicts()
+    named = sequence.classes or sequence.levels
     return {
         "target": sequence.target,
         "family": sequence.family,
-        "class_type": type(sequence.classes[0]).__name__ if sequence.classes else None,
+        "class_type": type(named[0]).__name__ if named else None,
+        "levels": [str(one) for one in sequence.levels],
         "offset": sequence.offset,
+        "exposure": sequence.exposure,
+        "has_intercept": bool(sequence.has_intercept),
         **search_record(sequence),
         "rows": sequence.rows,
         "skipped": sequence.skipped,
@@ -85,25 +93,33 @@ def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
         "steps": steps,
         "predictors": [
             {"class": name, "sequence": _predictor(sequence, steps, k)}
-            for k, name in enumerate([str(one) for one in sequence.classes] or [None])
+            for k, name in enumerate(_predicted(sequence))
         ],
     }
+
+
+def _predicted(sequence: "GlmSequence") -> list[str | None]:
+    """Return the classes, or the level, whose probabilities are told; None for a number."""
+    return [str(one) for one in sequence.classes or sequence.levels[1:]] or [None]
 
 
 def _predictor(
     sequence: "GlmSequence", steps: Iterable[Mapping[str, Any]], k: int
 ) -> list[dict[str, Any]]:
-    """Return the steps of one linear predictor; an offset is a column with coefficient 1."""
+    """Return the steps of one linear predictor.
+
+    An offset is a column with coefficient 1; so is the logarithm of an exposure.
+    """
     names = sequence.groups.members
     shared = [{name: step[name] for name in STEP_DTYPES} for step in steps]
     for number, step in enumerate(shared):
         at = sequence.columns_held(number)
-        coefficients = {} if sequence.offset is None else {sequence.offset: 1.0}
+        coefficients = sequence.beside.coefficients
         values = sequence.coef[number, at, k].tolist()
         coefficients |= dict(zip([names[j] for j in at], values, strict=True))
         step["intercept"] = float(sequence.intercept[number, k])
         step["coefficients"] = coefficients
-        step["terms"] = None if number else sequence.terms.to_json()
+        step["terms"] = None if number else sequence.beside.with_log(sequence.terms).to_json()
     return shared
 
 
@@ -131,10 +147,11 @@ def glm_parts(record: Any) -> dict[str, Any]:
 def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
     steps, predictors = record["steps"], record["predictors"]
     search = search_parts(record, steps)
-    class_type = record["class_type"]
-    classes = (
-        () if class_type is None else [_CLASS_TYPES[class_type](p["class"]) for p in predictors]
-    )
+    class_type, levels = record["class_type"], record["levels"] or []
+    read = _CLASS_TYPES[class_type] if class_type is not None else str
+    classes = [] if class_type is None or levels else [read(p["class"]) for p in predictors]
+    beside = Beside(record["offset"], record["exposure"])
+    terms = Terms.from_json(predictors[0]["sequence"][0]["terms"])
     numbers = {name: j for j, name in enumerate(search["groups"].members)}
     intercept = np.zeros((len(steps), len(predictors)))
     coef = np.zeros((len(steps), len(numbers), len(predictors)))
@@ -142,14 +159,17 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         for number, step in enumerate(predictor["sequence"]):
             intercept[number, k] = step["intercept"]
             for name, value in step["coefficients"].items():
-                if name != record["offset"]:
+                if name not in beside.coefficients:
                     coef[number, numbers[name], k] = value
     finite([*intercept.ravel(), *coef.ravel()])
     return {
         "target": record["target"],
         "family": record["family"],
         "classes": tuple(classes),
-        "offset": record["offset"],
+        "levels": tuple(read(one) for one in levels),
+        "offset": beside.offset,
+        "exposure": beside.exposure,
+        "has_intercept": record["has_intercept"] is not False,
         **search,
         "deviance": finite(step["deviance"] for step in steps),
         "intercept": intercept,
@@ -161,5 +181,5 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "passes_made": record["passes"],
         "rows_read": record["rows_read"],
         "bytes_read": record["bytes_read"],
-        "terms": Terms.from_json(predictors[0]["sequence"][0]["terms"]),
+        "terms": beside.without_log(terms),
     }

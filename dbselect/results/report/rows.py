@@ -100,20 +100,21 @@ def _predictions(model: Any, source: Any) -> Iterator[tuple[str, Any, Any]]:
     table = open_table(source, None)
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
     targets = list(model.responses) if isinstance(model, JointModel) else [model.target]
-    offset = [model.offset] if isinstance(model, GlmModel) and model.offset is not None else []
+    beside = model.beside.names if isinstance(model, GlmModel) else []
     inputs = [one.source for one in inputs_as_fitted(model.columns, model.terms)]
     marked = [name.removesuffix(".missing") if name not in known else name for name in inputs]
-    wanted = {name: leaf_of(name, known, "source") for name in [*targets, *offset, *marked]}
+    wanted = {name: leaf_of(name, known, "source") for name in [*targets, *beside, *marked]}
     fields = list(dict.fromkeys(leaf.field for leaf in wanted.values()))
     with closing(table.batches(fields)) as batches, progress(table.rows) as bar:
         for batch in batches:
             if batch.num_rows:
                 frame = pl.DataFrame(pa.Table.from_batches([batch]))
                 predicted = model.predict(frame)
-                if isinstance(model, GlmModel) and model.classes:
-                    label = frame[model.target].cast(pl.String).to_numpy()
-                    for k, one in enumerate(model.classes):
-                        yield str(one), predicted[:, k], (label == str(one)).astype(float)
+                if isinstance(model, GlmModel) and (model.classes or model.levels):
+                    each = predicted.reshape(batch.num_rows, -1).T
+                    for one, own in zip(model.classes or model.levels[1:], each, strict=True):
+                        there = (frame[model.target] == one).cast(pl.Float64)
+                        yield str(one), own, there.to_numpy()
                 else:
                     columns = np.asarray(predicted).reshape(batch.num_rows, -1)
                     rows = batch.to_struct_array()

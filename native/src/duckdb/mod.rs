@@ -11,6 +11,8 @@
 //! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
 //! | `anytime_sequence(record, target [, options])` | scalar; so are `foba` and `backward` |
+//! | `fit(record, target [, columns] [, options])` | scalar: least squares on some columns |
+//! | `summary(record, target [, columns] [, options])` | scalar: its coefficients and their tests |
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
 //! | `dbselect_predict(sequence, row, budget, handle_unknown)` | the same, behind `glm_predict` |
@@ -19,6 +21,8 @@
 
 mod aggregates;
 mod api;
+mod asked;
+mod fits;
 mod grams;
 mod names;
 mod plans;
@@ -107,13 +111,15 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_scalar(connection, c"gram_remove", &pairs, &record(), remove)?;
         let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
         register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;
-        // Of each record, nothing, a STRUCT of options, or two.
-        let asked = |record: &dyn Fn() -> LogicalType| {
-            (0..3).map(|n| arguments(&[record, &text], n)).collect::<Vec<_>>()
-        };
+        // Of each record, nothing, a STRUCT of options, or two; columns before these.
         let kinds: [&dyn Fn() -> LogicalType; 3] = [&record, &types::record_of_before, &null];
-        let asked: Vec<_> = kinds.into_iter().flat_map(asked).collect();
+        let asked = |most: usize| {
+            let of = |record| (0..=most).map(move |n| arguments(&[record, &text], n));
+            kinds.into_iter().flat_map(of).collect::<Vec<_>>()
+        };
+        let (asked, with_columns) = (asked(2), asked(3));
         let searches: Vec<&[LogicalType]> = asked.iter().map(Vec::as_slice).collect();
+        let fits: Vec<&[LogicalType]> = with_columns.iter().map(Vec::as_slice).collect();
         let sequence = types::sequence();
         let functions: [(&CStr, api::ScalarCall); 3] = [
             (c"anytime_sequence", searches::anytime_sequence),
@@ -123,6 +129,8 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         for (name, call) in functions {
             register_scalar(connection, name, &searches, &sequence, call)?;
         }
+        register_scalar(connection, c"fit", &fits, &types::fit(), fits::fit)?;
+        register_scalar(connection, c"summary", &fits, &types::summary(), fits::summary)?;
         let checks: Vec<&[LogicalType]> = searches.iter().step_by(3).copied().collect();
         register_scalar(connection, c"gram_check", &checks, &text(), searches::gram_check)?;
         let prediction = types::prediction();

@@ -21,22 +21,37 @@ const IS_TAKEN: &str = "SELECT error('''dbselect'' is taken by ' || n) FROM (SEL
 /// A read-only database opens others for reading only, unless told.
 const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
 
-/// The methods, and what each does.
-const METHODS: [(&str, &str); 3] = [
+/// The methods, what stands after the target in their calls, and what each does.
+const METHODS: [(&str, &str, &str); 5] = [
     (
         "anytime_sequence",
+        "options",
         "Groups of columns in the order in which they buy prediction, from a Gram record: \
          dbselect.anytime_sequence(g, 'y', costs := {'a': 1, 'b': 5}, budget := 5)",
     ),
     (
         "foba",
+        "options",
         "Groups added greedily, and given back where later ones made them dispensable: \
          dbselect.foba(g, 'y', nu := 0.5)",
     ),
     (
         "backward",
+        "options",
         "All groups, then without the least useful one, again and again: \
          dbselect.backward(g, 'y', budget := 5)",
+    ),
+    (
+        "fit",
+        "columns, options",
+        "Least squares on some columns of a Gram record: coefficients, r2, and what is dependent: \
+         dbselect.fit(g, 'y', ['a', 'b'])",
+    ),
+    (
+        "summary",
+        "columns, options",
+        "The coefficients of least squares with standard errors, tests and intervals: \
+         dbselect.summary(g, 'y', ['a', 'b'], level := 0.9)",
     ),
 ];
 /// Parameters, what is passed on of them, and what comes of it.
@@ -74,12 +89,14 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
     // SAFETY: see the caller's promise.
     let run = |statement: &str| unsafe { run(connection, statement) };
     run(ATTACH)?;
-    for (name, does) in METHODS {
-        let names = names_of(name);
+    for (name, places, does) in METHODS {
+        let names: Vec<_> =
+            names_of(name).into_iter().filter(|name| !places.contains(name)).collect();
         let parameters: Vec<String> = names.iter().map(|name| format!("{name} := NULL")).collect();
         let passed: Vec<String> = names.iter().map(|name| format!("'{name}': {name}")).collect();
-        let parameters = format!("record, target, options := NULL, {}", parameters.join(", "));
-        let passed = format!("record, target, options, {{{}}}", passed.join(", "));
+        let first = places.replace(',', " := NULL,");
+        let parameters = format!("record, target, {first} := NULL, {}", parameters.join(", "));
+        let passed = format!("record, target, {places}, {{{}}}", passed.join(", "));
         define(name, &parameters, &passed, does, run)?;
     }
     OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {

@@ -1,21 +1,16 @@
 //! The searches as scalar functions: a Gram record and options in, a list of steps out.
-//!
-//! Options are a STRUCT, or two, as the macros of `names` pass on what they are given by name.
-
-use std::sync::Arc;
 
 use super::api::{self, Handle};
+use super::asked::{Asked, Plans, target_of};
 use super::grams::Grams;
 use super::scalar_guard;
 use super::sequences::write_sequence;
-use super::values::Values;
-use super::vectors::{Vector, bytes, text, write_text};
+use super::vectors::{Vector, write_text};
 use crate::record::Names;
-use crate::search::given::{names_of, read_request};
+use crate::search::given::read_request;
 use crate::search::problem::Target;
 use crate::search::run::Workspace;
-use crate::search::setup::{Fit, Request};
-use crate::search::value::Value;
+use crate::search::setup::Request;
 
 /// `anytime_sequence(record, target [, options])`; empty if the record is unusable.
 pub unsafe extern "C" fn anytime_sequence(info: Handle, chunk: Handle, out: Handle) {
@@ -102,27 +97,21 @@ unsafe fn search(method: &str, chunk: Handle, out: Handle) -> Result<(), String>
     unsafe {
         let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
         let asked = Asked::of_chunk(method, chunk, rows)?;
-        let requests = (0..rows).scan(None, |last: &mut Option<(usize, Arc<Request>)>, row| {
-            if !last.as_ref().is_some_and(|(at, _)| asked.same(*at, row)) {
-                match asked.at(row) {
-                    Ok(request) => *last = Some((row, Arc::new(request))),
-                    Err(error) => return Some(Err(error)),
-                }
-            }
-            last.as_ref().map(|(_, request)| Ok(request.clone()))
-        });
         // Wrong options are an error before any record is read.
-        let requests = requests.collect::<Result<Vec<_>, String>>()?;
+        let requests = asked.requests(rows, |target, given| {
+            let request = read_request(method, target, given)?;
+            request.check().map(|()| request)
+        })?;
         let (grams, out) = (Grams::of_chunk(chunk, 0), Vector::output(out));
         let (mut workspace, mut plans) = (Workspace::default(), Plans::default());
         for (row, request) in requests.iter().enumerate() {
             let gram = grams.as_ref().and_then(|grams| Some((grams.gram(row)?, grams)));
             let mut found = None;
             if let Some((gram, grams)) = &gram
-                && let Some(known) = plans.of(request, grams, row)?
+                && let Some(known) = plans.of(request, grams, row, Request::fit)?
             {
                 // `gram_check` tells why there is none.
-                let plan = known.fit.plan(gram).map_err(|error| error.message)?;
+                let plan = known.plan.plan(gram).map_err(|error| error.message)?;
                 found = plan.ok().and_then(|plan| {
                     let sequence = workspace.search(request, plan, gram).ok()?;
                     Some((sequence, &plan.groups, known.terms.as_deref()))
@@ -134,141 +123,5 @@ unsafe fn search(method: &str, chunk: Handle, out: Handle) -> Result<(), String>
     }
 }
 
-/// What is asked of each record of a chunk.
-struct Asked<'c> {
-    method: &'c str,
-    targets: Vector,
-    options: Vec<Values<'c>>,
-}
-
-impl<'c> Asked<'c> {
-    /// # Safety
-    /// As `search`; the chunk has that many rows and lives as long as the result.
-    unsafe fn of_chunk(method: &'c str, chunk: Handle, rows: usize) -> Result<Self, String> {
-        // SAFETY: see the caller's promise.
-        unsafe {
-            let columns = api::duckdb_data_chunk_get_column_count(chunk);
-            let options = |at| Values::of(Vector::of_chunk(chunk, at), rows);
-            let options: Vec<Values> = (2..columns).map(options).collect::<Result<_, _>>()?;
-            if !options.iter().all(Values::has_names) {
-                let way = named_arguments(method);
-                return Err(format!("options must be a STRUCT, as {{'budget': 5}}; {way}"));
-            }
-            Ok(Asked { method, targets: Vector::of_chunk(chunk, 1), options })
-        }
-    }
-
-    /// # Safety
-    /// The chunk is live and has both rows.
-    unsafe fn same(&self, a: usize, b: usize) -> bool {
-        // SAFETY: see the caller's promise; no target of a request is NULL.
-        unsafe {
-            !self.targets.is_null(b)
-                && bytes(self.targets, a) == bytes(self.targets, b)
-                && self.options.iter().all(|options| options.same(a, b))
-        }
-    }
-
-    /// # Safety
-    /// The chunk is live and has that row.
-    unsafe fn at(&self, row: usize) -> Result<Request, String> {
-        // SAFETY: see the caller's promise.
-        let (target, options) = unsafe {
-            let options: Vec<Value> = self.options.iter().map(|given| given.at(row)).collect();
-            (target_of(self.targets, row)?, options)
-        };
-        let named = options.into_iter().flat_map(|options| match options {
-            Value::Map(named) => named,
-            _ => Vec::new(),
-        });
-        // Names of a STRUCT have no case.
-        let given: Vec<_> = named.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        if given.iter().any(|(name, _)| name.is_empty()) {
-            return Err("options has a field without a name; name every field".to_string());
-        }
-        let known = names_of(self.method);
-        let request = read_request(self.method, &target, &given).map_err(|error| {
-            match given.iter().all(|(name, _)| known.contains(&&name[..])) {
-                true => error.message,
-                false => format!("{}; {}", error.message, named_arguments(self.method)),
-            }
-        })?;
-        request.check().map_err(|error| error.message)?;
-        Ok(request)
-    }
-}
-
-/// DuckDB takes `f(g, 'y', costs := {...})` for a STRUCT at the place of the options, of a function
-/// that is no macro.
-fn named_arguments(method: &str) -> String {
-    format!("named arguments: dbselect.{method}(...)")
-}
-
-/// # Safety
-/// A VARCHAR vector with that row.
-unsafe fn target_of(targets: Vector, row: usize) -> Result<String, String> {
-    if targets.is_null(row) {
-        return Err("target is None; it must be the name of a column".to_string());
-    }
-    // SAFETY: see the caller's promise.
-    Ok(unsafe { text(targets, row) })
-}
-
 /// What is said of a NULL.
 const NO_ROWS: &str = "no rows";
-
-/// The plans made so far: those of a chunk have mostly the same columns and options.
-#[derive(Default)]
-struct Plans {
-    plans: Vec<Known>,
-    last: usize,
-}
-
-/// A plan, and what it was made of.
-struct Known {
-    request: Arc<Request>,
-    columns: Names,
-    terms: Option<String>,
-    fit: Fit,
-}
-
-impl Plans {
-    /// The plan of a request for a record that has a Gram; nothing if its columns or terms are
-    /// those of none.
-    ///
-    /// # Safety
-    /// The chunk is live and has that row.
-    unsafe fn of(
-        &mut self,
-        request: &Arc<Request>,
-        grams: &Grams,
-        row: usize,
-    ) -> Result<Option<&Known>, String> {
-        // SAFETY: see the caller's promise.
-        unsafe {
-            let terms = grams.terms(row);
-            let is_it = |known: &Known| {
-                Arc::ptr_eq(&known.request, request)
-                    && known.terms.as_deref().map(str::as_bytes) == terms
-                    && grams.has_columns(row, &known.columns)
-            };
-            if !self.plans.get(self.last).is_some_and(is_it) {
-                self.last = match self.plans.iter().position(is_it) {
-                    Some(found) => found,
-                    None => {
-                        let Ok(Some(record)) = grams.record(row) else {
-                            return Ok(None);
-                        };
-                        let fit = request.fit(&record.columns, &record.terms);
-                        let fit = fit.map_err(|error| error.message)?;
-                        let terms = terms.map(|json| String::from_utf8_lossy(json).into_owned());
-                        let (request, columns) = (request.clone(), record.columns);
-                        self.plans.push(Known { request, columns, terms, fit });
-                        self.plans.len() - 1
-                    }
-                };
-            }
-        }
-        Ok(self.plans.get(self.last))
-    }
-}

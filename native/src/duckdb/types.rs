@@ -100,6 +100,19 @@ pub const STEP_FIELDS: [(&str, Field); 13] = [
     ("terms", Field::Plain(type_id::VARCHAR)),
 ];
 
+/// Fields of a model of `fit`, in order, with their types.
+pub const FIT_FIELDS: [(&str, Field); 9] = [
+    ("intercept", Field::Plain(type_id::DOUBLE)),
+    ("coefficients", Field::Coefficients),
+    ("explained", Field::Plain(type_id::DOUBLE)),
+    ("r2", Field::Plain(type_id::DOUBLE)),
+    ("sigma", Field::Plain(type_id::DOUBLE)),
+    ("rows", Field::Plain(type_id::BIGINT)),
+    ("skipped", Field::Plain(type_id::BIGINT)),
+    ("aliased", Field::List(type_id::VARCHAR)),
+    ("note", Field::Plain(type_id::VARCHAR)),
+];
+
 /// The type of a field.
 #[derive(Clone, Copy)]
 pub enum Field {
@@ -147,6 +160,19 @@ pub fn record_of_before() -> LogicalType {
 /// A list of steps.
 pub fn sequence() -> LogicalType {
     list(&structure(&STEP_FIELDS))
+}
+
+/// What `fit` returns.
+pub fn fit() -> LogicalType {
+    structure(&FIT_FIELDS)
+}
+
+/// What `summary` returns: a term an element.
+pub fn summary() -> LogicalType {
+    let numbers = ["estimate", "std_error", "statistic", "p_value", "low", "high"];
+    let mut fields = vec![("term", Field::Plain(type_id::VARCHAR))];
+    fields.extend(numbers.map(|name| (name, Field::Plain(type_id::DOUBLE))));
+    list(&structure(&fields))
 }
 
 /// The same from a host that has no MAP, such as Polars; its vectors lie the same way.

@@ -22,18 +22,36 @@ vectorised! {
             // A pivot that is no number is left out, too.
             let one_over = if pivot > floor { 1.0 / pivot } else { 0.0 };
             inverse.push(one_over);
-            if one_over == 0.0 {
-                continue;
-            }
-            below.clear();
-            below.extend(rows[(j + 1) * size..].chunks_exact(size).map(|row| row[j]));
-            for (i, row) in rows[(j + 1) * size..].chunks_exact_mut(size).enumerate() {
-                let end = (j + 2 + i).min(size);
-                let share = below[i] * one_over;
-                for (x, other) in row[j + 1..end].iter_mut().zip(&*below) {
-                    *x -= share * other;
-                }
-            }
+            take_out(rows, size, j, one_over, below);
+        }
+    }
+}
+
+vectorised! {
+    /// Eliminate column j, as `eliminate` does; `one_over` is 0 for one that is left out.
+    pub fn eliminate_column(
+        rows: &mut [f64],
+        size: usize,
+        j: usize,
+        one_over: f64,
+        below: &mut Vec<f64>,
+    ) {
+        take_out(rows, size, j, one_over, below);
+    }
+}
+
+#[inline(always)]
+fn take_out(rows: &mut [f64], size: usize, j: usize, one_over: f64, below: &mut Vec<f64>) {
+    if one_over == 0.0 {
+        return;
+    }
+    below.clear();
+    below.extend(rows[(j + 1) * size..].chunks_exact(size).map(|row| row[j]));
+    for (i, row) in rows[(j + 1) * size..].chunks_exact_mut(size).enumerate() {
+        let end = (j + 2 + i).min(size);
+        let share = below[i] * one_over;
+        for (x, other) in row[j + 1..end].iter_mut().zip(&*below) {
+            *x -= share * other;
         }
     }
 }

@@ -4,6 +4,7 @@
 //! same request of the same words, and refuses the same ones.
 
 use super::error::Error;
+use super::fit::FitRequest;
 use super::groups::{Costs, GroupColumns};
 use super::nearest::unknown_option;
 use super::options::{AnytimeOptions, BackwardOptions, FobaOptions, Rule, Usefulness, refused};
@@ -36,8 +37,32 @@ pub fn read_request(
     Ok(Request { target: target.to_string(), groups, costs, method })
 }
 
+/// Read a request of `fit` or of its `summary`; NULL is the default.
+pub fn read_fit(
+    method: &str,
+    target: &str,
+    given: &[(String, Value)],
+) -> Result<FitRequest, Error> {
+    let given = Given { method, values: given };
+    given.check_names(&names_of(method))?;
+    let default = FitRequest::of(target);
+    Ok(FitRequest {
+        columns: given.names("columns")?,
+        intercept: given.truth("intercept")?.unwrap_or(default.intercept),
+        ridge: given.number("ridge")?.unwrap_or(default.ridge),
+        scale: given.truth("scale")?.unwrap_or(default.scale),
+        level: given.number("level")?.unwrap_or(default.level),
+        ..default
+    })
+}
+
 /// The names of what a method takes, in the order of its parameters; none for another name.
 pub fn names_of(method: &str) -> Vec<&'static str> {
+    match method {
+        "fit" => return FitRequest::NAMES.to_vec(),
+        "summary" => return FitRequest::OF_SUMMARY.to_vec(),
+        _ => {}
+    }
     let own: &[&str] = match method {
         "anytime_sequence" => AnytimeOptions::NAMES,
         "foba" => FobaOptions::NAMES,
@@ -54,6 +79,7 @@ fn anytime(given: &Given) -> Result<AnytimeOptions, Error> {
         rule: given.get("rule").map_or(Ok(default.rule), Rule::of)?,
         ridge: given.number("ridge")?.unwrap_or(default.ridge),
         scale: given.truth("scale")?.unwrap_or(default.scale),
+        intercept: given.truth("intercept")?.unwrap_or(default.intercept),
         budget: given.number("budget")?,
         max_groups: given.count("max_groups")?,
         always: given.names("always")?.unwrap_or_default(),
@@ -78,6 +104,7 @@ fn backward(given: &Given) -> Result<BackwardOptions, Error> {
         backward: given.get("backward").map_or(Ok(default.backward), Usefulness::of)?,
         max_steps: given.count("max_steps")?,
         ridge: given.number("ridge")?.unwrap_or(default.ridge),
+        intercept: given.truth("intercept")?.unwrap_or(default.intercept),
         budget: given.number("budget")?,
         always: given.names("always")?.unwrap_or_default(),
     })
@@ -92,9 +119,13 @@ struct Given<'g> {
 impl<'g> Given<'g> {
     /// Refuse options that the method does not have, and such as come twice.
     fn check(&self, names: &[&str]) -> Result<(), Error> {
+        self.check_names(&[&ALWAYS, names].concat())
+    }
+
+    /// `check`, by all names that there are.
+    fn check_names(&self, names: &[&str]) -> Result<(), Error> {
         let method = self.method;
-        let names: Vec<String> =
-            ALWAYS.iter().chain(names).map(|name| (*name).to_string()).collect();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
         for (at, (name, value)) in self.values.iter().enumerate() {
             if !names.contains(name) {
                 let unknown = unknown_option(name, &names);

@@ -9,18 +9,24 @@ use super::error::{Error, listed, shown};
 use super::nearest::unknown;
 use crate::terms::Terms;
 
+/// Which searches take a column in several groups: those that give no group back.
+const WHO_SHARES: &str =
+    "only anytime_sequence, greedy, top_k and random_k of one Gram take groups that share columns";
+
 /// Name of each group and its columns or globs, in order.
 pub type GroupColumns = Vec<(String, Vec<String>)>;
 /// Name of each group and its cost.
 pub type Costs = Vec<(String, f64)>;
 
-/// A partition of some columns into J groups, each with a cost > 0.
+/// J groups of some columns, each with a cost > 0; a column may lie in several.
 #[derive(Clone, Debug)]
 pub struct Groups {
     /// Names, in the order given; ties go to the first.
     pub names: Vec<String>,
-    /// The D columns of all groups, group by group.
+    /// The D columns of all groups, group by group; one that lies in several comes as often.
     pub members: Vec<String>,
+    /// Of each member that of the same column that comes first; empty where none comes twice.
+    pub same: Vec<usize>,
     /// Where the columns of each group begin in `members`, and where the last ends.
     pub starts: Vec<usize>,
     /// Cost of each group, in the caller's unit.
@@ -50,13 +56,15 @@ impl Groups {
 ///
 /// `features` are the columns other than the target; without `groups` every top-level field
 /// is a group, without `costs` every cost is 1. Indicators `x.missing` follow their columns
-/// unless a group names these. `terms` tell how the columns of the table became the features.
+/// unless a group names these. `terms` tell how the columns of the table became the features;
+/// `sharing`, whether a column may lie in several groups.
 pub fn groups_of(
     features: &[String],
     groups: Option<&GroupColumns>,
     costs: Option<&Costs>,
     target: &str,
     terms: &Terms,
+    sharing: bool,
 ) -> Result<Groups, Error> {
     let columns = match groups {
         None => fields(features, terms),
@@ -67,7 +75,9 @@ pub fn groups_of(
             "there is no group; at least one column besides the target is needed".to_string(),
         ));
     }
-    check_partition(&columns)?;
+    if !sharing {
+        check_partition(&columns)?;
+    }
     let names: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
     let costs = costs_of(&names, costs)?;
     let (mut members, mut starts) = (Vec::new(), vec![0]);
@@ -75,7 +85,18 @@ pub fn groups_of(
         members.append(&mut columns);
         starts.push(members.len());
     }
-    Ok(Groups { names, members, starts, costs })
+    let same = same_of(&members);
+    Ok(Groups { names, members, same, starts, costs })
+}
+
+/// The number of the first of the same name; nothing where all differ.
+fn same_of(members: &[String]) -> Vec<usize> {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    let mut same = Vec::with_capacity(members.len());
+    for (at, name) in members.iter().enumerate() {
+        same.push(*first.entry(name).or_insert(at));
+    }
+    if first.len() < members.len() { same } else { Vec::new() }
 }
 
 /// Every top-level field as a group.
@@ -130,8 +151,7 @@ fn check_partition(columns: &GroupColumns) -> Result<(), Error> {
         for column in members {
             if let Some(other) = owner.insert(column, name) {
                 return Err(Error::group(format!(
-                    "column '{column}' lies in group '{other}' and in group '{name}'; a column \
-                     belongs to one group"
+                    "column '{column}' lies in group '{other}' and in group '{name}'; {WHO_SHARES}"
                 )));
             }
         }
@@ -180,7 +200,7 @@ mod tests {
     #[test]
     fn every_top_level_field_is_a_group() {
         let features = texts(&["demo.age", "x", "emb[1]", "demo.job", "emb[2]"]);
-        let groups = groups_of(&features, None, None, "y", &Terms::default()).unwrap();
+        let groups = groups_of(&features, None, None, "y", &Terms::default(), false).unwrap();
         assert_eq!(groups.names, ["demo", "x", "emb"]);
         assert_eq!(groups.members, ["demo.age", "demo.job", "x", "emb[1]", "emb[2]"]);
         assert_eq!(groups.starts, [0, 2, 3, 5]);
@@ -191,9 +211,20 @@ mod tests {
     fn indicators_follow_their_columns_unless_they_are_named() {
         let features = texts(&["a", "a.missing", "b", "b.missing"]);
         let asked = given(&[("g", &["a"]), ("h", &["b"]), ("i", &["b.missing"])]);
-        let groups = groups_of(&features, Some(&asked), None, "y", &Terms::default()).unwrap();
+        let groups =
+            groups_of(&features, Some(&asked), None, "y", &Terms::default(), false).unwrap();
         assert_eq!(groups.members, ["a", "a.missing", "b", "b.missing"]);
         assert_eq!(groups.starts, [0, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_column_of_two_groups_is_told_by_the_first() {
+        let features = texts(&["a", "b", "c"]);
+        let asked = given(&[("g", &["b", "a"]), ("h", &["a", "c"])]);
+        let none = Terms::default();
+        let groups = groups_of(&features, Some(&asked), None, "y", &none, true).unwrap();
+        assert_eq!(groups.members, ["b", "a", "a", "c"]);
+        assert_eq!((groups.same, groups.starts), (vec![0, 1, 1, 3], vec![0, 2, 4]));
     }
 
     #[test]
@@ -207,7 +238,8 @@ mod tests {
             (&[("g", &["c*"])], "group 'g' names unknown column 'c*'"),
         ];
         for (asked, message) in cases {
-            let error = groups_of(&features, Some(&given(asked)), None, "y", &none).unwrap_err();
+            let error =
+                groups_of(&features, Some(&given(asked)), None, "y", &none, false).unwrap_err();
             assert!(error.message.contains(message), "{error}");
         }
         let costs: [(&[(&str, f64)], &str); 4] = [
@@ -218,7 +250,7 @@ mod tests {
         ];
         for (costs, message) in costs {
             let costs = costs.iter().map(|(name, cost)| (name.to_string(), *cost)).collect();
-            let error = groups_of(&features, None, Some(&costs), "y", &none).unwrap_err();
+            let error = groups_of(&features, None, Some(&costs), "y", &none, false).unwrap_err();
             assert!(error.message.contains(message), "{error}");
         }
     }

@@ -14,6 +14,8 @@
 //! | `criteria`, `ties`, `removal` | what a group is worth, and which is the best or least |
 //! | `greedy`, `foba`, `backward` | the searches |
 //! | `steps`, `sequence` | what they write down |
+//! | `fit`, `inference` | least squares on named columns, and how certain it is |
+//! | `student`, `twofold` | Student's t; sums in twice the digits |
 //! | `run` | from a record to a sequence, in memory that is used again |
 
 pub mod backward;
@@ -23,10 +25,12 @@ mod dense;
 mod eigen;
 mod elimination;
 pub mod error;
+pub mod fit;
 pub mod foba;
 pub mod given;
 pub mod greedy;
 pub mod groups;
+pub mod inference;
 pub mod nearest;
 pub mod options;
 mod panels;
@@ -38,5 +42,7 @@ pub mod sequence;
 pub mod setup;
 pub mod state;
 pub mod steps;
+mod student;
 mod ties;
+mod twofold;
 pub mod value;

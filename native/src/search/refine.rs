@@ -15,6 +15,7 @@
 use super::dense::{dot, subtract_combination};
 use super::problem::{Gram, Linear};
 use super::state::State;
+use super::twofold::Twofold;
 
 /// Condition numbers between which the coefficients of all prefixes are refined: below, they
 /// keep ten of sixteen digits without that; above, a correction has no digit right.
@@ -25,6 +26,11 @@ const REFINED_ROUNDS: usize = 2;
 /// Whether models of a condition are refined.
 pub fn is_refined(condition: f64, ridge: f64) -> bool {
     ridge == 0.0 && (REFINED_CONDITIONS.0..=REFINED_CONDITIONS.1).contains(&condition)
+}
+
+/// Whether corrections of one model have digits that are right.
+pub fn is_correctable(condition: f64) -> bool {
+    condition <= REFINED_CONDITIONS.1
 }
 
 /// The comoments of the columns that a search ended with, in units near their deviations.
@@ -90,6 +96,25 @@ impl Refiner {
             }
             subtract_combination(coef, &m[..coef.len() * width], width, &self.step);
         }
+    }
+
+    /// RSS of the model of all columns with coefficients near those of least squares, on
+    /// unit-variance columns; `total` is the comoment of the target.
+    ///
+    /// `RSS = yy - w'c - w'(c - C w)`, in twice the digits: little may be left of yy. The twin of
+    /// `residual_share` in `dbselect/linear/refine.py`.
+    pub fn left_over(&mut self, coef: &[f64], total: f64) -> f64 {
+        self.w.clear();
+        let near = |((w, own), unit): ((&f64, &f64), &f64)| w * own / unit;
+        self.w.extend(coef.iter().zip(&self.own).zip(&self.unit).map(near));
+        let (mut left, mut slack) = (Twofold::of(total), 0.0);
+        for (i, row) in self.comoments.chunks_exact(self.unit.len().max(1)).enumerate() {
+            left.add(-self.w[i], self.target[i]);
+            let mut gradient = Twofold::of(self.target[i]);
+            row.iter().zip(&self.w).for_each(|(c, w)| gradient.add(-c, *w));
+            slack += self.w[i] * gradient.value();
+        }
+        (left.value() - slack).clamp(0.0, total)
     }
 
     /// Write c - C w of a prefix to `left`, in the units of the comoments.

@@ -71,8 +71,12 @@ impl Sequence {
         let problem = state.problem;
         let (mut intercept, mut penalty) = (problem.target_mean, 0.0);
         let mut used = 0;
+        let before = self.columns.len();
         for group in groups {
             for column in state.columns(group) {
+                if self.has_same(problem, column, before) {
+                    continue;
+                }
                 let w = state.place(column).map_or(0.0, |row| coef[row]);
                 let own = w * (problem.target_spread / problem.spread[column]);
                 intercept -= own * problem.mean[column];
@@ -88,9 +92,17 @@ impl Sequence {
         self.used = self.used.max(used);
     }
 
+    /// Whether the model that begins at `before` has a column already, by another of its groups.
+    fn has_same(&self, problem: &Linear, column: usize, before: usize) -> bool {
+        let Some(first) = problem.same.get(column) else {
+            return false;
+        };
+        self.columns[before..].iter().any(|&j| problem.same[j] == *first)
+    }
+
     /// Whether a model has a coefficient a row, so that it fits any target exactly.
-    pub fn is_saturated(&self, rows: i64, ridge: f64) -> bool {
-        ridge == 0.0 && 1 + self.used as i64 >= rows
+    pub fn is_saturated(&self, rows: i64, ridge: f64, intercept: bool) -> bool {
+        ridge == 0.0 && i64::from(intercept) + self.used as i64 >= rows
     }
 
     /// Take away the rounding by which shares of a variance exceed 1.

@@ -11,13 +11,17 @@
 //! rounding of what was taken from it: with `w` the column's coefficients on those before,
 //! that errs by some `eps (1 + w'w)`.
 //!
+//! A column that lies in several groups is as many columns here, the same with its ridge
+//! (`Linear::share`): one that is selected leaves the others aliased.
+//!
 //! The twin of `dbselect/linear/state.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
 //! and section 3; the paper solves anew for every candidate.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::dense::{dot, reflect, subtract_combination};
-use super::elimination::eliminate;
+use super::elimination::{eliminate, eliminate_column};
 use super::panels::{subtract_products, subtract_triangle};
 use super::problem::Linear;
 use crate::possible::{LEAST_LEFT, LEFT_ROUNDING};
@@ -32,7 +36,7 @@ const RANK_ROUNDING: f64 = 1e-14;
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;
 /// Condition number above which the selected columns themselves lose their digits.
-const CONDITION_LIMIT: f64 = 1e10;
+pub const CONDITION_LIMIT: f64 = 1e10;
 /// Share of a column's variance that rounding may leave of one that depends on others.
 const ROUNDING_SHARE: f64 = 1e-15;
 /// Share of the target's variance of which it is told that it may be lost.
@@ -200,10 +204,16 @@ impl<'p> State<'p> {
         dot(&self.own.z, &self.own.z)
     }
 
-    /// The columns of the selected groups that depend on columns before them.
+    /// The columns of the selected groups that depend on columns before them, each once.
     pub fn aliased(&self) -> Vec<usize> {
         let of = |held: &Held| self.columns(held.group);
-        self.held().iter().flat_map(of).filter(|&j| self.place(j).is_none()).collect()
+        let columns = self.held().iter().flat_map(of).filter(|&j| self.place(j).is_none());
+        let same = &self.problem.same;
+        if same.is_empty() {
+            return columns.collect();
+        }
+        let mut there: HashSet<usize> = self.support().iter().map(|&j| same[j]).collect();
+        columns.filter(|&j| there.insert(same[j])).collect()
     }
 
     /// What is left of each column's variance, given the first rows of U.
@@ -357,69 +367,78 @@ impl<'p> State<'p> {
     /// Leaves the lower triangle in `scratch.factor`, and in `scratch.kept` which columns,
     /// counted from the first, are not aliased.
     fn factor(&mut self, columns: Range<usize>) {
-        let (width, size) = (self.problem.width(), columns.len());
-        let rank = self.own.support.len();
-        self.own.scratch.floor.clear();
-        self.own.scratch.floor.extend_from_slice(&self.own.floor[columns.clone()]);
-        loop {
-            let Buffers { u, scratch, .. } = &mut self.own;
-            scratch.factor.clear();
-            for row in u[rank * width..].chunks_exact(width) {
-                scratch.factor.extend_from_slice(&row[columns.clone()]);
-            }
-            let Scratch { factor, floor, inverse, below, kept, .. } = scratch;
-            eliminate(factor, floor, inverse, below);
-            for row in factor.chunks_exact_mut(size) {
-                row.iter_mut().zip(&*inverse).for_each(|(x, inverse)| *x *= inverse.sqrt());
-            }
-            kept.clear();
-            kept.extend((0..size).filter(|&k| inverse[k] > 0.0));
-            let problem = self.problem;
-            let is_doubtful = |&k: &usize| {
-                let share = factor[k * size + k] / problem.deviation(columns.start + k);
-                share * share <= DOUBTFUL_SHARE
-            };
-            if !kept.iter().any(is_doubtful) {
-                return;
-            }
-            match self.first_lost(columns.clone()) {
-                Some(lost) => self.own.scratch.floor[lost] = f64::INFINITY,
-                None => return,
-            }
+        self.copy_block(columns.clone());
+        let Scratch { factor, floor, inverse, below, kept, .. } = &mut self.own.scratch;
+        floor.clear();
+        floor.extend_from_slice(&self.own.floor[columns.clone()]);
+        eliminate(factor, floor, inverse, below);
+        kept.clear();
+        kept.extend((0..columns.len()).filter(|&k| inverse[k] > 0.0));
+        let is_doubtful = |&k: &usize| {
+            let share = (factor[k * columns.len() + k] * inverse[k].sqrt())
+                / self.problem.deviation(columns.start + k);
+            share * share <= DOUBTFUL_SHARE
+        };
+        if kept.iter().any(is_doubtful) {
+            self.eliminate_certain(columns.clone());
+        }
+        let Scratch { factor, inverse, .. } = &mut self.own.scratch;
+        for row in factor.chunks_exact_mut(columns.len()) {
+            row.iter_mut().zip(&*inverse).for_each(|(x, inverse)| *x *= inverse.sqrt());
         }
     }
 
-    /// The first of some new columns of which no more is left than rounding.
+    /// Copy the conditional block of new columns, whose rows follow those of U.
+    fn copy_block(&mut self, columns: Range<usize>) {
+        let (width, rank) = (self.problem.width(), self.own.support.len());
+        let Buffers { u, scratch, .. } = &mut self.own;
+        scratch.factor.clear();
+        for row in u[rank * width..].chunks_exact(width) {
+            scratch.factor.extend_from_slice(&row[columns.clone()]);
+        }
+    }
+
+    /// Eliminate anew, without columns of which rounding may be all that is left.
     ///
     /// What is left of the last column of a triangular factor R of unit-variance columns, as a
-    /// share of 1 + w'w, is `1 / |R^-1 e|^2`, e the last unit vector: a row of M.
-    fn first_lost(&mut self, columns: Range<usize>) -> Option<usize> {
+    /// share of 1 + w'w, is `1 / |R^-1 e|^2`, e the last unit vector: a row of M. Each column
+    /// is judged when it comes, so that one that goes costs nothing but its row.
+    fn eliminate_certain(&mut self, columns: Range<usize>) {
+        self.copy_block(columns.clone());
         self.invert();
         let (width, size) = (self.problem.width(), columns.len());
         let rank = self.own.support.len();
         let Buffers { u, m, support, scratch, .. } = &mut self.own;
-        let Scratch { factor, kept, shares, .. } = scratch;
-        let mut lost = None;
-        for (row, &k) in kept.iter().enumerate() {
-            shares.clear();
-            shares.extend((0..rank).map(|i| u[i * width + columns.start + k]));
-            shares.extend(kept[..row].iter().map(|&other| factor[k * size + other]));
-            append_inverse(m, width, shares, factor[k * size + k]);
-            let own = &m[(rank + row) * width..][..rank + row + 1];
-            let held = support.iter().copied();
-            let all = held.chain(kept.iter().map(|&other| columns.start + other));
-            let length: f64 = own
-                .iter()
-                .zip(all)
-                .map(|(entry, column)| (entry * self.problem.deviation(column)).powi(2))
-                .sum();
-            if 1.0 / length < RANK_ROUNDING {
-                lost = Some(k);
-                break;
+        let Scratch { factor, floor, inverse, below, shares, kept, .. } = scratch;
+        inverse.clear();
+        kept.clear();
+        for k in 0..size {
+            let pivot = factor[k * size + k];
+            let mut one_over = if pivot > floor[k] { 1.0 / pivot } else { 0.0 };
+            if one_over > 0.0 {
+                shares.clear();
+                shares.extend((0..rank).map(|i| u[i * width + columns.start + k]));
+                let root = |&other: &usize| factor[k * size + other] * inverse[other].sqrt();
+                shares.extend(kept.iter().map(root));
+                append_inverse(m, width, shares, pivot.sqrt());
+                kept.push(k);
+                let own = &m[(rank + kept.len() - 1) * width..][..rank + kept.len()];
+                let new = kept.iter().map(|&other| columns.start + other);
+                let length: f64 = own
+                    .iter()
+                    .zip(support.iter().copied().chain(new))
+                    .map(|(entry, column)| (entry * self.problem.deviation(column)).powi(2))
+                    .sum();
+                if 1.0 / length < RANK_ROUNDING {
+                    kept.pop();
+                    m.truncate((rank + kept.len()) * width);
+                    one_over = 0.0;
+                }
             }
+            inverse.push(one_over);
+            eliminate_column(factor, size, k, one_over, below);
         }
         m.truncate(rank * width);
-        lost
     }
 
     /// Turn the rows of new columns into rows of U, and append their coordinates.

@@ -54,7 +54,7 @@ struct Steps {
 }
 
 /// Where lists or texts in the making end, the first beginning at 0.
-struct Ends(Vec<i32>);
+pub(super) struct Ends(Vec<i32>);
 
 impl Default for Ends {
     fn default() -> Self {
@@ -63,50 +63,54 @@ impl Default for Ends {
 }
 
 impl Ends {
-    fn push(&mut self, length: usize) -> Result<(), String> {
+    pub(super) fn push(&mut self, length: usize) -> Result<(), String> {
         self.0.push(i32::try_from(length).map_err(|_| {
             "the sequences are too long for one array; search fewer records at a time".to_string()
         })?);
         Ok(())
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.0.len() - 1
     }
 
-    fn last(&self) -> usize {
+    pub(super) fn last(&self) -> usize {
         self.0.last().map_or(0, |&end| end as usize)
     }
 
-    fn append(&mut self, more: Ends) -> Result<(), String> {
+    pub(super) fn append(&mut self, more: Ends) -> Result<(), String> {
         let before = self.last();
         more.0[1..].iter().try_for_each(|&end| self.push(before + end as usize))
     }
 
-    fn finish(self) -> OffsetBuffer<i32> {
+    pub(super) fn finish(self) -> OffsetBuffer<i32> {
         OffsetBuffer::new(ScalarBuffer::from(self.0))
     }
 }
 
 /// Texts in the making.
 #[derive(Default)]
-struct Texting {
+pub(super) struct Texting {
     bytes: Vec<u8>,
     ends: Ends,
 }
 
 impl Texting {
-    fn push(&mut self, text: &str) -> Result<(), String> {
+    pub(super) fn push(&mut self, text: &str) -> Result<(), String> {
         self.bytes.extend_from_slice(text.as_bytes());
         self.ends.push(self.bytes.len())
     }
 
-    fn append(&mut self, more: Texting) -> Result<(), String> {
+    pub(super) fn count(&self) -> usize {
+        self.ends.count()
+    }
+
+    pub(super) fn append(&mut self, more: Texting) -> Result<(), String> {
         self.bytes.extend_from_slice(&more.bytes);
         self.ends.append(more.ends)
     }
 
-    fn finish(self, valid: Option<NullBuffer>) -> StringArray {
+    pub(super) fn finish(self, valid: Option<NullBuffer>) -> StringArray {
         StringArray::new(self.ends.finish(), Buffer::from_vec(self.bytes), valid)
     }
 }
@@ -170,7 +174,7 @@ impl Answers {
         self.is_sequence.push(is_sequence);
         self.ends.push(self.steps.step.len())?;
         self.choice_ends.push(self.choices.len())?;
-        self.aliased_ends.push(self.aliased.ends.count())
+        self.aliased_ends.push(self.aliased.count())
     }
 
     pub fn finish(self) -> StructArray {
@@ -260,12 +264,7 @@ impl Steps {
     fn finish(self) -> StructArray {
         let taken: Option<NullBuffer> = Some(self.is_start.iter().map(|start| !start).collect());
         let number = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
-        let entries = structs_of([
-            (Field::new("key", DataType::Utf8, false), Arc::new(self.names.finish(None))),
-            (Field::new("value", DataType::Float64, true), number(self.values)),
-        ]);
-        let field = Field::new("entries", entries.data_type().clone(), false);
-        let maps = MapArray::new(Arc::new(field), self.ends.finish(), entries, None, false);
+        let maps = maps(self.ends, self.names, self.values);
         structs([
             ("step", Arc::new(Int64Array::from(self.step))),
             ("action", Arc::new(self.action.finish(None))),
@@ -290,19 +289,30 @@ fn dictionary(numbers: Int8Array, names: &[&str]) -> ArrayRef {
     Arc::new(DictionaryArray::<Int8Type>::new(numbers, Arc::new(names)))
 }
 
-fn list(ends: Ends, values: ArrayRef) -> ArrayRef {
+/// Maps from texts to numbers.
+pub(super) fn maps(ends: Ends, names: Texting, values: Vec<f64>) -> MapArray {
+    let values = Arc::new(Float64Array::from(values));
+    let entries = structs_of([
+        (Field::new("key", DataType::Utf8, false), Arc::new(names.finish(None))),
+        (Field::new("value", DataType::Float64, true), values),
+    ]);
+    let field = Field::new("entries", entries.data_type().clone(), false);
+    MapArray::new(Arc::new(field), ends.finish(), entries, None, false)
+}
+
+pub(super) fn list(ends: Ends, values: ArrayRef) -> ArrayRef {
     let field = Arc::new(Field::new("item", values.data_type().clone(), true));
     Arc::new(ListArray::new(field, ends.finish(), values, None))
 }
 
-fn structs<const N: usize>(fields: [(&str, ArrayRef); N]) -> StructArray {
+pub(super) fn structs<const N: usize>(fields: [(&str, ArrayRef); N]) -> StructArray {
     structs_of(fields.map(|(name, array)| {
         let field = Field::new(name, array.data_type().clone(), true);
         (field, array)
     }))
 }
 
-fn structs_of<const N: usize>(fields: [(Field, ArrayRef); N]) -> StructArray {
+pub(super) fn structs_of<const N: usize>(fields: [(Field, ArrayRef); N]) -> StructArray {
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = fields.into_iter().unzip();
     StructArray::new(Fields::from(fields), arrays, None)
 }

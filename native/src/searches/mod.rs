@@ -6,6 +6,7 @@
 //! number of threads.
 
 mod answers;
+mod models;
 mod plans;
 mod records;
 pub mod request;
@@ -17,11 +18,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StringArray, StructArray};
 
 use self::answers::Answers;
+use self::models::Models;
 use self::plans::Plans;
 use self::records::{Columns, Views};
 use self::threads::in_pieces;
 use crate::arrow::read_record;
 use crate::search::error::Error;
+use crate::search::fit::{FitRequest, Fitter};
+use crate::search::inference::Tests;
 use crate::search::problem::{Gram, Target};
 use crate::search::run::Workspace;
 use crate::search::setup::Request;
@@ -62,6 +66,46 @@ pub fn search_records(records: &ArrayRef, request: &Request) -> Result<StructArr
         Ok::<_, String>(found)
     });
     let mut all = Answers::default();
+    for piece in pieces {
+        all.append(piece?)?;
+    }
+    Ok(all.finish())
+}
+
+/// Fit every record of an array, on all cores if there is much to do.
+///
+/// The answer has a row for each: `found`, the model, or with `is_summary` the list of its
+/// coefficients with their tests, NULL where there is none; `status`, why there is none; and of
+/// those that there are the `condition` of the columns and the aliased column whose `trace` may
+/// explain much, empty if there is none.
+pub fn fit_records(
+    records: &ArrayRef,
+    request: &FitRequest,
+    is_summary: bool,
+) -> Result<StructArray, String> {
+    request.check()?;
+    let Some(records) = Records::of(records)? else {
+        return Ok(Models::none(is_summary, records.len())?.finish());
+    };
+    let views = records.columns.views()?;
+    let pieces = in_pieces(records.rows.len(), views.work(), |rows| {
+        let (mut found, mut fitter) = (Models::new(is_summary), Fitter::default());
+        let mut tests = Tests::default();
+        records.each(
+            &views,
+            rows,
+            |columns, terms| request.plan(columns, terms),
+            |record| match record {
+                Ok((plan, gram, _)) => match fitter.fit(request, plan, gram)? {
+                    Ok(fitted) => found.push(fitted, || tests.of(fitted, request.level)),
+                    Err(reason) => found.push_none(&reason),
+                },
+                Err(reason) => found.push_none(&reason),
+            },
+        )?;
+        Ok::<_, String>(found)
+    });
+    let mut all = Models::new(is_summary);
     for piece in pieces {
         all.append(piece?)?;
     }

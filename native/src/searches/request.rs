@@ -6,14 +6,30 @@ use arrow_schema::DataType;
 
 use super::records::{Lists, Texts};
 use crate::arrow::{Place, leaf};
+use crate::search::fit::FitRequest;
 use crate::search::given;
 use crate::search::setup::Request;
 use crate::search::value::Value;
+
+/// A method, a target and the options by name.
+type Asked = (String, String, Vec<(String, Value)>);
 
 /// A request, by the names of its options: the only row of a table.
 ///
 /// What is NULL, or no column, has its default.
 pub fn read_request(row: &StructArray) -> Result<Request, String> {
+    let (method, target, values) = read_values(row)?;
+    Ok(given::read_request(&method, &target, &values)?)
+}
+
+/// The same of a fit, and whether its summary is asked for.
+pub fn read_fit(row: &StructArray) -> Result<(FitRequest, bool), String> {
+    let (method, target, values) = read_values(row)?;
+    Ok((given::read_fit(&method, &target, &values)?, method == "summary"))
+}
+
+/// The method, the target and the options of a row.
+fn read_values(row: &StructArray) -> Result<Asked, String> {
     let text = |name: &str| match row.column_by_name(name) {
         Some(array) => Ok(Texts::new(array, name)?.at(0).unwrap_or_default().to_string()),
         None => Ok::<_, String>(String::new()),
@@ -27,7 +43,7 @@ pub fn read_request(row: &StructArray) -> Result<Request, String> {
             values.push((name.clone(), value));
         }
     }
-    Ok(given::read_request(&text("method")?, &text("target")?, &values)?)
+    Ok((text("method")?, text("target")?, values))
 }
 
 /// The value of row `at` of an array.

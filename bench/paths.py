@@ -1,0 +1,125 @@
+"""The path of the lasso on a ready Gram beside those of other libraries, and how exact each is."""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from measure import Row, seconds
+from sklearn.linear_model import lasso_path
+from tables import columns
+
+import dbselect as ds
+
+#: Share of the columns' variance that ten common factors have, and of columns in the truth.
+COMMON, TRUE = 0.5, 0.1
+#: Last penalty as a share of the first, by the number of columns.
+WIDTHS = {50: 1e-3, 500: 1e-3, 2000: 1e-2}
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows of unit variance, their correlations, and those with the target."""
+
+    X: np.ndarray
+    y: np.ndarray
+    G: np.ndarray
+    c: np.ndarray
+
+    @property
+    def gram(self) -> ds.Gram:
+        rows = np.column_stack([self.X, self.y])
+        n, names = len(rows), [*columns(len(self.c)), "y"]
+        return ds.Gram(names, n, 0, float(n), np.zeros(len(names)), rows.T @ rows)
+
+    def violation(self, w: np.ndarray, penalties: np.ndarray) -> float:
+        """Return how far coefficients are from optimal at most, in correlations."""
+        b, limit = self.c - w @ self.G, penalties[:, None]
+        return float(np.where(w != 0, abs(b - limit * np.sign(w)), abs(b) - limit).max())
+
+
+def correlated(width: int) -> Task:
+    """Return columns with common factors and a noisy target, twice as much noise as signal."""
+    rng = np.random.default_rng(0)
+    rows = 3 * width + 200
+    X = np.sqrt(1 - COMMON) * rng.standard_normal((rows, width))
+    X += np.sqrt(COMMON / 10) * rng.standard_normal((rows, 10)) @ rng.standard_normal((10, width))
+    signal = X[:, : round(TRUE * width)] @ rng.standard_normal(round(TRUE * width))
+    y = signal + np.sqrt(2) * signal.std() * rng.standard_normal(rows)
+    X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    X = np.asfortranarray(X)
+    return Task(X, y, X.T @ X / rows, X.T @ y / rows)
+
+
+def of_scikit_learn(task: Task, penalties: np.ndarray, tol: float) -> np.ndarray:
+    """Return coordinate descent on the Gram; shape (L, D)."""
+    n = len(task.y)
+    _, w, _ = lasso_path(
+        task.X, task.y, alphas=penalties, precompute=n * task.G, Xy=n * task.c, tol=tol,
+        max_iter=10**5, check_input=False,
+    )  # fmt: skip
+    return np.asarray(w.T)
+
+
+def of_adelie(task: Task, penalties: np.ndarray, tol: float) -> np.ndarray:
+    """Return adelie's solver for a covariance; shape (L, D)."""
+    import adelie
+
+    found = adelie.solver.gaussian_cov(
+        adelie.matrix.dense(task.G, method="cov", n_threads=1), task.c, lmda_path=penalties,
+        tol=tol, early_exit=False, n_threads=1, progress_bar=False,
+    )  # fmt: skip
+    return found.betas.toarray()
+
+
+Peer = Callable[[Task, np.ndarray, float], np.ndarray]
+#: Each at its own tolerance, and where it is as exact as the path here.
+PEERS: list[tuple[str, str, Peer, tuple[float, float]]] = [
+    ("scikit-learn", "sklearn", of_scikit_learn, (1e-4, 1e-10)),
+    ("adelie", "adelie", of_adelie, (1e-7, 1e-14)),
+]
+
+
+def paths() -> Iterator[Row]:
+    """Measure 100 penalties of the lasso, and what peers that are there take for them."""
+    for width, smallest in WIDTHS.items():
+        yield _beside_peers(correlated(width), smallest)
+
+
+def _beside_peers(task: Task, smallest: float) -> Row:
+    gram = task.gram
+    path = ds.lasso_path(gram, "y", smallest=smallest)
+    penalties = path.penalties[1:]
+    names, runs = [], []
+    for name, module, solve, tolerances in PEERS:
+        for tol in tolerances if importlib.util.find_spec(module) else ():
+            off = task.violation(solve(task, penalties, tol), penalties)
+            names.append(f"{name} off by {off:.0e}")
+            runs.append(partial(solve, task, penalties, tol))
+    own = partial(ds.lasso_path, gram, "y", smallest=smallest)
+    width = len(task.c)
+    took, *others = seconds(own, *runs, repeats=3 if width < 1000 else 1)
+    told = [f"{took:.3f} s, off by {task.violation(path.scaled_coef, path.penalties):.0e}"]
+    told += [f"{other / took:.2f}x by {name}" for name, other in zip(names, others, strict=True)]
+    count = int((path.coef[-1] != 0).sum())
+    return f"lasso at 100 penalties, D = {width}, {count} columns at the last", "; ".join(told), ""
+
+
+def sparse_groups() -> Iterator[Row]:
+    """Measure the sparse group lasso and the elastic net on the same Gram."""
+    task = correlated(500)
+    gram = task.gram
+    groups = {f"g{i}": columns(500)[5 * i : 5 * i + 5] for i in range(100)}
+    group, sparse, net, lasso = seconds(
+        lambda: ds.group_lasso_path(gram, "y", groups, n_penalties=100),
+        lambda: ds.group_lasso_path(gram, "y", groups, n_penalties=100, l1_ratio=0.5),
+        lambda: ds.lasso_path(gram, "y", l1_ratio=0.5),
+        lambda: ds.lasso_path(gram, "y"),
+        repeats=1,
+    )
+    yield (
+        "100 penalties, D = 500: lasso; elastic net; group lasso; sparse group lasso, 100 groups",
+        f"{lasso:.2f} s; {net:.2f} s; {group:.2f} s; {sparse:.2f} s",
+        "",
+    )

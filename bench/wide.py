@@ -1,0 +1,264 @@
+"""Searches of tables too wide for a Gram, against a scan's floor and libraries in memory.
+
+``python bench/wide.py`` prints the table of bench/RESULTS.md. The files are written once, block
+by block, to bench/data. Each job runs in a process of its own, data of the libraries loaded
+before the clock starts and dbselect's read from the file. Where the question is the same, the
+order of the columns is compared: of scikit-learn's OrthogonalMatchingPursuit with rule ``omp``,
+of fastcan with rule ``fr``. abess minimises over sets, and is shown for its time.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from measure import Row
+from tables import FOLDER
+
+PICKS = 50
+#: Columns -> rows of the dense tables; rows, columns and entries a row of the sparse one.
+DENSE, SPARSE = {20_000: 8_000, 100_000: 2_000}, (200_000, 1_000_000, 100)
+#: Values of a row group: 40 MB.
+GROUP_VALUES = 10_000_000
+#: Seconds after which a library is given up.
+PATIENCE = 110
+
+
+def dense_table(width: int) -> Path:
+    """Write, unless it is there, a fixed-size list of normal numbers that share a factor."""
+    rows = DENSE[width]
+    path = FOLDER / f"wide-{rows}x{width}.parquet"
+    schema = pa.schema([("y", pa.float64()), ("x", pa.list_(pa.float32(), width))])
+    weights = np.random.default_rng(1).normal(size=2 * PICKS)
+
+    def block(rng: np.random.Generator, size: int) -> list[pa.Array]:
+        X = rng.standard_normal((size, width), dtype=np.float32)
+        X += 0.5 * rng.standard_normal((size, 1), dtype=np.float32)
+        y = X[:, : 2 * PICKS] @ weights + 5 * rng.standard_normal(size)
+        return [pa.array(y), pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), width)]
+
+    return _written(path, schema, rows, GROUP_VALUES // width, block)
+
+
+def sparse_table() -> Path:
+    """Write, unless it is there, lists of entries; low numbers are the most frequent."""
+    rows, width, entries = SPARSE
+    path = FOLDER / f"wide-{rows}x{width}-{entries}.parquet"
+    entry = pa.struct([("at", pa.int32()), ("value", pa.float32())])
+    schema = pa.schema([("y", pa.float64()), ("x", pa.list_(entry))])
+    weights = np.random.default_rng(1).normal(size=1000)
+
+    def block(rng: np.random.Generator, size: int) -> list[pa.Array]:
+        at = (width * rng.random((size, entries)) ** 3).astype(np.int32)
+        value = rng.standard_normal((size, entries), dtype=np.float32)
+        y = np.where(at < 1000, value * weights[at % 1000], 0.0).sum(axis=1)
+        y += rng.standard_normal(size)
+        fields = pa.StructArray.from_arrays(
+            [pa.array(at.ravel()), pa.array(value.ravel())], fields=list(entry)
+        )
+        ends = pa.array(np.arange(0, size * entries + 1, entries, dtype=np.int32))
+        return [pa.array(y), pa.ListArray.from_arrays(ends, fields)]
+
+    return _written(path, schema, rows, 20_000, block)
+
+
+def _written(
+    path: Path,
+    schema: pa.Schema,
+    rows: int,
+    size: int,
+    block: Callable[[np.random.Generator, int], list[pa.Array]],
+) -> Path:
+    """Write rows in groups of a size, unless they are there."""
+    if path.exists():
+        return path
+    FOLDER.mkdir(exist_ok=True)
+    rng, temporary = np.random.default_rng(0), path.with_suffix(".tmp")
+    with pq.ParquetWriter(temporary, schema, compression="none", use_dictionary=False) as writer:
+        for start in range(0, rows, size):
+            arrays = block(rng, min(size, rows - start))
+            writer.write_table(pa.table(arrays, schema=schema))
+    temporary.rename(path)
+    return path
+
+
+def floor(path: Path) -> Callable[[], dict]:
+    """Sum the column, in the engine that reads the file."""
+    x = pl.col("x")
+    is_array = isinstance(pl.scan_parquet(path).collect_schema()["x"], pl.Array)
+    total = x.arr.sum().sum() if is_array else x.explode().struct.field("value").sum()
+    return lambda: {"sum": pl.scan_parquet(path).select(total).collect(engine="streaming").item()}
+
+
+def scan(path: Path) -> Callable[[], dict]:
+    """Hand the rows over, and do nothing with them."""
+    from dbselect.sources.open import open_table
+
+    table = open_table(str(path), None)
+    return lambda: {"rows": table.scan(["y", "x"], lambda _: None)}
+
+
+def search(rule: str, **options: int) -> Callable[[Path], Callable[[], dict]]:
+    """Return the job of a wide search by a rule."""
+
+    def job(path: Path) -> Callable[[], dict]:
+        import dbselect as ds
+
+        names = pl.scan_parquet(path).collect_schema()["x"]
+        groups = None
+        if isinstance(names, pl.Array):
+            groups = {f"x[{j}]": [f"x[{j}]"] for j in range(1, names.size + 1)}
+
+        def run() -> dict:
+            found = ds.anytime_sequence(
+                path, "y", groups, rule=rule, max_groups=PICKS, wide=True, **options
+            )
+            first = 0 if groups is None else 1
+            order = [int(name[2:-1]) - first for name in found.groups.names]
+            return {"order": order, "scans": found.scans, "fetched": found.rows_fetched}
+
+        return run
+
+    return job
+
+
+def _in_memory(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    table = pq.read_table(path)
+    width = table.schema.field("x").type.list_size
+    X = np.concatenate([part.flatten().to_numpy() for part in table["x"].chunks])
+    return X.reshape(-1, width).astype(np.float64), table["y"].to_numpy()
+
+
+def sklearn(path: Path) -> Callable[[], dict]:
+    """Run orthogonal matching pursuit on standardised columns; its path tells the order."""
+    from sklearn.linear_model import orthogonal_mp
+
+    X, y = _in_memory(path)
+    X -= X.mean(axis=0)
+    X /= np.sqrt((X**2).sum(axis=0))
+    y = y - y.mean()
+
+    def run() -> dict:
+        coef = orthogonal_mp(X, y, n_nonzero_coefs=PICKS, precompute=False, return_path=True)
+        steps = (np.asarray(coef) != 0).sum(axis=1)
+        taken = np.flatnonzero(steps)
+        return {"order": taken[np.argsort(-steps[taken], kind="stable")].tolist()}
+
+    return run
+
+
+def fastcan(path: Path) -> Callable[[], dict]:
+    """Run forward selection by the canonical correlation, which of one target is that by r2."""
+    from fastcan import FastCan
+
+    X, y = _in_memory(path)
+    return lambda: {"order": FastCan(PICKS, verbose=0).fit(X, y[:, None]).indices_.tolist()}
+
+
+def abess(path: Path) -> Callable[[], dict]:
+    """Find the best set of so many columns by splicing."""
+    from abess import LinearRegression
+
+    X, y = _in_memory(path)
+    return lambda: {"set": np.flatnonzero(LinearRegression(PICKS).fit(X, y).coef_).tolist()}
+
+
+JOBS = {
+    "floor": floor,
+    "scan": scan,
+    "omp": search("omp"),
+    "fr": search("fr"),
+    "screened": search("fr", screen=1000),
+    "sklearn": sklearn,
+    "fastcan": fastcan,
+    "abess": abess,
+}
+
+
+def measured(job: str, path: Path) -> dict | str:
+    """Return what a job found in a process of its own, and what it took; or why it did not."""
+    command = [sys.executable, __file__, job, str(path)]
+    try:
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        return f"more than {PATIENCE} s"
+    if done.returncode:
+        return done.stderr.strip().splitlines()[-1]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def one(job: str, path: Path) -> None:
+    """Do a job, and print what it found."""
+    run = JOBS[job](path)
+    start, before = time.perf_counter(), time.process_time()
+    found = run()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - before
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({**found, "seconds": seconds, "cpu": cpu, "peak": peak}))
+
+
+def told(found: dict) -> str:
+    """Return what a job took."""
+    return f"{found['seconds']:.1f} s ({found['cpu']:.1f} s of work), {found['peak']:,.0f} MB"
+
+
+def searched(what: str, path: Path, jobs: tuple[str, ...]) -> Iterator[Row]:
+    """Floor, and searches against it."""
+    base = measured("floor", path)
+    yield f"{what}: floor, a sum of the column in Polars", told(base), ""
+    yield f"{what}: a reading of the rows by dbselect", told(measured("scan", path)), ""
+    for job in jobs:
+        found = measured(job, path)
+        each = found["seconds"] / found["scans"] / base["seconds"]
+        figures = f"{found['scans']} scans, {found['fetched']} rows of the Gram, {told(found)}; "
+        yield f"{what}: {PICKS} columns, {job}", f"{figures}{each:.2f}x of the floor a scan", ""
+
+
+def rivals(width: int, path: Path) -> Iterator[Row]:
+    """Libraries in memory, on the same rows."""
+    same = {"sklearn": "omp", "fastcan": "fr"}
+    names = {"sklearn": "scikit-learn's orthogonal_mp", "fastcan": "fastcan", "abess": "abess"}
+    for job, name in names.items():
+        found = measured(job, path)
+        if isinstance(found, str):
+            yield f"{width:,} dense: {name}", found, ""
+            continue
+        figures = told(found)
+        if job in same:
+            own = measured(same[job], path)["order"]
+            agree = next((j for j in range(PICKS) if own[j] != found["order"][j]), PICKS)
+            figures += f"; the first {agree} columns are those of rule '{same[job]}'"
+        yield f"{width:,} dense: {name}", figures, ""
+
+
+def dense() -> Iterator[Row]:
+    """20,000 and 100,000 columns in a fixed-size list."""
+    for width, rows in DENSE.items():
+        path = dense_table(width)
+        yield from searched(f"{rows:,} x {width:,} dense", path, ("fr", "omp", "screened"))
+        yield from rivals(width, path)
+
+
+def entered() -> Iterator[Row]:
+    """1,000,000 sparse columns."""
+    rows, width, entries = SPARSE
+    what = f"{rows:,} x {width:,}, {entries} entries a row"
+    yield from searched(what, sparse_table(), ("fr", "screened"))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] and sys.argv[1] in JOBS:
+        one(sys.argv[1], Path(sys.argv[2]))
+    else:
+        for part in (dense, entered):
+            for row in part():
+                print("| " + " | ".join(row) + " |", flush=True)

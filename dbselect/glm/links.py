@@ -1,0 +1,170 @@
+"""Families by other links: the predictor of a link as that of another, by the chain rule.
+
+A family by one link has a weight W and a working residual r at its predictor b. Where b is a
+function of another link's predictor eta, of slope ``t = db/deta``, it has there::
+
+    weight  t^2 W      working residual  r / t      the same deviance
+
+so that a link is told by b and t alone. Where a predictor has no mean that the family can
+have, the deviance is `FAR`: a step that leads there is halved, as in R's ``glm``.
+
+Source: McCullagh, Nelder (1989), section 2.5; R Core Team, ``glm.fit`` (valideta).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dbselect.formulas import Formula, choose, exp, kept, log, nothing
+from dbselect.glm.families import Family, Null, Row, count, one_pair
+from dbselect.record.gram import Vector
+
+#: Deviance of a row whose predictor has no mean: more than any that has one, and its square is
+#: still a number.
+FAR = 1e100
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link as the predictor of another one.
+
+    Parameters
+    ----------
+    name : as users call it
+    base : eta -> b, and its slope t
+    means : eta -> the mean; missing where there is none
+    within : eta -> above 0 where there is a mean; None if there always is
+    at : mean -> eta, and the slope t there
+    at_zero : whether there is a mean at the predictor 0
+    """
+
+    name: str
+    base: Callable[[Formula], tuple[Formula, Formula]]
+    means: Callable[[Formula], Formula]
+    within: Callable[[Formula], Formula] | None
+    at: Callable[[float], tuple[float, float]]
+    at_zero: bool
+
+
+def power(name: str, k: float) -> Link:
+    """Return the link whose mean is a power of the predictor, > 0, beside the logarithm."""
+
+    def means(eta: Formula) -> Formula:
+        if k == 1.0:
+            return choose(eta, eta, nothing())
+        return choose(eta, exp(log(choose(eta, eta, 1.0)) * k), nothing())
+
+    def at(mean: float) -> tuple[float, float]:
+        eta = mean ** (1.0 / k) if mean > 0 else math.nan
+        return eta, k / eta
+
+    return Link(
+        name,
+        base=lambda eta: (log(eta) * k, k / eta),
+        means=means,
+        within=lambda eta: eta,
+        at=at,
+        at_zero=False,
+    )
+
+
+#: Of families whose mean is above 0, beside the logarithm.
+IDENTITY = power("identity", 1.0)
+INVERSE = power("inverse", -1.0)
+INVERSE_SQUARED = power("inverse_squared", -0.5)
+SQRT = power("sqrt", 2.0)
+
+
+def _log_base(eta: Formula) -> tuple[Formula, Formula]:
+    mean = count(eta)
+    return mean, mean
+
+
+def _log_at(mean: float) -> tuple[float, float]:
+    return (math.log(mean), mean) if mean > 0 else (math.nan, math.nan)
+
+
+#: Of family gaussian, beside the identity.
+GAUSSIAN_LOG = Link("log", _log_base, count, None, _log_at, at_zero=True)
+GAUSSIAN_INVERSE = Link(
+    "inverse",
+    base=lambda eta: (1.0 / eta, -1.0 / (eta * eta)),
+    means=lambda eta: choose(eta * eta, 1.0 / eta, nothing()),
+    within=lambda eta: eta * eta,
+    at=lambda mean: (1.0 / mean, -(mean**2)) if mean else (math.nan, math.nan),
+    at_zero=False,
+)
+
+
+def _probability_at(mean: float) -> tuple[float, float]:
+    return mean, 1.0 / (mean * (1.0 - mean))
+
+
+def _probability_base(eta: Formula) -> tuple[Formula, Formula]:
+    other = kept(eta * -1.0 + 1.0)
+    return log(eta) - log(other), 1.0 / (eta * other)
+
+
+#: Of family binomial, beside the logit: differences of probabilities.
+PROBABILITY = Link(
+    "identity",
+    _probability_base,
+    means=lambda eta: choose(eta * (eta * -1.0 + 1.0), eta, nothing()),
+    within=lambda eta: eta * (eta * -1.0 + 1.0),
+    at=_probability_at,
+    at_zero=False,
+)
+
+
+def by_link(
+    family: Family, link: Link, inside: float = 1.0, *, is_canonical: bool = False
+) -> Family:
+    """Return a family by another link.
+
+    Parameters
+    ----------
+    family : by the link that `link` stands beside
+    inside : a predictor that has a mean
+    is_canonical : as in `Family`
+    """
+
+    def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
+        own, is_within = eta[0], None
+        if link.within is not None:
+            is_within = kept(link.within(own))
+            # What is missing stays so.
+            own = kept(choose(is_within, own, own * 0.0 + inside))
+        base, slope = (kept(part) for part in link.base(own))
+        found = family.row([kept(base)], y)
+        ((weight, residual),) = found.pairs
+        deviance = found.deviance
+        if is_within is not None:
+            deviance = choose(is_within, deviance, y[0] * 0.0 + FAR)
+        return one_pair(slope * slope * weight, slope * weight * residual, deviance)
+
+    def null(means: Vector, variance: Vector, summed: float, weight: float) -> Null:
+        found = family.null(means, variance, summed, weight)
+        predictor, slope = link.at(float(means[0]))
+        return Null(
+            np.array([predictor]), found.weights * slope**2, found.residuals / slope, found.deviance
+        )
+
+    return replace(
+        family,
+        name=_named(family.name, link.name),
+        means=lambda eta: [link.means(eta[0])],
+        row=row,
+        null=null,
+        quadratic=False,
+        is_log=link is GAUSSIAN_LOG,
+        is_canonical=is_canonical,
+        at_zero=link.at_zero,
+    )
+
+
+def _named(family: str, link: str) -> str:
+    """Return the name of a family with its link, after its number if it has one."""
+    kind, _, number = family.rstrip(")").partition("(")
+    return f"{kind}({number}, {link})" if number else f"{kind}({link})"

@@ -1,0 +1,93 @@
+"""Symmetric elimination that leaves out columns of which nothing, or only rounding, is left."""
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.record.gram import Matrix, Vector
+
+#: What is left of a variance, as a share of 1 + w'w, below which it is rounding: exact
+#: dependences leave up to 6e-15.
+RANK_ROUNDING = 1e-14
+#: Columns eliminated one by one before the rest is updated by a matrix product.
+PANEL = 32
+
+
+def factored(block: Matrix, floor: Vector) -> tuple[Matrix, npt.NDArray[np.bool_]]:
+    """Return the Cholesky factor of the columns that are not aliased, and which those are.
+
+    Only the lower triangle of the factor is meaningful.
+
+    Parameters
+    ----------
+    block : shape (s, s), symmetric
+    floor : shape (s,), what must be left of each column
+    """
+    return _factor(block[None].copy(), floor)
+
+
+def certainly_factored(
+    block: Matrix, floor: Vector, weights: Matrix, deviation: Vector
+) -> tuple[Matrix, npt.NDArray[np.bool_]]:
+    """Return what `factored` does, without columns of which rounding may be all that is left.
+
+    With ``w`` the coefficients of a column on those kept before, what is left of it errs by
+    some ``eps (1 + w'w)``. So the coefficients of all columns ride along with the elimination,
+    and each column is judged when it comes: one elimination, O(s^2 (S + s)), however many go.
+
+    Parameters
+    ----------
+    block : shape (s, s), of new columns given S old ones
+    weights : shape (S, s), coefficients of each new column on the old ones
+    deviation : shape (S + s,), by which coefficients are made those of unit-variance columns
+    """
+    size = len(block)
+    ahead = np.vstack([block, weights, np.eye(size)])
+    ahead[size:] *= deviation[:, None]
+    return _factor(ahead[None], floor, RANK_ROUNDING)
+
+
+def _factor(
+    rows: Matrix, floor: Vector, rounding: float = 0.0
+) -> tuple[Matrix, npt.NDArray[np.bool_]]:
+    inverse = eliminate(rows, floor[None], rounding)[0]
+    kept = inverse > 0
+    return rows[0][: len(floor)][np.ix_(kept, kept)] * np.sqrt(inverse[kept]), kept
+
+
+def eliminate(rows: Matrix, floor: Vector, rounding: float = 0.0) -> Matrix:
+    """Run symmetric elimination in place, leaving out columns whose pivot is too small.
+
+    Parameters
+    ----------
+    rows : shape (B, r, s) with r >= s, the symmetric part on top; afterwards
+        ``rows[b, i, j]``, i >= j, is entry (i, j) given the columns before j
+    floor : shape (B, s), above which a pivot must be
+    rounding : share of the squares of the rows below the symmetric part, in its column, that a
+        pivot must reach
+
+    Returns
+    -------
+    shape (B, s), one over each pivot, 0 for a column that is left out
+    """
+    size = rows.shape[2]
+    inverse = np.zeros((len(rows), size))
+    for start in range(0, size, PANEL):
+        end = min(start + PANEL, size)
+        for j in range(start, end):
+            pivot = rows[:, j, j]
+            keep = pivot > floor[:, j]
+            if rounding and keep.any():
+                below = rows[:, size:, j]
+                keep &= pivot >= rounding * np.einsum("bi,bi->b", below, below)
+            if not keep.any():
+                continue
+            inverse[keep, j] = 1.0 / pivot[keep]
+            share = rows[:, j + 1 :, j] * inverse[:, j, None]
+            rows[:, j + 1 :, j + 1 : end] -= share[:, :, None] * rows[:, None, j + 1 : end, j]
+        if not inverse[:, start:end].any():
+            continue
+        below = rows[:, end:, start:end]
+        rows[:, end:, end:] -= (below * inverse[:, None, start:end]) @ rows[
+            :, end:size, start:end
+        ].transpose(0, 2, 1)
+    return inverse
