@@ -11,6 +11,7 @@ from scipy.stats import ortho_group
 import dbselect as ds
 from dbselect.judging.knockoffs import e_select, e_values, knockoff_plus
 from dbselect.linear.knockoffs import Knockoffs, blocks_of_most_entropy
+from dbselect.record.gram import RECORD_DTYPE
 
 #: Standard errors of a mean of draws within which it must lie.
 STANDARD_ERRORS = 4.5
@@ -141,7 +142,7 @@ def test_strong_groups_are_selected_from_a_record_alone():
 @pytest.mark.parametrize("method", ["anytime_sequence", "foba", "group_lasso", "step"])
 def test_every_method_that_orders_takes_part(method):
     gram, true = problem(1, size=1.0)
-    found = ds.knockoffs(gram, "y", q=0.2, method=method)
+    found = ds.knockoffs(gram, "y", q=0.2, search=method)
     assert len(true & set(found.selected)) >= 8
 
 
@@ -170,20 +171,40 @@ def test_several_draws_are_joined_by_e_values():
     assert table["e_value"].min() >= least - 1e-9
 
 
+def test_every_door_gives_the_same():
+    gram, _ = problem(4, size=1.0)
+    expected = ds.knockoffs(gram, "y", q=0.2, seed=3, search="step").table
+    frame = pl.DataFrame({"gram": [gram.to_struct()]}, schema={"gram": RECORD_DTYPE})
+    con = ds.connect()
+    con.register("grams_", frame.to_arrow())
+    con.execute("CREATE TABLE grams AS FROM grams_")
+    query = "SELECT knockoffs(gram, 'y', q := 0.2, seed := 3, search := 'step') FROM grams"
+    rows = con.execute(query).fetchone()[0]
+    asked = pl.col("gram").dbselect.knockoffs("y", q=0.2, seed=3, search="step")
+    steps = frame.select(asked).item().to_list()
+    for found in (rows, steps):
+        assert [one["group"] for one in found] == expected["group"].to_list()
+        assert [one["selected"] for one in found] == expected["selected"].to_list()
+    few = pl.DataFrame({"gram": [problem(0, rows=20)[0].to_struct()]}, schema=frame.schema)
+    assert few.select(asked).item() is None
+    with pytest.raises(ds.ArgumentError, match="knockoffs has unknown option 'qq'"):
+        pl.col("gram").dbselect.knockoffs("y", qq=0.2)
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [
         ({"q": 0.0}, "q is 0.0"),
         ({"q": 0.02}, "of 30 groups none could be selected, as at least 50"),
         ({"q": 0.05, "draws": 2}, "at least 40"),
-        ({"method": "dash"}, "method is 'dash'"),
+        ({"search": "dash"}, "search is 'dash'"),
         ({"kind": "model"}, "kind is 'model'"),
         ({"draws": 0}, "draws is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"always": ["x1"]}, "cannot come before its copy"),
         ({"family": "binomial"}, "no rows of a family"),
         ({"ruge": 1.0}, "ruge"),
-        ({"method": ds.greedy, "k": 2}, "returns a Selected"),
+        ({"search": ds.greedy, "k": 2}, "returns a Selected"),
     ],
 )
 def test_bad_arguments_are_refused(given, error):

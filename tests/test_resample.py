@@ -190,6 +190,22 @@ def test_bad_arguments_are_refused(given, error):
         ds.resample(table(), **{"records": 2, **given})
 
 
+def test_weights_that_are_none_are_refused_by_their_name():
+    for value, error in ((-1.0, "weight 'w' is negative"), (float("inf"), "weight 'w' has an inf")):
+        with pytest.raises(ds.DataError, match=error):
+            ds.resample(table().with_columns(w=pl.lit(value)), weight="w", records=2)
+    gaps = table().with_columns(w=pl.when(pl.int_range(ROWS) >= 5).then(pl.col("w")))
+    for gram in grams_of(ds.resample(gaps, weight="w", records=2)):
+        assert 0 < gram.skipped <= 5
+
+
+def test_few_rows_leave_a_record_empty():
+    few = table(1)
+    for source in (few, [ds.gram(few), ds.gram(few[:0])]):
+        found = ds.resample(source, records=20)["gram"].struct.field("rows")
+        assert sorted(set(found)) == [0, 1]
+
+
 def test_what_has_no_rows_to_draw_is_refused():
     frame = table()
     with pytest.raises(ds.ArgumentError, match="one Gram"):

@@ -10,7 +10,7 @@ from polars.plugins import register_plugin_function
 from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.diagnoses import Diagnosing
-from dbselect.doors.results import FITS, MODELS, PENALISED, PROVEN, SEQUENCES, Method
+from dbselect.doors.results import BESIDE, FITS, MODELS, PENALISED, PROVEN, SEQUENCES, Method
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.design import DesignOptions
 from dbselect.methods.family_options import AnytimeGlmOptions
@@ -49,6 +49,15 @@ _MODEL_FIELDS: dict[str, Any] = {
     "spent": pl.Float64,
 }
 MODEL_DTYPE = pl.Struct(_MODEL_FIELDS)
+BESIDE_DTYPE = pl.List(
+    pl.Struct(
+        {
+            "group": pl.String,
+            **dict.fromkeys(("cost", "statistic", "frequency", "e_value"), pl.Float64),
+            "selected": pl.Boolean,
+        }
+    )
+)
 PROVEN_DTYPE = pl.Struct(
     {**_MODEL_FIELDS, "bound": pl.Float64, "gap": pl.Float64, "proven": pl.Boolean}
 )
@@ -474,6 +483,22 @@ class ExprNamespace(Diagnosing):
         """
         named = {"k": k, "groups": groups, "costs": costs, **options}
         return self._models("exchange", target, named)
+
+    def knockoffs(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return a list of struct(group, cost, statistic, frequency, e_value, selected) as in SQL.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.knockoffs`, but for those of its search
+        """
+        named = {"groups": groups, "costs": costs, **options}
+        return self._call(BESIDE["knockoffs"], target, named, BESIDE_DTYPE)
 
     def sght(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError
+from dbselect.judging.knockoffs import KnockoffSelection
 from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
 from dbselect.methods.best_within import BestWithinOptions, best_within
 from dbselect.methods.dash import DashOptions, dash
@@ -16,6 +17,7 @@ from dbselect.methods.exchange import ExchangeOptions, exchange
 from dbselect.methods.fit import FitOptions, fit
 from dbselect.methods.floating import FloatingOptions, floating
 from dbselect.methods.foba import BackwardOptions, FobaOptions, backward, foba
+from dbselect.methods.knockoffs import KnockoffOptions, knockoffs
 from dbselect.methods.lasso import LassoOptions, lasso
 from dbselect.methods.many_fits import SummaryOptions, fitted_records
 from dbselect.methods.options import Options
@@ -43,6 +45,19 @@ MODEL_TYPE = pa.struct(
 #: A model, and how near to the best it is.
 PROVEN_TYPE = pa.struct(
     [*MODEL_TYPE, ("bound", pa.float64()), ("gap", pa.float64()), ("proven", pa.bool_())]
+)
+#: Groups and how they stand beside their knockoffs.
+BESIDE_TYPE = pa.list_(
+    pa.struct(
+        [
+            ("group", pa.string()),
+            ("cost", pa.float64()),
+            ("statistic", pa.float64()),
+            ("frequency", pa.float64()),
+            ("e_value", pa.float64()),
+            ("selected", pa.bool_()),
+        ]
+    )
 )
 #: A penalised model, its penalty, and how near to the minimum it is.
 PENALISED_TYPE = pa.struct(
@@ -170,6 +185,11 @@ def write_proven(found: Iterable[Selected[Model] | None]) -> pa.StructArray:
     return pa.array([None if one is None else _with_proof(one) for one in found], PROVEN_TYPE)
 
 
+def write_beside(found: Iterable[KnockoffSelection | None]) -> pa.ListArray:
+    """Return an Arrow list of groups for each selection; NULL for an absent one."""
+    return pa.array([None if one is None else one.table.to_dicts() for one in found], BESIDE_TYPE)
+
+
 def _with_proof(found: Selected[Model]) -> dict[str, Any]:
     proof = found.proof
     return {**_fields(found), "bound": proof.bound, "gap": proof.gap, "proven": proof.proven}
@@ -221,6 +241,10 @@ MODELS: dict[str, Method] = {
 #: Calls that make one model and prove it.
 PROVEN: dict[str, Method] = {
     "best_within": _one_by_one(best_within, BestWithinOptions, write_proven),
+}
+#: Calls that hold groups beside their knockoffs.
+BESIDE: dict[str, Method] = {
+    "knockoffs": _one_by_one(knockoffs, KnockoffOptions, write_beside),
 }
 #: Calls that make one penalised model.
 PENALISED: dict[str, Method] = {

@@ -14,6 +14,8 @@ from dbselect.doors.diagnoses import DIAGNOSES, TYPES
 from dbselect.doors.extension import extension_path
 from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.results import (
+    BESIDE,
+    BESIDE_TYPE,
     MODEL_TYPE,
     MODELS,
     PENALISED,
@@ -173,6 +175,12 @@ def _proven(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer a chunk of `dbselect_proven(method, record, target, options)`."""
     with _TURN:
         return _answer(PROVEN, PROVEN_TYPE, *arguments)
+
+
+def _beside(*arguments: pa.ChunkedArray) -> pa.ListArray:
+    """Answer a chunk of `dbselect_beside(method, record, target, options)`."""
+    with _TURN:
+        return _answer(BESIDE, BESIDE_TYPE, *arguments)
 
 
 def _penalised(*arguments: pa.ChunkedArray) -> pa.StructArray:
@@ -392,6 +400,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_sequence": (_sequences, _sql_type(pa.list_(STEP_TYPE))),
     "dbselect_model": (_models, _sql_type(MODEL_TYPE)),
     "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
+    "dbselect_beside": (_beside, _sql_type(BESIDE_TYPE)),
     "dbselect_penalised": (_penalised, _sql_type(PENALISED_TYPE)),
     "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
     "dbselect_sequence_wide": (_wide_sequences, _sql_type(pa.list_(STEP_TYPE))),

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import signature
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -13,10 +14,12 @@ from dbselect.judging.knockoffs import KnockoffSelection, e_select, e_values
 from dbselect.linear.knockoffs import Knockoffs
 from dbselect.methods.cross_validate import METHODS
 from dbselect.methods.grid import check_options
+from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup, prepare
 from dbselect.methods.types import Costs, GroupColumns, NullPolicy, Source
-from dbselect.record.checks import check_choice, check_share, check_whole
+from dbselect.record.checks import check_choice, check_column, check_share, check_whole
 from dbselect.record.gram import Gram, Vector
+from dbselect.record.policies import check_policies
 from dbselect.results.joint import JointSequence
 from dbselect.results.prefixes import Prefixes
 from dbselect.sources.request import check_seed
@@ -27,19 +30,46 @@ ORDERING = {name: METHODS[name] for name in ("anytime_sequence", "foba", "group_
 KNOCKOFF = " (knockoff)"
 
 
+@dataclass(frozen=True, kw_only=True)
+class KnockoffOptions(Options):
+    """The options of `knockoffs`."""
+
+    method: ClassVar[str] = "knockoffs"
+
+    q: float = 0.1
+    search: str | Callable[..., Any] = "anytime_sequence"
+    kind: Literal["fixed", "second_order"] = "fixed"
+    draws: int = 1
+    seed: int = 0
+    weight: str | None = None
+    null_policy: NullPolicy = "skip"
+
+    def __post_init__(self) -> None:
+        """Refuse options that no data could make right."""
+        super().__post_init__()
+        check_share("q", self.q)
+        if not callable(self.search):
+            check_choice("search", self.search, ORDERING)
+        check_choice("kind", self.kind, ("fixed", "second_order"))
+        check_whole("draws", self.draws)
+        check_seed(self.seed)
+        check_column("weight", self.weight)
+        check_policies(self.null_policy)
+
+
 def knockoffs(
     source: Source,
     target: str,
     groups: GroupColumns | None = None,
     costs: Costs | None = None,
     *,
-    q: float = 0.1,
-    method: str | Callable[..., Any] = "anytime_sequence",
-    kind: Literal["fixed", "second_order"] = "fixed",
-    draws: int = 1,
-    seed: int = 0,
-    weight: str | None = None,
-    null_policy: NullPolicy = "skip",
+    q: float = KnockoffOptions.q,
+    search: str | Callable[..., Any] = KnockoffOptions.search,
+    kind: Literal["fixed", "second_order"] = KnockoffOptions.kind,
+    draws: int = KnockoffOptions.draws,
+    seed: int = KnockoffOptions.seed,
+    weight: str | None = KnockoffOptions.weight,
+    null_policy: NullPolicy = KnockoffOptions.null_policy,
     **options: Any,
 ) -> KnockoffSelection:
     """Select groups with a bound on the share of false ones, from a record alone.
@@ -54,7 +84,7 @@ def knockoffs(
     source : Gram, record or table, as `anytime_sequence` takes it; no row is needed
     target, groups, costs : as in `anytime_sequence`; a copy costs what its group does
     q : in (0, 1), bound on the expected share of false groups among those selected
-    method : ``"anytime_sequence"``, ``"foba"``, ``"group_lasso"``, ``"step"``, or a function
+    search : ``"anytime_sequence"``, ``"foba"``, ``"group_lasso"``, ``"step"``, or a function
         that takes a Gram, the target, ``groups`` and options and returns a sequence
     kind : ``"fixed"``: nothing is assumed of the columns, errors are normal, independent and of
         one variance, and there are at least 2 D + 1 rows of D columns; ``"second_order"``:
@@ -63,7 +93,7 @@ def knockoffs(
         seed (e-values, of knockoffs at q / 2)
     seed : of the draws, 0 to 2^63 - 1
     weight, null_policy : of a table, as in `anytime_sequence`
-    options : of the method; no ``always``
+    options : of the search; no ``always``
 
     Returns
     -------
@@ -103,11 +133,11 @@ def knockoffs(
     >>> sorted(ds.knockoffs(gram, "y", q=0.15).selected)
     ['x0', 'x1', 'x19', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7']
     """
-    check_share("q", q)
-    check_choice("kind", kind, ("fixed", "second_order"))
-    check_whole("draws", draws)
-    check_seed(seed)
-    run = _method_of(method)
+    KnockoffOptions(
+        q=q, search=search, kind=kind, draws=draws, seed=seed, weight=weight,
+        null_policy=null_policy,
+    )  # fmt: skip
+    run = _search_of(search)
     check_options(run, [{}], options)
     if options.get("always"):
         raise ArgumentError(
@@ -118,26 +148,26 @@ def knockoffs(
             f"family is {options['family']!r}; copies are made of the record, which has no rows of "
             "a family"
         )
-    search = prepare(source, target, groups, costs, weight=weight, null_policy=null_policy)
-    names = search.groups.names
+    setup = prepare(source, target, groups, costs, weight=weight, null_policy=null_policy)
+    names = setup.groups.names
     each = q if draws == 1 else q / 2.0
     if len(names) < math.ceil(1.0 / each):
         raise ArgumentError(
             f"q is {q:g}; of {len(names)} groups none could be selected, as at least "
             f"{math.ceil(1.0 / each)} must be at once"
         )
-    made, columns = _made(search, kind)
+    made, columns = _made(setup, kind)
     rng = np.random.default_rng(int(seed))
     draw = made.fixed if kind == "fixed" else made.second_order
     statistics = np.array(
-        [_statistic(run, search, columns, made, draw(rng), options) for _ in range(draws)]
+        [_statistic(run, setup, columns, made, draw(rng), options) for _ in range(draws)]
     )
     values = np.array([e_values(row, each) for row in statistics])
     mean = values.mean(axis=0)
     table = pl.DataFrame(
         {
             "group": names,
-            "cost": search.groups.costs,
+            "cost": setup.groups.costs,
             "statistic": statistics.mean(axis=0),
             "frequency": (values > 0).mean(axis=0),
             "e_value": mean,
@@ -151,17 +181,13 @@ def knockoffs(
         q=float(q),
         draws=int(draws),
         table=table.sort(["e_value", "statistic"], descending=True, maintain_order=True),
-        aliased=tuple(search.dependent()),
-        rows=search.gram.rows,
+        aliased=tuple(setup.dependent()),
+        rows=setup.gram.rows,
     )
 
 
-def _method_of(method: Any) -> Callable[..., Any]:
-    if isinstance(method, str) or not callable(method):
-        check_choice("method", method, ORDERING)
-        return ORDERING[method]
-    found: Callable[..., Any] = method
-    return found
+def _search_of(search: str | Callable[..., Any]) -> Callable[..., Any]:
+    return ORDERING[search] if isinstance(search, str) else search
 
 
 def _name(run: Callable[..., Any]) -> str:

@@ -17,14 +17,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, DataError
 from dbselect.record.checks import check_choice, check_whole
 from dbselect.record.gram import Vector
 from dbselect.sources.grouping import folds_of
 from dbselect.sources.open import progress
 from dbselect.sources.request import LIMIT, Consumer, Folding, Table, check_seed
+from dbselect.sources.rows import values
 from dbselect.sources.values import splitmix
 
 #: How rows are drawn.
@@ -159,10 +159,17 @@ class DrawnTable:
             ThreadPoolExecutor(workers) as pool,
         ):
             for begun, rows in self._begun(batches):
+                weights = self._weights(rows)
 
-                def work(first: int, begun: Numbers = begun, rows: pa.Table = rows) -> None:
+                def work(
+                    first: int,
+                    begun: Numbers = begun,
+                    rows: pa.Table = rows,
+                    weights: Vector | None = weights,
+                ) -> None:
                     for record in range(first, self._draws.records, workers):
-                        consume(record, self._drawn(rows, begun, record).select(fields))
+                        times = self._draws.times(begun, record)
+                        consume(record, _drawn(rows, times, weights).select(fields))
 
                 for _ in pool.map(work, range(workers)):
                     pass
@@ -178,15 +185,31 @@ class DrawnTable:
             yield self._draws.begin(numbers), rows
             start += len(rows)
 
-    def _drawn(self, rows: pa.Table, begun: Numbers, record: int) -> pa.Table:
-        """Return the rows of a record."""
-        times = self._draws.times(begun, record)
-        there = times > 0
-        found = rows.filter(pa.array(there))
-        counts = pa.array(times[there])
-        if self._weight is not None:
-            counts = pc.multiply(pc.cast(found[self._weight], pa.float64(), safe=False), counts)
-        return found.append_column(TIMES, counts)
+    def _weights(self, rows: pa.Table) -> Vector | None:
+        """Return the weights of some rows, NaN for NULL; None if there are none.
+
+        Raises
+        ------
+        DataError : a weight is negative or infinite
+        """
+        if self._weight is None:
+            return None
+        found = values(rows.select([self._weight]).to_struct_array(), (self._weight,))
+        if (found < 0).any():
+            raise DataError(
+                f"weight '{self._weight}' is negative ({found[found < 0][0]:g}); weights must "
+                "be >= 0"
+            )
+        if np.isinf(found).any():
+            raise DataError(f"weight '{self._weight}' has an infinite value; values must be finite")
+        return found
+
+
+def _drawn(rows: pa.Table, times: Vector, weights: Vector | None) -> pa.Table:
+    """Return the rows that are drawn, with how often, times their weights."""
+    there = times > 0
+    counts = times if weights is None else times * weights
+    return rows.filter(pa.array(there)).append_column(TIMES, pa.array(counts[there]))
 
 
 def in_blocks(batches: Iterable[pa.RecordBatch], size: int = BLOCK_ROWS) -> Iterator[pa.Table]:

@@ -198,6 +198,11 @@ def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]
     for record in range(draws.records):
         times = np.where(used, draws.times(begun, record), 0.0)
         if not times.any():
+            nothing = np.zeros_like(base.mean)
+            yield record, replace(
+                base, rows=0, skipped=0, weight=0.0, mean=nothing, mean_low=nothing,
+                comoment=np.zeros_like(base.comoment), missing={},
+            )  # fmt: skip
             continue
         there = [gram for gram, count in zip(grams, times, strict=True) if count]
         weight = times * weights
