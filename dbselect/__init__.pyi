@@ -21,10 +21,12 @@ from dbselect.errors import (
     SkippedRowsWarning,
     SourceError,
     UnknownLevelWarning,
+    WideWarning,
 )
 from dbselect.judging.comparison import Comparison
 from dbselect.judging.evaluate import evaluate
 from dbselect.judging.measured import Evaluation
+from dbselect.judging.stability import Stability
 from dbselect.judging.timeliness import (
     compare,
     explained_at,
@@ -52,11 +54,14 @@ from dbselect.methods.foba import backward, foba
 from dbselect.methods.foba_epsilon import foba_epsilon
 from dbselect.methods.glm_family import glm_family
 from dbselect.methods.glm_objective import GlmObjective, glm_objective
-from dbselect.methods.group_lasso import GroupLassoPath, group_lasso, group_lasso_path
+from dbselect.methods.group_lasso import group_lasso, group_lasso_path
+from dbselect.methods.lasso import lasso_path
 from dbselect.methods.many_fits import fit_each
 from dbselect.methods.segments import anytime_sequences
 from dbselect.methods.sght import sght
 from dbselect.methods.sght_path import SghtPath, sght_path
+from dbselect.methods.stability import stability
+from dbselect.methods.step import step
 from dbselect.record.gram import Gram
 from dbselect.record.missing import impute_mean
 from dbselect.record.terms import Terms
@@ -64,6 +69,7 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.guarantee import Guarantee
 from dbselect.results.joint import JointSequence
+from dbselect.results.lasso_paths import GroupLassoPath, LassoPath
 from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence
@@ -73,6 +79,8 @@ from dbselect.sources.key_sums import KeySums, key_sums
 from dbselect.sources.learn import terms
 from dbselect.sources.plan import GramPlan, plan_gram
 from dbselect.sources.read import gram, gram_by
+from dbselect.sources.resample import resample
+from dbselect.sources.sparse_table import sparse_table
 from dbselect.sources.svmlight import svmlight_to_parquet
 from dbselect.sources.turns import Progress
 from dbselect.store.cut import Cut
@@ -113,6 +121,7 @@ __all__ = [
     "JointModel",
     "JointSequence",
     "KeySums",
+    "LassoPath",
     "LeftOutWarning",
     "Model",
     "OverTime",
@@ -127,10 +136,12 @@ __all__ = [
     "SghtPath",
     "SkippedRowsWarning",
     "SourceError",
+    "Stability",
     "SupportTable",
     "Terms",
     "UnknownLevelWarning",
     "WideSequence",
+    "WideWarning",
     "a_optimal",
     "anytime_sequence",
     "anytime_sequences",
@@ -161,15 +172,20 @@ __all__ = [
     "group_lasso_path",
     "impute_mean",
     "key_sums",
+    "lasso_path",
     "oracle",
     "plan_gram",
     "plateau",
     "random_k",
     "register",
+    "resample",
     "sght",
     "sght_path",
     "sght_project",
     "sght_table",
+    "sparse_table",
+    "stability",
+    "step",
     "stopping_cost",
     "svmlight_to_parquet",
     "terms",

@@ -34,6 +34,7 @@ _REQUEST = pa.schema(
         ("backward", pa.string()),
         ("ridge", pa.float64()),
         ("scale", pa.bool_()),
+        ("intercept", pa.bool_()),
         ("budget", pa.float64()),
         ("max_groups", pa.int64()),
         ("max_steps", pa.int64()),
@@ -42,7 +43,6 @@ _REQUEST = pa.schema(
         ("epsilon", pa.float64()),
         ("nu", pa.float64()),
         ("columns", pa.list_(pa.string())),
-        ("intercept", pa.bool_()),
         ("level", pa.float64()),
     ]
 )

@@ -72,6 +72,10 @@ class SeparationWarning(UserWarning):
     """Some columns determine the target of some rows, so that there are no best coefficients."""
 
 
+class WideWarning(UserWarning):
+    """A table has so many columns that it is searched without their Gram, in several scans."""
+
+
 class FoldsWarning(UserWarning):
     """Fewer folds have rows than were asked for."""
 

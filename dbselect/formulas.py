@@ -15,15 +15,19 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 from polars import selectors
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.record.entries import Weighed, is_entries
 
 T = TypeVar("T")
 #: A field, then names of children and numbers of elements, counted from 1.
 Path = tuple[str | int, ...]
 #: Microseconds of what a date or a timestamp counts.
 UNITS = {"days": 86_400e6, "seconds": 1e6}
+#: Values of coefficient 0 that SQL looks up in one set, and no longer one after the other.
+MANY = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +74,8 @@ class Formula:
                 found.add(str(formula.parts[0][0]))
             elif formula.operation == "lookup":
                 found.add(str(formula.parts[0].path[0]))
+            elif formula.operation == "entries":
+                found.add(formula.parts[0].field.column)
             else:
                 waiting += [part for part in formula.parts if isinstance(part, Formula)]
         return found
@@ -120,6 +126,11 @@ def date(path: Path, unit: str) -> Formula:
 def lookup(found: Lookup) -> Formula:
     """Return the number of a column's value."""
     return Formula("lookup", (found,))
+
+
+def entry_sum(found: Weighed) -> Formula:
+    """Return the sum of a field's entries, each times its coefficient."""
+    return Formula("entries", (found,))
 
 
 def nothing() -> Formula:
@@ -200,7 +211,7 @@ class Algebra(Generic[T]):
 
     Parameters
     ----------
-    column, number, equals, date, lookup, nothing : what each leaf is
+    column, number, equals, date, lookup, entries, nothing : what each leaf is
     at_least : term, floor -> the term, or the floor where it is below
     operations : by the names that formulas use
     kept : what a formula marked so is, where it was computed before; None computes it
@@ -211,6 +222,7 @@ class Algebra(Generic[T]):
     equals: Callable[[Path, Any], T]
     date: Callable[[Path, str], T]
     lookup: Callable[[Lookup], T]
+    entries: Callable[[Weighed], T]
     nothing: Callable[[], T]
     at_least: Callable[[T, float], T]
     operations: Mapping[str, Callable[..., T]]
@@ -237,6 +249,8 @@ def _translated(formula: Formula, algebra: Algebra[T], known: dict[int, T]) -> T
             found = algebra.date(parts[0], parts[1])
         case "lookup":
             found = algebra.lookup(parts[0])
+        case "entries":
+            found = algebra.entries(parts[0])
         case "nothing":
             found = algebra.nothing()
         case "at_least":
@@ -395,6 +409,32 @@ def refuse_others(found: Lookup, values: pl.Series) -> pl.Series:
     return values
 
 
+def _polars_entries(found: Weighed) -> pl.Expr:
+    """Return a sum of entries: Arrow's own arrays, as Polars has no such sum of a MAP."""
+
+    def summed(rows: pl.Series) -> pl.Series:
+        return pl.Series(found.values(entries_of(rows, found.field.column))).fill_nan(None)
+
+    column = polars_field(found.field.column)
+    return column.map_batches(summed, return_dtype=pl.Float64, is_elementwise=True)
+
+
+def entries_of(rows: pl.Series, name: str) -> pa.Array:
+    """Return a field of entries as Arrow has it.
+
+    Raises
+    ------
+    ArgumentError : it is another field
+    """
+    field = rows.to_arrow()
+    if not is_entries(field.type):
+        raise ArgumentError(
+            f"column '{name}' has type {rows.dtype}; the fit had entries there: a MAP from whole "
+            "numbers to numbers, or a LIST of STRUCTs of these two"
+        )
+    return field
+
+
 def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]:
     """Return the algebra of Polars expressions."""
     return Algebra(
@@ -403,6 +443,7 @@ def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]
         equals=lambda path, value: (polars_column(path) == value).cast(pl.Float64),
         date=_polars_date,
         lookup=_polars_lookup,
+        entries=_polars_entries,
         nothing=lambda: pl.lit(None, pl.Float64),
         at_least=lambda x, floor: x.clip(lower_bound=floor),
         operations={
@@ -460,12 +501,42 @@ def _sql_lookup(found: Lookup, can_refuse: bool) -> str:
             "handle_unknown is 'error', which only dialect 'duckdb' can say; take "
             "'unavailable' or 'zero'"
         )
-    both = zip(found.values, found.numbers, strict=True)
+    both = list(zip(found.values, found.numbers, strict=True))
+    idle = [_sql_value(one) for one, number in both if not number]
+    if len(idle) >= MANY:
+        both = [(one, number) for one, number in both if number]
+        other = f"CASE WHEN {value} IN ({', '.join(idle)}) THEN 0e0 ELSE {other} END"
     cases = " ".join(f"WHEN {_sql_value(one)} THEN {_sql_number(number)}" for one, number in both)
     text = f"CASE {value} {cases} ELSE {other} END" if cases else other
-    if not found.refuses and found.other == found.missing:
+    if not found.refuses and found.other == found.missing and len(idle) < MANY:
         return text
     return f"CASE WHEN {name} IS NULL THEN {_sql_or_null(found.missing)} ELSE {text} END"
+
+
+def _sql_entries(found: Weighed, can_read: bool) -> str:
+    if not can_read:
+        raise ArgumentError(
+            f"field '{found.field.column}' lists entries, which only dialect 'duckdb' reads"
+        )
+    name = quote(found.field.column)
+    rows, (at, value) = name, found.field.children or ("key", "value")
+    if not found.field.children:
+        rows = f"map_entries({name})"
+    at, nan = f"entry.{quote(at)}", "CAST('nan' AS DOUBLE)"
+    # A sum leaves out what is NULL, and not a NaN.
+    value = f"coalesce(CAST(entry.{quote(value)} AS DOUBLE), {nan})"
+    cases = " ".join(
+        f"WHEN {number} THEN {_sql_number(weight)} * {value}"
+        for number, weight in found.coefficients.items()
+    )
+    new = _sql_number(0.0) if found.other is not None else nan
+    if found.refuses:
+        before, after = (_sql_value(text) for text in found.refusal("\0").split("\0"))
+        new = f"error({before} || CAST({at} AS VARCHAR) || {after})"
+    own = f"CASE {at} {cases} ELSE 0e0 END"
+    each = f"CASE WHEN {at} >= {found.field.width} THEN {new} ELSE {own} END"
+    total = f"nullif(list_sum([{each} for entry in {rows}]), {nan})"
+    return f"CASE WHEN len({rows}) = 0 THEN 0e0 ELSE {total} END"
 
 
 def _sql_or_null(number: float | None) -> str:
@@ -496,6 +567,7 @@ def sql(kept: Callable[[Formula], str] | None = None, *, duckdb: bool = True) ->
         equals=lambda path, value: f"CAST({_sql_column(path)} = {_sql_value(value)} AS DOUBLE)",
         date=_sql_date,
         lookup=lambda found: _sql_lookup(found, duckdb),
+        entries=lambda found: _sql_entries(found, duckdb),
         nothing=lambda: _sql_or_null(None),
         at_least=lambda x, floor: (
             f"CASE WHEN {x} < {_sql_number(floor)} THEN {_sql_number(floor)} ELSE {x} END"
@@ -533,6 +605,7 @@ def arrays(
         equals=equals,
         date=date or _no_leaf,
         lookup=lookup or _no_leaf,
+        entries=_no_leaf,
         nothing=lambda: np.nan,
         at_least=np.maximum,
         operations={

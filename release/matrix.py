@@ -32,9 +32,10 @@ DUCKDBS = ("1.3.0", "1.4.5", "1.5.6", "2.0.0")
 NIGHTLY = "nightly"
 #: What the tests import beside dbselect.
 TESTING = (
-    "altair", "fastcan", "hypothesis", "ibis-framework", "mlxtend", "narwhals", "pandas", "psutil",
+    "altair", "fastcan", "hypothesis", "ibis-framework[duckdb,sqlite]", "matplotlib", "mlxtend",
+    "narwhals", "pandas", "psutil", "skglm",
     "pytest", "pytest-randomly", "pytest-timeout", "pytest-xdist", "scikit-learn", "sqlglot",
-    "statsmodels",
+    "statsmodels", "vl-convert-python",
 )  # fmt: skip
 
 EXTENSION = """

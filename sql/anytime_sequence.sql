@@ -1,6 +1,6 @@
 -- anytime_sequence(record, target, options := NULL, groups := NULL, costs := NULL,
---                  rule := NULL, ridge := NULL, scale := NULL, budget := NULL,
---                  max_groups := NULL, always := NULL, c_min := NULL)
+--                  rule := NULL, ridge := NULL, scale := NULL, intercept := NULL,
+--                  budget := NULL, max_groups := NULL, always := NULL, c_min := NULL)
 --
 -- Groups of columns in the order in which they buy prediction, from a Gram record.
 --
@@ -15,6 +15,8 @@
 --               'omp-information' (here the same as 'omp')
 --   ridge       >= 0, lambda on unit-variance columns; NULL: 0
 --   scale       false takes ridge and gradients on the columns as they are
+--   intercept   false for models through the origin; gains and r2 are then shares of the sum of
+--               squares about 0
 --   budget      limit on the summed cost, in the unit of costs
 --   max_groups  limit on the number of groups
 --   always      list of groups taken first
@@ -30,17 +32,19 @@
 -- The function of the extension answers, but for a rule that only Python has.
 CREATE OR REPLACE TEMP MACRO anytime_sequence(
     record, target, options := NULL, groups := NULL, costs := NULL, rule := NULL, ridge := NULL,
-    scale := NULL, budget := NULL, max_groups := NULL, always := NULL, c_min := NULL
+    scale := NULL, intercept := NULL, budget := NULL, max_groups := NULL, always := NULL,
+    c_min := NULL
 ) AS CASE
     WHEN rule::VARCHAR NOT IN
         ('fr', 'score', 'omp', 'omp-information', 'omp-unwhitened', 'omp-single', 'doubling')
     THEN dbselect_sequence('anytime_sequence', record, target, {
         'options': options, 'groups': groups, 'costs': costs, 'rule': rule, 'ridge': ridge,
-        'scale': scale, 'budget': budget, 'max_groups': max_groups, 'always': always,
-        'c_min': c_min
+        'scale': scale, 'intercept': intercept, 'budget': budget, 'max_groups': max_groups,
+        'always': always, 'c_min': c_min
     })
     ELSE system.main.anytime_sequence(record, target, options, {
         'groups': groups, 'costs': costs, 'rule': rule, 'ridge': ridge, 'scale': scale,
-        'budget': budget, 'max_groups': max_groups, 'always': always, 'c_min': c_min
+        'intercept': intercept, 'budget': budget, 'max_groups': max_groups, 'always': always,
+        'c_min': c_min
     })
 END;

@@ -1,5 +1,6 @@
 -- backward(record, target, options := NULL, groups := NULL, costs := NULL, backward := NULL,
---          max_steps := NULL, ridge := NULL, budget := NULL, always := NULL)
+--          max_steps := NULL, ridge := NULL, intercept := NULL, budget := NULL,
+--          always := NULL)
 --
 -- Backward elimination: all groups, then without the least useful one, again and again.
 --
@@ -11,6 +12,7 @@
 --   backward    least useful by 'loss' (exact; NULL) or by 'coefficient'
 --   max_steps   limit on the removals
 --   ridge       >= 0, lambda on unit-variance columns; NULL: 0
+--   intercept   false for models through the origin, as in anytime_sequence
 --   budget      removal ends as soon as what is held costs no more
 --   always      list of groups that stay
 --
@@ -19,8 +21,8 @@
 -- a ridge. By 'loss' a group that others stand in for loses nothing and is removed first.
 CREATE OR REPLACE TEMP MACRO backward(
     record, target, options := NULL, groups := NULL, costs := NULL, backward := NULL,
-    max_steps := NULL, ridge := NULL, budget := NULL, always := NULL
+    max_steps := NULL, ridge := NULL, intercept := NULL, budget := NULL, always := NULL
 ) AS system.main.backward(record, target, options, {
     'groups': groups, 'costs': costs, 'backward': backward, 'max_steps': max_steps,
-    'ridge': ridge, 'budget': budget, 'always': always
+    'ridge': ridge, 'intercept': intercept, 'budget': budget, 'always': always
 });

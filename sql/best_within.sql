@@ -1,5 +1,5 @@
 -- best_within(record, target, budget, groups := NULL, costs := NULL, always := NULL,
---      ridge := 0.0, scale := true, time_limit := 10.0)
+--      ridge := 0.0, scale := true, time_limit := 10.0, intercept := true)
 --
 -- The model on the groups that explain most for a budget, with proof or the gap.
 --
@@ -12,6 +12,7 @@
 --   ridge       >= 0, lambda on unit-variance columns
 --   scale       false takes ridge on the columns as they are
 --   time_limit  seconds for the search of one record, > 0
+--   intercept   false for models through the origin, as in anytime_sequence
 --
 -- Returns STRUCT(columns VARCHAR[], groups VARCHAR[], intercept DOUBLE, coefficients
 -- MAP(VARCHAR, DOUBLE), explained DOUBLE, r2 DOUBLE, spent DOUBLE, bound DOUBLE, gap DOUBLE,
@@ -19,8 +20,8 @@
 -- together; NULL if the record is unusable.
 CREATE OR REPLACE TEMP MACRO best_within(
     record, target, budget, groups := NULL, costs := NULL, always := NULL, ridge := 0.0,
-    scale := true, time_limit := 10.0
+    scale := true, time_limit := 10.0, intercept := true
 ) AS dbselect_proven('best_within', record, target, {
     'budget': budget, 'groups': groups, 'costs': costs, 'always': always, 'ridge': ridge,
-    'scale': scale, 'time_limit': time_limit
+    'scale': scale, 'time_limit': time_limit, 'intercept': intercept
 });

@@ -1,6 +1,6 @@
 -- foba(record, target, options := NULL, groups := NULL, costs := NULL, epsilon := NULL,
 --      nu := NULL, rule := NULL, backward := NULL, max_steps := NULL, ridge := NULL,
---      budget := NULL, always := NULL)
+--      intercept := NULL, budget := NULL, always := NULL)
 --
 -- Groups added greedily, and given back where later ones made them dispensable.
 --
@@ -15,6 +15,7 @@
 --   backward    least useful by 'loss' (exact; NULL) or by 'coefficient'
 --   max_steps   limit on additions and removals together
 --   ridge       >= 0, lambda on unit-variance columns; NULL: 0
+--   intercept   false for models through the origin, as in anytime_sequence
 --   budget      limit on the summed cost: only groups that still fit are added
 --   always      list of groups taken first, which stay
 --
@@ -24,18 +25,19 @@
 -- The function of the extension answers, but for a rule that only Python has.
 CREATE OR REPLACE TEMP MACRO foba(
     record, target, options := NULL, groups := NULL, costs := NULL, epsilon := NULL, nu := NULL,
-    rule := NULL, backward := NULL, max_steps := NULL, ridge := NULL, budget := NULL, always := NULL
+    rule := NULL, backward := NULL, max_steps := NULL, ridge := NULL, intercept := NULL,
+    budget := NULL, always := NULL
 ) AS CASE
     WHEN rule::VARCHAR NOT IN
         ('fr', 'score', 'omp', 'omp-information', 'omp-unwhitened', 'omp-single')
     THEN dbselect_sequence('foba', record, target, {
         'options': options, 'groups': groups, 'costs': costs, 'epsilon': epsilon, 'nu': nu,
         'rule': rule, 'backward': backward, 'max_steps': max_steps, 'ridge': ridge,
-        'budget': budget, 'always': always
+        'intercept': intercept, 'budget': budget, 'always': always
     })
     ELSE system.main.foba(record, target, options, {
         'groups': groups, 'costs': costs, 'epsilon': epsilon, 'nu': nu, 'rule': rule,
-        'backward': backward, 'max_steps': max_steps, 'ridge': ridge, 'budget': budget,
-        'always': always
+        'backward': backward, 'max_steps': max_steps, 'ridge': ridge, 'intercept': intercept,
+        'budget': budget, 'always': always
     })
 END;

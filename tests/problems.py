@@ -8,7 +8,8 @@ import numpy as np
 from reference import Table
 
 import dbselect as ds
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
 
 EPS = np.finfo(np.float64).eps
 

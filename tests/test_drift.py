@@ -144,7 +144,8 @@ def test_a_budget_holds_for_both(rows):
 
 def test_nothing_has_changed_from_rows_to_the_same_rows(rows):
     found = ds.drift(rows[0], rows[0], "y")
-    assert (found.columns["shift"] == 0).all()
+    # Rows are added up in the order in which threads read them.
+    assert (found.columns["shift"].abs() < DIGITS).all()
     assert (found.groups["divergence"].abs() < 1e-13).all()
     assert np.allclose(found.worth["r2_a"], found.worth["r2_b"], atol=DIGITS)
 

@@ -66,7 +66,7 @@ def test_aliased_terms_have_estimate_0_and_no_error(exact):
     model = ds.fit(frame, "y", ["a", "b", "total", "one"], exact=exact)
     found = model.summary()
     assert model.aliased == ("total", "one")
-    assert found.rows()[3:] == [(name, 0.0, None, None, None) for name in ("total", "one")]
+    assert found.rows()[3:] == [(name, 0.0, None, None, None, None) for name in ("total", "one")]
     fit = refit(frame, ["a", "b"], None, True)
     np.testing.assert_allclose(found["std_error"][:3], fit.bse, rtol=1e-10)
     np.testing.assert_allclose(found["p_value"][:3], fit.pvalues, rtol=1e-9)

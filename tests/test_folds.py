@@ -330,6 +330,8 @@ TABLE = pl.DataFrame({"g": ["a", "b"], "x": [1, 2], "l": [[1], [2]], "t": [dt.ti
         ({"fold": 1}, ds.ArgumentError, "fold is 1; it must be a whole number >= 2"),
         ({"fold": 2.5}, ds.ArgumentError, "fold is 2.5"),
         ({"fold": 2**63}, ds.ArgumentError, "whole number"),
+        ({"fold": True}, ds.ArgumentError, "fold is True; it must be a whole number"),
+        ({"fold": 2, "seed": True}, ds.ArgumentError, "seed is True; it must be a whole number"),
         ({"fold": 2, "seed": -1}, ds.ArgumentError, r"seed is -1; .* from 0 to 2\^63 - 1"),
         ({"fold": 2, "seed": 2**63}, ds.ArgumentError, "seed"),
         ({"fold": 2, "seed": "a"}, ds.ArgumentError, "seed is 'a'"),

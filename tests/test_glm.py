@@ -391,7 +391,7 @@ def test_a_row_far_from_all_others_is_not_told_for_certain():
 
 REFUSED = [
     ({"target": "poisson"}, ds.DataError, "'poisson' has a value that is not 0/1 or boolean"),
-    ({"target": "multinomial"}, ds.ColumnError, "a binomial target must be 0/1 or boolean"),
+    ({"target": "multinomial"}, ds.DataError, "has more than two levels; a binomial target"),
     ({"target": "negative", "family": "poisson"}, ds.DataError, "a value that is not >= 0"),
     ({"target": "zero"}, ds.DataError, "target 'zero' is 0 in all usable rows"),
     ({"target": "one"}, ds.DataError, "target 'one' is 1 in all usable rows"),

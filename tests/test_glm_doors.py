@@ -14,7 +14,8 @@ import pytest
 from test_glm import table
 
 import dbselect as ds
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
 
 GROUPS = {"ab": ["a", "b"], "c": ["c"], "de": ["d", "e"]}
 COSTS = {"ab": 3.0, "c": 0.5, "de": 2.0}

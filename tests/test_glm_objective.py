@@ -454,7 +454,7 @@ def test_diversity_adds_to_the_objective():
         ({"offset": "b", "family": "multinomial"}, ds.ArgumentError, "offset is 'b'; added to all"),
         ({"key": "k"}, ds.ColumnError, "key names unknown column 'k'"),
         ({"target": "nothing"}, ds.ColumnError, "target names unknown column 'nothing'"),
-        ({"target": "multinomial"}, ds.ColumnError, "a binomial target must be 0/1 or boolean"),
+        ({"target": "multinomial"}, ds.DataError, "has more than two levels; a binomial target"),
         ({"target": "poisson"}, ds.DataError, "has a value that is not 0/1"),
         ({"groups": {"g": []}}, ds.GroupError, "group 'g' is empty"),
         ({"groups": {"g": ["zz"]}}, ds.ColumnError, "unknown column 'zz'"),

@@ -12,7 +12,8 @@ from test_glm import FAMILIES, Counted, design, table
 
 import dbselect as ds
 from dbselect.glm.newton import Ask, best_of
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
 
 #: The information behind a score is of the last pass, which the last step left: at its
 #: tolerance of 1e-8 of the deviance the predictors moved by at most some 1e-4.

@@ -574,3 +574,161 @@ def test_a_budget_and_groups_to_take_first(seed):
     assert forced.r2[-1] == pytest.approx(whole.r2[-1], rel=1e-10)
     with pytest.raises(ds.ArgumentError, match=r"always costs .* over the budget"):
         group_lasso(*given, always=[last], budget=problem.costs[last] / 2)
+
+
+# The sparse group lasso: groups and columns
+
+
+def sparse_violation(
+    problem: Problem, path: GroupLassoPath, ratio: float, norm: np.ndarray, absolute: np.ndarray
+) -> float:
+    """Return how far a path is from optimal, from the rows, in correlations.
+
+    Parameters
+    ----------
+    norm, absolute : factors of ||w_g||, costs included, and of |w_j|
+    """
+    A, t = units(problem)
+    worst = 0.0
+    for penalty, w in zip(path.penalties, weights(problem, path), strict=True):
+        b = A.T @ (t - A @ w)
+        for factor, at in zip(norm, problem.groups.values(), strict=True):
+            own, gradient = w[at], b[at]
+            limit, each = penalty * (1 - ratio) * factor, penalty * ratio * absolute[at]
+            deviation = np.linalg.norm(A[:, at], axis=0).max() or 1.0
+            beyond = np.sign(gradient) * np.maximum(np.abs(gradient) - each, 0)
+            if own.any():
+                left = gradient - each * np.sign(own) - limit * own / np.linalg.norm(own)
+                distance = np.linalg.norm(np.where(own, left, beyond))
+            else:
+                distance = np.linalg.norm(beyond) - limit
+            worst = max(worst, distance / deviation)
+    return worst
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.5, 0.95, 1.0])
+@kinds
+def test_every_point_of_the_sparse_path_is_optimal(kind, ratio):
+    problem = KINDS[kind](np.random.default_rng(30))
+    path = path_of(problem, l1_ratio=ratio, n_penalties=25)
+    costs = np.array([problem.costs[name] for name in problem.groups])
+    ones = np.ones(problem.table.X.shape[1])
+    assert sparse_violation(problem, path, ratio, costs, ones) <= PROMISED
+    assert path.violation.max() <= PROMISED
+    assert path.gap.max() <= PROMISED
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0])
+def test_points_with_factors_of_groups_and_columns_are_optimal(ratio):
+    problem = mixed(np.random.default_rng(31))
+    own = (
+        {}
+        if ratio == 0
+        else {f"x{problem.groups['g2'][0]}": 3.0, f"x{problem.groups['g5'][1]}": 0.0}
+    )
+    path = path_of(problem, l1_ratio=ratio, penalty_factors={"g0": 0.0, "g4": 0.5} | own)
+    by_group = {"g0": 0.0, "g4": 0.5}
+    norm = np.array([problem.costs[name] * by_group.get(name, 1.0) for name in problem.groups])
+    absolute = np.ones(problem.table.X.shape[1])
+    for name, factor in by_group.items():
+        absolute[problem.groups[name]] = factor
+    for name, factor in own.items():
+        absolute[int(name[1:])] = factor
+    assert sparse_violation(problem, path, ratio, norm, absolute) <= PROMISED
+    assert path.gap.max() <= PROMISED
+    assert path.points["groups"][0].to_list()[0] == "g0"
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.4])
+def test_adaptive_factors_are_powers_of_the_least_squares_coefficients(ratio):
+    problem = mixed(np.random.default_rng(32))
+    path = path_of(problem, l1_ratio=ratio, adaptive=1.5)
+    A, t = units(problem)
+    pilot = np.linalg.lstsq(A, t)[0]
+    norms = np.array([np.linalg.norm(pilot[at]) for at in problem.groups.values()])
+    costs = np.array([problem.costs[name] for name in problem.groups])
+    found = sparse_violation(problem, path, ratio, costs * norms**-1.5, np.abs(pilot) ** -1.5)
+    assert found <= PROMISED
+
+
+@seeds
+@pytest.mark.parametrize("ratio", [0.3, 0.95])
+def test_sparse_path_starts_at_the_least_penalty_that_gives_zeros(ratio, seed):
+    problem = mixed(np.random.default_rng(33 + seed))
+    path = path_of(problem, l1_ratio=ratio, n_penalties=2, smallest=1 - 1e-6)
+    assert not path.coef[0].any()
+    assert path.coef[1].any()
+
+
+def test_sparse_path_at_its_ends_is_the_group_lasso_and_the_lasso():
+    problem = mixed(np.random.default_rng(36))
+    of_columns = path_of(problem, l1_ratio=1.0)
+    lasso = ds.lasso_path(problem.gram, "y", problem.names, penalties=of_columns.penalties)
+    np.testing.assert_allclose(of_columns.scaled_coef, lasso.scaled_coef, rtol=0, atol=1e-8)
+    of_groups = path_of(problem)
+    nearly = path_of(problem, l1_ratio=1e-9, penalties=of_groups.penalties)
+    np.testing.assert_allclose(of_groups.scaled_coef, nearly.scaled_coef, rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+@seeds
+def test_sparse_path_is_skglms(seed):
+    from skglm.datafits.group import QuadraticGroup
+    from skglm.penalties import WeightedL1GroupL2
+    from skglm.solvers import GroupBCD
+    from skglm.utils.data import grp_converter
+
+    rng = np.random.default_rng(seed)
+    problem = priced(rng, random_problem(rng))
+    path = path_of(problem, n_penalties=6, l1_ratio=0.4)
+    A, t = units(problem)
+    rows, width = A.shape
+    indices, starts = grp_converter(list(problem.groups.values()), width)
+    costs = np.array([problem.costs[name] for name in problem.groups])
+    solver = GroupBCD(max_iter=500, max_epochs=10_000, tol=1e-12, ws_strategy="fixpoint")
+    for penalty, w in zip(path.penalties[1:], weights(problem, path)[1:], strict=True):
+        found = solver.solve(
+            np.asfortranarray(A) * np.sqrt(rows),
+            t * np.sqrt(rows),
+            QuadraticGroup(starts, indices),
+            WeightedL1GroupL2(penalty, 0.6 * costs, 0.4 * np.ones(width), starts, indices),
+        )[0]
+        np.testing.assert_allclose(w, found, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.4])
+def test_degrees_of_freedom_are_how_the_fit_moves_with_the_target(ratio):
+    rng = np.random.default_rng(37)
+    X = rng.normal(size=(40, 9))
+    y = X @ rng.normal(size=9) + rng.normal(size=40)
+    groups = {f"g{k}": [f"x{j}" for j in range(3 * k, 3 * k + 3)] for k in range(3)}
+
+    def path(y: np.ndarray, penalties: np.ndarray) -> GroupLassoPath:
+        # Penalties in the unit of the target, which differs from target to target.
+        frame = Table(X, y).frame.drop("w")
+        options = {"l1_ratio": ratio, "scale": False}
+        return group_lasso_path(frame, "y", groups, penalties=penalties / y.std(), **options)
+
+    lambdas = np.array([0.5, 0.1, 0.02])
+    moved = np.zeros(3)
+    for row in range(40):
+        step = np.zeros(40)
+        step[row] = 1e-5
+        ends = [path(y + side * step, lambdas) for side in (1, -1)]
+        fits = [end.intercept + X[row] @ end.coef.T for end in ends]
+        moved += (fits[0] - fits[1]) / 2e-5
+    np.testing.assert_allclose(path(y, lambdas).df + 1, moved, rtol=1e-4)
+
+
+def test_a_factor_of_a_column_needs_a_penalty_on_columns():
+    problem = mixed(np.random.default_rng(38))
+    with pytest.raises(ds.ArgumentError, match="names column 'x1'; without l1_ratio only groups"):
+        path_of(problem, penalty_factors={"x1": 2.0})
+
+
+def test_sequence_takes_groups_as_they_enter_the_sparse_path():
+    problem = mixed(np.random.default_rng(39))
+    options = {"l1_ratio": 0.7, "penalty_factors": {"g1": 0.5}, "adaptive": 1.0}
+    path = path_of(problem, **options)
+    seq = group_lasso(problem.gram, "y", problem.names, problem.costs, **options)
+    assert seq.steps["group"].to_list()[1:] == path.entered

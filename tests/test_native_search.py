@@ -112,6 +112,8 @@ def random_search(rng: np.random.Generator, widest: int) -> Asked:
     names, costs = list(given["groups"]), given["costs"]
     always = rng.permutation(names)[: rng.integers(0, 3)].tolist() if rng.random() < 0.3 else []
     given |= {"always": always, "ridge": float(rng.choice([0, 0, 0, 1e-6, 0.1, 5]))}
+    if rng.random() < 0.2:
+        given["intercept"] = False
     if rng.random() < 0.3:
         given["budget"] = sum(costs[name] for name in always) + rng.uniform(0, sum(costs.values()))
     method = str(rng.choice(["anytime_sequence"] * 3 + ["foba", "backward"]))
@@ -142,7 +144,8 @@ def tolerance(asked: Asked, sequence: ds.Sequence) -> float:
     for step in sequence.records:
         (state.add if step.action == "add" else state.remove)(step.group)
         condition = max(condition, state.condition())
-    if asked.given.get("rule") == "omp":  # whitening takes the groups without the ridge
+    # Whitening takes the groups without the ridge.
+    if asked.given.get("rule") in ("omp", "omp-information"):
         for columns in sequence.positions:
             values = np.linalg.eigvalsh(problem.G[np.ix_(columns, columns)])
             kept = values[values > 1e-12 * values[-1]]

@@ -218,6 +218,7 @@ def test_sql_in_passes_refuses_a_wrong_option_before_it_reads(connection, option
         "costs",
         "weight",
         "offset_column",
+        "positive",
     ):  # names are not known before the table is
         assert "no_table" in str(refusal.value)
     else:

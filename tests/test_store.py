@@ -21,6 +21,7 @@ from tables import typed
 
 import dbselect as ds
 from dbselect.record import files
+from dbselect.results.store import LATER_FIELDS
 from dbselect.selection.criteria import RULES
 
 Trip = Callable[[Any, Path], Any]
@@ -343,7 +344,8 @@ def damaged(*place: Any, value: Any = None, gone: bool = False) -> dict[str, Any
 
 def damages() -> Iterator[tuple[str, dict[str, Any]]]:
     for field in RECORD:
-        yield f"no {field}", damaged(field, gone=True)
+        if field not in LATER_FIELDS:
+            yield f"no {field}", damaged(field, gone=True)
         if field not in ("rule", "condition", "scale"):
             yield f"NULL {field}", damaged(field)
             yield f"number for {field}", damaged(field, value=-1.0)

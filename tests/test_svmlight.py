@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
@@ -153,3 +154,39 @@ def test_the_command_line_writes_the_same(documents, tmp_path, capsys):
     ):
         assert main(["svmlight", str(path), *arguments]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_many_features_are_one_field_of_entries(documents, tmp_path, capsys):
+    path, out = documents[0], tmp_path / "entries.parquet"
+    expected, relevance, query = load_svmlight_file(str(path), query_id=True, zero_based=False)
+    ds.svmlight_to_parquet(path, out, entries="f")
+    rows = pq.read_table(out)
+    np.testing.assert_array_equal(rows["query"], query)
+    table = ds.sparse_table(expected, {"relevance": relevance}, field="g")
+    wide = ds.anytime_sequence(rows.drop_columns("query"), "relevance", max_groups=5, wide=True)
+    same = ds.anytime_sequence(table, "relevance", max_groups=5, wide=True)
+    # Features of the file count from 1, columns of a matrix from 0.
+    of_file = [int(name[2:-1]) - 1 for name in wide.groups.names]
+    assert of_file == [int(name[2:-1]) for name in same.groups.names]
+    np.testing.assert_allclose(wide.r2, same.r2, rtol=1e-12)
+    again = tmp_path / "again.parquet"
+    arguments = ["svmlight", str(path), "--out", str(again), "--entries", "f", "--json"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["entries"] == "f"
+    assert pq.read_table(again).equals(rows)
+
+
+def test_lines_without_a_query_are_read_into_entries_only(tmp_path):
+    path, out = tmp_path / "plain.txt", tmp_path / "plain.parquet"
+    path.write_text("1.5 3:2 900000:1 # words\n-1\n0 qid:7 1:4\n")
+    rows = pq.read_table(ds.svmlight_to_parquet(path, out, entries="f")).to_pylist()
+    assert [row["query"] for row in rows] == [0, 0, 7]
+    assert [row["relevance"] for row in rows] == [1.5, -1.0, 0.0]
+    assert [row["f"] for row in rows] == [[(3, 2.0), (900000, 1.0)], [], [(1, 4.0)]]
+    with pytest.raises(ds.SourceError, match="a line must be like"):
+        ds.svmlight_to_parquet(path, out, features=5)
+    for wrong in ("query", "", 3):
+        with pytest.raises(ds.ArgumentError, match="it must be the name of a field"):
+            ds.svmlight_to_parquet(path, out, entries=wrong)
+    with pytest.raises(ds.ArgumentError, match="names feature 900000"):
+        ds.svmlight_to_parquet(path, out, entries="f", features=5)

@@ -20,6 +20,7 @@ NO_ROWS = [
     ({"missing": [0]}, "'missing'"),
     ({"mean_low": [0.0]}, "'mean_low'"),
     ({"terms": "["}, "terms"),
+    ({"terms": "{}"}, "terms"),
     ({"terms": '{"indicators": 3}'}, "terms"),
 ]
 

@@ -1,11 +1,12 @@
 """Integers, timestamps and decimals beyond the digits of doubles, against exact fractions."""
 
 from datetime import UTC, datetime, timedelta
-from decimal import Context
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import reduce
 from operator import add
 
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -229,3 +230,20 @@ def test_integers_of_more_digits_than_decimals_are_refused():
     frame = pl.DataFrame({"x": values, "y": [float(step % 4) for step in range(9)]})
     with pytest.raises(ds.SourceError, match="column 'x'"):
         ds.gram(frame)
+
+
+def test_what_a_mean_cannot_tell_apart_is_refused(connection):
+    units = [step - 10**33 for step in STEPS]
+    table = pa.table({"x": pa.array(map(Decimal, units), pa.decimal128(38, 0)), "y": Y})
+    for door in DOORS.values():
+        with pytest.raises(
+            (ds.DbselectError, duckdb.Error, pl.exceptions.PolarsError),
+            match=r"column 'x' has numbers near 1e33 that differ by .* only",
+        ):
+            door(table, connection)
+    # What differs by more, or not at all, has digits enough.
+    apart = [unit + 10**25 * (k % 3) for k, unit in enumerate(units)]
+    for numbers in (apart, units[:1] * ROWS):
+        x = pa.array(map(Decimal, numbers), table["x"].type)
+        gram = ds.gram(pa.table({"x": x, "y": Y}))
+        np.testing.assert_allclose(sums_of(gram)[0], exact(numbers, Y)[0], rtol=1e-6)

@@ -244,7 +244,7 @@ def test_resume_is_of_the_same_groups_and_within_the_limits():
     with pytest.raises(ds.ArgumentError, match="resume is 3; it must be what"):
         ds.anytime_sequence(frame, "y", wide=True, resume=3)
     with pytest.raises(ds.ArgumentError, match=r"resume is WideSequence.*it needs wide=True"):
-        ds.anytime_sequence(frame, "y", resume=part)
+        ds.anytime_sequence(frame, "y", wide=False, resume=part)
     with pytest.raises(ds.ArgumentError, match=r"resume has group 'g.', which this search has not"):
         ds.anytime_sequence(frame, "y", wide=True, resume=part)
     with pytest.raises(ds.ArgumentError, match="resume has 3 groups; max_groups allows 2"):
@@ -275,7 +275,7 @@ def test_what_the_data_forbid_is_an_error(change, error, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"wide": 1}, "wide is 1; it must be True or False"),
+        ({"wide": 1}, "wide is 1; it must be True or False, or None to decide by the columns"),
         ({"wide": True, "family": "binomial"}, "a wide search is of family 'gaussian'"),
         ({"wide": True, "rule": "best"}, "rule is 'best'"),
     ],
@@ -314,7 +314,7 @@ import os, signal, sys
 import numpy as np, polars as pl
 import dbselect as ds
 from dbselect.linear import lazy_gram
-from dbselect.sources.wide_sums import ProductSums
+from dbselect.sources.gram_rows import ProductSums
 
 lazy_gram.BATCH = 3
 rng = np.random.default_rng(1)

@@ -123,17 +123,174 @@ def test_rows_without_all_entries_are_left_out():
         ds.anytime_sequence(broken, "y", null_policy="mean", wide=True)
 
 
-def test_a_model_predicts_from_columns_of_the_names():
+def by_hand(model: ds.Model, X: sparse.csr_matrix, rest: pl.DataFrame) -> np.ndarray:
+    found = np.full(X.shape[0], model.intercept)
+    for name, value in model.coefficients.items():
+        column = rest["z"].to_numpy() if name == "z" else X[:, [int(name[2:-1])]].toarray()[:, 0]
+        found += value * column
+    return found
+
+
+@pytest.mark.parametrize("form", [as_map, as_list, dense])
+def test_a_model_predicts_from_entries_and_from_columns_of_their_names(form, tmp_path):
     X, rest = problem(5)
-    wide = ds.anytime_sequence(as_map(X, rest.drop("k")), "y", max_groups=6, wide=True)
-    model = wide.at()
-    expected = model.intercept + sum(
-        value * (rest["z"].to_numpy() if name == "z" else X[:, [int(name[2:-1])]].toarray()[:, 0])
-        for name, value in model.coefficients.items()
+    fitted = as_map if form is dense else form
+    wide = ds.anytime_sequence(fitted(X, rest.drop("k")), "y", max_groups=6, wide=True)
+    model, (more, other) = wide.at(), problem(6)
+    assert "z" in model.columns
+    table, expected = form(more, other), by_hand(model, more, other)
+    np.testing.assert_allclose(model.predict(table), expected)
+    np.testing.assert_allclose(ds.Terms.from_json(model.terms.to_json()) == model.terms, True)
+    nested = None if form is not dense else False
+    frame = pl.DataFrame(table)
+    found = frame.lazy().select(p=model.expr(nested=nested)).collect()["p"]
+    np.testing.assert_allclose(found, expected)
+    con = duckdb.connect()
+    given = con.from_arrow(frame.to_arrow())  # noqa: F841
+    in_sql = con.sql(f"SELECT {model.sql(nested=nested)} FROM given").fetchnumpy()
+    np.testing.assert_allclose(next(iter(in_sql.values())), expected)
+    path = tmp_path / "found.parquet"
+    wide.write_parquet(path)
+    np.testing.assert_allclose(ds.WideSequence.read_parquet(path).predict(table), expected)
+
+
+def all_doors(model: ds.Model, frame: pl.DataFrame, **options: str) -> list[list[float | None]]:
+    con = duckdb.connect()
+    given = con.from_arrow(frame.to_arrow())  # noqa: F841
+    return [
+        [None if np.isnan(value) else value for value in model.predict(frame, **options).round(6)],
+        frame.select(p=model.expr(**options).round(6))["p"].to_list(),
+        [p for (p,) in con.sql(f"SELECT round({model.sql(**options)}, 6) FROM given").fetchall()],
+    ]
+
+
+def test_entries_that_a_fit_has_not_seen_are_said():
+    y = [1.0, 2.0, 3.0, 4.0]
+    X = [[{"at": 1, "value": value}, {"at": 2, "value": value**2}] for value in y]
+    model = ds.anytime_sequence(
+        pl.DataFrame({"y": y, "x": X}), "y", {"x": ["x[1]"]}, wide=True
+    ).at()
+    rows = [
+        [{"at": 1, "value": 7.0}],
+        [],
+        [{"at": 1, "value": 1.0}, {"at": 1, "value": 4.0}, {"at": 2, "value": None}],
+        [{"at": 1, "value": None}],
+        None,
+        [{"at": 1, "value": 5.0}, {"at": 3, "value": 9.0}],
+    ]
+    frame = pl.DataFrame({"x": rows})
+    known = [7.0, 0.0, 5.0, None, None]
+    assert all_doors(model, frame) == [[*known, None]] * 3
+    assert all_doors(model, frame, handle_unknown="zero") == [[*known, 5.0]] * 3
+    for number in range(3):
+        with pytest.raises(Exception, match="entry 3, which the fit has not seen") as raised:
+            all_doors_of(model, frame)[number]()
+        assert number or raised.type is ds.DataError
+    assert all_doors(model, frame[:5], handle_unknown="error") == [known] * 3
+
+
+def all_doors_of(model: ds.Model, frame: pl.DataFrame) -> list:
+    con = duckdb.connect().from_arrow(frame.to_arrow())
+    return [
+        lambda: model.predict(frame, handle_unknown="error"),
+        lambda: frame.select(model.expr(handle_unknown="error")),
+        lambda: con.project(model.sql(handle_unknown="error")).fetchall(),
+    ]
+
+
+def test_what_is_no_field_of_entries_is_refused_by_a_model_of_one():
+    X, rest = problem(7)
+    model = ds.anytime_sequence(as_map(X, rest), "y", {"x": ["x[3]"]}, wide=True).at()
+    with pytest.raises(ds.ArgumentError, match=r"'x' has type Array.*a MAP from whole numbers"):
+        model.predict(pl.DataFrame({"x": [[1.0, 2.0]]}, schema={"x": pl.Array(pl.Float64, 2)}))
+    with pytest.raises(ds.ColumnError, match=r"columns lacks \['x'\]"):
+        model.predict(rest)
+    with pytest.raises(ds.ArgumentError, match="only dialect 'duckdb' reads"):
+        model.sql("postgres")
+
+
+def test_a_sparse_matrix_is_a_table_and_rows_to_predict():
+    X, rest = problem(8)
+    table = ds.sparse_table(X.tocsc(), rest)
+    wide = ds.anytime_sequence(table, "y", ridge=0.1, max_groups=9, wide=True)
+    assert_same(wide, dense(X, rest), ridge=0.1, max_groups=9)
+    with pytest.raises(ds.ArgumentError, match=r"the model reads .*'z'.* sparse_table"):
+        wide.predict(X)
+    alone = ds.sparse_table(sparse.csr_array(X), {"y": rest["y"].to_numpy()}, field="w")
+    model = ds.anytime_sequence(alone, "y", max_groups=4, wide=True).at()
+    assert all(name.startswith("w[") for name in model.columns)
+    np.testing.assert_allclose(model.predict(X), model.predict(alone))
+    wider = sparse.hstack([X, sparse.csr_matrix(np.ones((ROWS, 1)))]).tocsr()
+    assert np.isnan(model.predict(wider)).all()
+    np.testing.assert_allclose(model.predict(wider, handle_unknown="zero"), model.predict(X))
+
+
+def test_a_sparse_matrix_needs_a_target_beside_it():
+    X, rest = problem(9)
+    for wrong, words in [
+        (lambda: ds.anytime_sequence(X, "y", wide=True), r"no target beside it; sparse_table"),
+        (lambda: ds.sparse_table(X.toarray(), rest), "X is a ndarray; it must be a sparse matrix"),
+        (lambda: ds.sparse_table(X, rest[:3]), "columns has 3 rows, and X 400"),
+        (lambda: ds.sparse_table(X, rest, field="z"), "columns has 'z', the name of the field"),
+        (lambda: ds.sparse_table(X, [1.0]), "columns is a list; it must be a frame"),
+        (lambda: ds.sparse_table(X, rest, field=3), "field is 3; it must be the name"),
+    ]:
+        with pytest.raises(ds.DbselectError, match=words):
+            wrong()
+
+
+def many_levels(seed: int) -> pl.DataFrame:
+    """Return rows of texts of many levels, one of few, and numbers beside them."""
+    rng = np.random.default_rng(seed)
+    user, item = rng.integers(0, 1200, 4000), rng.integers(0, 1100, 4000)
+    # Every level is there.
+    user[:1200], item[-1100:] = np.arange(1200), np.arange(1100)
+    z = rng.normal(size=4000)
+    y = 3 * (user == 7) + 2 * (item < 3) + z + rng.normal(size=4000) + 50
+    frame = pl.DataFrame({"y": y, "z": z, "user": user, "item": item, "w": rng.uniform(0, 2, 4000)})
+    return frame.with_columns(
+        pl.format("u{}", "user").alias("user"), pl.format("i{}", "item").alias("item")
     )
-    np.testing.assert_allclose(model.predict(dense(X, rest)), expected)
-    with pytest.raises(ds.ColumnError, match=r"columns lacks \['x\["):
-        model.predict(as_map(X, rest))
+
+
+def test_each_of_many_levels_is_a_group_unless_groups_say_otherwise():
+    table = many_levels(1)
+    terms = ds.terms(table, ["user", "item"], max_levels=2000)
+    gram = ds.gram(table, ["y", "z"], "w", terms=terms)
+    each = {name: [name] for name in gram.columns if name != "y"}
+    full = ds.anytime_sequence(gram, "y", each, max_groups=6)
+    wide = ds.anytime_sequence(table, "y", weight="w", max_groups=6, wide=True)
+    assert wide.steps["group"].equals(full.steps["group"])
+    np.testing.assert_allclose(wide.r2, full.r2, rtol=1e-10)
+    assert (wide.n_groups, wide.n_columns) == (2301, 2301)
+    np.testing.assert_allclose(wide.predict(table), full.predict(table))
+
+    few = {"few": ["user.u7", "user.u8", "z"], "three": ["item.i0", "item.i1", "item.i2"]}
+    some = {"user": [f"user.u{j}" for j in range(9, 1200)], **few}
+    for groups in (few, some):
+        full = ds.anytime_sequence(gram, "y", groups, ridge=0.1)
+        wide = ds.anytime_sequence(table, "y", groups, weight="w", ridge=0.1, wide=True)
+        assert wide.steps["group"].equals(full.steps["group"])
+        np.testing.assert_allclose(wide.r2, full.r2, rtol=1e-9)
+
+
+def test_levels_that_are_not_chosen_count_nothing_and_new_ones_are_said():
+    table = many_levels(2).with_columns(
+        user=pl.when(pl.int_range(pl.len()) % 100 == 0).then(None).otherwise("user")
+    )
+    wide = ds.anytime_sequence(
+        table.drop("w"), "y", {"u": ["user.u7"], "z": ["z"]}, max_groups=2, wide=True
+    )
+    assert (wide.gram.skipped, wide.gram.missing) == (40, {"user": 40})
+    model = wide.at()
+    frame = pl.DataFrame({"z": [1.0] * 4, "user": ["u7", "u8", "new", None]})
+    base = model.intercept + model.coefficients["z"]
+    known = [base + model.coefficients["user.u7"], base]
+    for values, last in (("unavailable", None), ("zero", base)):
+        for found in all_doors(model, frame, handle_unknown=values):
+            assert found == [None if v is None else round(v, 6) for v in [*known, last, None]]
+    with pytest.raises(ds.ArgumentError, match=r"column 'user' is 'mean'; a text of 1200 levels"):
+        ds.anytime_sequence(table, "y", null_policy="mean", wide=True)
 
 
 @pytest.mark.parametrize(

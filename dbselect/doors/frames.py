@@ -11,7 +11,8 @@ from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.results import FITS, MODELS, PROVEN, SEQUENCES, Method
 from dbselect.methods.design import DesignOptions
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.many_fits import FIT_DTYPE, SUMMARY_DTYPE, check_columns
 from dbselect.methods.segments import by_blocks, statuses
 from dbselect.methods.setup import check_target
@@ -367,6 +368,21 @@ class ExprNamespace:
         """
         return self._sequences("backward", target, groups, costs, options)
 
+    def step(
+        self,
+        target: str,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> pl.Expr:
+        """Return a list of steps for each record, as in SQL; empty if it is unusable.
+
+        Parameters
+        ----------
+        target, groups, costs, options : as in `dbselect.step`
+        """
+        return self._sequences("step", target, groups, costs, options)
+
     def dash(
         self,
         target: str,
@@ -460,7 +476,7 @@ class ExprNamespace:
         return self._fits("fit", target, columns, options, FIT_DTYPE)
 
     def summary(self, target: str, columns: Sequence[str] | None = None, **options: Any) -> pl.Expr:
-        """Return a list of struct(term, estimate, std_error, statistic, p_value, low, high).
+        """Return a list of struct(term, estimate, std_error, statistic, p_value, ..., low, high).
 
         Parameters
         ----------
@@ -517,6 +533,9 @@ class ExprNamespace:
 
     def check(self, target: str) -> pl.Expr:
         """Return why no sequence can be computed from each record, as `gram_check` in SQL.
+
+        It looks at all columns together, a search at those it meets: a record that no rows can
+        have may be refused here, and give a sequence that ends before the columns that are wrong.
 
         Parameters
         ----------

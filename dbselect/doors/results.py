@@ -19,9 +19,11 @@ from dbselect.methods.many_fits import SummaryOptions, fitted_records
 from dbselect.methods.options import Options
 from dbselect.methods.segments import result_of, searched
 from dbselect.methods.sght import SghtOptions, sght
+from dbselect.methods.step import StepOptions, step
 from dbselect.record.gram import Gram, check_type
 from dbselect.results.model import Model
 from dbselect.results.selected import Selected
+from dbselect.results.store import write_sequences
 
 #: A model in Arrow.
 MODEL_TYPE = pa.struct(
@@ -186,6 +188,7 @@ SEQUENCES: dict[str, Method] = {
     "anytime_sequence": _in_library(anytime_sequence, AnytimeOptions),
     "foba": _in_library(foba, FobaOptions),
     "backward": _in_library(backward, BackwardOptions),
+    "step": _one_by_one(step, StepOptions, write_sequences),
 }
 #: Calls that make one model.
 MODELS: dict[str, Method] = {

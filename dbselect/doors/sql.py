@@ -23,7 +23,8 @@ from dbselect.doors.results import (
 )
 from dbselect.doors.tables import number_of, reading
 from dbselect.errors import ArgumentError, EngineError
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
 from dbselect.methods.setup import check_target
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE, to_scalar

@@ -30,13 +30,14 @@ Hebert (2016), appendix B.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from dbselect.formulas import (
     Formula,
+    Lookup,
     Path,
     absolute,
     at_least,
@@ -48,6 +49,7 @@ from dbselect.formulas import (
     largest,
     log,
     log1p,
+    lookup,
     number,
     total,
 )
@@ -59,6 +61,8 @@ WEIGHT_FLOOR = 1e-12
 #: Largest logarithm of a mean count, either way: no table counts to e^100, and sums of
 #: products of such means stay finite, so that a step that far is seen to be a bad one.
 LARGEST_LOG = 100.0
+#: What a text counts as that is none of two levels: it is not allowed, as 2 is not.
+NO_LEVEL = 2.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,7 @@ class Family:
         step of a fit errs by no more than its square
     has_dispersion : whether the variance has a factor that the family does not tell
     classes : what the target may be, if it is one of several classes
+    levels : what the target is where it counts as 0 and as 1, if not these numbers
     """
 
     name: str
@@ -135,6 +140,7 @@ class Family:
     is_canonical: bool = True
     has_dispersion: bool = False
     classes: tuple[Any, ...] = ()
+    levels: tuple[Any, ...] = ()
 
 
 def one_number(path: Path) -> list[Formula]:
@@ -208,6 +214,18 @@ BINOMIAL = Family(
     refused=lambda y: choose(absolute(y * (y - 1.0)), 1.0, 0.0),
     offset=True,
 )
+
+
+def of_levels(family: Family, levels: Sequence[Any]) -> Family:
+    """Return a binomial family whose target has two levels, of which the second counts as 1."""
+    no, yes = levels
+
+    def responses(path: Path) -> list[Formula]:
+        if isinstance(no, str):
+            return [kept(lookup(Lookup(path, (no, yes), (0.0, 1.0), NO_LEVEL)))]
+        return [kept((column(path) - no) / (yes - no))]  # of another number neither 0 nor 1
+
+    return replace(family, responses=responses, allowed=f"{no!r} or {yes!r}", levels=(no, yes))
 
 
 def at_most(x: Formula, ceiling: float) -> Formula:

@@ -15,7 +15,14 @@ from typing import Any
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.binomial_links import CLOGLOG, LOG, PROBIT
-from dbselect.glm.families import BINOMIAL, GAUSSIAN, POISSON, Family, multinomial
+from dbselect.glm.families import (
+    BINOMIAL,
+    GAUSSIAN,
+    POISSON,
+    Family,
+    multinomial,
+    of_levels,
+)
 from dbselect.glm.log_families import (
     GAMMA_POWER,
     INVERSE_GAUSSIAN_POWER,
@@ -61,7 +68,11 @@ def check_family_name(name: Any) -> None:
 
 
 def family_of(name: Any, classes: Sequence[Any] = ()) -> Family:
-    """Return a family by its name, and that of classes.
+    """Return a family by its name.
+
+    Parameters
+    ----------
+    classes : of a multinomial target; of a binomial one its two levels, if it is not 0/1
 
     Raises
     ------
@@ -71,7 +82,8 @@ def family_of(name: Any, classes: Sequence[Any] = ()) -> Family:
         return multinomial(classes)
     if not isinstance(name, str):
         raise _no_family(name)
-    return FAMILIES[name] if name in FAMILIES else _with_number(name)
+    family = FAMILIES[name] if name in FAMILIES else _with_number(name)
+    return of_levels(family, classes) if classes else family
 
 
 def kind_of_family(name: str) -> str:

@@ -222,9 +222,10 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     family = roles.family
     y = responses(passes, roles)
     # A number is read as it is, so that what is wrong with it is said by its own name.
-    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)} if family.classes else {}
+    is_made = bool(family.classes or family.levels)
+    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)} if is_made else {}
     named = list(added) or [roles.target]
-    columns = passes.names if family.classes else [*passes.names, roles.target]
+    columns = passes.names if is_made else [*passes.names, roles.target]
     if family.refused is not None:
         added[REFUSED] = family.refused(y[0])
     if family.summed is not None:
@@ -264,7 +265,7 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         classes = [one for one, there in zip(family.classes, present, strict=True) if there]
         family = multinomial(classes)
         roles = replace(roles, family=family)
-    if constant[of_y].any() and (roles.offset is None or mean[roles.target] == 0):
+    if constant[of_y].any() and (roles.offset is None or gram.mean[of_y[0]] == 0):
         raise DataError(_one_value(roles, gram.mean[of_y]))
     spread = np.where(constant[at], 1.0, np.sqrt(variance[at]))
     inverse = np.where(constant[at], 0.0, 1.0 / (spread * gram.weight))
@@ -317,6 +318,9 @@ def _one_value(roles: Roles, means: Vector) -> str:
     if roles.family.classes:
         only = roles.family.classes[int(np.argmax(means))]
         return f"target '{roles.target}' is {only!r} in all usable rows; classes must differ"
+    if roles.family.levels:
+        only = roles.family.levels[round(means[0])]
+        return f"target '{roles.target}' is {only!r} in all usable rows; there must be two levels"
     return (
         f"target '{roles.target}' is {means[0]:g} in all usable rows; there is nothing to explain"
     )

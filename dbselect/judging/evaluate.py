@@ -95,8 +95,9 @@ def evaluate(
     place of mse. With `metric` an `Evaluation`, whose ``table`` has step, action, group, spent
     and the metrics by name, and whose ``plot()`` draws them against cost
 
-    r2 is that of scikit-learn's ``r2_score`` on the rows; explained is 0 at step 0; mse
-    is in the squared unit of the target. Of several responses explained and r2 are those of
+    r2 is that of scikit-learn's ``r2_score`` on the rows, about their mean also of models through
+    the origin, so that both compare; explained is 0 at step 0; mse is in the squared unit of the
+    target. Of several responses explained and r2 are those of
     all, by their shares on the rows of the search; r2_each and mse_each are structs with
     those of each response.
     With a family, deviance is the mean per unit of weight (of classes twice scikit-learn's
@@ -187,8 +188,10 @@ def _on(found: Sequence | Model, gram: Gram) -> pl.DataFrame:
         return pl.DataFrame({"spent": [found.spent], "r2": 1.0 - mse / variance, "mse": mse})
     # On the rows of the search, r2 - explained is the penalty's share of the variance.
     penalty = (found.r2 - found.explained) * found.problem.target_spread**2
+    # Through the origin the model without columns predicts 0.
+    total = variance if found.has_intercept else mse[0]
     return found.steps.select("step", "action", "group", "spent").with_columns(
-        explained=(mse[0] - mse - penalty) / variance, r2=1.0 - mse / variance, mse=mse
+        explained=(mse[0] - mse - penalty) / total, r2=1.0 - mse / variance, mse=mse
     )
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
-from dbselect.glm.named import family_of
 from dbselect.judging.metrics import OF_QUERIES, Asked, asked_of, check_family
-from dbselect.judging.one_pass import Judging, LinearPredictors, RowSums
+from dbselect.judging.one_pass import Judging, RowSums
 from dbselect.judging.ranks import auc, ndcg
 from dbselect.judging.row_scores import predictors_of
 from dbselect.judging.unknown import ROUNDING_SHARE, warn_of_share
@@ -27,6 +26,7 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.model import Model
 from dbselect.results.predict import Predictor
 from dbselect.results.sequence import Sequence as LinearSequence
+from dbselect.results.side_by_side import LinearPredictors
 from dbselect.sources.open import open_table
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import check_field
@@ -178,7 +178,8 @@ def _judging(
     predictors.predict(pl.DataFrame(table.schema.empty_table()))
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
     target = leaf_of(found.target, known, "target")
-    if not getattr(found, "classes", ()):
+    classes, levels = getattr(found, "classes", ()), getattr(found, "levels", ())
+    if not (classes or levels):
         check_numeric(table, [found.target])
     weights = None if weight is None else leaf_of(weight, known, "weight")
     if weights is not None and not weights.is_numeric:
@@ -192,7 +193,8 @@ def _judging(
         predictors=predictors,
         categories=len(predictors.terms.categories),
         family=family,
-        classes=getattr(found, "classes", ()),
+        classes=classes,
+        levels=levels,
         target=target.path,
         weight=None if weights is None else weights.path,
         key=None if key is None else (key,),
@@ -251,7 +253,7 @@ def _allowed(judging: Judging) -> str:
         return f"one of the model's classes {list(judging.classes)}"
     if judging.zero_one:
         return "0/1 or boolean, as an auc and an accuracy of linear models need"
-    return family_of(judging.family).allowed
+    return judging.told.allowed
 
 
 def _queries(sums: RowSums) -> Any:

@@ -6,7 +6,7 @@ kept of each: 8 (M + 2) bytes, 8 K (M + 1) + 8 of K classes, and the key.
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -19,40 +19,13 @@ import pyarrow.compute as pc
 
 from dbselect.errors import DataError, SourceError
 from dbselect.formulas import Path, translate
-from dbselect.glm.families import BINOMIAL
+from dbselect.glm.families import BINOMIAL, Family
 from dbselect.glm.named import family_of
 from dbselect.judging.metrics import METRICS, Numbers, RowsSeen
 from dbselect.record.gram import Vector
-from dbselect.record.terms import Terms
-from dbselect.results.predict import Predicting, Predictor
+from dbselect.results.side_by_side import LinearPredictors
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import part_of, values
-
-
-@dataclass(frozen=True, eq=False)
-class LinearPredictors(Predicting):
-    """Many linear predictors of the same columns, side by side.
-
-    Parameters
-    ----------
-    each : the predictors
-    terms : how the columns of the table became theirs
-    """
-
-    each: Sequence[Predictor]
-    terms: Terms
-
-    @property
-    def _predictors(self) -> list[Predictor]:
-        return list(self.each)
-
-    @property
-    def _prepared(self) -> Terms:
-        return self.terms
-
-    @property
-    def _fields(self) -> list[str]:
-        return [str(k) for k in range(len(self.each))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +98,7 @@ class Judging:
     ----------
     predictors : K of each of M prefixes, then C that are 1 where a category's level is known
     categories : C
-    family, classes : of the prefixes
+    family, classes, levels : of the prefixes
     target : path
     weight, key : paths or None
     columns : those that are read, and the target: name -> path
@@ -139,6 +112,7 @@ class Judging:
     categories: int
     family: str
     classes: tuple[Any, ...]
+    levels: tuple[Any, ...]
     target: Path
     weight: Path | None
     key: Path | None
@@ -150,6 +124,11 @@ class Judging:
 
     #: Bytes of a state that travels: sums are few, and rows are not fewer once merged.
     size: int = 0
+
+    @property
+    def told(self) -> Family:
+        """The family of the models."""
+        return family_of(self.family, self.classes or self.levels)
 
     @property
     def prefixes(self) -> int:
@@ -202,7 +181,7 @@ class JudgedRows:
         asked = self.judging
         rows = batch.to_struct_array()
         _refuse_infinite(asked, rows)
-        family = family_of(asked.family, asked.classes)
+        family = asked.told
         algebra = algebra_of(batch)
         y = np.array([translate(one, algebra) for one in family.responses(asked.target)])
         found = asked.predictors.predict(pl.DataFrame(batch), handle_unknown="zero")
@@ -229,7 +208,7 @@ class JudgedRows:
         asked = self.judging
         split = found.shape[1] - asked.categories
         eta = np.moveaxis(found[:, :split].reshape(len(found), asked.prefixes, -1), 2, 0)
-        seen = RowsSeen(family_of(asked.family, asked.classes), eta, y[:, :, None])
+        seen = RowsSeen(asked.told, eta, y[:, :, None])
         sums.known = weight @ found[:, split:]
         sums.weight = float(weight.sum())
         sums.mean = float(weight @ y[0] / sums.weight)

@@ -92,7 +92,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     UnknownLevelWarning : as `evaluate`
     SkippedRowsWarning : more than half of the rows are left out
     """
-    family = family_of(found.family, found.classes)
+    family = family_of(found.family, found.classes or found.levels)
     apart = [name for name in (found.target, found.offset) if name is not None]
     inputs = inputs_as_fitted(found.columns, found.terms)
     columns = [one.source for one in inputs] or None

@@ -67,20 +67,43 @@ class FittedRows:
         ------
         ArgumentError : the model has a ridge, or nothing is known of its rows
         """
+        self.check_least_squares()
+        if self.known is not None:
+            return self.known
+        return _deviations(self.moments, target, dict(coefficients), self.intercept)
+
+    def check_least_squares(self) -> None:
+        """Refuse a model with a ridge.
+
+        Raises
+        ------
+        ArgumentError : it has one
+        """
         if self.ridge:
             raise ArgumentError(
                 f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
             )
-        if self.known is not None:
-            return self.known
-        assert self.gram is not None
-        gram = self.gram if self.intercept else through_origin(self.gram)
-        return _deviations(gram, target, dict(coefficients), self.intercept)
+
+    @property
+    def moments(self) -> Gram:
+        """The Gram about what the fit is about: the means, or the origin.
+
+        Raises
+        ------
+        ArgumentError : the fit kept no Gram
+        """
+        if self.gram is None:
+            raise ArgumentError(
+                "the model was fitted with exact=True, which keeps no Gram of its rows; fit it "
+                "without for what is computed of a Gram"
+            )
+        return self.gram if self.intercept else through_origin(self.gram)
 
 
 def through_origin(gram: Gram) -> Gram:
     """Return a Gram with raw second moments in place of centred ones, and means of 0."""
-    raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
+    with np.errstate(over="ignore"):  # the Gram says that it is not finite
+        raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
     zeros = np.zeros(len(gram.columns))
     return replace(gram, mean=zeros, mean_low=zeros, comoment=raw)
 
@@ -93,7 +116,7 @@ def _deviations(
     left = residual_share(gram, target, coefficients) * float(gram.comoment[y, y])
     variance = left / free if free > 0 else np.nan
     C, _, unit = near_unit(gram, target, list(coefficients))
-    inverse = _inverse_factor(C)
+    inverse = inverse_factor(C)
     errors = np.sqrt(variance * (inverse**2).sum(axis=0)) * unit
     found = dict(zip(coefficients, errors.tolist(), strict=True))
     if intercept:
@@ -103,7 +126,7 @@ def _deviations(
     return Deviations(found, free)
 
 
-def _inverse_factor(C: Matrix) -> Matrix:
+def inverse_factor(C: Matrix) -> Matrix:
     """Return L^-1 with ``L L' = C``."""
     if not len(C):
         return C

@@ -10,6 +10,7 @@ from and D columns, and ``L = -n/2 (log(2 pi RSS / n) + 1)``, the Gaussian log-l
     Cp   = RSS / s2 - n + 2 r                            Mallows (1973)
     adjusted r2 = 1 - (RSS / (n - r)) / (TSS / (n - 1))
 
+Through the origin r has no intercept, TSS is the sum of squares about 0, of n degrees.
 s2 is RSS / (n - r) of the model on all columns. With a ridge, r is the trace of the map
 from the target to the fit, 1 + tr(G (G + ridge)^-1) (Hastie, Tibshirani, Friedman 2009,
 eq. 3.50), and RSS that of the penalised fit.
@@ -48,12 +49,13 @@ class Fits:
     Parameters
     ----------
     rows : n, number of rows
-    total : TSS, weighted sum of squares of the target around its mean
+    total : TSS, weighted sum of squares of the target about its mean, or 0
     left : shape (M,), RSS / TSS
     degrees : shape (M,), rank or effective number of parameters, the intercept included
     sizes : shape (M,), number of groups held
     n_groups, n_columns : J and D, what there is to choose from
     left_all, degrees_all : the same of the model on all columns
+    degrees_none : of the model without columns: 1, or 0 through the origin
     """
 
     rows: int
@@ -65,6 +67,7 @@ class Fits:
     n_columns: int
     left_all: float
     degrees_all: float
+    degrees_none: float
 
 
 def criteria(fits: Fits, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
@@ -92,7 +95,7 @@ def joint_criteria(
     share : shape (K,), what each response counts in adjusted_r2, 1 in all
     gamma, penalty : as in `criteria`
     """
-    n, r = each[0].rows, each[0].degrees
+    n, r, none = each[0].rows, each[0].degrees, each[0].degrees_none
     left = [np.maximum(fits.left, SMALLEST_SHARE) for fits in each]
     losses = [gaussian_loss(n, own * fits.total) for own, fits in zip(left, each, strict=True)]
     free = np.where(n - r > 0, n - r, np.nan)
@@ -102,7 +105,7 @@ def joint_criteria(
     noises = [max(fits.left_all, SMALLEST_SHARE) / free_all for fits in each]
     cp = sum(own / noise - n + 2.0 * r for own, noise in zip(left, noises, strict=True))
     adjusted = sum(
-        part * (1.0 - own / free * (n - 1)) for own, part in zip(left, share, strict=True)
+        part * (1.0 - own / free * (n - none)) for own, part in zip(left, share, strict=True)
     )
     trials = Trials(n, r, len(each) * r, each[0].sizes, each[0].n_groups, each[0].n_columns)
     return by_likelihood(
@@ -180,6 +183,7 @@ def fits_of(
     members: Sequence[Index],
     records: Sequence[Step],
     r2: Vector,
+    has_intercept: bool,
 ) -> Fits:
     """Return what the criteria need of the models of a sequence, step 0 first.
 
@@ -187,16 +191,18 @@ def fits_of(
     ----------
     members : the columns of each of the J groups
     r2 : shape (steps + 1,), 1 - RSS/TSS
+    has_intercept : whether a parameter is that of the model without columns
     """
     at = gram.position(target, "target")
     state = State(problem, members)
-    degrees, sizes = [1.0], [0.0]
+    none = float(has_intercept)
+    degrees, sizes = [none], [0.0]
     for step in records:
         if step.action == "add":
             state.add(step.group)
         else:
             state.remove(step.group)
-        degrees.append(1.0 + state.degrees())
+        degrees.append(none + state.degrees())
         sizes.append(float(len(state.held)))
     rest = sorted(set(range(len(members))) - set(state.held))
     if rest:
@@ -211,7 +217,8 @@ def fits_of(
         n_groups=len(members),
         n_columns=len(problem.c),
         left_all=1.0 - (state.explained + penalty),
-        degrees_all=1.0 + state.degrees(),
+        degrees_all=none + state.degrees(),
+        degrees_none=none,
     )
 
 

@@ -135,6 +135,13 @@ def check_usable(gram: Gram, targets: Sequence[str]) -> None:
             raise DataError(reason)
 
 
+def check_filled(gram: Gram, targets: Sequence[str]) -> None:
+    """Refuse targets that are 0 where they are missing, before their means are taken away."""
+    for name in targets:
+        if is_filled(gram.columns, gram.mean, name):
+            raise DataError(filled_target(name))
+
+
 def no_rows(skipped: int) -> str:
     """Say that no row can be used."""
     return f"no usable rows: {skipped} rows were skipped"

@@ -2,17 +2,20 @@
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, overload
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.named import check_family_name
 from dbselect.methods.compiled import compiled_sequence
-from dbselect.methods.fit_glm import AnytimeGlmOptions, glm_sequence
-from dbselect.methods.glm_objective import GlmObjective, objective_setup
+from dbselect.methods.family_options import AnytimeGlmOptions
+from dbselect.methods.fit_glm import glm_sequence
+from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup, objective_setup
+from dbselect.methods.open_search import check_has_intercept
 from dbselect.methods.options import Options
 from dbselect.methods.setup import check_first, finish, finish_joint, prefix_coefficients, prepare
+from dbselect.methods.too_wide import check_wide, wide_or_not
 from dbselect.methods.types import (
     Costs,
     FamilyName,
@@ -20,22 +23,25 @@ from dbselect.methods.types import (
     GlmRuleName,
     GroupColumns,
     GroupNames,
+    Level,
     NullPolicy,
     RuleName,
     Source,
     TableSource,
     Targets,
 )
-from dbselect.methods.wide import wide_sequence
+from dbselect.methods.wide_search import WideSearch, resumed, wide_search
 from dbselect.record.checks import (
     check_budget,
     check_choice,
     check_column,
     check_count,
+    check_flag,
     check_names,
     check_ridge,
     check_scale,
 )
+from dbselect.record.groups import Groups
 from dbselect.record.policies import check_policies
 from dbselect.record.steps import Record, Stop, name_of
 from dbselect.results.glm.sequence import GlmSequence
@@ -43,7 +49,7 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.results.wide import WideSequence
 from dbselect.selection.criteria import RULES, rules_of_glm
-from dbselect.selection.greedy import doubling, greedy_search
+from dbselect.selection.greedy import CostLimit, doubling, greedy_search
 from dbselect.sources.turns import Callback, check_callback, turns
 
 
@@ -56,6 +62,7 @@ class AnytimeOptions(Options):
     rule: RuleName = "fr"
     ridge: float = 0.0
     scale: bool = True
+    intercept: bool = True
     budget: float | None = None
     max_groups: int | None = None
     always: GroupNames = ()
@@ -63,7 +70,7 @@ class AnytimeOptions(Options):
     null_policy: NullPolicy = "skip"
     family: FamilyName = "gaussian"
     weight: str | None = None
-    wide: bool = False
+    wide: bool | None = None
     resume: WideSequence | None = None
 
     def __post_init__(self) -> None:
@@ -72,13 +79,15 @@ class AnytimeOptions(Options):
         check_choice("rule", self.rule, RULES)
         check_ridge(self.ridge)
         check_scale(self.scale)
+        check_flag("intercept", self.intercept)
         check_budget(self.budget)
         check_count("max_groups", self.max_groups)
         check_names("always", self.always)
         check_family_name(self.family)
         check_column("weight", self.weight)
         check_policies(self.null_policy)
-        _check_wide(self.wide, self.resume)
+        check_wide(self.wide if self.resume is None else True, self.intercept)
+        _check_resume(self.resume, self.wide)
         if self.c_min is None:
             return
         if not RULES[self.rule].doubling:
@@ -89,17 +98,15 @@ class AnytimeOptions(Options):
             raise ArgumentError(f"c_min is {self.c_min!r}; it must be a number > 0")
 
 
-def _check_wide(wide: Any, resume: Any) -> None:
-    """Refuse what says neither yes nor no, and a search to go on with that was no wide one."""
-    if not isinstance(wide, bool):
-        raise ArgumentError(f"wide is {wide!r}; it must be True or False")
+def _check_resume(resume: Any, wide: Any) -> None:
+    """Refuse a search to go on with that was no wide one."""
     if resume is None:
         return
     if not isinstance(resume, WideSequence):
         raise ArgumentError(
             f"resume is {resume!r}; it must be what anytime_sequence(..., wide=True) returned"
         )
-    if not wide:
+    if wide is False:
         raise ArgumentError(f"resume is {resume!r}; it needs wide=True")
 
 
@@ -134,6 +141,7 @@ def anytime_sequence(
     rule: RuleName = ...,
     ridge: float = ...,
     scale: bool = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     max_groups: int | None = ...,
     always: GroupNames = ...,
@@ -155,6 +163,7 @@ def anytime_sequence(
     rule: RuleName = ...,
     ridge: float = ...,
     scale: bool = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     max_groups: int | None = ...,
     always: GroupNames = ...,
@@ -182,6 +191,7 @@ def anytime_sequence(
     family: GlmFamilyName,
     weight: str | None = ...,
     offset: str | None = ...,
+    positive: Level | None = ...,
     max_iter: int | None = ...,
     tol: float | None = ...,
     callback: Callback | None = ...,
@@ -212,6 +222,7 @@ def anytime_sequence(
     rule: RuleName = AnytimeOptions.rule,
     ridge: float = AnytimeOptions.ridge,
     scale: bool = AnytimeOptions.scale,
+    intercept: bool = AnytimeOptions.intercept,
     budget: float | None = AnytimeOptions.budget,
     max_groups: int | None = AnytimeOptions.max_groups,
     always: GroupNames = AnytimeOptions.always,
@@ -219,9 +230,10 @@ def anytime_sequence(
     null_policy: NullPolicy = AnytimeOptions.null_policy,
     family: FamilyName = AnytimeOptions.family,
     weight: str | None = AnytimeOptions.weight,
-    wide: bool = AnytimeOptions.wide,
+    wide: bool | None = AnytimeOptions.wide,
     resume: WideSequence | None = AnytimeOptions.resume,
     offset: str | None = None,
+    positive: Level | None = None,
     max_iter: int | None = None,
     tol: float | None = None,
     callback: Callback | None = None,
@@ -254,6 +266,9 @@ def anytime_sequence(
         or the three of ``"omp"``, which see the columns as they are (X'X, as the paper does)
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
+    intercept : False for models through the origin: explained and r2 are then shares of the sum
+        of squares about 0, a column of one value explains some of it, and what is said of unit
+        variance holds of a mean square of 1
     budget : limit on the summed cost: only groups that still fit are candidates
     max_groups : limit on the number of groups
     always : groups taken first, in the order given
@@ -266,10 +281,12 @@ def anytime_sequence(
     weight : column of row weights, of a table
     wide : for a table too wide for its Gram: True reads it in a handful of scans, each for the
         rows of the Gram that the search needs, with the same sequence; a MAP of numbers, or a
-        LIST of STRUCTs of two, is a column ``x[17]`` for each entry
+        LIST of STRUCTs of two, is a column ``x[17]`` for each entry. False makes the Gram;
+        None (default) does up to 10,000 columns, and beyond them the search is wide
     resume : of a wide search, what an earlier one of the same table found: its groups are taken
         first, and the search goes on from there
     offset : of a family in passes but multinomial: column that is added to the predictor
+    positive : of family binomial, the level of the target that counts as 1, as in `fit_glm`
     max_iter : of a family in passes, limit on the passes of a step, default 25
     tol : of a family in passes, as in `fit_glm`, default 1e-8
     callback : is called with a `Progress` after every step; what it raises ends the call
@@ -296,6 +313,7 @@ def anytime_sequence(
     SeparationWarning : of a family in passes, from some step on the columns determine the
         target of some rows
     SkippedRowsWarning : more than half of the rows of the table are left out
+    WideWarning : the table has so many columns that the search is wide, which nobody asked for
 
     Notes
     -----
@@ -330,7 +348,7 @@ def anytime_sequence(
     >>> ds.anytime_sequence(table, "y", costs={"a": 50.0, "b": 1.0})
     Sequence(y ~ b, a; r2 1.0000, spent 51; 4 rows; every group is in the sequence)
     """
-    in_passes = {"offset": offset, "max_iter": max_iter, "tol": tol}
+    in_passes = {"offset": offset, "positive": positive, "max_iter": max_iter, "tol": tol}
     in_passes = {name: value for name, value in in_passes.items() if value is not None}
     check_family_name(family)
     check_callback(callback)
@@ -342,6 +360,7 @@ def anytime_sequence(
         })  # fmt: skip
         if c_min is not None:
             raise ArgumentError(f"c_min is {c_min!r}; family {family!r} has none")
+        check_has_intercept(intercept, family)
         if null_policy != AnytimeOptions.null_policy:
             raise ArgumentError(f"null_policy is {null_policy!r}; family {family!r} takes 'skip'")
         for name, each in {"wide": wide, "resume": resume}.items():
@@ -349,19 +368,21 @@ def anytime_sequence(
                 raise ArgumentError(f"{name} is {each!r}; a wide search is of family 'gaussian'")
         return glm_sequence(source, target, groups, costs, given, callback)
     options = AnytimeOptions(
-        rule=rule, ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
-        c_min=c_min, null_policy=null_policy, family=family, weight=weight, wide=wide,
-        resume=resume,
+        rule=rule, ridge=ridge, scale=scale, intercept=intercept, budget=budget,
+        max_groups=max_groups, always=always, c_min=c_min, null_policy=null_policy, family=family,
+        weight=weight, wide=wide, resume=resume,
     )  # fmt: skip
     if isinstance(source, GlmObjective):
         return _on_objective(source, target, groups, costs, options, in_passes, callback)
     for name, value in in_passes.items():
         raise ArgumentError(f"{name} is {value!r}; family 'gaussian' has none")
-    if options.wide:
-        return wide_sequence(source, target, groups, costs, options, callback)
+    asked = options.wide if resume is None else True
+    source, is_wide = wide_or_not(source, target, groups, asked, options.intercept)
+    if is_wide:
+        return _on_wide_table(source, target, groups, costs, options, callback)
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
-        null_policy=null_policy, weight=weight, several=True,
+        null_policy=null_policy, weight=weight, several=True, intercept=options.intercept,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, max_groups)
     found = compiled_sequence(search, rule, options) if callback is None else None
@@ -372,9 +393,7 @@ def anytime_sequence(
             search.state,
             search.groups,
             search.criterion(rule),
-            cost_limit=doubling(search.groups.costs, options.c_min)
-            if RULES[rule].doubling
-            else None,
+            cost_limit=_cost_limit(search.groups, options),
             budget=options.budget,
             max_groups=max_groups,
             always=search.first,
@@ -406,11 +425,40 @@ def _on_objective(
     )
     check_first(search.groups, search.first, options.budget, options.max_groups)
 
+    return search.recorded(options.rule, _greedy(search, options), callback)
+
+
+def _on_wide_table(
+    source: Any,
+    target: Any,
+    groups: GroupColumns | None,
+    costs: Costs | None,
+    options: AnytimeOptions,
+    callback: Callback | None,
+) -> WideSequence:
+    """Search a table too wide for its Gram, from what an earlier search found on."""
+    search = wide_search(
+        source, target, groups, costs, ridge=options.ridge, scale=options.scale,
+        always=options.always, null_policy=options.null_policy, weight=options.weight,
+    )  # fmt: skip
+    check_first(search.groups, search.first, options.budget, options.max_groups)
+    if options.resume is not None:
+        search = resumed(search, options.resume, options.budget, options.max_groups)
+    total = options.max_groups or len(search.first) or None
+    return search.recorded(options.rule, _greedy(search, options), callback, total, "groups")
+
+
+def _greedy(
+    search: WideSearch | ObjectiveSetup, options: AnytimeOptions
+) -> Callable[[Record], Stop]:
+    """Return the search that adds groups, which writes down its steps."""
+
     def run(record: Record) -> Stop:
         _, stop = greedy_search(
             search.state,
             search.groups,
             search.criterion(options.rule),
+            cost_limit=_cost_limit(search.groups, options),
             budget=options.budget,
             max_groups=options.max_groups,
             always=search.first,
@@ -418,4 +466,8 @@ def _on_objective(
         )
         return stop
 
-    return search.recorded(options.rule, run, callback)
+    return run
+
+
+def _cost_limit(groups: Groups, options: AnytimeOptions) -> CostLimit | None:
+    return doubling(groups.costs, options.c_min) if RULES[options.rule].doubling else None

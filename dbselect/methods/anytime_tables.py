@@ -10,6 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dbselect.errors import ArgumentError, DataError, GroupError
+from dbselect.linear.inference import through_origin
 from dbselect.linear.problem import linear, unusable
 from dbselect.linear.state import State
 from dbselect.methods.candidates import Candidates, Offer, candidates_of, offers_of
@@ -21,6 +22,7 @@ from dbselect.record.checks import (
     check_choice,
     check_column,
     check_count,
+    check_flag,
     check_names,
     check_ridge,
     check_scale,
@@ -52,6 +54,7 @@ class AnytimeTablesOptions(Options):
 
     ridge: float = 0.0
     scale: bool = True
+    intercept: bool = True
     budget: float | None = None
     max_groups: int | None = None
     always: GroupNames = ()
@@ -64,6 +67,7 @@ class AnytimeTablesOptions(Options):
         super().__post_init__()
         check_ridge(self.ridge)
         check_scale(self.scale)
+        check_flag("intercept", self.intercept)
         check_budget(self.budget)
         check_count("max_groups", self.max_groups)
         check_names("always", self.always)
@@ -82,6 +86,7 @@ def anytime_tables(
     *,
     ridge: float = AnytimeTablesOptions.ridge,
     scale: bool = AnytimeTablesOptions.scale,
+    intercept: bool = AnytimeTablesOptions.intercept,
     budget: float | None = AnytimeTablesOptions.budget,
     max_groups: int | None = AnytimeTablesOptions.max_groups,
     always: GroupNames = AnytimeTablesOptions.always,
@@ -104,7 +109,7 @@ def anytime_tables(
         ``<name>.<column>``
     groups : name -> columns or globs of the facts' own; default: none
     costs : cost of each of these groups; default: 1 each
-    ridge, scale, budget : as in `anytime_sequence`, of tables and groups alike
+    ridge, scale, intercept, budget : as in `anytime_sequence`, of tables and groups alike
     max_groups : limit on the number of tables and groups
     always : tables and groups taken first, in the order given
     epsilon : >= 0, share of the target's variance that a table must gain
@@ -155,8 +160,8 @@ def anytime_tables(
     ([None, 'days', 'shops'], [0.0, 0.563, 0.977])
     """
     options = AnytimeTablesOptions(
-        ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
-        epsilon=epsilon, unmatched=unmatched, weight=weight,
+        ridge=ridge, scale=scale, intercept=intercept, budget=budget, max_groups=max_groups,
+        always=always, epsilon=epsilon, unmatched=unmatched, weight=weight,
     )  # fmt: skip
     check_target(target)
     named = candidates_of(candidates)
@@ -243,7 +248,7 @@ class _Search:
 
     def run(self) -> Stop:
         """Buy until nothing fits or gains enough; return why there is no more."""
-        reason = unusable(self._facts.gram, self._target)
+        reason = unusable(self._moments(self._facts.gram), self._target)
         if reason is not None:
             raise DataError(reason)
         try:
@@ -356,8 +361,11 @@ class _Search:
         return float(RULES["fr"].criterion(state)(state)[-1])
 
     def _state(self, gram: Gram, groups: Groups) -> State:
-        ridge, scale = self._options.ridge, self._options.scale
-        return State(linear(gram, self._target, groups.members, ridge, scale), groups.positions)
+        ridge, scale, rows = self._options.ridge, self._options.scale, self._moments(gram)
+        return State(linear(rows, self._target, groups.members, ridge, scale), groups.positions)
+
+    def _moments(self, gram: Gram) -> Gram:
+        return gram if self._options.intercept else through_origin(gram)
 
     def sequence(self, stop: Stop) -> AnytimeSequence:
         """Return the sequence of what was bought, which is searched once more on its Gram.
@@ -373,6 +381,7 @@ class _Search:
         search = prepare(
             self._facts.gram, self._target, columns, costs,
             ridge=self._options.ridge, scale=self._options.scale, always=self._order,
+            intercept=self._options.intercept,
         )  # fmt: skip
         unused = tuple(name for name in self._offers if name not in columns)
         search = replace(search, groups=replace(search.groups, unused=unused))

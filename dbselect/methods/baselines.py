@@ -105,6 +105,7 @@ def greedy(
     *,
     k: int,
     family: Literal["gaussian"] = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
@@ -155,6 +156,7 @@ def greedy(
     *,
     k: int,
     family: FamilyName = GreedyOptions.family,
+    intercept: bool = GreedyOptions.intercept,
     budget: float | None = GreedyOptions.budget,
     always: Sequence[str] = GreedyOptions.always,
     diversity: Objective | None = None,
@@ -167,7 +169,7 @@ def greedy(
     ----------
     source, target, groups, costs : as in `dash`
     k : most groups or candidates to choose, fewer where no other one fits into the budget
-    family : as in `dash`
+    family, intercept : as in `dash`
     budget : limit on the summed cost: only groups that still fit are candidates
     always : groups to take first, in the order given; they count in k and in the budget
     diversity, null_policy : as in `dash`
@@ -187,7 +189,12 @@ def greedy(
     """
     check_callback(callback)
     options = GreedyOptions(
-        k=k, family=family, budget=budget, always=always, null_policy=null_policy
+        k=k,
+        family=family,
+        intercept=intercept,
+        budget=budget,
+        always=always,
+        null_policy=null_policy,
     )
     with turns(k, "rounds", callback) as turn:
         run = partial(sampling.greedy_choice, told=lambda value: turn(None, value))
@@ -219,6 +226,7 @@ def top_k(
     *,
     k: int,
     family: Literal["gaussian"] = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
@@ -266,6 +274,7 @@ def top_k(
     *,
     k: int,
     family: FamilyName = TopKOptions.family,
+    intercept: bool = TopKOptions.intercept,
     budget: float | None = TopKOptions.budget,
     always: Sequence[str] = TopKOptions.always,
     diversity: Objective | None = None,
@@ -277,7 +286,7 @@ def top_k(
     ----------
     source, target, groups, costs : as in `dash`
     k : most groups or candidates to choose, fewer where no other one fits into the budget
-    family : as in `dash`
+    family, intercept : as in `dash`
     budget : limit on the summed cost: only groups that still fit are candidates
     always : groups to take first, in the order given; they count in k and in the budget
     diversity, null_policy : as in `dash`
@@ -294,7 +303,10 @@ def top_k(
     >>> ds.top_k(table, "y", k=1).groups
     ['a']
     """
-    options = TopKOptions(k=k, family=family, budget=budget, always=always, null_policy=null_policy)
+    options = TopKOptions(
+        k=k, family=family, intercept=intercept, budget=budget, always=always,
+        null_policy=null_policy,
+    )  # fmt: skip
     return choice_of(sampling.top_k_choice, options, source, target, groups, costs, diversity)
 
 
@@ -324,6 +336,7 @@ def random_k(
     *,
     k: int,
     family: Literal["gaussian"] = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
@@ -374,6 +387,7 @@ def random_k(
     *,
     k: int,
     family: FamilyName = RandomOptions.family,
+    intercept: bool = RandomOptions.intercept,
     budget: float | None = RandomOptions.budget,
     always: Sequence[str] = RandomOptions.always,
     diversity: Objective | None = None,
@@ -386,7 +400,7 @@ def random_k(
     ----------
     source, target, groups, costs : as in `dash`
     k : most groups or candidates to choose, fewer where no other one fits into the budget
-    family : as in `dash`
+    family, intercept : as in `dash`
     budget : limit on the summed cost: only groups that still fit are candidates
     always : groups to take first, in the order given; they count in k and in the budget
     diversity, seed, null_policy : as in `dash`
@@ -404,7 +418,13 @@ def random_k(
     1
     """
     options = RandomOptions(
-        k=k, family=family, budget=budget, always=always, seed=seed, null_policy=null_policy
+        k=k,
+        family=family,
+        intercept=intercept,
+        budget=budget,
+        always=always,
+        seed=seed,
+        null_policy=null_policy,
     )
     run = partial(sampling.random_choice, rng=np.random.default_rng(seed))
     return choice_of(run, options, source, target, groups, costs, diversity)

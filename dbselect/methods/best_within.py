@@ -12,7 +12,14 @@ from dbselect.linear.state import State
 from dbselect.methods.options import Options
 from dbselect.methods.setup import LinearSetup, check_first, fitted, prepare
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, NullPolicy, Source
-from dbselect.record.checks import check_budget, check_column, check_names, check_ridge, check_scale
+from dbselect.record.checks import (
+    check_budget,
+    check_column,
+    check_flag,
+    check_names,
+    check_ridge,
+    check_scale,
+)
 from dbselect.record.policies import check_policies
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
@@ -36,6 +43,7 @@ class BestWithinOptions(Options):
     always: GroupNames = ()
     ridge: float = 0.0
     scale: bool = True
+    intercept: bool = True
     null_policy: NullPolicy = "skip"
     weight: str | None = None
     time_limit: float = 10.0
@@ -49,6 +57,7 @@ class BestWithinOptions(Options):
         check_names("always", self.always)
         check_ridge(self.ridge)
         check_scale(self.scale)
+        check_flag("intercept", self.intercept)
         check_policies(self.null_policy)
         check_column("weight", self.weight)
         if not (isinstance(self.time_limit, numbers.Real) and float(self.time_limit) > 0):
@@ -67,6 +76,7 @@ def best_within(
     always: GroupNames = BestWithinOptions.always,
     ridge: float = BestWithinOptions.ridge,
     scale: bool = BestWithinOptions.scale,
+    intercept: bool = BestWithinOptions.intercept,
     null_policy: NullPolicy = BestWithinOptions.null_policy,
     weight: str | None = BestWithinOptions.weight,
     time_limit: float = BestWithinOptions.time_limit,
@@ -88,6 +98,7 @@ def best_within(
     always : groups of every set; they count in the budget
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     scale : False takes `ridge` on the columns as they are
+    intercept : False for models through the origin, as in `anytime_sequence`
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
     weight : column of row weights, of a table
@@ -142,12 +153,12 @@ def best_within(
     """
     check_callback(callback)
     options = BestWithinOptions(
-        budget=budget, always=always, ridge=ridge, scale=scale, null_policy=null_policy,
-        weight=weight, time_limit=time_limit,
+        budget=budget, always=always, ridge=ridge, scale=scale, intercept=intercept,
+        null_policy=null_policy, weight=weight, time_limit=time_limit,
     )  # fmt: skip
     search = prepare(
         source, target, groups, costs, ridge=ridge, scale=scale, always=always,
-        null_policy=null_policy, weight=weight,
+        null_policy=null_policy, weight=weight, intercept=intercept,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     begin = perf_counter()

@@ -13,7 +13,7 @@ from dbselect.methods.setup import LinearSetup, fitted
 from dbselect.methods.types import Costs, FamilyName, GroupColumns, NullPolicy
 from dbselect.objectives.contract import Objective
 from dbselect.objectives.diversity import Sum
-from dbselect.record.checks import check_whole
+from dbselect.record.checks import check_flag, check_whole
 from dbselect.record.groups import Groups
 from dbselect.record.policies import check_policies
 from dbselect.results.glm.model import GlmModel
@@ -29,12 +29,14 @@ class ChoiceOptions(Options):
 
     k: int
     family: FamilyName = "gaussian"
+    intercept: bool = True
     null_policy: NullPolicy = "skip"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("k", self.k)
         check_family_name(self.family)
+        check_flag("intercept", self.intercept)
         check_policies(self.null_policy)
 
     def limits(self, groups: Groups) -> Limits:
@@ -44,7 +46,10 @@ class ChoiceOptions(Options):
     @property
     def named(self) -> dict[str, Any]:
         """What the options say of groups by name, which other candidates have not."""
-        return {"family": None if self.family == ChoiceOptions.family else self.family}
+        return {
+            "family": None if self.family == ChoiceOptions.family else self.family,
+            "intercept": None if self.intercept else self.intercept,
+        }
 
 
 def choice_of(
@@ -76,7 +81,8 @@ def choice_of(
             costs,
             family=options.family,
             null_policy=options.null_policy,
-        )  # fmt: skip
+            intercept=options.intercept,
+        )
     start: Any = source if search is None else search.state
     k = options.k
     if k > start.size:

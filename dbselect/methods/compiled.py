@@ -22,8 +22,8 @@ MOST_COLUMNS = 1000
 
 #: What the library takes of the options of a method; the rest is said of groups and rows.
 _OPTIONS = (
-    "rule", "backward", "ridge", "scale", "budget", "max_groups", "max_steps", "c_min", "epsilon",
-    "nu",
+    "rule", "backward", "ridge", "scale", "intercept", "budget", "max_groups", "max_steps", "c_min",
+    "epsilon", "nu",
 )  # fmt: skip
 
 
@@ -82,6 +82,7 @@ def compiled_sequence(search: Any, name: str, options: Options) -> Sequence | No
         aliased=aliased,
         stop=Stop[found.field("stop")[0].as_py()],
         condition=condition,
+        has_intercept=search.intercept,
     )
 
 

@@ -41,6 +41,7 @@ from dbselect.methods.grid import Options, check_options, points_of, shown
 from dbselect.methods.group_lasso import group_lasso
 from dbselect.methods.setup import check_target, check_targets, named_in, policy_but_for
 from dbselect.methods.sght import sght
+from dbselect.methods.step import step
 from dbselect.record.checks import check_choice
 from dbselect.record.columns import leaves
 from dbselect.record.gram import Gram
@@ -66,7 +67,7 @@ METHODS: dict[str, Method] = {
     method.__name__: method
     for method in (
         anytime_sequence, backward, best_within, dash, exchange, fit, fit_glm, foba, greedy,
-        group_lasso, random_k, sght, top_k,
+        group_lasso, random_k, sght, step, top_k,
     )
 }  # fmt: skip
 
@@ -101,7 +102,7 @@ def cross_validate(
         returns a sequence or a model, or the name of one: ``"anytime_sequence"``,
         ``"backward"``, ``"best_within"``, ``"dash"``, ``"exchange"``, ``"fit"``,
         ``"fit_glm"``, ``"foba"``, ``"greedy"``, ``"group_lasso"``, ``"random_k"``,
-        ``"sght"``, ``"top_k"``
+        ``"sght"``, ``"step"``, ``"top_k"``
     grid : option -> values, of which all combinations are tried; or a list of options to
         try; default: only `options`
     fold, key : of a table, as in `gram_by`: number of folds, and the field that decides,

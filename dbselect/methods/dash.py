@@ -89,6 +89,7 @@ def dash(
     *,
     k: int,
     family: Literal["gaussian"] = ...,
+    intercept: bool = ...,
     rounds: int | None = ...,
     samples: int = ...,
     epsilon: float = ...,
@@ -151,6 +152,7 @@ def dash(
     *,
     k: int,
     family: FamilyName = DashOptions.family,
+    intercept: bool = DashOptions.intercept,
     rounds: int | None = DashOptions.rounds,
     samples: int = DashOptions.samples,
     epsilon: float = DashOptions.epsilon,
@@ -175,6 +177,7 @@ def dash(
     k : how many groups or candidates to choose
     family : as in `fit_glm`; all but ``"gaussian"`` take a table and ask the
         `glm_objective` of it
+    intercept : False for linear models through the origin, as in `anytime_sequence`
     rounds : number of sets, at most k; default: ``log2(n)``, at most k / 4, at least 4, in at
         most k adaptive rounds, as greedy takes
     samples : sets that an expectation is a mean of
@@ -225,8 +228,8 @@ def dash(
     """
     check_callback(callback)
     options = DashOptions(
-        k=k, family=family, rounds=rounds, samples=samples, epsilon=epsilon, opt=opt,
-        alpha=alpha, seed=seed, null_policy=null_policy,
+        k=k, family=family, intercept=intercept, rounds=rounds, samples=samples, epsilon=epsilon,
+        opt=opt, alpha=alpha, seed=seed, null_policy=null_policy,
     )  # fmt: skip
 
     with turns(None, "rounds", callback) as turn:

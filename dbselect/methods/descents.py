@@ -19,7 +19,6 @@ from dbselect.glm.named import check_family_name
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
 from dbselect.linear.condition import check_possible, warn_of
-from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import State
 from dbselect.methods.glm_objective import GlmObjective, ObjectiveSetup
@@ -30,7 +29,7 @@ from dbselect.methods.types import (
     NullPolicy,
 )
 from dbselect.objectives.smooth import LeastSquares, Smooth
-from dbselect.record.checks import check_choice, check_whole
+from dbselect.record.checks import check_choice, check_flag, check_whole
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.policies import check_policies
@@ -71,6 +70,7 @@ class DescentOptions(Options):
     """The options of every descent."""
 
     family: FamilyName = "gaussian"
+    intercept: bool = True
     variant: VariantName = "ista"
     start: Start = "ridge"
     refit: bool = True
@@ -86,9 +86,8 @@ class DescentOptions(Options):
         check_choice("variant", self.variant, VARIANTS)
         if not isinstance(self.start, Mapping):
             check_choice("start", self.start, STARTS)
-        for name in ("refit", "polish"):
-            if not isinstance(value := getattr(self, name), bool | np.bool_):
-                raise ArgumentError(f"{name} is {value!r}; it must be True or False")
+        for name in ("intercept", "refit", "polish"):
+            check_flag(name, getattr(self, name))
         if not (isinstance(self.tol, numbers.Real) and 0 <= float(self.tol) < math.inf):
             raise ArgumentError(f"tol is {self.tol!r}; it must be a number >= 0")
         check_whole("max_iter", self.max_iter)
@@ -345,6 +344,6 @@ def _parts(
         "aliased": found.aliased,
         "rows": search.gram.rows,
         "skipped": search.gram.skipped,
-        "fit": FittedRows(search.gram, chosen=chosen) if refit else None,
+        "fit": search.fitted_rows(chosen) if refit else None,
         "terms": search.gram.terms.of(columns),
     }

@@ -15,7 +15,7 @@ from dbselect.methods.dash import DashOptions
 from dbselect.methods.options import Options
 from dbselect.objectives.a_optimal import AOptimal, ChosenRows, Posterior
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.record.checks import check_choice, check_whole
+from dbselect.record.checks import check_choice, check_whole, is_whole
 from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.candidates import Block, Pick
 from dbselect.selection.dash import best_guess
@@ -62,7 +62,7 @@ class DesignOptions(Options):
             raise ArgumentError(f"scale_rows is {self.scale_rows!r}; it must be True or False")
         check_whole("seed", self.seed, 0)
         limit = self.memory_limit
-        if not (isinstance(limit, numbers.Integral) and int(limit) > 0):
+        if not (is_whole(limit) and int(limit) > 0):
             raise ArgumentError(f"memory_limit is {limit!r}; it must be a number of bytes > 0")
 
 

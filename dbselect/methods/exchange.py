@@ -96,6 +96,7 @@ def exchange(
     k: int,
     start: GroupNames = ...,
     family: Literal["gaussian"] = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,
@@ -146,6 +147,7 @@ def exchange(
     k: int,
     start: GroupNames = ExchangeOptions.start,
     family: FamilyName = ExchangeOptions.family,
+    intercept: bool = ExchangeOptions.intercept,
     budget: float | None = ExchangeOptions.budget,
     always: Sequence[str] = ExchangeOptions.always,
     diversity: Objective | None = None,
@@ -161,7 +163,7 @@ def exchange(
     source, target, groups, costs : as in `dash`
     k : most groups or candidates to choose, fewer where no other one fits into the budget
     start : groups to begin with; greedy search adds to them as long as one fits. Default: none
-    family : as in `dash`
+    family, intercept : as in `dash`
     budget : limit on the summed cost, before and after every exchange
     always : groups to take first, which stay; they count in k and in the budget
     diversity, null_policy : as in `dash`
@@ -200,7 +202,13 @@ def exchange(
     (['c', 'b'], ['b', 'a'])
     """
     options = ExchangeOptions(
-        k=k, start=start, family=family, budget=budget, always=always, null_policy=null_policy
+        k=k,
+        start=start,
+        family=family,
+        intercept=intercept,
+        budget=budget,
+        always=always,
+        null_policy=null_policy,
     )
     return choice_of(exchange_choice, options, source, target, groups, costs, diversity)
 

@@ -1,122 +1,36 @@
 """Generalised linear models of tables that are read in passes: one fit, or a sequence."""
 
-import math
-import numbers
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
-from dbselect.glm.families import Family
-from dbselect.glm.named import check_family_name, family_of
+from dbselect.errors import ColumnError, DataError
 from dbselect.glm.newton import GlmFit, Problem, extended, solved, start
 from dbselect.glm.pass_state import PassState
-from dbselect.glm.passes import Data, Roles, first_pass
-from dbselect.methods.options import Options
-from dbselect.methods.setup import check_first, named_in, numbers_of, refuse_several
-from dbselect.methods.types import (
-    Costs,
-    FamilyName,
-    GlmRuleName,
-    GroupColumns,
-    GroupNames,
-    TableSource,
-)
-from dbselect.record.checks import (
-    check_budget,
-    check_choice,
-    check_column,
-    check_count,
-    check_names,
-    check_ridge,
-    check_scale,
-)
-from dbselect.record.columns import Leaf
-from dbselect.record.gram import Gram, Vector
+from dbselect.glm.passes import Data, first_pass
+from dbselect.methods.family_options import AnytimeGlmOptions, FitGlmOptions
+from dbselect.methods.family_table import opened, roles_of
+from dbselect.methods.setup import check_first, named_in, numbers_of
+from dbselect.methods.types import Costs, FamilyName, GroupColumns, Level, TableSource
+from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.steps import Step, Stop, fits, name_of
 from dbselect.record.terms import Terms
 from dbselect.results.glm.build import Prefix, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.selection.criteria import RULES, Criterion, OnGlm, rules_of_glm
+from dbselect.selection.criteria import RULES, Criterion, OnGlm
 from dbselect.selection.greedy import greedy_search
 from dbselect.selection.on_glm import criterion_near
-from dbselect.sources.passes import Passes
-from dbselect.sources.target import refusal
 from dbselect.sources.turns import Callback, turns
 
-#: Most classes of a multinomial target: a pass makes a Gram for each two of them.
-MOST_CLASSES = 40
 #: Null deviance below which, a unit of weight, there is nothing to explain.
 ROUNDING_DEVIANCE = 1e-14
-#: Share of the null deviance that the next step of a fit would explain, below which it is
-#: the last. It moves predictors by some 1e-5 (1e-4), Newton's method errs by the square of
-#: that and the deviance by less; a sequence goes on from there anyway.
-FIT_TOL, STEP_TOL = 1e-10, 1e-8
-#: What this is multiplied by where the link is not the canonical one: Fisher's scoring errs by a
-#: share of the last step, not by its square.
+#: What a tolerance is multiplied by where the link is not the canonical one: Fisher's scoring
+#: errs by a share of the last step, not by its square.
 SCORING_SHARE = 1e-4
-#: Passes after which a fit gives up; eight are many.
-MAX_ITER = 25
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitGlmOptions(Options):
-    """The options of `fit_glm`."""
-
-    method: ClassVar[str] = "fit_glm"
-
-    family: FamilyName = "binomial"
-    ridge: float = 0.0
-    weight: str | None = None
-    offset: str | None = None
-    max_iter: int = MAX_ITER
-    tol: float = FIT_TOL
-    terms: Terms | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse options that no table could make right."""
-        super().__post_init__()
-        check_model(self.family, self.ridge, self.weight, self.offset)
-        _check_ends(self.max_iter, self.tol)
-        if not isinstance(self.terms, Terms | None):
-            raise ArgumentError(
-                f"terms is a {type(self.terms).__name__}; it must come from ds.terms"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnytimeGlmOptions(Options):
-    """The options of `anytime_sequence` with a family that needs passes."""
-
-    method: ClassVar[str] = "anytime_sequence_glm"
-
-    family: FamilyName
-    rule: GlmRuleName = "fr"
-    ridge: float = 0.0
-    scale: bool = True
-    budget: float | None = None
-    max_groups: int | None = None
-    always: GroupNames = ()
-    weight: str | None = None
-    offset: str | None = None
-    max_iter: int = MAX_ITER
-    tol: float = STEP_TOL
-
-    def __post_init__(self) -> None:
-        """Refuse options that no table could make right."""
-        super().__post_init__()
-        check_choice("rule", self.rule, rules_of_glm())
-        check_scale(self.scale)
-        check_budget(self.budget)
-        check_count("max_groups", self.max_groups)
-        check_names("always", self.always)
-        check_model(self.family, self.ridge, self.weight, self.offset)
-        _check_ends(self.max_iter, self.tol)
 
 
 def fit_glm(
@@ -128,6 +42,7 @@ def fit_glm(
     ridge: float = FitGlmOptions.ridge,
     weight: str | None = FitGlmOptions.weight,
     offset: str | None = FitGlmOptions.offset,
+    positive: Level | None = FitGlmOptions.positive,
     max_iter: int = FitGlmOptions.max_iter,
     tol: float = FitGlmOptions.tol,
     terms: Terms | None = FitGlmOptions.terms,
@@ -141,9 +56,9 @@ def fit_glm(
     ----------
     source : a table that `gram` reads, but no stream that can be read only once; a NumPy
         array needs all its column names in `columns`
-    target : column to predict: 0/1 or boolean (binomial), >= 0 (poisson, negative_binomial,
-        tweedie below 2), > 0 (gamma, inverse_gaussian, tweedie from 2 on), any number
-        (gaussian) or one of several values (multinomial)
+    target : column to predict: 0/1, boolean or text of two levels (binomial), >= 0 (poisson,
+        negative_binomial, tweedie below 2), > 0 (gamma, inverse_gaussian, tweedie from 2 on),
+        any number (gaussian) or one of several values (multinomial)
     columns : names and globs; default: every column of numbers, booleans, dates and text
         but the target, the weight and the offset
     family : ``"binomial"`` (logit), ``"poisson"`` (log), ``"gaussian"`` (identity),
@@ -154,6 +69,8 @@ def fit_glm(
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
     weight : column of row weights, >= 0
     offset : column that is added to the predictor, but of multinomial
+    positive : of a binomial target of two texts, booleans or numbers, the one that counts as
+        1; default: of text the second in order, as in R; `GlmModel.levels` has both
     max_iter : limit on the passes of the fit after the first
     tol : the fit ends when the next step explains less than this share of the null
         deviance; that step is still taken
@@ -168,7 +85,7 @@ def fit_glm(
     ------
     SourceError : there is no such table, or it can be read only once
     ColumnError : a column is unknown, named twice or not numeric
-    ArgumentError : family, ridge, offset, max_iter or tol out of range
+    ArgumentError : family, ridge, offset, positive, max_iter or tol out of range
     DataError : no usable rows (a NULL or NaN, or weight 0, leaves a row out), a target
         that the family does not allow or that is the same in all rows
 
@@ -204,15 +121,15 @@ def fit_glm(
     [2.0, 2.0, 6.0, 6.0]
     """
     options = FitGlmOptions(
-        family=family, ridge=ridge, weight=weight, offset=offset, max_iter=max_iter, tol=tol,
-        terms=terms,
+        family=family, ridge=ridge, weight=weight, offset=offset, positive=positive,
+        max_iter=max_iter, tol=tol, terms=terms,
     )  # fmt: skip
-    passes = opened(source, target, columns, family, weight, offset, terms)
+    passes = opened(source, target, columns, options, terms)
     if not passes.names:
         raise ColumnError(f"there is no column besides the target '{target}'; one is needed")
     groups = Groups({"columns": passes.names}, np.ones(1))
     with passes.shown():
-        data = first_pass(passes, roles_of(passes, target, family, offset, passes.names))
+        data = first_pass(passes, roles_of(passes, target, options, passes.names))
         problem, null = problem_of(data, groups, options.ridge, True, options.max_iter, options.tol)
         (fit,) = solved([extended(problem, null, [0])], data.read)
     warn_of_fit(fit)
@@ -232,9 +149,8 @@ def glm_sequence(
     What `dbselect.anytime_sequence` does with a family that needs passes; its parameters and
     errors are explained there, and in `fit_glm`.
     """
-    family, rule, budget = options.family, options.rule, options.budget
-    offset, max_groups = options.offset, options.max_groups
-    passes = opened(source, target, named_in(groups, source), family, options.weight, offset)
+    rule, budget, max_groups = options.rule, options.budget, options.max_groups
+    passes = opened(source, target, named_in(groups, source), options)
     found = groups_of(passes.names, groups, costs, target, passes.terms)
     found = replace(found, unused=(*found.unused, *passes.unread))
     first = numbers_of(options.always, found)
@@ -248,7 +164,7 @@ def glm_sequence(
     # The bar is that of the passes.
     most = max_groups or len(found.costs)
     with turns(most, "groups", callback, bar=False) as turn, passes.shown():
-        data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
+        data = first_pass(passes, roles_of(passes, target, options, found.members))
         problem, null = problem_of(
             data, found, options.ridge, options.scale, options.max_iter, options.tol
         )
@@ -293,69 +209,6 @@ def _criterion(rule: str, exact: bool, groups: Groups, budget: float | None) -> 
     return gains_of_refits
 
 
-def opened(
-    source: Any,
-    target: Any,
-    columns: Sequence[str] | None,
-    family: str,
-    weight: str | None,
-    offset: str | None,
-    terms: Terms | None = None,
-) -> Passes:
-    """Open the table and check what its columns are."""
-    refuse_several(target)
-    refuse_records(source)
-    apart = [name for name in (target, offset) if name is not None]
-    passes = Passes(source, columns, weight, apart, terms)
-    leaf = passes.leaf(target, "target")
-    if offset is not None:
-        type_ = passes.leaf(offset, "offset").type
-        if not passes.leaf(offset, "offset").is_numeric:
-            raise ColumnError(f"offset '{offset}' has type {type_}; it must be numeric or boolean")
-    is_number = leaf.is_numeric and leaf.unit is None
-    if family != "multinomial" and not is_number:
-        allowed = family_of(family).allowed
-        raise ColumnError(refusal(target, leaf.type, allowed, family))
-    if not (is_number or leaf.is_text):
-        raise ColumnError(
-            f"target '{target}' has type {leaf.type}; a multinomial target must be text, "
-            "numeric or boolean"
-        )
-    return passes
-
-
-def refuse_records(source: Any) -> None:
-    """Refuse a Gram or its record, for a fit of rows."""
-    if isinstance(source, Gram | Mapping | pa.Scalar):
-        raise SourceError(
-            f"source is a {type(source).__name__} and holds no rows, which every step of the fit "
-            "reads again; give the table"
-        )
-
-
-def roles_of(
-    passes: Passes, target: str, family: str, offset: str | None, members: list[str]
-) -> Roles:
-    """Return what the columns are; of a multinomial target the classes are read."""
-    if family != "multinomial":
-        return Roles(family_of(family), target, members, offset)
-    return Roles(_of_classes(passes, passes.leaf(target, "target")), target, members, offset)
-
-
-def _of_classes(passes: Passes, leaf: Leaf) -> Family:
-    """Read which classes there are."""
-    classes = passes.values_of(leaf, MOST_CLASSES)
-    if not 2 <= len(classes) <= MOST_CLASSES:
-        count = len(classes) if len(classes) < 2 else f"more than {MOST_CLASSES}"
-        raise DataError(
-            f"target '{leaf.name}' has {count} different values; a multinomial target must have "
-            f"2 to {MOST_CLASSES}"
-        )
-    if any(isinstance(one, float) and math.isinf(one) for one in classes):
-        raise DataError(f"target '{leaf.name}' has an infinite value; a class must be finite")
-    return family_of("multinomial", classes)
-
-
 def problem_of(
     data: Data, groups: Groups, ridge: float, scale: bool, max_iter: int, tol: float
 ) -> tuple[Problem, GlmFit]:
@@ -381,22 +234,3 @@ def problem_of(
         max_iter=max_iter,
     )
     return problem, start(problem, point, model)
-
-
-def check_model(family: Any, ridge: Any, weight: Any, offset: Any) -> None:
-    """Refuse what no table could make right of a model."""
-    check_family_name(family)
-    check_ridge(ridge)
-    check_column("weight", weight)
-    check_column("offset", offset)
-    if offset is not None and family == "multinomial":
-        raise ArgumentError(f"offset is {offset!r}; added to all classes it would change nothing")
-
-
-def _check_ends(max_iter: Any, tol: Any) -> None:
-    """Refuse what could not end a fit."""
-    if max_iter is None:
-        raise ArgumentError("max_iter is None; it must be a whole number >= 1")
-    check_count("max_iter", max_iter)
-    if not (isinstance(tol, numbers.Real) and 0 < float(tol) < 1):
-        raise ArgumentError(f"tol is {tol!r}; it must be a number above 0 and below 1")

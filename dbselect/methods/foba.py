@@ -11,9 +11,10 @@ from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.glm_objective import (
     GlmObjective,
 )
-from dbselect.methods.open_search import open_search
+from dbselect.methods.open_search import open_search, open_wide_or_not
 from dbselect.methods.options import Options
 from dbselect.methods.setup import check_first
+from dbselect.methods.too_wide import check_wide
 from dbselect.methods.types import (
     BackwardName,
     Costs,
@@ -29,7 +30,9 @@ from dbselect.methods.types import (
 from dbselect.record.checks import (
     check_budget,
     check_choice,
+    check_column,
     check_count,
+    check_flag,
     check_names,
     check_ridge,
     check_share,
@@ -38,6 +41,7 @@ from dbselect.record.policies import check_policies
 from dbselect.record.steps import Choice, Record, Step, Stop
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
+from dbselect.results.wide import WideSequence
 from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import rules_of_foba
 from dbselect.selection.foba import foba_search
@@ -54,6 +58,7 @@ class BackwardOptions(Options):
     backward: BackwardName = "loss"
     max_steps: int | None = None
     ridge: float = 0.0
+    intercept: bool = True
     budget: float | None = None
     always: GroupNames = ()
     family: FamilyName = "gaussian"
@@ -65,6 +70,7 @@ class BackwardOptions(Options):
         check_choice("backward", self.backward, USEFULNESS)
         check_count("max_steps", self.max_steps)
         check_ridge(self.ridge)
+        check_flag("intercept", self.intercept)
         check_budget(self.budget)
         check_names("always", self.always)
         check_family_name(self.family)
@@ -84,6 +90,8 @@ class FobaOptions(BackwardOptions):
     epsilon: float = 0.0
     nu: float = 0.5
     rule: ForwardName = "fr"
+    weight: str | None = None
+    wide: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that no data could make right."""
@@ -92,6 +100,10 @@ class FobaOptions(BackwardOptions):
             raise ArgumentError(f"epsilon is {self.epsilon!r}; it must be a number >= 0")
         check_share("nu", self.nu)
         check_choice("rule", self.rule, rules_of_foba())
+        check_column("weight", self.weight)
+        check_wide(self.wide, self.intercept)
+        if self.wide and self.family != FobaOptions.family:
+            raise ArgumentError(f"wide is True; a wide search is of family {FobaOptions.family!r}")
 
 
 @overload
@@ -109,8 +121,33 @@ def foba(
     ridge: float = ...,
     budget: float | None = ...,
     always: GroupNames = ...,
+    null_policy: NullPolicy = ...,
+    weight: str | None = ...,
+    wide: Literal[True],
+    callback: Callback | None = ...,
+) -> WideSequence: ...
+
+
+@overload
+def foba(
+    source: Source,
+    target: str,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    *,
+    epsilon: float = ...,
+    nu: float = ...,
+    rule: ForwardName = ...,
+    backward: BackwardName = ...,
+    max_steps: int | None = ...,
+    ridge: float = ...,
+    intercept: bool = ...,
+    budget: float | None = ...,
+    always: GroupNames = ...,
     family: Literal["gaussian"] = ...,
     null_policy: NullPolicy = ...,
+    weight: str | None = ...,
+    wide: bool | None = ...,
     callback: Callback | None = ...,
 ) -> AnytimeSequence: ...
 
@@ -131,6 +168,7 @@ def foba(
     budget: float | None = ...,
     always: GroupNames = ...,
     family: GlmFamilyName,
+    weight: str | None = ...,
     callback: Callback | None = ...,
 ) -> GlmSequence: ...
 
@@ -165,10 +203,13 @@ def foba(
     backward: BackwardName = FobaOptions.backward,
     max_steps: int | None = FobaOptions.max_steps,
     ridge: float = FobaOptions.ridge,
+    intercept: bool = FobaOptions.intercept,
     budget: float | None = FobaOptions.budget,
     always: GroupNames = FobaOptions.always,
     family: FamilyName = FobaOptions.family,
     null_policy: NullPolicy = FobaOptions.null_policy,
+    weight: str | None = FobaOptions.weight,
+    wide: bool | None = FobaOptions.wide,
     callback: Callback | None = None,
 ) -> AnytimeSequence | GlmSequence:
     """Add groups greedily, and give back those that later ones made dispensable.
@@ -192,25 +233,33 @@ def foba(
         ``"coefficient"``, the length of its coefficients on unit-variance columns
     max_steps : limit on additions and removals together
     ridge : >= 0, lambda on unit-variance columns
+    intercept : False for linear models through the origin, as in `anytime_sequence`
     budget : limit on the summed cost: only groups that still fit are added
     always : groups taken first, which stay
     family : ``"gaussian"``, the linear model (default); of another the search is that of
         ``glm_objective(source, target, groups, costs, family=family, ridge=ridge)``
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
+    weight : column of row weights, of a table
+    wide : as in `anytime_sequence`: of a table too wide for its Gram, a step reads rows of the
+        Gram only where it adds a group, and a removal none
     callback : is called with a `Progress` after every step; what it raises ends the call.
         The search is then Python's, as the compiled library tells no steps on its way
 
     Returns
     -------
-    Sequence whose steps add and remove; ``at(size=k)`` is the best model of k groups; of
-    a `glm_objective` or another family a GlmSequence
+    Sequence whose steps add and remove; ``at(size=k)`` is the best model of k groups; of a
+    wide search a WideSequence, of a `glm_objective` or another family a GlmSequence
 
     Raises
     ------
-    ColumnError, GroupError, DataError : as `anytime_sequence`
-    ArgumentError : epsilon, nu, rule, backward, max_steps, ridge, budget or family out of
-        range
+    ColumnError, GroupError, DataError, SourceError : as `anytime_sequence`
+    ArgumentError : epsilon, nu, rule, backward, max_steps, ridge, budget, family or wide out
+        of range
+
+    Warns
+    -----
+    WideWarning : as `anytime_sequence`
 
     Notes
     -----
@@ -232,11 +281,13 @@ def foba(
     check_callback(callback)
     options = FobaOptions(
         epsilon=epsilon, nu=nu, rule=rule, backward=backward, max_steps=max_steps, ridge=ridge,
-        budget=budget, always=always, family=family, null_policy=null_policy,
+        intercept=intercept, budget=budget, always=always, family=family, null_policy=null_policy,
+        weight=weight, wide=wide,
     )  # fmt: skip
-    search = open_search(
-        source, target, groups, costs, family=options.family, ridge=options.ridge,
-        always=options.always, null_policy=options.null_policy,
+    search = open_wide_or_not(
+        source, target, groups, costs, wide=options.wide, family=options.family,
+        ridge=options.ridge, always=options.always, null_policy=options.null_policy,
+        intercept=options.intercept, weight=options.weight,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     found = compiled_sequence(search, f"foba-{rule}", options) if callback is None else None
@@ -270,6 +321,7 @@ def backward(
     backward: BackwardName = ...,
     max_steps: int | None = ...,
     ridge: float = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     always: GroupNames = ...,
     family: Literal["gaussian"] = ...,
@@ -319,6 +371,7 @@ def backward(
     backward: BackwardName = BackwardOptions.backward,
     max_steps: int | None = BackwardOptions.max_steps,
     ridge: float = BackwardOptions.ridge,
+    intercept: bool = BackwardOptions.intercept,
     budget: float | None = BackwardOptions.budget,
     always: GroupNames = BackwardOptions.always,
     family: FamilyName = BackwardOptions.family,
@@ -338,6 +391,7 @@ def backward(
         ``"coefficient"``, the length of its coefficients on unit-variance columns
     max_steps : limit on the removals
     ridge : >= 0, lambda on unit-variance columns
+    intercept : False for linear models through the origin, as in `anytime_sequence`
     budget : removal ends as soon as what is held fits it
     always : groups that stay
     family : ``"gaussian"``, the linear model (default); of another the search is that of
@@ -380,12 +434,12 @@ def backward(
     """
     check_callback(callback)
     options = BackwardOptions(
-        backward=backward, max_steps=max_steps, ridge=ridge, budget=budget, always=always,
-        family=family, null_policy=null_policy,
+        backward=backward, max_steps=max_steps, ridge=ridge, intercept=intercept, budget=budget,
+        always=always, family=family, null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
         source, target, groups, costs, family=options.family, ridge=options.ridge,
-        always=options.always, null_policy=options.null_policy,
+        always=options.always, null_policy=options.null_policy, intercept=options.intercept,
     )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     found = compiled_sequence(search, "backward", options) if callback is None else None

@@ -8,7 +8,7 @@ import numpy as np
 from dbselect.errors import ArgumentError, DataError
 from dbselect.methods.setup import prepare
 from dbselect.methods.types import GroupColumns, Source
-from dbselect.record.checks import check_share
+from dbselect.record.checks import check_flag, check_share
 
 #: Below this share of the largest one an eigenvalue is 0, by rounding.
 LEAST_EIGENVALUE = 1e-10
@@ -22,6 +22,7 @@ def foba_epsilon(
     noise: float,
     failure: float = 0.05,
     eigenvalue: float | None = None,
+    intercept: bool = True,
 ) -> float:
     """Return the least epsilon at which FoBa's theorem finds a sparse truth.
 
@@ -38,6 +39,7 @@ def foba_epsilon(
     eigenvalue : in (0, 1], rho(s): the least eigenvalue of the correlations of any s columns;
         None takes that of all columns, which is at most as large, so that epsilon is at least
         as large
+    intercept : False for models through the origin, as in `foba`
 
     Returns
     -------
@@ -78,7 +80,8 @@ def foba_epsilon(
         isinstance(eigenvalue, numbers.Real) and 0 < float(eigenvalue) <= 1
     ):
         raise ArgumentError(f"eigenvalue is {eigenvalue!r}; it must lie in (0, 1], or be None")
-    search = prepare(source, target, groups, None)
+    check_flag("intercept", intercept)
+    search = prepare(source, target, groups, None, intercept=intercept)
     problem = search.problem
     rho = float(np.linalg.eigvalsh(problem.G)[0]) if eigenvalue is None else float(eigenvalue)
     if rho < LEAST_EIGENVALUE * len(problem.c):

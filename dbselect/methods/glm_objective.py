@@ -14,19 +14,18 @@ from dbselect.glm.passes import Data, first_pass, responses
 from dbselect.glm.refits import InMemory
 from dbselect.glm.rows import HeldRows
 from dbselect.glm.state import ByPasses, GlmState
-from dbselect.methods.fit_glm import (
-    FIT_TOL,
-    MAX_ITER,
-    STEP_TOL,
-    check_model,
-    opened,
-    problem_of,
-    refuse_records,
-    roles_of,
-)
-from dbselect.methods.options import Options
+from dbselect.methods.family_options import FIT_TOL, MAX_ITER, STEP_TOL, GlmOptions
+from dbselect.methods.family_table import opened, refuse_records, roles_of
+from dbselect.methods.fit_glm import problem_of
 from dbselect.methods.setup import named_in, numbers_of, refuse_several
-from dbselect.methods.types import Costs, FamilyName, GroupColumns, GroupNames, TableSource
+from dbselect.methods.types import (
+    Costs,
+    FamilyName,
+    GroupColumns,
+    GroupNames,
+    Level,
+    TableSource,
+)
 from dbselect.record.checks import check_column, check_count
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, costs_of, groups_of
@@ -152,7 +151,7 @@ class GlmObjective(GlmState):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectiveOptions(Options):
+class ObjectiveOptions(GlmOptions):
     """The options of `glm_objective`."""
 
     method: ClassVar[str] = "glm_objective"
@@ -161,14 +160,10 @@ class ObjectiveOptions(Options):
     rows: int | None = SAMPLE_ROWS
     seed: int = 0
     key: str | None = None
-    ridge: float = 0.0
-    weight: str | None = None
-    offset: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse options that no table could make right."""
         super().__post_init__()
-        check_model(self.family, self.ridge, self.weight, self.offset)
         check_count("rows", self.rows)
         check_seed(self.seed)
         check_column("key", self.key)
@@ -187,6 +182,7 @@ def glm_objective(
     ridge: float = ObjectiveOptions.ridge,
     weight: str | None = ObjectiveOptions.weight,
     offset: str | None = ObjectiveOptions.offset,
+    positive: Level | None = ObjectiveOptions.positive,
 ) -> GlmObjective:
     """Return how much deviance groups of columns explain, for `dash`, `foba`, `sght` and others.
 
@@ -208,7 +204,7 @@ def glm_objective(
         together; default: where the row stands in the table. Needed for the same rows each
         time where the engine gives rows in no certain order
     ridge : >= 0, lambda on unit-variance columns; the intercept is not penalised
-    weight, offset : as in `fit_glm`
+    weight, offset, positive : as in `fit_glm`
 
     Returns
     -------
@@ -216,7 +212,7 @@ def glm_objective(
 
     Raises
     ------
-    ArgumentError : rows, seed, family, ridge or offset out of range
+    ArgumentError : rows, seed, family, ridge, offset or positive out of range
     SourceError, ColumnError, GroupError, DataError : as `fit_glm` and `anytime_sequence`
 
     Notes
@@ -248,16 +244,17 @@ def glm_objective(
     """
     refuse_several(target)
     options = ObjectiveOptions(
-        family=family, rows=rows, seed=seed, key=key, ridge=ridge, weight=weight, offset=offset
-    )
+        family=family, rows=rows, seed=seed, key=key, ridge=ridge, weight=weight, offset=offset,
+        positive=positive,
+    )  # fmt: skip
     refuse_records(source)
     named = named_in(groups, source)
 
     def read(table: Any, of: int | None = None) -> ObjectiveData:
         """Make the first pass."""
-        passes = opened(table, target, named, family, weight, offset)
+        passes = opened(table, target, named, options)
         found = groups_of(passes.names, groups, costs, target, passes.terms)
-        data = first_pass(passes, roles_of(passes, target, family, offset, found.members))
+        data = first_pass(passes, roles_of(passes, target, options, found.members))
         found = replace(found, unused=(*found.unused, *passes.unread))
         return ObjectiveData(data, found, options.ridge, of)
 
@@ -266,7 +263,7 @@ def glm_objective(
         problem, null = problem_of(about.data, about.groups, about.ridge, True, MAX_ITER, STEP_TOL)
         return GlmObjective(ByPasses(problem, about.data.read), null, about)
     table = open_table(source, named)
-    head = opened(table.schema.empty_table(), target, named, family, weight, offset)
+    head = opened(table.schema.empty_table(), target, named, options)
     groups_of(head.taken, groups, costs, target, head.terms)
     apart = [name for name in (target, weight, offset) if name is not None]
     taken = sample(table, head.fields(apart), rows, key, seed)

@@ -1,56 +1,31 @@
 """The cost-weighted group lasso: its path, and the sequence in which groups enter it."""
 
-import numbers
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.options import Options
+from dbselect.methods.penalties import PathOptions, adapted, factors_of, found_path
 from dbselect.methods.setup import LinearSetup, check_first, finish, prepare
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, Source
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.short import listed
-from dbselect.pictures.growth import growth
-from dbselect.record.checks import (
-    check_budget,
-    check_names,
-    check_ridge,
-    check_scale,
-    check_share,
-    check_whole,
-)
-from dbselect.record.gram import Matrix, Vector
-from dbselect.record.groups import Groups
-from dbselect.record.rows import rows_told
+from dbselect.record.checks import check_budget, check_names, check_ridge
 from dbselect.record.steps import Choice, Step, Stop, fits
+from dbselect.results.lasso_paths import GroupLassoPath
 from dbselect.results.sequence import Sequence
-from dbselect.selection import group_lasso as lasso
-from dbselect.sources.open import progress
+from dbselect.selection.group_lasso import Path
+from dbselect.selection.group_norms import Penalty
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupLassoPathOptions(Options):
+class GroupLassoPathOptions(PathOptions):
     """The options of `group_lasso_path`."""
 
     method: ClassVar[str] = "group_lasso_path"
 
     n_penalties: int = 50
-    smallest: float = 1e-3
-    scale: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse options that no Gram could make right."""
-        super().__post_init__()
-        if not (isinstance(self.n_penalties, numbers.Integral) and int(self.n_penalties) >= 2):
-            raise ArgumentError(
-                f"n_penalties is {self.n_penalties!r}; it must be a whole number >= 2"
-            )
-        check_share("smallest", self.smallest)
-        check_scale(self.scale)
+    l1_ratio: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,179 +46,45 @@ class GroupLassoOptions(GroupLassoPathOptions):
         check_names("always", self.always)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupLassoPath(InNotebooks):
-    """The group lasso at L falling penalties.
-
-    Parameters
-    ----------
-    target : the column that is predicted
-    groups : Groups, their columns and costs
-    penalties : shape (L,); at the first every coefficient is 0
-    coef : shape (L, D), in the table's units
-    intercept : shape (L,)
-    scaled_coef : shape (L, D), on columns and a target of unit variance
-    lengths : shape (L, J), ||w_g|| of each group: of `scaled_coef`, or with
-        ``scale=False`` for columns as they are
-    r2 : shape (L,), 1 - RSS/TSS on the rows of the Gram
-    gap : shape (L,), how far at most the objective is from its minimum
-    entered : groups in the order in which they enter; others never do
-    entered_at : for each of these, the number of the first penalty at which it is not 0
-    rows, skipped : rows of the Gram, and rows left out of it
-
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> gram = ds.gram(table)
-    >>> path = ds.group_lasso_path(gram, "y", n_penalties=3, smallest=0.1)
-    >>> path
-    GroupLassoPath(y ~ a, b; 3 penalties from 0.976 to 0.0976; spent 2; 4 rows)
-    >>> path.points["groups"].to_list()
-    [[], ['a'], ['a', 'b']]
-    >>> path.steps["action", "group"].rows()
-    [('add', 'a'), ('add', 'b')]
-    """
-
-    target: str
-    groups: Groups
-    penalties: Vector
-    coef: Matrix
-    intercept: Vector
-    scaled_coef: Matrix
-    lengths: Matrix
-    r2: Vector
-    gap: Vector
-    entered: list[str]
-    entered_at: list[int]
-    rows: int
-    skipped: int
-
-    def __repr__(self) -> str:
-        return (
-            f"GroupLassoPath({self.target} ~ {listed(self.entered)}; "
-            f"{len(self.penalties)} penalties from {self.penalties[0]:.3g} "
-            f"to {self.penalties[-1]:.3g}; spent {self.spent[-1]:g}; "
-            f"{rows_told(self.rows, self.skipped)})"
-        )
-
-    @property
-    def _glance(self) -> Glance:
-        table = self.points.select("penalty", pl.col("groups").list.len(), "spent", "r2")
-        return Glance(table, (self.spent, self.r2, "r2 against what is spent"))
-
-    @cached_property
-    def columns(self) -> list[str]:
-        """D columns of the groups, in the order of `coef`."""
-        return self.groups.members
-
-    def plot(self, *, most: int = 60) -> Any:
-        """Return a picture of how the groups' coefficients grow as the penalty falls.
-
-        Parameters
-        ----------
-        most : groups that are drawn, those of the longest coefficients
-
-        Returns
-        -------
-        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a penalty and
-        group: penalty, group, cost, length, spent, r2, line, label
-
-        Raises
-        ------
-        ArgumentError : `most` is not a whole number >= 1
-        EngineError : altair is not installed
-        """
-        check_whole("most", most)
-        longest = self.lengths.max(axis=0)
-        kept = [int(j) for j in np.argsort(-longest, kind="stable")[:most] if longest[j] > 0]
-        names = self.groups.names
-        frame = pl.DataFrame(
-            {
-                "penalty": np.tile(self.penalties, len(kept)),
-                "group": np.repeat([names[j] for j in kept], len(self.penalties)),
-                "cost": np.repeat(self.groups.costs[kept], len(self.penalties)),
-                "length": self.lengths[:, kept].T.ravel(),
-                "spent": np.tile(self.spent, len(kept)),
-                "r2": np.tile(self.r2, len(kept)),
-            },
-            schema_overrides={"group": pl.String},
-        )
-        rows = rows_told(self.rows, self.skipped)
-        told = [f"{len(self.entered)} of {len(names)} groups enter; {rows}."]
-        if len(kept) < len(self.entered):
-            told.append(f"The {len(kept)} of the longest coefficients are drawn.")
-        return growth(frame, f"{self.target}: the path of the group lasso", told)
-
-    @property
-    def spent(self) -> Vector:
-        """Summed cost of the groups that are not 0; shape (L,)."""
-        return np.asarray((self.lengths > 0) @ self.groups.costs)
-
-    @cached_property
-    def points(self) -> pl.DataFrame:
-        """One row a penalty: penalty, groups (a list of those not 0), spent, r2, gap."""
-        names = np.array(self.groups.names, dtype=object)
-        return pl.DataFrame(
-            {
-                "penalty": self.penalties,
-                "groups": [names[row].tolist() for row in self.lengths > 0],
-                "spent": self.spent,
-                "r2": self.r2,
-                "gap": self.gap,
-            },
-            schema_overrides={"groups": pl.List(pl.String)},
-        )
-
-    @cached_property
-    def steps(self) -> pl.DataFrame:
-        """One row a group that comes or goes: penalty, action, group, cost.
-
-        The action is ``"add"``, or ``"remove"`` of a group that is 0 again, as LARS with the
-        lasso's removals lists them. The penalties are a grid: what comes and goes between two
-        of them does not show, and what changes at the same one is listed with the removals
-        first.
-        """
-        held = self.lengths > 0
-        names, costs = self.groups.names, self.groups.costs
-        rank = {name: place for place, name in enumerate(self.entered)}
-        rows = []
-        for i in range(1, len(held)):
-            changed = np.flatnonzero(held[i] != held[i - 1]).tolist()
-            for j in sorted(changed, key=lambda j: (held[i, j], rank[names[j]])):
-                action = "add" if held[i, j] else "remove"
-                rows.append((float(self.penalties[i]), action, names[j], float(costs[j])))
-        schema = {
-            "penalty": pl.Float64, "action": pl.String, "group": pl.String, "cost": pl.Float64
-        }  # fmt: skip
-        return pl.DataFrame(rows, schema=schema, orient="row")
-
-
 def group_lasso_path(
     source: Source,
     target: str,
     groups: GroupColumns | None = None,
     costs: Costs | None = None,
     *,
+    penalties: Iterable[float] | None = GroupLassoPathOptions.penalties,
     n_penalties: int = GroupLassoPathOptions.n_penalties,
     smallest: float = GroupLassoPathOptions.smallest,
+    l1_ratio: float = GroupLassoPathOptions.l1_ratio,
+    penalty_factors: Mapping[str, float] | None = GroupLassoPathOptions.penalty_factors,
+    adaptive: float | None = GroupLassoPathOptions.adaptive,
     scale: bool = GroupLassoPathOptions.scale,
+    intercept: bool = GroupLassoPathOptions.intercept,
 ) -> GroupLassoPath:
-    """Fit the cost-weighted group lasso over a geometric grid of falling penalties.
+    """Fit the cost-weighted group lasso, or the sparse group lasso, over falling penalties.
 
-    Minimise ``1/2 - c'w + 1/2 w'Gw + penalty sum_g cost(g) ||w_g||`` on columns and a
-    target of unit variance, from the least penalty at which every group is 0 downwards.
+    Minimise ``1/2 - c'w + 1/2 w'Gw + penalty ((1 - l1_ratio) sum_g f_g cost(g) ||w_g|| +
+    l1_ratio sum_j f_j |w_j|)`` on columns and a target of unit variance, which is
+    ``RSS / 2n`` and a penalty, from the least penalty at which every group is 0 downwards.
 
     Parameters
     ----------
     source : Gram, record or table, as `anytime_sequence` takes it
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
-    costs : name -> cost > 0, in any one unit; default: 1 each
-    n_penalties : L >= 2
-    smallest : in (0, 1), the last penalty as a share of the first
+    costs : name -> cost > 0, in any one unit; default: 1 each. For the usual group lasso give
+        the root of the number of columns
+    penalties : falling, > 0; default: `n_penalties` of a geometric grid
+    n_penalties : L >= 2, of the grid
+    smallest : in (0, 1), the last penalty of the grid as a share of the first
+    l1_ratio : 0 for the group lasso to 1 for the lasso; between, the sparse group lasso leaves
+        columns out of the groups that it takes
+    penalty_factors : name of a group -> f >= 0 of the group and its columns; of a column or a
+        glob -> f >= 0 of ``|w_j|``, which has none without l1_ratio; default 1 each
+    adaptive : > 0; norms are divided by this power of those of the least-squares coefficients,
+        of groups and of columns. Those that depend on others never enter
     scale : False takes the norms of coefficients on the columns as they are
+    intercept : False for models through the origin, as in `anytime_sequence`
 
     Returns
     -------
@@ -252,19 +93,23 @@ def group_lasso_path(
     Raises
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
-    ArgumentError : n_penalties, smallest or scale out of range
+    ArgumentError : an option out of range; `penalty_factors` that are all 0, or of a column
+        where only groups are penalised
 
     Notes
     -----
     The optimality conditions hold to 1e-8 at every penalty, on correlations. Some six
     factorisations a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 24 D^2
     bytes. Where columns depend linearly on each other, the coefficients may not be the
-    only ones at the minimum; r2 and gap are.
+    only ones at the minimum; r2 and gap are. `lambdas` are the penalties in the target's
+    unit, as in `lasso_path`.
 
     References
     ----------
-    Yuan, Lin (2006); the baseline Sparse of Hu, Grubb, Bagnell, Hebert (2016), section
-    5.2, without their factor 2 in the penalty.
+    Yuan, Lin (2006), JRSS B 68; Simon, Friedman, Hastie, Tibshirani (2013), Journal of
+    Computational and Graphical Statistics 22; Wang, Leng (2008), Computational Statistics and
+    Data Analysis 52, for adaptive groups; the baseline Sparse of Hu, Grubb, Bagnell, Hebert
+    (2016), section 5.2, without their factor 2 in the penalty.
 
     Examples
     --------
@@ -278,25 +123,16 @@ def group_lasso_path(
     >>> path.scaled_coef[:, 0].round(3).tolist()
     [0.0, 0.667, 0.878]
     """
-    options = GroupLassoPathOptions(n_penalties=n_penalties, smallest=smallest, scale=scale)
-    search = prepare(source, target, groups, costs, scale=scale)
-    problem = search.problem
+    options = GroupLassoPathOptions(
+        penalties=penalties, n_penalties=n_penalties, smallest=smallest, l1_ratio=l1_ratio,
+        penalty_factors=penalty_factors, adaptive=adaptive, scale=scale, intercept=intercept,
+    )  # fmt: skip
+    search = prepare(
+        source, target, groups, costs, scale=options.scale, intercept=options.intercept
+    )
     found = _path(search, options)
-    coef = found.coef * (problem.target_spread / problem.spread)
     return GroupLassoPath(
-        target=target,
-        groups=search.groups,
-        penalties=found.penalties,
-        coef=coef,
-        intercept=problem.target_mean - coef @ problem.mean,
-        scaled_coef=found.coef,
-        lengths=found.lengths,
-        r2=found.r2,
-        gap=found.gap,
-        entered=[search.groups.names[group] for group in found.entered],
-        entered_at=found.entered_at,
-        rows=search.gram.rows,
-        skipped=search.gram.skipped,
+        search.target, search.groups, search.gram, search.problem, found, search.intercept
     )
 
 
@@ -306,10 +142,15 @@ def group_lasso(
     groups: GroupColumns | None = None,
     costs: Costs | None = None,
     *,
+    penalties: Iterable[float] | None = GroupLassoOptions.penalties,
     n_penalties: int = GroupLassoOptions.n_penalties,
     smallest: float = GroupLassoOptions.smallest,
+    l1_ratio: float = GroupLassoOptions.l1_ratio,
+    penalty_factors: Mapping[str, float] | None = GroupLassoOptions.penalty_factors,
+    adaptive: float | None = GroupLassoOptions.adaptive,
     ridge: float = GroupLassoOptions.ridge,
     scale: bool = GroupLassoOptions.scale,
+    intercept: bool = GroupLassoOptions.intercept,
     budget: float | None = GroupLassoOptions.budget,
     always: GroupNames = GroupLassoOptions.always,
 ) -> Sequence:
@@ -325,10 +166,12 @@ def group_lasso(
     target : column to predict
     groups : name -> columns or globs; default: every top-level field but the target
     costs : name -> cost > 0, in any one unit; default: 1 each
+    penalties : as in `group_lasso_path`
     n_penalties : >= 2; the more, the fewer groups enter at the same penalty
-    smallest : in (0, 1), the last penalty as a share of the first
+    smallest, l1_ratio, penalty_factors, adaptive : as in `group_lasso_path`
     ridge : >= 0, lambda of the fits on unit-variance columns; the path has none
     scale : False takes norms and `ridge` on the columns as they are
+    intercept : False for models through the origin, as in `anytime_sequence`
     budget : limit on the summed cost: only groups that still fit are taken, in the order
         of the path
     always : groups taken first, in the order given
@@ -341,7 +184,7 @@ def group_lasso(
     Raises
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
-    ArgumentError : n_penalties, smallest, ridge, scale, budget or always out of range
+    ArgumentError : an option out of range; else as `group_lasso_path`
 
     Warns
     -----
@@ -368,10 +211,14 @@ def group_lasso(
     Sequence(y ~ a; r2 0.9524, spent 1; 4 rows; no other group enters the path)
     """
     options = GroupLassoOptions(
-        n_penalties=n_penalties, smallest=smallest, ridge=ridge, scale=scale, budget=budget,
-        always=always,
+        penalties=penalties, n_penalties=n_penalties, smallest=smallest, l1_ratio=l1_ratio,
+        penalty_factors=penalty_factors, adaptive=adaptive, ridge=ridge, scale=scale,
+        intercept=intercept, budget=budget, always=always,
     )  # fmt: skip
-    search = prepare(source, target, groups, costs, ridge=ridge, scale=scale, always=always)
+    search = prepare(
+        source, target, groups, costs, ridge=ridge, scale=scale, always=always,
+        intercept=intercept,
+    )  # fmt: skip
     check_first(search.groups, search.first, options.budget, None)
     found = _path(search, options)
     entered = dict(zip(found.entered, found.penalties[found.entered_at].tolist(), strict=True))
@@ -390,12 +237,19 @@ def group_lasso(
     return finish(search, "group-lasso", steps, state.coefficients(), stop)
 
 
-def _path(search: LinearSetup, options: GroupLassoPathOptions) -> lasso.Path:
-    with progress(int(options.n_penalties) - 1, "penalties") as bar:
-        return lasso.path(
-            search.problem,
-            search.groups,
-            n_penalties=int(options.n_penalties),
-            smallest=float(options.smallest),
-            turn=bar.update,
+def _path(search: LinearSetup, options: PathOptions) -> Path:
+    groups, members = search.groups, search.groups.positions
+    factors, ratio = factors_of(groups, options.penalty_factors), float(options.l1_ratio)
+    if factors.own and not ratio:
+        raise ArgumentError(
+            f"penalty_factors names column '{factors.own[0]}'; without l1_ratio only groups are "
+            "penalised"
         )
+    columns = [at[[j]] for at in members for j in range(len(at))]
+    weights = Penalty(
+        norm=(1.0 - ratio) * factors.groups * groups.costs
+        * adapted(search, members, options.adaptive),
+        absolute=ratio * factors.columns * adapted(search, columns, options.adaptive),
+        square=np.zeros(len(members)),
+    )  # fmt: skip
+    return found_path(search, members, weights, options)

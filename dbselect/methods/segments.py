@@ -48,6 +48,7 @@ def anytime_sequences(
     rule: RuleName = AnytimeOptions.rule,
     ridge: float = AnytimeOptions.ridge,
     scale: bool = AnytimeOptions.scale,
+    intercept: bool = AnytimeOptions.intercept,
     budget: float | None = AnytimeOptions.budget,
     max_groups: int | None = AnytimeOptions.max_groups,
     always: GroupNames = AnytimeOptions.always,
@@ -58,8 +59,8 @@ def anytime_sequences(
     Parameters
     ----------
     grams : DataFrame with a column ``gram`` of Gram records, as `gram_by` returns it
-    target, groups, costs, rule, ridge, scale, budget, max_groups, always, c_min : as in
-        `anytime_sequence`
+    target, groups, costs, rule, ridge, scale, intercept, budget, max_groups, always, c_min : as
+        in `anytime_sequence`
 
     Returns
     -------
@@ -100,8 +101,8 @@ def anytime_sequences(
     if taken:
         raise ArgumentError(f"grams has a column '{taken[0]}'; rename it, as the result has one")
     options = AnytimeOptions(
-        rule=rule, ridge=ridge, scale=scale, budget=budget, max_groups=max_groups, always=always,
-        c_min=c_min,
+        rule=rule, ridge=ridge, scale=scale, intercept=intercept, budget=budget,
+        max_groups=max_groups, always=always, c_min=c_min,
     )  # fmt: skip
 
     def answer(records: pa.Array) -> pa.StructArray:

@@ -8,8 +8,8 @@ import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, GroupError
 from dbselect.linear.condition import check_possible, warn_of, warn_of_dropped
-from dbselect.linear.inference import FittedRows
-from dbselect.linear.problem import Linear, check_usable, linear
+from dbselect.linear.inference import FittedRows, through_origin
+from dbselect.linear.problem import Linear, check_filled, check_usable, linear
 from dbselect.linear.refine import prefix_residuals, refined
 from dbselect.linear.state import State
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, NullPolicy
@@ -41,8 +41,10 @@ class LinearSetup:
 
     Parameters
     ----------
+    gram : of a search through the origin with raw moments and means of 0
     targets : the column to predict, or several
     first : numbers of the groups of ``always``
+    intercept : False for models through the origin
     """
 
     gram: Gram
@@ -53,6 +55,7 @@ class LinearSetup:
     problem: Linear
     state: State
     first: list[int]
+    intercept: bool = True
 
     @property
     def target(self) -> str:
@@ -80,6 +83,10 @@ class LinearSetup:
         check_possible(self.state)
         warn_of_dropped(self.state, self.groups.members, stacklevel=5)
 
+    def fitted_rows(self, chosen: bool) -> FittedRows:
+        """Return the rows, for the standard errors of a model that they chose or not."""
+        return FittedRows(self.gram, self.ridge, chosen, self.intercept)
+
     def ended(self, stop: Stop, coef: Matrix) -> Stop:
         """Return why a search ended, or that some prefix of it is saturated.
 
@@ -88,7 +95,8 @@ class LinearSetup:
         coef : shape (steps + 1, D), or (steps + 1, K, D) of K responses
         """
         used = (coef != 0).sum(axis=-1).max(initial=len(self.state.support))
-        return Stop.SATURATED if is_saturated(self.gram.rows, 1 + used, self.ridge) else stop
+        used += self.intercept
+        return Stop.SATURATED if is_saturated(self.gram.rows, used, self.ridge) else stop
 
     def recorded(
         self, rule: str, run: Callable[[Record], Stop], callback: Callback | None = None
@@ -127,6 +135,7 @@ def prepare(
     null_policy: NullPolicy = "skip",
     weight: str | None = None,
     several: bool = False,
+    intercept: bool = True,
 ) -> LinearSetup:
     """Read the source, match the groups and set up the problem.
 
@@ -134,6 +143,7 @@ def prepare(
     ----------
     weight : column of row weights, of a table
     several : whether `target` may be a list of columns
+    intercept : False for models through the origin, whose problem is that of raw moments
 
     Raises
     ------
@@ -148,6 +158,9 @@ def prepare(
     gram, unread = _gram_of(source, targets, groups, null_policy, weight)
     for name in targets:
         gram.position(name, "target")
+    if not intercept:
+        check_filled(gram, targets)
+        gram = through_origin(gram)
     # Before the groups: of a table without usable rows no level of a category is known.
     check_usable(gram, targets)
     features = features_of(gram.columns, targets, gram.terms)
@@ -156,7 +169,7 @@ def prepare(
     first = numbers_of(always or (), resolved)
     problem = linear(gram, targets if joint else targets[0], resolved.members, ridge, scale)
     state = State(problem, resolved.positions)
-    return LinearSetup(gram, targets, resolved, ridge, scale, problem, state, first)
+    return LinearSetup(gram, targets, resolved, ridge, scale, problem, state, first, intercept)
 
 
 def refuse_several(target: Any) -> None:
@@ -248,6 +261,7 @@ def finish(
         aliased=search.state.aliased,
         stop=search.ended(stop, coef),
         condition=condition,
+        has_intercept=search.intercept,
     )
 
 
@@ -286,6 +300,7 @@ def finish_joint(search: LinearSetup, rule: str, records: list[Step], stop: Stop
             aliased=search.state.aliased,
             stop=stop,
             condition=condition,
+            has_intercept=search.intercept,
         )
     return JointSequence(rule, responses)
 
@@ -311,7 +326,7 @@ def fitted(search: LinearSetup, state: State) -> dict[str, Any]:
         "aliased": tuple(members[j] for j in state.aliased),
         "rows": search.gram.rows,
         "skipped": search.gram.skipped,
-        "fit": FittedRows(search.gram, search.ridge, 0 < len(state.held) < len(groups.names)),
+        "fit": search.fitted_rows(0 < len(state.held) < len(groups.names)),
         "terms": search.gram.terms.of({members[j] for j in at.tolist()}),
     }
 

@@ -75,6 +75,7 @@ def sght(
     max_columns: int,
     max_groups: int,
     family: Literal["gaussian"] = ...,
+    intercept: bool = ...,
     variant: VariantName = ...,
     start: Start = ...,
     refit: bool = ...,
@@ -95,6 +96,7 @@ def sght(
     max_columns: int,
     max_groups: int,
     family: Literal["gaussian"] = ...,
+    intercept: bool = ...,
     variant: VariantName = ...,
     start: Start = ...,
     refit: bool = ...,
@@ -134,6 +136,7 @@ def sght(
     max_columns: int,
     max_groups: int,
     family: FamilyName = SghtOptions.family,
+    intercept: bool = SghtOptions.intercept,
     variant: VariantName = SghtOptions.variant,
     start: Start = SghtOptions.start,
     refit: bool = SghtOptions.refit,
@@ -160,6 +163,7 @@ def sght(
     max_groups : s2, most groups, 1 to the number of groups
     family : as in `fit_glm`; all but ``"gaussian"`` take a table and ask the
         `glm_objective` of it
+    intercept : False for linear models through the origin, as in `anytime_sequence`
     variant : ``"ista"`` (Barzilai-Borwein, sufficient decrease), ``"ista-l"`` (the
         same, Lipschitz), ``"fista"`` (accelerated, Barzilai-Borwein, Lipschitz) or
         ``"fista-c"`` (accelerated, constant start, Lipschitz)
@@ -216,9 +220,9 @@ def sght(
     {'a': 3.0, 'c': 1.0}
     """
     options = SghtOptions(
-        max_columns=max_columns, max_groups=max_groups, family=family, variant=variant,
-        start=start, refit=refit, polish=polish, tol=tol, max_iter=max_iter,
-        null_policy=null_policy,
+        max_columns=max_columns, max_groups=max_groups, family=family,
+        intercept=intercept, variant=variant, start=start, refit=refit, polish=polish, tol=tol,
+        max_iter=max_iter, null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
         source,
@@ -228,6 +232,7 @@ def sght(
         family=options.family,
         null_policy=options.null_policy,
         several=True,
+        intercept=options.intercept,
     )
     task = task_of(search, options.refit)
     limits = _limits(task.groups, max_columns, max_groups)

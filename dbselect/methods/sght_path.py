@@ -106,6 +106,7 @@ def sght_path(
     grid_columns: Iterable[int],
     grid_groups: Iterable[int],
     family: FamilyName = SghtPathOptions.family,
+    intercept: bool = SghtPathOptions.intercept,
     variant: VariantName = SghtPathOptions.variant,
     start: Start = SghtPathOptions.start,
     refit: bool = SghtPathOptions.refit,
@@ -123,7 +124,7 @@ def sght_path(
     grid_columns : values of max_columns
     grid_groups : values of max_groups
     family : as of `sght`, but not ``"multinomial"``
-    variant, start, refit, polish, tol, max_iter, null_policy : as of `sght`
+    intercept, variant, start, refit, polish, tol, max_iter, null_policy : as of `sght`
     callback : is called with a `Progress` after every pair; what it raises ends the call
 
     Returns
@@ -160,13 +161,14 @@ def sght_path(
     """
     check_callback(callback)
     options = SghtPathOptions(
-        grid_columns=grid_columns, grid_groups=grid_groups, family=family, variant=variant,
-        start=start, refit=refit, polish=polish, tol=tol, max_iter=max_iter,
-        null_policy=null_policy,
+        grid_columns=grid_columns, grid_groups=grid_groups, family=family,
+        intercept=intercept, variant=variant, start=start, refit=refit, polish=polish, tol=tol,
+        max_iter=max_iter, null_policy=null_policy,
     )  # fmt: skip
     search = open_search(
-        source, target, groups, costs, family=options.family, null_policy=options.null_policy
-    )
+        source, target, groups, costs, family=options.family, null_policy=options.null_policy,
+        intercept=options.intercept,
+    )  # fmt: skip
     if isinstance(search, ObjectiveSetup) and search.state.about.data.roles.family.classes:
         raise ArgumentError("family is 'multinomial'; a row of sght_path has no place for classes")
     task = task_of(search, options.refit)

@@ -17,8 +17,8 @@ from dbselect.sources.types import ArrowScalar, Dataset, Source, Stream, TableSo
 
 __all__ = [
     "ArrowScalar", "BackwardName", "Costs", "Dataset", "FamilyName", "ForwardName",
-    "GlmFamilyName", "GlmRuleName", "GroupColumns", "GroupNames", "NullPolicy", "RuleName",
-    "Source", "Stream", "TableSource", "Targets",
+    "GlmFamilyName", "GlmRuleName", "GroupColumns", "GroupNames", "Level", "NullPolicy",
+    "RuleName", "Source", "Stream", "TableSource", "Targets",
 ]  # fmt: skip
 
 
@@ -28,3 +28,5 @@ Targets: TypeAlias = list[str] | tuple[str, ...]
 GroupColumns: TypeAlias = Mapping[str, Iterable[str]]
 #: Names of groups.
 GroupNames: TypeAlias = Sequence[str]
+#: A value of a column of text, of booleans or of numbers.
+Level: TypeAlias = str | bool | float

@@ -1,8 +1,8 @@
-"""A search of a table too wide for its Gram: few scans, each for some rows of it.
+"""A table too wide for its Gram: few scans, each for some rows of it.
 
-The first scan gives means, variances and products with the target of all columns. Then the
-search runs as on the whole Gram, `linear.lazy_gram` reads the rows that it asks for, and
-what comes back is the sequence on the Gram of the groups that were taken.
+The first scan gives means, variances and products with the target of all columns. From then
+on a search runs as on the whole Gram (`methods.wide_search`), and `linear.lazy_gram` reads the
+rows that it asks for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,37 +13,24 @@ import numpy as np
 
 from dbselect.errors import ArgumentError, DataError, SourceError
 from dbselect.linear.lazy_gram import LazyGram, WideLinear
-from dbselect.linear.problem import Index, check_usable, is_constant, linear
-from dbselect.linear.state import State
-from dbselect.methods.setup import (
-    LinearSetup,
-    check_first,
-    check_target,
-    finish,
-    named_in,
-    numbers_of,
-    policy_but_for,
-    prefix_coefficients,
-)
-from dbselect.methods.types import Costs, GroupColumns
+from dbselect.linear.problem import Index, check_usable, is_constant
+from dbselect.methods.setup import check_target, named_in, policy_but_for
+from dbselect.methods.types import Costs, GroupColumns, NullPolicy
 from dbselect.record.columns import SUFFIX, position
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups, costs_of, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.policies import check_missing
-from dbselect.record.steps import Step, Stop, fits, name_of
 from dbselect.record.terms import Terms
-from dbselect.results.wide import WideSequence
-from dbselect.selection.criteria import RULES, Criterion
-from dbselect.selection.greedy import doubling, greedy_search
+from dbselect.sources.gram_rows import Products
+from dbselect.sources.many_levels import MOST_LEVELS, fields_of_levels
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import prepared, tell_skipped
 from dbselect.sources.request import Table
 from dbselect.sources.sparse_rows import Without, sparse_field
 from dbselect.sources.target import check_numeric
-from dbselect.sources.turns import Callback, turns
 from dbselect.sources.wide_rows import WideRows
-from dbselect.sources.wide_sums import Margins, Products, Totals
+from dbselect.sources.wide_sums import Margins, Totals
 from dbselect.sources.with_bar import with_bar
 from dbselect.sources.works import Gathered, Work, gather
 
@@ -95,16 +82,16 @@ class Scans:
 
 
 @dataclass(frozen=True)
-class WideSetup:
-    """A wide problem that is set up.
+class WideTable:
+    """A table of which one scan is made: what stands in the place of its Gram.
 
     Parameters
     ----------
     names : all columns, entries of a field last
     totals : of the first scan, the target last
     one : Gram of the target alone, with what is to be told of the rows
-    groups : all groups
-    members : the columns of each, as they stand in the rows
+    features : columns to choose from that stand in the rows
+    met : those of a field of entries
     """
 
     scans: Scans
@@ -112,68 +99,83 @@ class WideSetup:
     names: list[str]
     totals: Totals
     one: Gram
-    groups: Groups
-    members: list[Index]
+    features: list[str]
+    met: list[str]
+
+    @property
+    def target(self) -> str:
+        """The column to predict."""
+        return self.rows.target
+
+    def matched(
+        self, groups: GroupColumns | None, costs: Costs | None
+    ) -> tuple[Groups, list[Index]]:
+        """Match the groups, and return the columns of each as they stand in the rows."""
+        resolved = _groups(self.features, self.met, groups, costs, self.target, self.one.terms)
+        number = {name: j for j, name in enumerate(self.names)}
+        members = [np.array([number[c] for c in own], np.intp) for own in resolved.columns.values()]
+        _check_sizes(resolved, members)
+        return resolved, members
+
+    def problem(self, sums: LazyGram, ridge: float, scale: bool) -> WideLinear:
+        """Scale columns and target to unit variance, as `linear.problem.scaled` does."""
+        totals, weight = self.totals, self.one.weight
+        (mean, low), squares = totals.means, totals.squares[:-1]
+        deviation = np.sqrt(squares / weight)
+        constant = is_constant(deviation, mean[:-1], low[:-1])
+        spread = np.where(constant, 1.0, deviation)
+        target_spread = np.sqrt(totals.squares[-1] / weight)
+        inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(weight)))
+        unit = np.ones_like(spread) if scale else spread
+        return WideLinear(
+            G=np.empty((0, 0)),
+            c=totals.products[:-1] * inverse / (target_spread * np.sqrt(weight)),
+            ridge=ridge / unit**2,
+            unit=unit,
+            spread=spread,
+            constant=constant,
+            mean=mean[:-1],
+            target_mean=mean[-1],
+            target_spread=target_spread,
+            sums=sums,
+            inverse=inverse,
+        )
+
+    def gram(self, columns: list[str], comoment: Matrix) -> Gram:
+        """Return the Gram of some columns, the target among them."""
+        return _gram(self.totals, self.rows, self.names, columns, comoment)
+
+    def comoment(self, at: Index, among: Matrix | None) -> Matrix:
+        """Return the comoments of some columns and the target; shape (k + 1, k + 1).
+
+        Parameters
+        ----------
+        among : shape (k, k), those of the columns; None where they were not read
+        """
+        totals = self.totals
+        found = np.diag(totals.squares[at]) if among is None else among
+        comoment = np.empty((len(at) + 1, len(at) + 1))
+        comoment[:-1, :-1] = np.tril(found) + np.tril(found, -1).T
+        comoment[-1, :-1] = comoment[:-1, -1] = totals.products[at]
+        diagonal = np.arange(len(comoment))
+        comoment[diagonal, diagonal] = totals.squares[[*at, -1]]
+        return comoment
 
 
-def wide_sequence(
+def wide_table(
     source: Any,
     target: Any,
     groups: GroupColumns | None,
-    costs: Costs | None,
-    options: Any,
-    callback: Callback | None = None,
-) -> WideSequence:
-    """Order groups of columns as `dbselect.anytime_sequence` does, without their Gram.
-
-    Parameters
-    ----------
-    options : AnytimeOptions
-    callback : who is told of each group
+    weight: str | None,
+    null_policy: NullPolicy,
+) -> WideTable:
+    """Read the columns that groups name, all if there are none, once.
 
     Raises
     ------
     SourceError : a stream that can be read only once
-    ArgumentError : the source is a Gram; groups are so large that they are no better than one
+    ArgumentError : the source is a Gram, or a target that is not one column
     """
-    search = _prepared(source, target, groups, costs, options)
-    first = _first(search.groups, options)
-    sums = LazyGram(search.scans.products, search.members)
-    problem = _problem(search, sums, options.ridge, options.scale)
-    promise = [float((problem.c[columns] ** 2).sum()) for columns in search.members]
-    sums.promise = np.array(promise) / search.groups.costs
-    steps: list[Step] = []
-    with turns(options.max_groups or len(first) or None, "groups", callback) as turn:
-
-        def record(step: Step) -> None:
-            steps.append(step)
-            turn(name_of(step, search.groups), step.explained)
-
-        try:
-            if first:
-                sums.fetch(first)
-            state = State(problem, search.members)
-            rule = RULES[options.rule]
-            _, stop = greedy_search(
-                state,
-                search.groups,
-                _watched(rule.criterion(state), sums, search.groups.costs),
-                cost_limit=doubling(search.groups.costs, options.c_min) if rule.doubling else None,
-                budget=options.budget,
-                max_groups=options.max_groups,
-                always=first,
-                record=record,
-            )
-        except KeyboardInterrupt:
-            # The step under way is lost, and the last one stands.
-            stop = Stop.INTERRUPTED
-    return _finished(search, sums, _as_chosen(steps, options), stop, options)
-
-
-def _prepared(
-    source: Any, target: Any, groups: GroupColumns | None, costs: Costs | None, options: Any
-) -> WideSetup:
-    """Read the table once and match the groups."""
     check_target(target)
     named = named_in(groups, source)
     if stored_gram(source) is not None:
@@ -182,6 +184,7 @@ def _prepared(
         )
     patterns = None if named is None else list(dict.fromkeys([target, *named]))
     table = open_table(source, patterns)
+    patterns = None if patterns is None else fields_of_levels(patterns, table.schema)
     sparse = sparse_field(table.schema)
     if sparse is not None and patterns is not None:
         dense = [name for name in patterns if name != sparse and not name.startswith(f"{sparse}[")]
@@ -192,27 +195,23 @@ def _prepared(
             "again; give a table, a relation or a file"
         )
     check_numeric(table, [target])
-    policies = policy_but_for([target], options.null_policy)
+    policies = policy_but_for([target], null_policy)
     plain = table if sparse is None else Without(table, sparse)
-    request, texts = prepared(plain, patterns, options.weight, policies)
+    request, texts = prepared(plain, patterns, weight, policies, max_levels=MOST_LEVELS)
     position(target, request.names, "target")
-    rows = WideRows(request, target, sparse)
+    rows = WideRows(request, target, None if sparse is None else table.schema.field(sparse))
     scans = Scans(table, rows)
     totals = scans.margins()
     check_missing(request.refusing, totals.missing)
-    _check_entries(sparse, options.null_policy, totals.missing)
+    _check_entries(sparse, null_policy, totals.missing)
     entered = range(len(totals.mean) - 1 - len(rows.names))
-    names = [*rows.names, *(f"{sparse}[{at}]" for at in entered)]
+    names = rows.columns(len(totals.mean) - 1)
     one = _gram(totals, rows, names, [target], totals.squares[-1:, None])
     tell_skipped(one, request)
     check_usable(one, [target])
     features = features_of(_met(rows, totals, texts), target, one.terms)
     met = [names[len(rows.names) + at] for at in entered if totals.squares[len(rows.names) + at]]
-    resolved = _groups(features, met, groups, costs, target, one.terms)
-    number = {name: j for j, name in enumerate(names)}
-    members = [np.array([number[c] for c in own], np.intp) for own in resolved.columns.values()]
-    _check_sizes(resolved, members)
-    return WideSetup(scans, rows, names, totals, one, resolved, members)
+    return WideTable(scans, rows, names, totals, one, features, met)
 
 
 def _check_entries(sparse: str | None, policy: Any, missing: Mapping[str, int]) -> None:
@@ -263,71 +262,6 @@ def _check_sizes(groups: Groups, members: Sequence[Index]) -> None:
         )
 
 
-def _first(groups: Groups, options: Any) -> list[int]:
-    """Return the groups to take first: those of `always`, and those that `resume` has."""
-    first = numbers_of(options.always or (), groups)
-    check_first(groups, first, options.budget, options.max_groups)
-    if options.resume is None:
-        return first
-    known = options.resume.groups
-    taken = [known.names[step.group] for step in options.resume.records]
-    missing = [name for name in taken if name not in groups.columns]
-    if missing:
-        raise ArgumentError(f"resume has group '{missing[0]}', which this search has not")
-    first = list(dict.fromkeys([*first, *(groups.number(name, "resume") for name in taken)]))
-    spent = float(groups.costs[first].sum())
-    if options.max_groups is not None and len(first) > options.max_groups:
-        raise ArgumentError(
-            f"resume has {len(first)} groups; max_groups allows {options.max_groups}"
-        )
-    if not fits(spent, options.budget):
-        raise ArgumentError(f"resume spent {spent:g}; that is over the budget of {options.budget}")
-    return first
-
-
-def _as_chosen(steps: list[Step], options: Any) -> list[Step]:
-    """Return the steps, those of `resume` among as many groups as they were chosen of."""
-    before = [] if options.resume is None else options.resume.records
-    again = [replace(step, choice=old.choice) for step, old in zip(steps, before, strict=False)]
-    return [*again, *steps[len(again) :]]
-
-
-def _watched(criterion: Criterion, sums: LazyGram, costs: Vector) -> Criterion:
-    """Return a criterion whose scores tell which rows are read ahead."""
-
-    def scores(state: Any) -> Vector:
-        found = criterion(state)
-        sums.promise = found / costs
-        return found
-
-    return scores
-
-
-def _problem(search: WideSetup, sums: LazyGram, ridge: float, scale: bool) -> WideLinear:
-    """Scale columns and target to unit variance, as `linear.problem.scaled` does."""
-    totals, weight = search.totals, search.one.weight
-    (mean, low), squares = totals.means, totals.squares[:-1]
-    deviation = np.sqrt(squares / weight)
-    constant = is_constant(deviation, mean[:-1], low[:-1])
-    spread = np.where(constant, 1.0, deviation)
-    target_spread = np.sqrt(totals.squares[-1] / weight)
-    inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(weight)))
-    unit = np.ones_like(spread) if scale else spread
-    return WideLinear(
-        G=np.empty((0, 0)),
-        c=totals.products[:-1] * inverse / (target_spread * np.sqrt(weight)),
-        ridge=ridge / unit**2,
-        unit=unit,
-        spread=spread,
-        constant=constant,
-        mean=mean[:-1],
-        target_mean=mean[-1],
-        target_spread=target_spread,
-        sums=sums,
-        inverse=inverse,
-    )
-
-
 def _gram(
     totals: Totals, rows: WideRows, names: list[str], columns: list[str], comoment: Matrix
 ) -> Gram:
@@ -343,59 +277,9 @@ def _gram(
         base,
         means={name: mean[name] for name in rows.names if there[name] < weight * WHOLE},
         indicators=tuple(name for name in rows.marked if mean[name + SUFFIX] > 0),
+        entries=rows.listed(len(names)),
     )
     return Gram(
         columns, totals.rows, totals.skipped, weight, means[at], comoment,
         missing=dict(totals.missing), terms=terms, mean_low=low[at],
     )  # fmt: skip
-
-
-def _finished(
-    search: WideSetup, sums: LazyGram, steps: list[Step], stop: Stop, options: Any
-) -> WideSequence:
-    """Return the sequence on the Gram of the groups that were taken."""
-    taken = [step.group for step in steps]
-    names = search.groups.names
-    # A sequence has a group, if only one that it did not take.
-    shown = taken or [0]
-    groups = Groups(
-        {names[group]: search.groups.columns[names[group]] for group in shown},
-        search.groups.costs[shown],
-        search.groups.unused,
-    )
-    at = np.concatenate([search.members[group] for group in shown])
-    gram = _gram(
-        search.totals,
-        search.rows,
-        search.names,
-        [*groups.members, search.rows.target],
-        _comoment(search, sums, at, is_read=bool(taken)),
-    )
-    problem = linear(gram, search.rows.target, groups.members, options.ridge, options.scale)
-    state = State(problem, groups.positions)
-    for number in range(len(taken)):
-        state.add(number)
-    own = LinearSetup(
-        gram, [search.rows.target], groups, options.ridge, options.scale, problem, state, []
-    )
-    numbered = [replace(step, group=number) for number, step in enumerate(steps)]
-    found = finish(own, options.rule, numbered, prefix_coefficients(own), stop, depth=2)
-    return WideSequence(
-        **vars(found),
-        scans=search.scans.count,
-        rows_fetched=sums.rows_fetched,
-        n_groups=len(names),
-        n_columns=len(search.groups.members),
-    )
-
-
-def _comoment(search: WideSetup, sums: LazyGram, at: Index, *, is_read: bool) -> Matrix:
-    """Return the comoments of some columns and the target; shape (k + 1, k + 1)."""
-    totals = search.totals
-    among = sums.among(at) if is_read else np.diag(totals.squares[at])
-    comoment = np.empty((len(at) + 1, len(at) + 1))
-    comoment[:-1, :-1] = np.tril(among) + np.tril(among, -1).T
-    comoment[-1, :-1] = comoment[:-1, -1] = totals.products[at]
-    diagonal = np.arange(len(comoment))
-    comoment[diagonal, diagonal] = totals.squares[[*at, -1]]
-    return comoment

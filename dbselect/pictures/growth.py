@@ -1,4 +1,4 @@
-"""Lengths of groups' coefficients along a falling penalty."""
+"""Coefficients of columns or groups along a falling penalty."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,30 +11,34 @@ from dbselect.pictures.style import COLOURS, GREY, HEIGHT, WIDTH, altair, finish
 OTHERS = "others"
 
 
-def growth(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
+def growth(
+    frame: pl.DataFrame, title: str, told: Sequence[str], unit: str, size: tuple[str, str]
+) -> Any:
     """Return the picture of a path.
 
     Parameters
     ----------
-    frame : one row a penalty and group, the longest group first: penalty, group, cost,
-        length, spent, r2
+    frame : one row a penalty and unit, the largest unit first: penalty, its name, cost, size,
+        spent, r2
     title, told : as of `style.finished`
+    unit : what a line is, ``"group"`` or ``"column"``, and the column of its name
+    size : the column of what is drawn, and how its axis is called
     """
     alt = altair()
-    groups = frame["group"].unique(maintain_order=True).to_list()
-    coloured = groups[: len(COLOURS)]
-    own = pl.col("group").is_in(coloured)
-    frame = frame.with_columns(line=pl.when(own).then("group").otherwise(pl.lit(OTHERS)))
+    coloured = frame[unit].unique(maintain_order=True).to_list()[: len(COLOURS)]
+    own = pl.col(unit).is_in(coloured)
+    frame = frame.with_columns(line=pl.when(own).then(unit).otherwise(pl.lit(OTHERS)))
     end = own & (pl.col("penalty") == pl.col("penalty").min())
-    frame = frame.with_columns(label=pl.when(end).then("group"))
+    frame = frame.with_columns(label=pl.when(end).then(unit))
     x = alt.X("penalty:Q", title="penalty").scale(type="log", reverse=True, nice=False)
     x = x.axis(format=".2~g", tickCount=6, grid=False)
-    y = alt.Y("length:Q", title="length of the group's coefficients")
-    tips = ["group:N", "cost:Q", *(alt.Tooltip(f"{one}:Q", format=".4~g") for one in MEASURES)]
+    y = alt.Y(f"{size[0]}:Q", title=size[1])
+    measures = ("penalty", size[0], "spent", "r2")
+    tips = [f"{unit}:N", "cost:Q", *(alt.Tooltip(f"{one}:Q", format=".4~g") for one in measures)]
     grey = alt.Chart().transform_filter(alt.datum.line == OTHERS)
     apart = alt.Chart().transform_filter(alt.datum.line != OTHERS)
     chart = alt.layer(
-        grey.mark_line(color=GREY, opacity=0.5, strokeWidth=1).encode(x, y, detail="group:N"),
+        grey.mark_line(color=GREY, opacity=0.5, strokeWidth=1).encode(x, y, detail=f"{unit}:N"),
         apart.mark_line(strokeWidth=2).encode(x, y, **told_apart("line", coloured)),
         alt.Chart().mark_point(size=30, opacity=0, filled=True).encode(x, y, tooltip=tips),
         alt.Chart()
@@ -43,7 +47,3 @@ def growth(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
         .encode(x, y, text="label:N"),
     )
     return finished(chart.properties(width=WIDTH, height=HEIGHT), frame, title, told)
-
-
-#: What hovering tells of a point.
-MEASURES = ("penalty", "length", "spent", "r2")

@@ -64,6 +64,26 @@ def check_share(name: str, value: Any) -> None:
         raise ArgumentError(f"{name} is {value!r}; it must lie between 0 and 1, both excluded")
 
 
+def check_between(name: str, value: Any) -> None:
+    """Refuse what is not a number from 0 to 1, both of which are allowed."""
+    if not (isinstance(value, numbers.Real) and 0 <= float(value) <= 1):
+        raise ArgumentError(f"{name} is {value!r}; it must be a number from 0 to 1")
+
+
+def check_penalty(penalty: Any) -> None:
+    """Refuse a penalty that is neither None nor a number > 0."""
+    if penalty is not None and not (
+        isinstance(penalty, numbers.Real) and 0 < float(penalty) < math.inf
+    ):
+        raise ArgumentError(f"penalty is {penalty!r}; it must be a number > 0")
+
+
+def check_at(name: str, value: Any, count: int) -> None:
+    """Refuse what is no number of one of `count` things, from 0 on."""
+    if not (is_whole(value) and 0 <= int(value) < count):
+        raise ArgumentError(f"{name} is {value!r}; it must be a whole number from 0 to {count - 1}")
+
+
 def check_folder(name: str, path: Any) -> None:
     """Refuse what is not the path of a file in a folder that is there."""
     fits = isinstance(path, str | PathLike)

@@ -1,6 +1,5 @@
 """How groups of columns correlate: the strongest pair of columns of each two groups."""
 
-import numbers
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from scipy.spatial.distance import squareform
 
 from dbselect.errors import ArgumentError
 from dbselect.pictures.cells import between
+from dbselect.record.checks import is_whole
 from dbselect.record.gram import Gram, Matrix
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.rows import rows_told
@@ -21,7 +21,7 @@ MOST_GROUPS = 70
 
 def drawn_pairs(gram: Gram, groups: Mapping[str, Iterable[str]] | None, most: int) -> Any:
     """Return the picture of `Gram.plot`."""
-    if not (isinstance(most, numbers.Integral) and 2 <= int(most) <= MOST_GROUPS):
+    if not (is_whole(most) and 2 <= int(most) <= MOST_GROUPS):
         raise ArgumentError(f"most is {most!r}; it must be a whole number from 2 to {MOST_GROUPS}")
     grouped = groups_of(gram.columns, groups, terms=gram.terms)
     frame, order = strongest_pairs(gram, grouped, int(most))

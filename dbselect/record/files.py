@@ -36,7 +36,11 @@ def read_parquet(path: str | Path, what: str) -> pa.Table:
 
 
 def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, pa.Scalar]:
-    """Return the columns of a Parquet file of one row.
+    """Return a Parquet file of one row, by column.
+
+    Parameters
+    ----------
+    columns : that it must have
 
     Raises
     ------
@@ -49,7 +53,7 @@ def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, p
             f"'{path}' has {table.num_rows} rows and lacks {missing}; {what} is one row "
             f"with the columns {list(columns)}"
         )
-    return {name: table[name][0] for name in columns}
+    return {name: table[name][0] for name in table.column_names}
 
 
 def check_digest(path: str | Path, what: str) -> None:

@@ -17,14 +17,26 @@ from numpy.polynomial.legendre import leg2poly
 from scipy.interpolate import BSpline, PPoly
 
 from dbselect.errors import ArgumentError
-from dbselect.formulas import Formula, Lookup, choose, column, date, given, lookup, nothing, number
+from dbselect.formulas import (
+    Formula,
+    Lookup,
+    choose,
+    column,
+    date,
+    entry_sum,
+    given,
+    lookup,
+    nothing,
+    number,
+)
 from dbselect.record.bases import CUBIC, Basis, Poly, Spline
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX, field_of
+from dbselect.record.entries import Entries, Weighed
 from dbselect.record.gram import Vector
 from dbselect.record.terms import Terms
 
-#: What becomes of a level that the fit has not seen.
+#: What becomes of a level, or of an entry, that the fit has not seen.
 HandleUnknown = Literal["unavailable", "error", "zero"]
 
 #: A flattened column: a field, then children ``.name`` and elements ``[number]``.
@@ -178,7 +190,51 @@ class Curve:
         return _made(self.names, there) or [self]
 
 
-Input = Number | Levels | Curve
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """A field that lists the entries of a row which are not 0, each a column.
+
+    Parameters
+    ----------
+    field : as the fit met it
+    numbers : those of its columns that the model has -> number of the entry
+    missing : as in `Number`: a row without the field is left out
+    """
+
+    field: Entries
+    numbers: Mapping[str, int]
+    missing: None = None
+
+    @property
+    def source(self) -> str:
+        """The field."""
+        return self.field.column
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the model that come of it."""
+        return tuple(self.numbers)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Where it lies in the table."""
+        return (self.source,)
+
+    def weighed(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Weighed:
+        """Return the sum of the entries that is added to a predictor."""
+        own = {at: coefficients.get(name, 0.0) for name, at in self.numbers.items()}
+        return Weighed(self.field, own, 0.0 if unknown == "zero" else None, unknown == "error")
+
+    def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
+        """Return what the field adds to a predictor."""
+        return entry_sum(self.weighed(coefficients, unknown))
+
+    def on(self, there: Collection[str]) -> "list[Input]":
+        """Return what is read of a table of some columns, which may hold made ones."""
+        return _made(self.names, there) or [self]
+
+
+Input = Number | Levels | Curve | Listing
 
 
 def check_unknown(value: Any) -> None:
@@ -215,6 +271,9 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
         missing = _where_missing(mark, basis.names, there, terms)
         curve = Curve(basis, tuple(name for name in own if name in there), missing)
         found |= dict.fromkeys(own, curve)
+    for field in terms.entries:
+        numbers = field.numbers(columns)
+        found |= dict.fromkeys(numbers, Listing(field, numbers))
     for name in columns:
         if name in found:
             continue

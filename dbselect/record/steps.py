@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -137,6 +138,13 @@ def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
 def fits(spent: float, budget: float | None) -> bool:
     """Whether a cost lies within a budget, up to the rounding of a sum of costs."""
     return budget is None or bool(spent <= budget * (1.0 + BUDGET_SLACK))
+
+
+def within(spent: Vector, limit: float | None) -> npt.NDArray[np.bool_]:
+    """Return which of some costs lie within a limit, as `fits`; shape (J,)."""
+    if limit is None:
+        return np.ones(len(spent), dtype=bool)
+    return np.asarray(spent <= limit * (1.0 + BUDGET_SLACK))
 
 
 def is_useful(gain: float) -> bool:

@@ -15,6 +15,7 @@ from dbselect.record import files
 from dbselect.record.bases import Basis, Poly, Spline, expressions, infinite, numbers
 from dbselect.record.categories import Category, kind_of
 from dbselect.record.columns import SUFFIX, field_of, leaves, unknown
+from dbselect.record.entries import Entries
 from dbselect.record.foreign import in_memory, is_frame, native
 from dbselect.record.policies import policies_of
 
@@ -43,6 +44,7 @@ class Terms:
     indicators : columns of the record that are 0 where a value was missing, beside a column
         ``<name>.missing`` that is 1 there
     flat : plain fields whose names look like those of nested columns: ``Sepal.Length``
+    entries : fields that list the entries of a row which are not 0; only a wide search reads them
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Terms:
     means: Mapping[str, float] = field(default_factory=dict)
     indicators: tuple[str, ...] = ()
     flat: tuple[str, ...] = ()
+    entries: tuple[Entries, ...] = ()
 
     @property
     def columns(self) -> dict[str, list[str]]:
@@ -196,6 +199,8 @@ class Terms:
             "means": dict(self.means),
             "indicators": list(self.indicators),
             "flat": list(self.flat),
+            # Terms without such fields are the text that they always were.
+            **({"entries": [asdict(one) for one in self.entries]} if self.entries else {}),
         }
 
     @classmethod
@@ -221,9 +226,13 @@ class Terms:
             means = {str(name): float(mean) for name, mean in record.get("means", {}).items()}
             indicators = tuple(str(name) for name in record.get("indicators", ()))
             flat = tuple(str(name) for name in record.get("flat", ()))
+            entries = tuple(
+                Entries(**{**one, "children": tuple(one["children"])})
+                for one in record.get("entries", ())
+            )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RecordError(f"this is no record of terms: {error}") from None
-        return cls(categories, bases, dates, means, indicators, flat)
+        return cls(categories, bases, dates, means, indicators, flat, entries)
 
     def to_json(self) -> str | None:
         """Return the terms as the field ``terms`` of a Gram record has them; None if empty."""
@@ -300,6 +309,7 @@ class Terms:
             means={name: mean for name, mean in self.means.items() if name in columns},
             indicators=tuple(name for name in self.indicators if name + SUFFIX in columns),
             flat=tuple(name for name in self.flat if name in kept),
+            entries=tuple(one for one in self.entries if one.numbers(columns)),
         )
 
 

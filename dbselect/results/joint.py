@@ -177,6 +177,13 @@ class JointSequence(Prefixes[JointModel]):
         fits = [own._fits() for own in self.responses.values()]
         return information.joint_criteria(fits, self.share, gamma, penalty)
 
+    def _f_tests(self) -> pl.DataFrame:
+        tables = [
+            own._f_tests().select(pl.lit(name).alias("response"), pl.all())
+            for name, own in self.responses.items()
+        ]
+        return pl.concat(tables)
+
     def _no_criterion(self, criterion: str) -> DbselectError:
         return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
 

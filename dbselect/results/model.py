@@ -1,11 +1,10 @@
 """What a budget buys: a linear model of one response, or of several on the same groups."""
 
-import warnings
 from dataclasses import dataclass, field
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, SelectionWarning
+from dbselect.errors import ArgumentError
 from dbselect.linear.inference import (
     INTERCEPT,
     Deviations,
@@ -19,11 +18,13 @@ from dbselect.record.checks import check_share
 from dbselect.record.gram import Vector
 from dbselect.record.rows import at_most_all, is_saturated, rows_told
 from dbselect.record.terms import Terms
+from dbselect.results.choice import warn_of_choice
+from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.predict import Predicting, Predictor
 
 
 @dataclass(frozen=True)
-class Model(Predicting):
+class Model(Diagnosed, Predicting):
     """A linear model on the groups of one prefix.
 
     Parameters
@@ -92,7 +93,9 @@ class Model(Predicting):
         -------
         DataFrame: term, ``"(intercept)"`` first, then the columns; estimate; std_error;
         statistic, estimate / std_error; p_value, two-sided, by Student's t with n - rank
-        degrees of freedom. NULL for aliased columns, and where n <= rank
+        degrees of freedom; standardized, the estimate in standard deviations of the target
+        for one of the column. NULL for aliased columns, and where n <= rank; standardized
+        also for the intercept, and with ``exact=True``, which keeps no deviations
 
         Raises
         ------
@@ -119,7 +122,7 @@ class Model(Predicting):
         fit, deviations = self._judged()
         if fit.chosen:
             warn_of_choice()
-        return self._tests(fit, deviations)
+        return self._tests(fit, deviations).with_columns(self._standardized())
 
     def intervals(self, level: float = 0.95) -> pl.DataFrame:
         """Return each coefficient with the interval that it lies in at a level of confidence.
@@ -306,13 +309,3 @@ class JointModel(Predicting):
     @property
     def _fields(self) -> list[str]:
         return list(self.responses)
-
-
-def warn_of_choice() -> None:
-    """Warn that rows judge the columns that they also chose."""
-    warnings.warn(
-        "the rows that chose the columns also judge them, so p-values are too small; "
-        "fit the columns on other rows for p-values that hold",
-        SelectionWarning,
-        stacklevel=3,
-    )

@@ -17,17 +17,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
+from scipy.sparse import issparse
 
 from dbselect import formulas
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.formulas import Formula, arrays, column, number, quote, total, translate
 from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.record.entries import as_map
 from dbselect.record.foreign import in_memory, is_frame
 from dbselect.record.gram import Matrix
 from dbselect.record.inputs import (
     HandleUnknown,
     Input,
     Levels,
+    Listing,
     Number,
     check_unknown,
     inputs_as_fitted,
@@ -118,7 +122,8 @@ class Predicting(InNotebooks):
             columns of the model, levels and indicators among them; None = as in the fit
         handle_unknown : what becomes of a level that the fit has not seen and no column
             ``other`` takes: ``"unavailable"`` predicts nothing, ``"error"`` raises, and
-            ``"zero"`` takes all levels as 0
+            ``"zero"`` takes all levels as 0; of a field of entries (a MAP), so it is for a
+            number larger than all that the fit met
 
         Raises
         ------
@@ -182,7 +187,8 @@ class Predicting(InNotebooks):
         Parameters
         ----------
         X : a frame or Arrow table as the one of the fit, read by its own names, nested
-            columns and columns that were made already included; or numbers of shape (n, d)
+            columns and columns that were made already included; or numbers of shape (n, d);
+            or a sparse matrix of SciPy, if the model reads a field of entries and no other
         columns : names of d columns; default: the columns of the model, in their order,
             then the offset. Where ``x.missing`` is none of them, a NaN of ``x`` is what it
             marks
@@ -206,7 +212,7 @@ class Predicting(InNotebooks):
         """
         check_unknown(handle_unknown)
         inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
-        given_rows: Any = X
+        given_rows: Any = _as_table(X, inputs) if issparse(X) else X
         elsewhere = table_elsewhere(given_rows) if columns is None else None
         if elsewhere is not None:
             given_rows = self._rows_of(elsewhere, inputs)
@@ -268,6 +274,9 @@ class Predicting(InNotebooks):
             rows = frame.select(**filled).to_numpy()
         found = self._of_numbers(rows, numbers)
         for one in others:
+            if isinstance(one, Listing):
+                found += self._of_entries(frame, one, unknown)
+                continue
             if isinstance(one, Levels):
                 _check_levels(one, frame, unknown)
             each = [
@@ -277,6 +286,13 @@ class Predicting(InNotebooks):
             named = {str(k): value.fill_null(np.nan) for k, value in enumerate(each)}
             found += frame.select(**named).to_numpy()
         return found
+
+    def _of_entries(self, frame: pl.DataFrame, one: Listing, unknown: HandleUnknown) -> Matrix:
+        """Return what a field of entries adds to the linear predictors, shape (n, K)."""
+        field = formulas.entries_of(frame[one.source], one.source)
+        return np.column_stack(
+            [one.weighed(own.coefficients, unknown).values(field) for own in self._predictors]
+        )
 
     def _of_numbers(self, rows: Matrix, numbers: Sequence[Number]) -> Matrix:
         """Return the linear predictors as far as they are numbers' part, shape (n, K)."""
@@ -304,6 +320,22 @@ def _array(X: Any, names: Sequence[str]) -> Matrix:
     if rows.ndim != 2 or rows.shape[1] != len(names):
         raise ArgumentError(f"X has shape {rows.shape}; it must be (n, {len(names)}): {names}")
     return rows
+
+
+def _as_table(X: Any, inputs: Sequence[Input]) -> pa.Table:
+    """Return a sparse matrix as a table of the one field that is read.
+
+    Raises
+    ------
+    ArgumentError : other fields are read
+    """
+    others = [one.source for one in inputs if not isinstance(one, Listing)]
+    if others or len(inputs) != 1:
+        raise ArgumentError(
+            f"X is a {type(X).__name__}; the model reads {others or 'no field of entries'}: give a "
+            "table, as sparse_table makes one of a matrix and other columns"
+        )
+    return pa.table({inputs[0].source: as_map(X)})
 
 
 def _read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> list[Input]:
@@ -340,6 +372,9 @@ def _typed(one: Input, frame: pl.DataFrame) -> Input:
                 f"column '{one.source}' has type {dtype}; the levels of its category are "
                 f"{one.category.kind}"
             )
+        return one
+    if isinstance(one, Listing):
+        formulas.entries_of(frame[one.source].head(0), one.source)
         return one
     if isinstance(one, Number) and one.unit is not None:
         if dtype in (pl.Date, pl.Datetime):

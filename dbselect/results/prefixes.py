@@ -7,8 +7,6 @@ what is known of them, is the family's: `Sequence` (one response), `JointSequenc
 it refuses in a sentence.
 """
 
-import math
-import numbers
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -27,7 +25,7 @@ from dbselect.linear.problem import Linear
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_budget
+from dbselect.record.checks import check_between, check_budget, check_penalty, is_whole
 from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -45,10 +43,11 @@ from dbselect.record.steps import (
     spent_after,
 )
 from dbselect.record.writing import replacing
+from dbselect.results.choice import warn_of_choice
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.predict import Predicting
-from dbselect.results.store import to_table
+from dbselect.results.store import needed_of, to_table
 
 M = TypeVar("M", bound=Predicting)
 
@@ -298,12 +297,8 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         >>> seq.criteria()["bic"].round(3).to_list()
         [19.371, 8.579]
         """
-        if not (isinstance(gamma, numbers.Real) and 0 <= gamma <= 1):
-            raise ArgumentError(f"gamma is {gamma!r}; it must be a number from 0 to 1")
-        if penalty is not None and not (
-            isinstance(penalty, numbers.Real) and 0 < penalty < math.inf
-        ):
-            raise ArgumentError(f"penalty is {penalty!r}; it must be a number > 0")
+        check_between("gamma", gamma)
+        check_penalty(penalty)
         found = self._criteria(float(gamma), penalty and float(penalty))
         return pl.concat([self.steps.select("step", "action", "group"), found], how="horizontal")
 
@@ -339,6 +334,53 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
     @abstractmethod
     def _no_criterion(self, criterion: str) -> DbselectError:
         """Return the error that says why a criterion is NULL for all steps."""
+
+    def f_tests(self) -> pl.DataFrame:
+        """Return for each step the F test of its group, given the groups held beside it.
+
+        Returns
+        -------
+        DataFrame: step, action, group; df, the rank that the group adds; df_residual, n - rank of
+        the larger model; statistic and p_value, NULL where it adds none, no rows are left to
+        judge it, and at step 0. Of several responses the tests of each, named in ``response``
+
+        Raises
+        ------
+        ArgumentError : the sequence has a ridge; the models are generalised linear ones
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the groups: each is the best of those that were
+            left, so its p-value is too small. Choose on some rows, and test on others by
+            `Model.f_test` of `dbselect.fit`
+
+        Notes
+        -----
+        n is the number of rows, also where they have weights. Of a step that removes a group the
+        test is that of this group, given those that stay. O(D^3), as the search.
+
+        References
+        ----------
+        Seber, Lee (2003), section 4.3; Miller (2002), Subset Selection in Regression, section
+        4.1, of what selection does to such tests.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, 1, 2], "y": [3, 4, 6, 9]})
+        >>> seq = ds.anytime_sequence(table, "y", always=["a", "b"])  # nothing is chosen
+        >>> seq.f_tests().select("group", "df", pl.col("statistic", "p_value").round(3)).rows()
+        [(None, None, None, None), ('a', 1, 40.0, 0.024), ('b', 1, 1.8, 0.408)]
+        """
+        tests = self._f_tests()
+        if any(step.choice is not Choice.FORCED for step in self.records):
+            warn_of_choice()
+        return tests
+
+    @abstractmethod
+    def _f_tests(self) -> pl.DataFrame:
+        """Return the tests of every step."""
 
     def expr(
         self,
@@ -606,12 +648,12 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         ------
         SourceError : there is no such file, or it holds something else
         """
-        names = [field.name for field in cls._RECORD_TYPE]
+        names = needed_of(cls._RECORD_TYPE)
         return cls.from_struct(files.read_row(path, names, cls._WHAT))
 
     def _checked(self, step: int) -> int:
         last = len(self.spent) - 1
-        if not (isinstance(step, numbers.Integral) and 0 <= step <= last):
+        if not (is_whole(step) and 0 <= step <= last):
             raise ArgumentError(f"step is {step!r}; it must be a whole number from 0 to {last}")
         return int(step)
 

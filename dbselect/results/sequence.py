@@ -1,7 +1,7 @@
 """The result of a search for one response: an order of groups and a linear model of each prefix."""
 
 from collections.abc import Sequence as Ordered
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
+from dbselect.linear.f_tests import step_f_tests
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
 from dbselect.record.gram import Gram, Matrix, Vector
@@ -32,7 +33,7 @@ class Sequence(Prefixes[Model]):
 
     Parameters
     ----------
-    gram : Gram that was searched
+    gram : Gram that was searched; through the origin with raw moments and means of 0
     target : the column that is predicted
     groups : Groups, their columns and costs
     rule : name of the rule, or of the method
@@ -44,6 +45,8 @@ class Sequence(Prefixes[Model]):
     aliased : columns that depend linearly on columns before them
     stop : why the search ended
     condition : estimated condition number of the selected columns' correlations
+    has_intercept : False where models go through the origin; explained and r2 are then shares
+        of the sum of squares of the target about 0
 
     Examples
     --------
@@ -73,6 +76,7 @@ class Sequence(Prefixes[Model]):
     aliased: tuple[str, ...]
     stop: Stop
     condition: float
+    has_intercept: bool = field(default=True, kw_only=True)
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.SEQUENCE_TYPE
     _WHAT: ClassVar[str] = "a sequence"
@@ -122,18 +126,29 @@ class Sequence(Prefixes[Model]):
             aliased=tuple(name for name in self.aliased if name in coefficients),
             rows=self.gram.rows,
             skipped=self.gram.skipped,
-            fit=FittedRows(self.gram, self.ridge, self._was_chosen(step)),
+            fit=FittedRows(self.gram, self.ridge, self._was_chosen(step), self.has_intercept),
             terms=self.terms.of(coefficients),
         )
 
     def _fits(self) -> information.Fits:
         """Return what information criteria need of the models."""
         return information.fits_of(
-            self.gram, self.target, self.problem, self.positions, self.records, self.r2
+            self.gram,
+            self.target,
+            self.problem,
+            self.positions,
+            self.records,
+            self.r2,
+            self.has_intercept,
         )
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
         return information.criteria(self._fits(), gamma, penalty)
+
+    def _f_tests(self) -> pl.DataFrame:
+        FittedRows(self.gram, self.ridge).check_least_squares()
+        tests = step_f_tests(self._fits(), [step.action == "add" for step in self.records])
+        return pl.concat([self.steps.select("step", "action", "group"), tests], how="horizontal")
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
@@ -173,6 +188,7 @@ def build(
     aliased: Ordered[int],
     stop: Stop,
     condition: float,
+    has_intercept: bool,
 ) -> Sequence:
     """Return the sequence of some steps, in the table's units.
 
@@ -202,4 +218,5 @@ def build(
         aliased=tuple(members[j] for j in aliased),
         stop=stop,
         condition=condition,
+        has_intercept=has_intercept,
     )

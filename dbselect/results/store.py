@@ -6,6 +6,7 @@ read and written here: groups, steps and choices; `glm.store` adds what its mode
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ _OWN_FIELDS = [
     ("target", pa.string()),
     *SEARCH_FIELDS,
     ("condition", pa.float64()),
+    ("has_intercept", pa.bool_()),
     ("sequence", pa.list_(STEP_TYPE)),
 ]
 #: A stored sequence.
@@ -50,6 +52,8 @@ JOINT_TYPE = pa.struct(
         ("gram", RECORD_TYPE),
     ]
 )
+#: Fields that records of earlier versions lack, and what these meant.
+LATER_FIELDS: Mapping[str, Any] = MappingProxyType({"has_intercept": True, "levels": []})
 #: What reading a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
@@ -133,6 +137,7 @@ def _own_record(sequence: "LinearSequence") -> dict[str, Any]:
         "target": sequence.target,
         **search_record(sequence),
         "condition": float(sequence.condition) if finite_condition else None,
+        "has_intercept": bool(sequence.has_intercept),
         "sequence": write_sequences([sequence]).to_pylist(maps_as_pydicts="strict")[0],
     }
 
@@ -213,6 +218,11 @@ def damaged(error: Exception) -> RecordError:
     return RecordError(f"sequence record is damaged: {error}")
 
 
+def needed_of(type_: pa.StructType) -> list[str]:
+    """Return the fields that every record of a type has, be it of an earlier version."""
+    return [field.name for field in type_ if field.name not in LATER_FIELDS]
+
+
 def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
     """Return a record with plain values, if it has all fields of a type.
 
@@ -228,11 +238,11 @@ def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
         name: value.as_py(maps_as_pydicts="strict") if isinstance(value, pa.Scalar) else value
         for name, value in record.items()
     }
-    fields = [field.name for field in type_]
+    fields = needed_of(type_)
     missing = [name for name in fields if name not in found]
     if missing:
         raise RecordError(f"sequence record lacks {missing}; its fields must be {fields}")
-    return found
+    return {name: meant for name, meant in LATER_FIELDS.items() if name in type_.names} | found
 
 
 def _parts(record: Mapping[str, Any], gram: Gram) -> dict[str, Any]:
@@ -254,7 +264,15 @@ def _parts(record: Mapping[str, Any], gram: Gram) -> dict[str, Any]:
         **{name: finite(step[name] for step in (start, *steps)) for name in ("r2", "intercept")},
         "coef": coef,
         "condition": float("inf") if record["condition"] is None else float(record["condition"]),
+        "has_intercept": _flag(record, "has_intercept"),
     }
+
+
+def _flag(record: Mapping[str, Any], name: str) -> bool:
+    value = record.get(name, True)
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} in '{name}' is neither true nor false")
+    return value
 
 
 def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class WideSequence(Sequence):
     scans : readings of the table
     rows_fetched : rows of the Gram that were read: products of one column with all
     n_groups, n_columns : groups and columns that there were to choose from
+    has_intercept : True
 
     Examples
     --------

@@ -20,7 +20,7 @@ import numpy as np
 
 from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
-from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, fits
+from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.removal import Usefulness, least_useful
 from dbselect.selection.ties import first_of_the_best
@@ -72,7 +72,7 @@ def foba_search(
         candidates = waiting & (gains > ROUNDING_GAIN) & (gains >= epsilon)
         gaining = candidates.any()
         spent = groups.costs[state.held].sum()
-        candidates &= np.array([fits(spent + cost, budget) for cost in groups.costs])
+        candidates &= within(spent + groups.costs, budget)
         if not forced and not candidates.any():
             if gaining:
                 return Stop.BUDGET

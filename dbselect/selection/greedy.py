@@ -21,7 +21,7 @@ import numpy as np
 from dbselect.objectives.contract import Growing
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
-from dbselect.record.steps import BUDGET_SLACK, Choice, Record, Step, Stop
+from dbselect.record.steps import Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.ties import Mask, first_of_the_best
 
@@ -69,7 +69,7 @@ def greedy_search(
     while waiting.any():
         if max_groups is not None and len(steps) >= max_groups:
             return steps, Stop.STEPS
-        fitting = waiting & _within(spent + groups.costs, budget)
+        fitting = waiting & within(spent + groups.costs, budget)
         if not fitting.any():
             return steps, Stop.BUDGET
         scores = criterion(state) / groups.costs
@@ -103,13 +103,7 @@ def _candidates(
 ) -> tuple[Mask, Choice]:
     candidates = fitting
     if cost_limit is not None:
-        candidates = fitting & _within(costs, cost_limit(spent))
+        candidates = fitting & within(costs, cost_limit(spent))
         if not candidates.any():
             return fitting & (costs == costs[fitting].min()), Choice.CHEAPEST
     return candidates, Choice.FREE if (candidates == waiting).all() else Choice.LIMITED
-
-
-def _within(costs: Vector, limit: float | None) -> Mask:
-    if limit is None:
-        return np.ones(len(costs), dtype=bool)
-    return np.asarray(costs <= limit * (1.0 + BUDGET_SLACK))

@@ -1,10 +1,10 @@
 """Groups of an array's columns: by name, by number, or by the transformer that made them."""
 
-import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dbselect.errors import ArgumentError
+from dbselect.record.checks import is_whole
 
 #: What ColumnTransformer and FeatureUnion put between the name of a transformer and a column's.
 BETWEEN = "__"
@@ -55,7 +55,7 @@ def _members(group: Any, means: Any, names: Sequence[str]) -> list[str]:
 def _column(group: Any, one: Any, names: Sequence[str]) -> str:
     if isinstance(one, str):
         return one
-    if not isinstance(one, numbers.Integral) or not 0 <= int(one) < len(names):
+    if not is_whole(one) or not 0 <= int(one) < len(names):
         raise ArgumentError(
             f"group {group!r} has {one!r}; it must have names of columns, or numbers from 0 to "
             f"{len(names) - 1}"

@@ -31,6 +31,8 @@ class AnytimePredictor(Portable):
     rule: Any
     ridge: float
     scale: bool
+    #: Of a subclass without this parameter.
+    fit_intercept: bool = True
     max_groups: int | None
     always: Any
     cv: Any
@@ -55,7 +57,8 @@ class AnytimePredictor(Portable):
     def _search(self, training: Training, family: str) -> EveryPrefix:
         """Return the sequence of some rows: of a Gram, or of a frame in passes."""
         options: dict[str, Any] = {
-            "rule": self.rule, "ridge": self.ridge, "scale": self.scale, "budget": self.budget,
+            "rule": self.rule, "ridge": self.ridge, "scale": self.scale,
+            "intercept": self.fit_intercept, "budget": self.budget,
             "max_groups": self.max_groups, "always": self.always or (),
         }  # fmt: skip
         groups = columns_of_groups(self.groups, training.names)

@@ -27,6 +27,7 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
         ColumnTransformer together; or name -> columns, globs or numbers from 0
     costs : name of a group -> cost > 0; default 1 each
     rule, ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
+    fit_intercept : False for models through the origin, of family ``"gaussian"``
     family : ``"gaussian"``, of one Gram, or ``"poisson"``, in passes over the rows
     cv : as of GridSearchCV, but None takes the whole sequence: of what its prefixes cost, the
         budget that explains most of the rows held out
@@ -69,6 +70,7 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
         scale: bool = True,
         max_groups: int | None = None,
         always: Any = None,
+        fit_intercept: bool = True,
         family: str = "gaussian",
         cv: Any = None,
         choice: str = "best",
@@ -81,6 +83,7 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
         self.scale = scale
         self.max_groups = max_groups
         self.always = always
+        self.fit_intercept = fit_intercept
         self.family = family
         self.cv = cv
         self.choice = choice

@@ -80,6 +80,7 @@ class AnytimeSelector(GramSelector, Portable):
         ColumnTransformer together; or name -> columns, globs or numbers from 0
     costs : name of a group -> cost > 0; default 1 each
     rule, ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
+    fit_intercept : False for models through the origin
 
     Attributes
     ----------
@@ -115,6 +116,7 @@ class AnytimeSelector(GramSelector, Portable):
         scale: bool = True,
         max_groups: int | None = None,
         always: Any = None,
+        fit_intercept: bool = True,
     ) -> None:
         self.budget = budget
         self.groups = groups
@@ -124,10 +126,12 @@ class AnytimeSelector(GramSelector, Portable):
         self.scale = scale
         self.max_groups = max_groups
         self.always = always
+        self.fit_intercept = fit_intercept
 
     def _choose(self, gram: Any, target: str, groups: Any) -> None:
         options: dict[str, Any] = {
-            "rule": self.rule, "ridge": self.ridge, "scale": self.scale, "budget": self.budget,
+            "rule": self.rule, "ridge": self.ridge, "scale": self.scale,
+            "intercept": self.fit_intercept, "budget": self.budget,
             "max_groups": self.max_groups, "always": self.always or (),
         }  # fmt: skip
         self.sequence_ = anytime_sequence(gram, target, groups, self.costs, **options)
@@ -143,6 +147,7 @@ class FoBaSelector(GramSelector, Portable):
     nu : share of a gain that a removal may lose, in (0, 1)
     groups, costs : as of `AnytimeSelector`
     rule, backward, max_steps, ridge, budget, always : as of `dbselect.foba`
+    fit_intercept : False for models through the origin
 
     Attributes
     ----------
@@ -171,6 +176,7 @@ class FoBaSelector(GramSelector, Portable):
         ridge: float = 0.0,
         budget: float | None = None,
         always: Any = None,
+        fit_intercept: bool = True,
     ) -> None:
         self.epsilon = epsilon
         self.nu = nu
@@ -182,12 +188,13 @@ class FoBaSelector(GramSelector, Portable):
         self.ridge = ridge
         self.budget = budget
         self.always = always
+        self.fit_intercept = fit_intercept
 
     def _choose(self, gram: Any, target: str, groups: Any) -> None:
         options: dict[str, Any] = {
             "epsilon": self.epsilon, "nu": self.nu, "rule": self.rule, "backward": self.backward,
-            "max_steps": self.max_steps, "ridge": self.ridge, "budget": self.budget,
-            "always": self.always or (),
+            "max_steps": self.max_steps, "ridge": self.ridge, "intercept": self.fit_intercept,
+            "budget": self.budget, "always": self.always or (),
         }  # fmt: skip
         self.sequence_ = foba(gram, target, groups, self.costs, **options)
         self.step_ = longest_within(self.sequence_.spent, None)
@@ -201,6 +208,7 @@ class SGHTSelector(GramSelector):
     max_columns, max_groups : limits; default: half of those there are, at least 1, as RFE does
     groups, costs : as of `AnytimeSelector`
     variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
+    fit_intercept : False for models through the origin
 
     Attributes
     ----------
@@ -230,6 +238,7 @@ class SGHTSelector(GramSelector):
         polish: bool = True,
         tol: float = 1e-8,
         max_iter: int = 500,
+        fit_intercept: bool = True,
     ) -> None:
         self.max_columns = max_columns
         self.max_groups = max_groups
@@ -241,11 +250,13 @@ class SGHTSelector(GramSelector):
         self.polish = polish
         self.tol = tol
         self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
 
     def _choose(self, gram: Any, target: str, groups: Any) -> None:
         options: dict[str, Any] = {
             "variant": self.variant, "start": self.start, "refit": self.refit,
             "polish": self.polish, "tol": self.tol, "max_iter": self.max_iter,
+            "intercept": self.fit_intercept,
         }  # fmt: skip
         columns = sum(len(members) for members in groups.values())
         self.selected_ = sght(

@@ -13,6 +13,7 @@ import pyarrow as pa
 from dbselect.errors import SourceError
 from dbselect.record.columns import leaves
 from dbselect.sources.request import Consumer
+from dbselect.sources.unchanged import Unchanged, unchanged_of
 
 #: Rows handed to a thread at a time: enough to hide the hand-over.
 BATCH_ROWS = 65536
@@ -75,6 +76,8 @@ class DatasetTable:
         self._dataset = dataset
         self.schema: pa.Schema = dataset.schema
         self.again = True
+        local = type(getattr(dataset, "filesystem", None)).__name__ == "LocalFileSystem"
+        self._files = unchanged_of(dataset.files) if local else Unchanged()
         try:
             self.rows: int | None = dataset.count_rows()
         except (pa.ArrowException, OSError) as error:
@@ -89,7 +92,8 @@ class DatasetTable:
         """Read the fields in batches, in order."""
         try:
             size = batch_rows(self.schema, fields)
-            yield from self._dataset.to_batches(columns=fields, batch_size=size)
+            with self._files.held():
+                yield from self._dataset.to_batches(columns=fields, batch_size=size)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"cannot read the Arrow dataset: {error}") from error
 

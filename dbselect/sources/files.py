@@ -18,6 +18,7 @@ from dbselect.sources.gather import check_fits
 from dbselect.sources.polars import LazyTable, from_path
 from dbselect.sources.request import Consumer
 from dbselect.sources.spark import SCHEMA, brought, check_alive, spark_task
+from dbselect.sources.unchanged import unchanged_at
 from dbselect.sources.works import Gathered, Work
 
 
@@ -115,7 +116,8 @@ class FileSums:
 def of_file(path: str) -> LazyTable:
     """Open one of several files; what its folders ``name=value`` say are columns, too."""
     try:
-        return LazyTable(pl.scan_parquet(path, low_memory=True, hive_partitioning=True))
+        rows = pl.scan_parquet(path, low_memory=True, hive_partitioning=True)
+        return LazyTable(rows, files=unchanged_at(path))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise SourceError(f"cannot read '{path}' as Parquet: {error}") from error
 

@@ -4,7 +4,6 @@ Only the columns concerned are read. What is found depends neither on the order
 of the rows nor on the engine.
 """
 
-import numbers as abstract
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.record.bases import CUBIC, Basis, Poly, Spline, infinite
 from dbselect.record.categories import Category, Level, kind_of_levels, text_of
+from dbselect.record.checks import is_whole
 from dbselect.record.gram import Vector
 from dbselect.record.terms import Terms, check_category, check_number
 from dbselect.sources.open import open_table
@@ -168,7 +168,7 @@ def learn(
 
 def check_max_levels(value: Any) -> None:
     """Refuse what is no number of levels."""
-    if not isinstance(value, abstract.Integral) or int(value) < 1:
+    if not is_whole(value) or int(value) < 1:
         raise ArgumentError(f"max_levels is {value!r}; it must be a whole number >= 1")
 
 
@@ -248,7 +248,7 @@ def _curves(basis: Any) -> dict[str, tuple[str, int]]:
     for column, curve in basis.items():
         try:
             kind, size = curve
-            fits = isinstance(size, abstract.Integral) and int(size) >= least[kind]
+            fits = is_whole(size) and int(size) >= least[kind]
         except (KeyError, TypeError, ValueError):
             fits = False
         if not fits:

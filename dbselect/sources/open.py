@@ -110,6 +110,13 @@ def _ray(source: Any, _: Sequence[str] | None) -> Table:
     return RayTable(source)
 
 
+def _sparse(source: Any, _: Sequence[str] | None) -> Table:
+    raise SourceError(
+        f"source is a {type(source).__name__}, which has no target beside it; "
+        "sparse_table(X, {'y': y}) is a table of both"
+    )
+
+
 def _is_of(module: str, name: str) -> Callable[[Any], bool]:
     """Return whether a source is of a class, without importing its module."""
 
@@ -131,6 +138,7 @@ ENGINES = [
     Engine(lambda source: isinstance(source, str | Path), _path),
     Engine(lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _polars),
     Engine(lambda source: isinstance(source, np.ndarray), _numpy),
+    Engine(lambda source: is_of(source, "scipy") and hasattr(source, "tocsr"), _sparse),
     Engine(_is_of("duckdb", "DuckDBPyRelation"), _relation),
     Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
     Engine(_is_of("deltalake", "DeltaTable"), _delta),

@@ -19,6 +19,7 @@ from dbselect.formulas import Plan, translate
 from dbselect.sources.delta import is_delta
 from dbselect.sources.formats import format_of, scanned
 from dbselect.sources.request import Consumer
+from dbselect.sources.unchanged import Unchanged, unchanged_at
 
 #: How Polars fails; it panics where a file is damaged or its data are of an odd type.
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
@@ -33,9 +34,12 @@ class LazyTable:
     ----------
     frame : LazyFrame, in which 128-bit integers become decimals, and beyond 38 digits an error
     rows : number of rows, if it is known without reading them
+    files : what it is read from, as far as that is known
     """
 
-    def __init__(self, frame: pl.LazyFrame, rows: int | None = None) -> None:
+    def __init__(
+        self, frame: pl.LazyFrame, rows: int | None = None, files: Unchanged | None = None
+    ) -> None:
         try:
             schema = frame.collect_schema()
         except FAILURES as error:
@@ -43,6 +47,7 @@ class LazyTable:
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
         self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
         self._given = frame
+        self._files = files or Unchanged()
         self.rows = rows
         self.again = True
         empty = pl.DataFrame(schema=plain)
@@ -56,7 +61,7 @@ class LazyTable:
             frame = frame.with_columns(
                 translate(formula, algebra).alias(name) for name, formula in layer.items()
             )
-        return LazyTable(frame, self.rows)
+        return LazyTable(frame, self.rows, self._files)
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, on several threads."""
@@ -79,7 +84,8 @@ class LazyTable:
 
         plan = self.selected(fields).map_batches(take, schema={"done": pl.Boolean}, streamable=True)
         try:
-            plan.collect(engine="streaming")
+            with self._files.held():
+                plan.collect(engine="streaming")
         except FAILURES as error:
             if failures:
                 raise failures[0] from None
@@ -97,15 +103,17 @@ class LazyTable:
         """Return the table with a field of 128-bit integers as decimals, not as doubles."""
         if self._given.collect_schema()[field] not in (pl.Int128, pl.UInt128):
             return self
-        return LazyTable(self._given.with_columns(pl.col(field).cast(WHOLE)), self.rows)
+        frame = self._given.with_columns(pl.col(field).cast(WHOLE))
+        return LazyTable(frame, self.rows, self._files)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order that Polars gives the rows."""
         try:
             rows = self.selected(fields)
-            for frame in rows.collect_batches(lazy=True, engine="streaming"):
-                # Arrow computes nothing on the views in which Polars keeps texts.
-                yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+            with self._files.held():
+                for frame in rows.collect_batches(lazy=True, engine="streaming"):
+                    # Arrow computes nothing on the views in which Polars keeps texts.
+                    yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
         except FAILURES as error:
             raise SourceError(f"Polars cannot read the table: {error}") from error
 
@@ -145,9 +153,12 @@ def from_path(path: str | Path) -> LazyTable:
         kind = "matches" if glob.has_magic(text) else "is at"
         raise SourceError(f"no file {kind} '{text}'; a Parquet file or a glob is needed")
     try:
+        # A Delta table never writes over its files.
+        files = Unchanged() if local and is_delta(text) else unchanged_at(text)
         frame, form = scanned(text)
         counted = form is None or form.counted
-        return LazyTable(frame, frame.select(pl.len()).collect().item() if counted else None)
+        rows = frame.select(pl.len()).collect().item() if counted else None
+        return LazyTable(frame, rows, files)
     except FAILURES as error:
         raise SourceError(f"cannot read '{text}' as {_kind_of(text)}: {error}") from error
 

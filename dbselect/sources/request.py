@@ -1,6 +1,5 @@
 """What is wanted of a table: checked against its schema before any row is read."""
 
-import numbers
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -8,6 +7,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError
+from dbselect.record.checks import is_whole
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match, unknown
 from dbselect.record.gram import is_record
 from dbselect.record.policies import policies_of
@@ -333,13 +333,13 @@ def folding_of(fold: Any, key: Any, seed: Any) -> Folding | None:
 
 def check_folds(name: str, value: Any) -> None:
     """Refuse what is no number of folds."""
-    if not (isinstance(value, numbers.Integral) and 2 <= int(value) < LIMIT):
+    if not (is_whole(value) and 2 <= int(value) < LIMIT):
         raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 2")
 
 
 def check_seed(seed: Any) -> None:
     """Refuse what is no seed."""
-    if not (isinstance(seed, numbers.Integral) and 0 <= int(seed) < LIMIT):
+    if not (is_whole(seed) and 0 <= int(seed) < LIMIT):
         raise ArgumentError(f"seed is {seed!r}; it must be a whole number from 0 to 2^63 - 1")
 
 

@@ -1,29 +1,18 @@
-"""A field that lists the entries of a row which are not 0, as columns without a dense row.
-
-It is a MAP from whole numbers to numbers, or a LIST of STRUCTs of these two: what Parquet makes
-of a MAP, and what ``pa.MapArray.from_arrays(csr.indptr, csr.indices, csr.data)`` makes of a CSR
-matrix. Entry 17 of field ``x`` is column ``x[17]``; two entries of one number add up.
-"""
+"""Sums over a field of entries, and the field beside the dense columns of a table."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from scipy import sparse
 
 from dbselect.errors import ArgumentError, DataError
+from dbselect.record.entries import MOST_COLUMNS, Mask, entries_in, is_entries
 from dbselect.record.gram import Vector
 from dbselect.sources.request import Consumer
 from dbselect.sources.works import Reduce
-
-Mask = npt.NDArray[np.bool_]
-
-#: Numbers of entries are below this: sums of a column take 40 bytes, whether or not it is met.
-MOST_COLUMNS = 100_000_000
 
 
 def sparse_field(schema: pa.Schema) -> str | None:
@@ -33,36 +22,13 @@ def sparse_field(schema: pa.Schema) -> str | None:
     ------
     ArgumentError : there are two
     """
-    found = [field.name for field in schema if _is_entries(field.type)]
+    found = [field.name for field in schema if is_entries(field.type)]
     if len(found) > 1:
         raise ArgumentError(
             f"source has two fields of entries, '{found[0]}' and '{found[1]}'; a wide search takes "
             "one: leave the others out of the table"
         )
     return found[0] if found else None
-
-
-def _is_entries(type_: pa.DataType) -> bool:
-    if pa.types.is_map(type_):
-        return pa.types.is_integer(type_.key_type) and _is_number(type_.item_type)
-    if not (pa.types.is_list(type_) or pa.types.is_large_list(type_)):
-        return False
-    entry = type_.value_type
-    return (
-        pa.types.is_struct(entry)
-        and entry.num_fields == 2
-        and pa.types.is_integer(entry[0].type)
-        and _is_number(entry[1].type)
-    )
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_floating(type_)
-        or pa.types.is_integer(type_)
-        or pa.types.is_decimal(type_)
-        or pa.types.is_boolean(type_)
-    )
 
 
 def entries(name: str, field: pa.Array) -> tuple[Any, Mask]:
@@ -72,34 +38,24 @@ def entries(name: str, field: pa.Array) -> tuple[Any, Mask]:
     ------
     DataError : an entry has no number or a negative one, or an infinite value
     """
-    ends = field.offsets.to_numpy().astype(np.int64)
-    if pa.types.is_map(field.type):
-        keys, items = field.keys, field.items
-    else:
-        keys, items = field.values.flatten()
-    keys, items = (part.slice(ends[0], ends[-1] - ends[0]) for part in (keys, items))
-    ends -= ends[0]
-    if keys.null_count or (len(keys) and pc.min(keys).as_py() < 0):
-        raise DataError(f"field '{name}' has an entry whose number is missing or below 0")
-    at = keys.cast(pa.int64()).to_numpy()
-    if len(at) and at.max() >= MOST_COLUMNS:
+    rows = entries_in(name, field)
+    if len(rows.at) and rows.at.max() >= MOST_COLUMNS:
         raise DataError(
-            f"field '{name}' has entry {at.max()}; numbers must be below {MOST_COLUMNS}, as "
+            f"field '{name}' has entry {rows.at.max()}; numbers must be below {MOST_COLUMNS}, as "
             "each has sums of its own: number the columns anew"
         )
-    value = pc.cast(items, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    if np.isinf(value).any():
+    if np.isinf(rows.value).any():
         raise DataError(f"field '{name}' has an infinite value; values must be finite")
-    width = int(at.max()) + 1 if len(at) else 0
-    found = sparse.csr_matrix((value, at, ends), shape=(len(field), width))
+    width = int(rows.at.max()) + 1 if len(rows.at) else 0
+    found = sparse.csr_matrix((rows.value, rows.at, rows.ends), shape=(len(field), width))
     if not found.has_canonical_format:
         found = found.copy()  # what Arrow holds must not be written to
         found.sum_duplicates()
-    there = field.is_valid().to_numpy(zero_copy_only=False)
-    gaps = np.isnan(value)
+    gaps = np.isnan(rows.value)
+    there = rows.there
     if gaps.any():
         there = there.copy()
-        there[np.repeat(np.arange(len(field)), np.diff(ends))[gaps]] = False
+        there[rows.row[gaps]] = False
     return found, there
 
 

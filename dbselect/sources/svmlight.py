@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ from dbselect.record.writing import replacing
 QUERY, RELEVANCE = "query", "relevance"
 #: Relevance, query, and features with their values.
 FORM = re.compile(rb"[-+.\w]+\s+qid:\d+(?:\s+\d+:[-+.\w]+)*")
+#: What a line begins with that names no query.
+WITHOUT_QUERY = re.compile(rb"^([-+.\w]+)(?=$|\s+\d+:)")
 #: The number of the last feature.
 LAST = re.compile(rb"(\d+):[^:\s]*$")
 #: Bytes of text that are read at a time: about a thousand lines, which take 80 MB in all.
@@ -36,7 +39,11 @@ BLOCK_BYTES = 2**20
 
 
 def svmlight_to_parquet(
-    source: str | Path | Sequence[str | Path], out: str | Path, *, features: int | None = None
+    source: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    features: int | None = None,
+    entries: str | None = None,
 ) -> Path:
     r"""Write files of learning to rank, as of MSLR-WEB or Yahoo, as one Parquet file.
 
@@ -49,6 +56,9 @@ def svmlight_to_parquet(
     source : path, glob or list of paths; files may be compressed (``.gz``)
     out : Parquet file to write, whole or not at all
     features : F, the largest number of a feature; None reads the files once more to find it
+    entries : name of one field for all features, a MAP of those that a line names, in the
+        place of F columns: feature 3 is column ``f[3]`` of field ``f``. It is for the many
+        features of a search with ``wide=True``; lines may have no query then, which is 0
 
     Returns
     -------
@@ -56,7 +66,8 @@ def svmlight_to_parquet(
 
     Raises
     ------
-    ArgumentError : features is no whole number >= 1, or a line has a larger number
+    ArgumentError : features is no whole number >= 1, or a line has a larger number; entries
+        is no name, or that of another column
     SourceError : there is no such file or no line in it; a line is not of this form
 
     Notes
@@ -85,19 +96,16 @@ def svmlight_to_parquet(
     target = Path(os.path.realpath(out))
     if target in [Path(os.path.realpath(path)) for path in paths]:
         raise ArgumentError(f"out is {str(out)!r}, which is a file to read")
-    width = _largest(paths) if features is None else int(features)
-    names = [f"f{j + 1}" for j in range(width)]
-    schema = pa.schema(
-        [(QUERY, pa.int64()), (RELEVANCE, pa.float64()), *((name, pa.float64()) for name in names)]
-    )
-    with replacing(out) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+    form = _Columns.of(paths, features) if entries is None else _Field(entries, features)
+    with replacing(out) as temporary, pq.ParquetWriter(temporary, form.schema) as writer:
         for place in _lines(paths):
-            block = _block_of(*place)
+            block = _block_of(*place, needs_query=entries is None)
             most = int(block.feature.max(initial=0))
-            if most > width:
+            if form.width is not None and most > form.width:
                 raise ArgumentError(f"features is {features!r}; a line names feature {most}")
-            columns = [block.query, block.relevance, *block.dense(width).T]
-            writer.write_table(pa.table([pa.array(each) for each in columns], schema=schema))
+            columns = [block.query, block.relevance, *form.features(block)]
+            arrays = [pa.array(each) for each in columns]
+            writer.write_table(pa.table(arrays, schema=form.schema))
     return Path(out)
 
 
@@ -153,6 +161,67 @@ class _Block:
         return values
 
 
+#: The columns that are no features.
+OTHERS = [(QUERY, pa.int64()), (RELEVANCE, pa.float64())]
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Features as columns.
+
+    Parameters
+    ----------
+    width : F
+    """
+
+    width: int
+
+    @classmethod
+    def of(cls, paths: Sequence[Path], features: int | None) -> "_Columns":
+        """Return as many as there are to be, or as files have."""
+        return cls(_largest(paths) if features is None else int(features))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a table."""
+        return pa.schema([*OTHERS, *((f"f{j + 1}", pa.float64()) for j in range(self.width))])
+
+    def features(self, block: _Block) -> list[Any]:
+        """Return the features of a block."""
+        return list(block.dense(self.width).T)
+
+
+@dataclass(frozen=True)
+class _Field:
+    """Features as one field of entries.
+
+    Parameters
+    ----------
+    name : of the field
+    width : F; None for any
+    """
+
+    name: str
+    width: int | None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no name of another field."""
+        if not isinstance(self.name, str) or self.name in ("", QUERY, RELEVANCE):
+            raise ArgumentError(
+                f"entries is {self.name!r}; it must be the name of a field, and no other column's"
+            )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a table."""
+        return pa.schema([*OTHERS, (self.name, pa.map_(pa.int64(), pa.float64()))])
+
+    def features(self, block: _Block) -> list[Any]:
+        """Return the features of a block."""
+        ends = np.searchsorted(block.document, np.arange(len(block.query) + 1))
+        return [pa.MapArray.from_arrays(ends.astype(np.int32), block.feature, block.value)]
+
+
 def _lines(paths: Iterable[Path]) -> Iterator[tuple[Path, int, list[bytes]]]:
     """Yield some thousand lines at a time without remarks, of which file and after how many."""
     for path in paths:
@@ -167,8 +236,12 @@ def _lines(paths: Iterable[Path]) -> Iterator[tuple[Path, int, list[bytes]]]:
             raise SourceError(f"cannot read '{path}': {why}") from error
 
 
-def _block_of(path: Path, before: int, lines: Sequence[bytes]) -> _Block:
+def _block_of(
+    path: Path, before: int, lines: Sequence[bytes], *, needs_query: bool = True
+) -> _Block:
     """Read lines of a file, `before` of which are read already; empty ones are none."""
+    if not needs_query:
+        lines = [WITHOUT_QUERY.sub(rb"\1 qid:0", line) for line in lines]
     for number, line in enumerate(lines, before + 1):
         if line and not FORM.fullmatch(line):
             raise SourceError(

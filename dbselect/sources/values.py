@@ -200,8 +200,13 @@ def series_at(frame: pl.DataFrame, path: Sequence[str | int]) -> pl.Series:
 
 
 def hash_of(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
-    """Return splitmix64 of the bits of each value (Steele, Lea and Flood 2014, figure 17)."""
-    bits = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    """Return splitmix64 of the bits of each value."""
+    return splitmix(values.view(np.uint64))
+
+
+def splitmix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return splitmix64 of some words (Steele, Lea and Flood 2014, figure 17)."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(bits ^ (bits >> np.uint64(31)))

@@ -15,11 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+from scipy import sparse
 
 from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX, Leaf
+from dbselect.record.entries import Entries, children_of
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import FILLS
+from dbselect.sources.many_levels import ManyLevels, has_many
 from dbselect.sources.request import Request
 from dbselect.sources.rows import values
 from dbselect.sources.sparse_rows import entries
@@ -63,12 +66,31 @@ class WideRows:
     ----------
     request : what is wanted of the table, the target among its numbers
     target : its name
-    sparse : the field of entries (`sources.sparse_rows`), which are no columns of `names`
+    field : the field of entries (`record.entries`), which are no columns of `names`
+
+    The columns of entries come last: levels of categories that have many, then the field's.
     """
 
     request: Request
     target: str
-    sparse: str | None = None
+    field: pa.Field | None = None
+
+    @property
+    def sparse(self) -> str | None:
+        """The name of the field of entries."""
+        return None if self.field is None else str(self.field.name)
+
+    def listed(self, n_columns: int) -> tuple[Entries, ...]:
+        """Return the field of entries, as a fit of so many columns met it."""
+        if self.field is None:
+            return ()
+        met = n_columns - len(self.names) - len(self.many.names)
+        return (Entries(str(self.field.name), met, children_of(self.field.type)),)
+
+    def columns(self, count: int) -> list[str]:
+        """Return the names of so many columns, all that were met."""
+        before = [*self.names, *self.many.names]
+        return [*before, *(f"{self.sparse}[{at}]" for at in range(count - len(before)))]
 
     @property
     def fields(self) -> list[str]:
@@ -82,7 +104,7 @@ class WideRows:
 
     @cached_property
     def names(self) -> list[str]:
-        """The D columns of a piece: numbers, levels, and indicators of what is missing."""
+        """The columns of a dense piece: numbers, levels, and indicators of what is missing."""
         marks = [name + SUFFIX for name in self.marked]
         return [leaf.name for leaf in self.numbers] + self._levels + marks
 
@@ -93,9 +115,9 @@ class WideRows:
     @property
     def in_order(self) -> list[str]:
         """The columns in the order of the Gram, each indicator after its column."""
-        request = self.request
+        request, dense = self.request, set(self._dense)
         parts = [[name] for name in request.names] + [
-            self._names_of(at) for at in range(len(request.terms.categories))
+            self._names_of(at) if at in dense else [] for at in range(len(request.terms.categories))
         ]
         order = request.order or range(len(parts))
         marked = set(self.marked)
@@ -122,9 +144,21 @@ class WideRows:
 
     @cached_property
     def _levels(self) -> list[str]:
-        return [
-            name for at in range(len(self.request.terms.categories)) for name in self._names_of(at)
-        ]
+        return [name for at in self._dense for name in self._names_of(at)]
+
+    @cached_property
+    def _dense(self) -> list[int]:
+        """The categories whose levels are dense columns."""
+        categories = self.request.terms.categories
+        return [at for at, category in enumerate(categories) if not has_many(category)]
+
+    @cached_property
+    def many(self) -> ManyLevels:
+        """The other categories, whose levels are entries."""
+        dense = set(self._dense)
+        both = zip(self.request.terms.categories, self._of_categories, strict=True)
+        found = [each for at, each in enumerate(both) if at not in dense]
+        return ManyLevels(tuple(one for one, _ in found), tuple(policy for _, policy in found))
 
     def _names_of(self, at: int) -> list[str]:
         """Return the columns of a category; what is missing may be one more level."""
@@ -136,8 +170,8 @@ class WideRows:
     def _kept(self) -> Mask:
         """Which columns a row needs: those whose gaps are not filled; shape (D + 1,)."""
         kept = [self._policies[leaf.name] in ("skip", "error") for leaf in self.numbers]
-        for at, policy in enumerate(self._of_categories):
-            kept += [policy not in FILLS] * len(self._names_of(at))
+        for at in self._dense:
+            kept += [self._of_categories[at] not in FILLS] * len(self._names_of(at))
         return np.array(kept + [True] * len(self.marked) + [True])
 
     def pieces(self, batch: Any) -> Iterator[Piece]:
@@ -177,17 +211,33 @@ class WideRows:
         if self.request.weight is not None:
             weight = values(struct, (self.request.weight,))
             used &= self._weighted(weight)
-        found = None
-        if self.sparse is not None:
-            found, there = entries(self.sparse, struct.field(self.sparse))
-            missing.update({self.sparse: int((~there).sum())})
-            used &= there
+        found, there = self._entries(struct, missing)
+        used &= there
         skipped = int((~used).sum())
         if skipped:
             X, weight = X[used], weight[used]
             found = None if found is None else found[used]
         has_gaps = bool(missing) and bool(np.isnan(X).any())
         return Piece(X, weight, has_gaps, found, skipped, missing)
+
+    def _entries(self, struct: pa.StructArray, missing: Counter[str]) -> tuple[Any, Mask]:
+        """Return the entries of rows, None if there are no such columns, and who has all of them.
+
+        Parameters
+        ----------
+        missing : counts what is missing
+        """
+        parts, used = [], np.ones(len(struct), dtype=bool)
+        if self.many.categories:
+            levels, used, lacking = self.many.entries(struct)
+            missing.update(lacking)
+            parts.append(levels)
+        if self.sparse is not None:
+            field, there = entries(self.sparse, struct.field(self.sparse))
+            missing.update({self.sparse: int((~there).sum())})
+            used &= there
+            parts.append(field)
+        return (sparse.hstack(parts, format="csr") if parts else None), used
 
     def _without_gaps(self, X: Matrix) -> tuple[Mask, Counter[str]]:
         """Mark what is missing, and return which rows have all that they need."""
@@ -226,8 +276,8 @@ class WideRows:
         """Count the gaps of the categories of which what is missing is a level."""
         return {
             category.column: int(X[:, self._number[category.missing]].sum())
-            for at, category in enumerate(self.request.terms.categories)
-            if category.missing in self._names_of(at)
+            for at in self._dense
+            if (category := self.request.terms.categories[at]).missing in self._names_of(at)
         }
 
     def _weighted(self, weight: Vector) -> Mask:
@@ -242,8 +292,8 @@ class WideRows:
     def _fill_levels(self, X: Matrix, struct: pa.StructArray) -> None:
         """Write the columns of 0 and 1 of the categories."""
         start = 0
-        for at, category in enumerate(self.request.terms.categories):
-            names = self._names_of(at)
+        for at in self._dense:
+            category, names = self.request.terms.categories[at], self._names_of(at)
             field = struct.field(category.column)
             frame = pl.DataFrame({category.column: pl.Series(pl.from_arrow(field))})
             made = frame.select(category.indicators(self._of_categories[at] == "indicator"))

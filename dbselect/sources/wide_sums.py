@@ -1,9 +1,7 @@
-"""Sums over the rows of a wide table: of each column by itself, and of some with all.
+"""Sums over the rows of a wide table: of each column by itself and beside the target.
 
-`Margins` has means, variances and products with the target, which take O(D) memory; each
-piece is centred at its own means, and pieces are merged by Chan's formula. `Products`, of a
-later reading, knows the means, and adds ``X_S' W X`` of rows centred at them: of what rounding
-left in a mean, only the square is lost.
+They are means, variances and products with the target, which take O(D) memory; each piece is
+centred at its own means, and pieces are merged by Chan's formula.
 """
 
 import pickle
@@ -16,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.record.gram import Matrix, Vector
+from dbselect.record.gram import Vector
 from dbselect.sources.sparse_rows import EntryTotals
-from dbselect.sources.wide_rows import Index, Piece, WideRows
+from dbselect.sources.wide_rows import Piece, WideRows
 
 
 @dataclass
@@ -199,138 +197,3 @@ class MarginSums:
             squares=joined(known.squares, squares),
             products=joined(known.products, products),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Products:
-    """A later reading: products of some columns with all, and of groups within themselves.
-
-    Parameters
-    ----------
-    rows : WideRows
-    anchor, mean : shape (D + 1,), as in `Totals`
-    columns : shape (k,), those whose products with all are wanted
-    within : one array of shape (B, s) a size s, the columns of B groups of that size
-    """
-
-    rows: WideRows
-    anchor: Vector
-    mean: Vector
-    columns: Index
-    within: tuple[Index, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """About how many bytes a state has."""
-        blocks = sum(len(groups) * groups.shape[1] ** 2 for groups in self.within)
-        return int(8 * (len(self.columns) * len(self.mean) + blocks))
-
-    @property
-    def n_dense(self) -> int:
-        """Columns that are no entries of a field; they come first."""
-        return len(self.rows.names)
-
-    @contextmanager
-    def begin(self) -> Iterator["ProductSums"]:
-        """Begin without rows."""
-        blocks = [np.zeros((*g.shape, g.shape[1])) for g in self.within]
-        width, k = len(self.mean) - 1, len(self.columns)
-        yield ProductSums(
-            self, np.zeros((k, self.n_dense)), np.zeros((width - self.n_dense, k)), blocks
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class ProductSums:
-    """Products of a later reading under way.
-
-    Parameters
-    ----------
-    dense : shape (k, n_dense), products with the columns of a piece
-    sparse : shape (D - n_dense, k), products with the entries
-    blocks : those within groups
-    """
-
-    asked: Products
-    dense: Matrix
-    sparse: Matrix
-    blocks: list[Matrix]
-    _lock: Any = field(default_factory=Lock)
-
-    def add(self, batch: Any) -> None:
-        """Add some rows; may be called from several threads at once."""
-        for piece in self.asked.rows.pieces(batch):
-            found = self._of(piece)
-            with self._lock:
-                self._take(*found)
-
-    def _of(self, piece: Piece) -> tuple[Matrix, Any, list[Matrix]]:
-        """Return the products of a piece, whose values are changed."""
-        asked, X, root = self.asked, piece.X, np.sqrt(piece.weight)
-        centre = self._at_target(asked.anchor), self._at_target(asked.mean)
-        X -= centre[0]
-        X -= centre[1]
-        X *= root[:, None]
-        if piece.has_gaps:
-            np.nan_to_num(X, copy=False)  # a mean in the place of what is missing
-        by_column = None if piece.entries is None else piece.entries.tocsc()
-        chosen = self._columns(asked.columns, X, by_column, root)
-        # Every thread writes a product of its own: one BLAS call, without the lock.
-        dense = chosen.T @ X[:, :-1]
-        blocks = [
-            _within(self._columns(groups.ravel(), X, by_column, root), groups.shape)
-            for groups in asked.within
-        ]
-        if by_column is None:
-            return dense, None, blocks
-        # Only one side needs to be centred: of rows centred at their mean, the sum is 0.
-        chosen *= root[:, None]
-        return dense, by_column.T @ chosen, blocks
-
-    def _at_target(self, values: Vector) -> Vector:
-        """Return what stands for the columns of a piece: those before the entries, the target."""
-        return np.append(values[: self.asked.n_dense], values[-1])
-
-    def _columns(self, columns: Index, X: Matrix, by_column: Any, root: Vector) -> Matrix:
-        """Return some columns of a piece, centred, times the roots of the weights; (n, k)."""
-        first = self.asked.n_dense
-        if by_column is None:
-            return np.asarray(X[:, columns])
-        found = np.empty((len(X), len(columns)))
-        is_entry = columns >= first
-        found[:, ~is_entry] = X[:, columns[~is_entry]]
-        at = columns[is_entry] - first
-        # A piece may lack the last columns.
-        there = at < by_column.shape[1]
-        values = np.zeros((len(X), len(at)))
-        values[:, there] = by_column[:, at[there]].toarray()
-        found[:, is_entry] = (values - self.asked.mean[columns[is_entry]]) * root[:, None]
-        return found
-
-    def _take(self, dense: Matrix, sparse: Any, blocks: list[Matrix]) -> None:
-        np.add(self.dense, dense, out=self.dense)
-        if sparse is not None:
-            self.sparse[: len(sparse)] += sparse
-        for mine, more in zip(self.blocks, blocks, strict=True):
-            np.add(mine, more, out=mine)
-
-    @property
-    def products(self) -> Matrix:
-        """The products of the columns asked for with all; shape (k, D)."""
-        if not len(self.sparse):
-            return self.dense
-        return np.hstack([self.dense, self.sparse.T])
-
-    def load(self, part: bytes) -> None:
-        """Add the products of another process."""
-        self._take(*pickle.loads(part))
-
-    def state(self) -> bytes:
-        """Return the products."""
-        return pickle.dumps((self.dense, self.sparse, self.blocks))
-
-
-def _within(X: Matrix, shape: tuple[int, ...]) -> Matrix:
-    """Return the products of the columns of each group among themselves; shape (B, s, s)."""
-    parts = X.T.reshape(*shape, len(X))
-    return np.asarray(parts @ parts.transpose(0, 2, 1))

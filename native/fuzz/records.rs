@@ -23,10 +23,10 @@ const ROUNDING: f64 = 1e-13;
 /// How far a share of the variance may lie beyond 1.
 const SHARE: f64 = 1e-9;
 const TERMS: [&str; 6] = [
-    "{}",
-    r#"{"categories":[{"column":"a","levels":["u","v"],"rest":false,"null_policy":"skip"}]}"#,
-    r#"{"categories":[{"column":"a","levels":[1,true],"rest":true,"null_policy":"indicator"}]}"#,
-    r#"{"bases":[{"column":"a","kind":"spline","knots":[0,1,2]}],"dates":{"b":"days"}}"#,
+    r#"{"categories":[],"bases":[]}"#,
+    r#"{"categories":[{"column":"a","levels":["u","v"],"rest":false,"null_policy":"skip"}],"bases":[]}"#,
+    r#"{"categories":[{"column":"a","levels":[1,true],"rest":true,"null_policy":"indicator"}],"bases":[]}"#,
+    r#"{"categories":[],"bases":[{"column":"a","kind":"spline","knots":[0,1,2]}],"dates":{"b":"days"}}"#,
     r#"{"means":{"a":1.5,"b":"x"},"indicators":["a"],"flat":["a.b"]}"#,
     "[1",
 ];

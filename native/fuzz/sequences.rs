@@ -106,7 +106,8 @@ fn sequence(steps: &[Step], names: &[String], has_terms: bool) -> ArrayRef {
     let entries = structs(entries.to_vec());
     let ends = OffsetBuffer::from_lengths(steps.iter().map(|step| step.terms.len()));
     let groups = (0..steps.len()).map(|step| (step > 0).then(|| format!("g{step}")));
-    let terms = (0..steps.len()).map(|step| (step == 0 && has_terms).then_some("{}"));
+    let terms = (0..steps.len())
+        .map(|step| (step == 0 && has_terms).then_some(r#"{"categories":[],"bases":[]}"#));
     let fields: Vec<(&str, ArrayRef)> = vec![
         ("step", Arc::new(Int64Array::from_iter_values(0..steps.len() as i64))),
         ("group", Arc::new(StringViewArray::from_iter(groups))),
@@ -148,9 +149,9 @@ fn altered(
     let (fields, mut arrays, _) = steps.into_parts();
     let at = draw.below(arrays.len());
     let texts = [
-        "{}",
-        "{\"means\":{\"a\":1}}",
-        "{\"categories\":[{\"column\":\"a\",\"levels\":[1],\"rest\":true}]}",
+        r#"{"categories":[],"bases":[]}"#,
+        r#"{"categories":[],"bases":[],"means":{"a":1}}"#,
+        r#"{"categories":[{"column":"a","levels":[1],"rest":true}],"bases":[]}"#,
         "]",
         "{\"bases\":[{\"column\":\"a\"}]}",
     ];

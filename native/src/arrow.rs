@@ -795,7 +795,9 @@ mod tests {
             mean: vec![1e8, 2.0],
             mean_low: Some(vec![1e-9, 0.0]),
             comoment: vec![2.0, 1.0, 4.0],
-            terms: Some(r#"{"categories":[{"column":"k","levels":["a"],"rest":false}]}"#.into()),
+            terms: Some(
+                r#"{"categories":[{"column":"k","levels":["a"],"rest":false}],"bases":[]}"#.into(),
+            ),
         };
         let record = raw.check().unwrap();
         let array = write_records(&[None, Some(record.clone())]);

@@ -230,8 +230,8 @@ impl Chunk<'_> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Leave out incomplete rows, mark what is to be filled; refuse infinite values and
-    /// negative weights.
+    /// Leave out incomplete rows, mark what is to be filled; refuse infinite values, numbers that
+    /// no mean tells apart and negative weights.
     pub(crate) fn screen(mut self, labels: Labels) -> Result<Screened<'a>, String> {
         self.mark_weights(labels)?;
         let sums = self.sums();
@@ -258,6 +258,10 @@ impl<'a> Chunk<'a> {
         let absent = nulls.filter(|(_, nulls)| !nulls.is_empty()).collect();
         let whole = self.missing.is_empty();
         let screened = if whole { self.whole(sums) } else { self.compact() };
+        for units in &screened.units {
+            let label = || format!("column '{}'", labels.columns[units.column]);
+            units.check_spread(&screened.columns[units.column], label)?;
+        }
         Ok(Screened { holes, absent, ..screened })
     }
 

@@ -23,9 +23,12 @@ use crate::chunk::Missing;
 
 /// A NaN that no number is hashed as.
 const NULL: u64 = 0xfff8_0000_0000_0001;
-/// Up to these, doubles hold a power of ten and a whole number exactly, so that
-/// their quotient is the nearest double.
-const EXACT_POWER: u8 = 22;
+/// The powers of ten that are doubles, where `powi` may be off by a bit that depends on the
+/// machine. Up to these and to a whole number that is one, their quotient is the nearest double.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
 const EXACT_WHOLE: u128 = 1 << 53;
 
 /// The units of dates and timestamps, in nanoseconds.
@@ -72,11 +75,10 @@ impl Value<'_> {
                 if scale == 0 {
                     return Value::Whole(units).hash(seed);
                 }
-                let exact = scale <= EXACT_POWER && units.unsigned_abs() <= EXACT_WHOLE;
-                let nearest = if exact {
-                    units as f64 / 10f64.powi(scale.into())
-                } else {
-                    format!("{units}e-{scale}").parse().expect("a number")
+                let is_whole = units.unsigned_abs() <= EXACT_WHOLE;
+                let nearest = match POWERS.get(usize::from(scale)).filter(|_| is_whole) {
+                    Some(power) => units as f64 / power,
+                    None => format!("{units}e-{scale}").parse().expect("a number"),
                 };
                 Value::Double(nearest).hash(seed)
             }

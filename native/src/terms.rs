@@ -21,19 +21,22 @@ const MOST_KNOWN: usize = 16;
 
 /// The terms of a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Terms {
     /// Columns whose levels became columns of 0 and 1.
     pub categories: Vec<Category>,
     /// Columns that became polynomials or splines.
     pub bases: Vec<Value>,
     /// Columns that count days or seconds, each with its unit.
+    #[serde(default)]
     pub dates: Map<String, Value>,
     /// Columns of the record with a number where a value was missing, and that number.
+    #[serde(default)]
     pub means: Map<String, Value>,
     /// Columns of the record that are 0 where a value was missing, beside an indicator.
+    #[serde(default)]
     pub indicators: Vec<String>,
     /// Fields whose plain names look like those of nested columns.
+    #[serde(default)]
     pub flat: Vec<String>,
 }
 

@@ -14,6 +14,9 @@ const WHOLE_NUMBERS: f64 = 9_007_199_254_740_992.0;
 const FEW_UNITS: f64 = 4_294_967_296.0;
 /// Doubles from here on are beyond the range of 128 bits.
 const BEYOND: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
+/// A mean is two doubles, 106 bits: numbers that share more than these of their first bits leave
+/// fewer than 12 to what they differ by, 2^-24 of a variance.
+const SHARED: f64 = 19_807_040_628_566_084_398_385_987_584.0;
 
 /// A column of a chunk as whole numbers of a unit.
 #[derive(Clone)]
@@ -48,6 +51,29 @@ impl<'a> Units<'a> {
     /// The rows of some numbers.
     pub fn picked<'b>(&self, rows: &[usize]) -> Units<'b> {
         Units { values: rows.iter().map(|&row| self.values[row]).collect(), ..*self }
+    }
+
+    /// Refuse numbers that differ by less than a mean can tell; `doubles` has NaN where one is
+    /// missing.
+    pub fn check_spread(&self, doubles: &[f64], label: impl Fn() -> String) -> Result<(), String> {
+        let largest = doubles.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        if largest * (self.per_one as f64) < SHARED {
+            return Ok(());
+        }
+        let present = self.values.iter().zip(doubles).filter(|(_, x)| !x.is_nan()).map(|(n, _)| *n);
+        let ends = present.fold(None, |ends: Option<(i128, i128)>, n| {
+            Some(ends.map_or((n, n), |(least, most)| (least.min(n), most.max(n))))
+        });
+        let spread = ends.and_then(|(least, most)| most.checked_sub(least)).unwrap_or_default();
+        if spread == 0 || spread as f64 * SHARED >= largest * self.per_one as f64 {
+            return Ok(());
+        }
+        Err(format!(
+            "{} has numbers near {largest:e} that differ by {:e} only, which is beyond the digits \
+             of a mean; subtract one of them from all",
+            label(),
+            spread as f64 / self.per_one as f64
+        ))
     }
 
     /// Values less some number, rounded once.
@@ -109,6 +135,23 @@ mod tests {
         assert!(Units::of(0, &[WHOLE_NUMBERS - 1.0, f64::NAN], 1, none).is_none());
         assert!(Units::of(0, &[42_949_672.95], 100, none).is_none());
         assert!(Units::of(0, &[BEYOND], 1, none).is_none());
+    }
+
+    #[test]
+    fn numbers_that_a_mean_cannot_tell_apart_are_refused() {
+        let told = |first: i128, by: i128, per_one: i128| {
+            let values = vec![first, first + by, 0];
+            let one = |x: i128| x as f64 / per_one as f64;
+            let doubles = [one(first), one(first + by), f64::NAN];
+            let units = Units::of(0, &doubles, per_one, || values).unwrap();
+            units.check_spread(&doubles, || "column 'a'".into())
+        };
+        let first = 10i128.pow(33);
+        assert!(told(-first, 599, 1).unwrap_err().contains("column 'a' has numbers near 1e33"));
+        assert!(told(first, 599, 1000).unwrap_err().contains("differ by 5.99e-1 only"));
+        assert_eq!(told(first, 0, 1), Ok(()));
+        assert_eq!(told(first, first / 1000, 1), Ok(()));
+        assert_eq!(told(10i128.pow(30), 599, 1), Ok(()));
     }
 
     #[test]

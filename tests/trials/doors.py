@@ -171,9 +171,9 @@ def records(draw: random.Random, doors: Doors) -> None:
     assert usable == in_polars.is_null().to_list(), f"doors differ: {said}"
     assert [len(row) for row in rows] == steps.list.len().to_list(), "lengths differ"
     for found, reason in zip(in_python, in_sql, strict=True):
-        # Of three columns a search in Python looks at less: an open finding of RELIABILITY.md.
-        is_open = reason is not None and "three or more together" in reason
-        assert found is None or reason is None or is_open, (
+        # A search looks at the columns that it meets, a check at all together.
+        is_farther = reason is not None and "three or more together" in reason
+        assert found is None or reason is None or is_farther, (
             f"Python takes what others do not: {said}"
         )
     assert (merged is None) == (also is None), f"one door merges: {said}"

@@ -155,17 +155,57 @@ def replaced(draw: random.Random, _: Writer, folder: Path) -> str:
             for state in states:
                 state.write_parquet(folder / "new")
                 (folder / "new").replace(path)
+                time.sleep(draw.uniform(0.0, 0.05))
 
+    return _read_while(change, stop, path, wanted)
+
+
+def written_over(draw: random.Random, _: Writer, folder: Path) -> str:
+    """Write over a file in its place, as long as it was, again and again while it is read."""
+    path = folder / "table.parquet"
+    many = draw.choice([1, 40])
+    states = [pl.concat([table(state)] * many).rechunk() for state in (0, 1)]
+    wanted = [ds.gram(one).to_struct() for one in states]
+    forms = []
+    for state in states:
+        state.write_parquet(folder / "new", compression="uncompressed", statistics=False)
+        forms.append((folder / "new").read_bytes())
+    path.write_bytes(forms[0])
+    stop = threading.Event()
+
+    def change() -> None:
+        # Half of a file at a time, as a copy in progress.
+        while not stop.is_set():
+            for form in forms:
+                with path.open("r+b") as file:
+                    file.write(form[: len(form) // 2])
+                    file.flush()
+                    time.sleep(draw.uniform(0.0, 0.002))
+                    file.write(form[len(form) // 2 :])
+                    file.truncate()
+                time.sleep(draw.uniform(0.0, 0.1))
+
+    return _read_while(change, stop, path, wanted)
+
+
+def _read_while(
+    change: Callable[[], None], stop: threading.Event, path: Path, wanted: list[dict]
+) -> str:
+    """Read a file some times while a thread changes it."""
     changing = threading.Thread(target=change)
     changing.start()
-    ends: Counter[str] = Counter()
     try:
-        for _ in range(30):
-            ends[_read_of(path, wanted)] += 1
+        ends = Counter(_read_of(path, wanted) for _ in range(30))
     finally:
         stop.set()
         changing.join()
-    return "right" if ends["refused"] < 30 else "refused"
+    return (
+        "refused"
+        if ends["right"] == 0
+        else "now right, now refused"
+        if ends["refused"]
+        else "right"
+    )
 
 
 def _read_of(path: Path, wanted: list[dict]) -> str:
@@ -188,7 +228,11 @@ FAULTS: dict[str, Callable[[random.Random, Writer, Path], str]] = {
     "read-only": read_only,
 }
 #: Faults that no writer has a part in.
-OF_READERS = {"memory ends": starved, "file replaced": replaced}
+OF_READERS = {
+    "memory ends": starved,
+    "file replaced": replaced,
+    "file written over": written_over,
+}
 
 
 def one(fault: str, writer: Writer, seed: int) -> str:

@@ -30,6 +30,7 @@ def add_sequence_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scale", default=UNSET, type=_flag, metavar="yes|no", help="ridge on unit variances"
     )
+    add_intercept(parser)
     parser.add_argument("--budget", default=UNSET, type=float, help="limit on the summed cost")
     parser.add_argument("--max-groups", default=UNSET, type=int)
     parser.add_argument("--always", default=UNSET, nargs="+", help="groups to take first")
@@ -40,8 +41,18 @@ def add_sequence_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offset", default=UNSET, help="of a family: column added to the predictor"
     )
+    parser.add_argument(
+        "--positive", default=UNSET, help="of binomial: level of the target that counts as 1"
+    )
     parser.add_argument("--max-iter", default=UNSET, type=int, help="of a family: most passes")
     parser.add_argument("--tol", default=UNSET, type=float, help="of a family: when to end")
+
+
+def add_intercept(parser: argparse.ArgumentParser) -> None:
+    """Add whether models have a constant term."""
+    parser.add_argument(
+        "--intercept", default=UNSET, type=_flag, metavar="yes|no", help="no: through the origin"
+    )
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dbselect.judging.validation import CrossValidation
 
 #: Options of the families that read a table in passes.
-_IN_PASSES = ("offset", "max_iter", "tol")
+_IN_PASSES = ("offset", "positive", "max_iter", "tol")
 
 
 def _add(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,12 @@ def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--features", default=UNSET, type=int, help="largest number of a feature; default: found"
     )
+    parser.add_argument(
+        "--entries",
+        default=UNSET,
+        metavar="FIELD",
+        help="one field of entries for all features, as sequence --wide yes reads it",
+    )
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -25,11 +31,16 @@ def _run(options: argparse.Namespace) -> None:
 
     if options.out == STDOUT:
         raise ArgumentError("--out is '-'; a Parquet file is written at its place, give a name")
-    svmlight_to_parquet(options.source, options.out, **options_given(options, ("features",)))
-    written = pq.read_metadata(options.out)
-    rows, features = written.num_rows, written.num_columns - 2
-    line = f"{options.out}: {rows:,} documents, {features:,} features, query and relevance"
-    tell(options, [line], {"path": options.out, "rows": rows, "features": features})
+    given = options_given(options, ("features", "entries"))
+    svmlight_to_parquet(options.source, options.out, **given)
+    schema, rows = pq.read_schema(options.out), pq.read_metadata(options.out).num_rows
+    told: dict[str, int | str] = {"features": len(schema) - 2}
+    what = f"{len(schema) - 2:,} features"
+    if "entries" in given:
+        told = {"entries": given["entries"]}
+        what = f"features in field '{given['entries']}'"
+    line = f"{options.out}: {rows:,} documents, {what}, query and relevance"
+    tell(options, [line], {"path": options.out, "rows": rows, **told})
 
 
 COMMAND = Command(_add, _run)

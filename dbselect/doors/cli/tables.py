@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
-from dbselect.doors.cli.arguments import SOURCE, UNSET, named, options_given, read_option
+from dbselect.doors.cli.arguments import (
+    SOURCE,
+    UNSET,
+    add_intercept,
+    named,
+    options_given,
+    read_option,
+)
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.exits import add_max_skipped
 from dbselect.doors.cli.out import RECORDS, add_out
@@ -27,6 +34,7 @@ def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--costs", help="JSON file: name of such a group -> cost")
     for name in ("--budget", "--epsilon", "--ridge"):
         parser.add_argument(name, default=UNSET, type=float)
+    add_intercept(parser)
     parser.add_argument("--max-groups", default=UNSET, type=int)
     parser.add_argument("--always", default=UNSET, nargs="+", help="taken first")
     parser.add_argument("--unmatched", default=UNSET, help="skip, zero or indicator")

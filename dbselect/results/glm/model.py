@@ -18,7 +18,7 @@ from dbselect.record.checks import check_share
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, rows_told
 from dbselect.record.terms import Terms
-from dbselect.results.model import warn_of_choice
+from dbselect.results.choice import warn_of_choice
 from dbselect.results.predict import Predicting, Predictor
 
 
@@ -62,6 +62,8 @@ class GlmModel(Predicting):
     rows_read, bytes_read : by all these passes; bytes as Arrow holds numbers in memory
     errors : of its coefficients, for `summary`; None if they are not known
     terms : how the columns of the table became those of the model
+    levels : of a binomial target that is not 0/1, the level that counts as 0 and the one that
+        counts as 1, whose probability is predicted
 
     Examples
     --------
@@ -95,12 +97,13 @@ class GlmModel(Predicting):
     bytes_read: int
     errors: StandardErrors | None = field(default=None, kw_only=True, repr=False)
     terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
+    levels: tuple[Any, ...] = field(default=(), kw_only=True)
 
     def __repr__(self) -> str:
         # A fit of columns has no groups, and they no costs.
         spent = f", spent {self.spent:g}" if self.groups else ""
         return (
-            f"{type(self).__name__}({self.family}, {self.target} ~ "
+            f"{type(self).__name__}({self.family}, {predicted(self.target, self.levels)} ~ "
             f"{listed(self.columns)}; "
             f"explained {self.explained:.4f}{spent}; "
             f"{rows_told(self.rows, self.skipped)}; {self.status.value}, {self.passes} passes)"
@@ -263,6 +266,11 @@ class GlmModel(Predicting):
 
     def _link(self, predictors: Sequence[Formula]) -> list[Formula]:
         return family_of(self.family, self.classes).means(predictors)
+
+
+def predicted(target: str, levels: Sequence[Any]) -> str:
+    """Return what a model predicts, in words: a number, or which level has a probability."""
+    return f"{target} = {levels[1]!r}" if levels else target
 
 
 def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from dbselect.record.rows import rows_told
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results.glm import store
-from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
+from dbselect.results.glm.model import GlmModel, StandardErrors, on_table, predicted
 from dbselect.results.prefixes import Prefixes
 
 
@@ -66,6 +66,7 @@ class GlmSequence(Prefixes[GlmModel]):
     passes_made, rows_read, bytes_read : by the whole search; bytes as Arrow holds numbers
     precision : how sure the coefficients are; None after reading a file, which has none
     terms : how the columns of the table became those of the sequence
+    levels : as in `GlmModel`
 
     Examples
     --------
@@ -105,6 +106,7 @@ class GlmSequence(Prefixes[GlmModel]):
     bytes_read: int
     precision: Precision | None = field(default=None, kw_only=True)
     terms: Terms = field(default_factory=Terms, kw_only=True)
+    levels: tuple[Any, ...] = field(default=(), kw_only=True)
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.GLM_TYPE
     _WHAT: ClassVar[str] = "a sequence"
@@ -115,7 +117,8 @@ class GlmSequence(Prefixes[GlmModel]):
 
     @property
     def _told(self) -> tuple[str, str]:
-        return f"{self.family}, {self.target}", f"explained {self.explained[-1]:.4f}"
+        told = predicted(self.target, self.levels)
+        return f"{self.family}, {told}", f"explained {self.explained[-1]:.4f}"
 
     @property
     def _used(self) -> str:
@@ -154,6 +157,7 @@ class GlmSequence(Prefixes[GlmModel]):
             target=self.target,
             family=self.family,
             classes=self.classes,
+            levels=self.levels,
             offset=self.offset,
             intercept=intercept,
             coefficients=coefficients,
@@ -212,6 +216,12 @@ class GlmSequence(Prefixes[GlmModel]):
         # Aliased columns have coefficients of exactly 0, and no others do.
         free = family_of(self.family, self.classes).basis.shape[1]
         return np.asarray(free * (1.0 + self.coef.any(axis=2).sum(axis=1)))
+
+    def _f_tests(self) -> pl.DataFrame:
+        raise ArgumentError(
+            f"family is {self.family!r}, whose sequences have no f_tests: F compares residual sums "
+            "of squares; the deviance that a step takes, in steps, is its likelihood ratio"
+        )
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         if criterion in ("cp", "adjusted_r2"):

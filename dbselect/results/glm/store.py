@@ -40,6 +40,7 @@ GLM_TYPE = pa.struct(
         ("target", pa.string()),
         ("family", pa.string()),
         ("class_type", pa.string()),
+        ("levels", pa.list_(pa.string())),
         ("offset", pa.string()),
         *SEARCH_FIELDS,
         ("rows", pa.int64()),
@@ -71,10 +72,12 @@ _CLASS_TYPES: dict[str, Callable[[str], Any]] = {
 def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
     steps = sequence.steps.to_dicts()
+    named = sequence.classes or sequence.levels
     return {
         "target": sequence.target,
         "family": sequence.family,
-        "class_type": type(sequence.classes[0]).__name__ if sequence.classes else None,
+        "class_type": type(named[0]).__name__ if named else None,
+        "levels": [str(one) for one in sequence.levels],
         "offset": sequence.offset,
         **search_record(sequence),
         "rows": sequence.rows,
@@ -85,9 +88,14 @@ def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
         "steps": steps,
         "predictors": [
             {"class": name, "sequence": _predictor(sequence, steps, k)}
-            for k, name in enumerate([str(one) for one in sequence.classes] or [None])
+            for k, name in enumerate(_predicted(sequence))
         ],
     }
+
+
+def _predicted(sequence: "GlmSequence") -> list[str | None]:
+    """Return the classes, or the level, whose probabilities are told; None for a number."""
+    return [str(one) for one in sequence.classes or sequence.levels[1:]] or [None]
 
 
 def _predictor(
@@ -131,10 +139,9 @@ def glm_parts(record: Any) -> dict[str, Any]:
 def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
     steps, predictors = record["steps"], record["predictors"]
     search = search_parts(record, steps)
-    class_type = record["class_type"]
-    classes = (
-        () if class_type is None else [_CLASS_TYPES[class_type](p["class"]) for p in predictors]
-    )
+    class_type, levels = record["class_type"], record["levels"] or []
+    read = _CLASS_TYPES[class_type] if class_type is not None else str
+    classes = [] if class_type is None or levels else [read(p["class"]) for p in predictors]
     numbers = {name: j for j, name in enumerate(search["groups"].members)}
     intercept = np.zeros((len(steps), len(predictors)))
     coef = np.zeros((len(steps), len(numbers), len(predictors)))
@@ -149,6 +156,7 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "target": record["target"],
         "family": record["family"],
         "classes": tuple(classes),
+        "levels": tuple(read(one) for one in levels),
         "offset": record["offset"],
         **search,
         "deviance": finite(step["deviance"] for step in steps),

@@ -110,10 +110,11 @@ def _predictions(model: Any, source: Any) -> Iterator[tuple[str, Any, Any]]:
             if batch.num_rows:
                 frame = pl.DataFrame(pa.Table.from_batches([batch]))
                 predicted = model.predict(frame)
-                if isinstance(model, GlmModel) and model.classes:
-                    label = frame[model.target].cast(pl.String).to_numpy()
-                    for k, one in enumerate(model.classes):
-                        yield str(one), predicted[:, k], (label == str(one)).astype(float)
+                if isinstance(model, GlmModel) and (model.classes or model.levels):
+                    each = predicted.reshape(batch.num_rows, -1).T
+                    for one, own in zip(model.classes or model.levels[1:], each, strict=True):
+                        there = (frame[model.target] == one).cast(pl.Float64)
+                        yield str(one), own, there.to_numpy()
                 else:
                     columns = np.asarray(predicted).reshape(batch.num_rows, -1)
                     rows = batch.to_struct_array()

@@ -11,12 +11,11 @@ use super::error::Error;
 use super::groups::groups_of;
 use super::inference::{Deviations, deviations};
 use super::options::{check_ridge, refused};
-use super::problem::{Gram, Linear, Target};
+use super::problem::{Gram, Linear, Raw, Target};
 use super::refine::{Refiner, is_correctable};
 use super::state::{Buffers, CONDITION_LIMIT, State, Trace};
 use super::steps::is_possible;
 use super::value::Value;
-use crate::kernel::triangle;
 use crate::possible::INDEFINITE;
 use crate::terms::Terms;
 
@@ -189,15 +188,15 @@ impl Fitter {
         plan: &FitPlan,
         gram: &Gram,
     ) -> Result<Result<&Fitted, String>, Error> {
-        let target = match plan.target.present(gram) {
-            Ok(target) => target,
+        let Fitter { problem, buffers, refiner, coef, raw, fitted } = self;
+        let usable = plan
+            .target
+            .usable(gram, request.intercept)
+            .and_then(|target| Ok((target, if request.intercept { *gram } else { raw.of(gram)? })));
+        let (target, rows) = match usable {
+            Ok(found) => found,
             Err(reason) => return Ok(Err(reason)),
         };
-        let Fitter { problem, buffers, refiner, coef, raw, fitted } = self;
-        let rows = if request.intercept { *gram } else { raw.through_origin(gram) };
-        if let Err(reason) = plan.target.varies(target, &rows) {
-            return Ok(Err(reason));
-        }
         let Members { names, at } = plan.members.as_ref().map_err(Clone::clone)?;
         if fitted.columns != *names {
             fitted.columns.clone_from(names);
@@ -219,6 +218,9 @@ impl Fitter {
             deviations(&state, &rows, left, request)
         });
         fitted.write(&state, coef);
+        if let Some(known) = &mut fitted.deviations {
+            known.standardize(gram, target, at, &fitted.aliased);
+        }
         (fitted.rows, fitted.skipped) = (gram.rows, gram.skipped);
         *buffers = state.into_buffers();
         Ok(if is_possible { Ok(fitted) } else { Err(INDEFINITE.to_string()) })
@@ -243,27 +245,6 @@ impl Fitted {
             self.aliased.push(place.is_none());
         }
         self.r2 = (state.explained() + penalty).min(1.0);
-    }
-}
-
-/// Raw second moments in place of centred ones, and means of 0.
-#[derive(Debug, Default)]
-struct Raw {
-    mean: Vec<f64>,
-    comoment: Vec<f64>,
-}
-
-impl Raw {
-    fn through_origin<'r>(&'r mut self, gram: &Gram<'r>) -> Gram<'r> {
-        self.mean.clear();
-        self.mean.resize(gram.mean.len(), 0.0);
-        self.comoment.clear();
-        self.comoment.extend_from_slice(gram.comoment);
-        for (i, own) in gram.mean.iter().enumerate() {
-            let row = &mut self.comoment[triangle(i)..triangle(i + 1)];
-            row.iter_mut().zip(gram.mean).for_each(|(x, mean)| *x += gram.weight * own * mean);
-        }
-        Gram { mean: &self.mean, mean_low: &[], comoment: &self.comoment, ..*gram }
     }
 }
 

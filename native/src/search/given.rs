@@ -79,6 +79,7 @@ fn anytime(given: &Given) -> Result<AnytimeOptions, Error> {
         rule: given.get("rule").map_or(Ok(default.rule), Rule::of)?,
         ridge: given.number("ridge")?.unwrap_or(default.ridge),
         scale: given.truth("scale")?.unwrap_or(default.scale),
+        intercept: given.truth("intercept")?.unwrap_or(default.intercept),
         budget: given.number("budget")?,
         max_groups: given.count("max_groups")?,
         always: given.names("always")?.unwrap_or_default(),
@@ -103,6 +104,7 @@ fn backward(given: &Given) -> Result<BackwardOptions, Error> {
         backward: given.get("backward").map_or(Ok(default.backward), Usefulness::of)?,
         max_steps: given.count("max_steps")?,
         ridge: given.number("ridge")?.unwrap_or(default.ridge),
+        intercept: given.truth("intercept")?.unwrap_or(default.intercept),
         budget: given.number("budget")?,
         always: given.names("always")?.unwrap_or_default(),
     })

@@ -9,10 +9,10 @@ use super::value::Value;
 /// What an option may be, where it is not one of some names.
 const ALLOWED: [(&str, &str); 12] = [
     ("columns", "be a list of column names and globs"),
-    ("intercept", "be True or False"),
     ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),
     ("scale", "be True or False"),
+    ("intercept", "be True or False"),
     ("budget", "be a number >= 0, or None for no limit"),
     ("max_groups", "be a whole number >= 1"),
     ("max_steps", "be a whole number >= 1"),
@@ -112,6 +112,8 @@ pub struct AnytimeOptions {
     pub ridge: f64,
     /// False takes the ridge on the columns as they are.
     pub scale: bool,
+    /// False for models through the origin.
+    pub intercept: bool,
     /// Limit on the summed cost.
     pub budget: Option<f64>,
     /// Limit on the number of groups.
@@ -128,6 +130,7 @@ impl Default for AnytimeOptions {
             rule: Rule::Fr,
             ridge: 0.0,
             scale: true,
+            intercept: true,
             budget: None,
             max_groups: None,
             always: Vec::new(),
@@ -139,7 +142,7 @@ impl Default for AnytimeOptions {
 impl AnytimeOptions {
     /// Options by the names that users give.
     pub const NAMES: &[&str] =
-        &["rule", "ridge", "scale", "budget", "max_groups", "always", "c_min"];
+        &["rule", "ridge", "scale", "intercept", "budget", "max_groups", "always", "c_min"];
 
     /// Refuse options that no Gram could make right.
     pub fn check(&self) -> Result<(), Error> {
@@ -161,7 +164,7 @@ impl AnytimeOptions {
 }
 
 /// The options of `backward`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct BackwardOptions {
     /// What makes a group the least useful one.
     pub backward: Usefulness,
@@ -169,15 +172,30 @@ pub struct BackwardOptions {
     pub max_steps: Option<i64>,
     /// Penalty, >= 0, on unit-variance columns.
     pub ridge: f64,
+    /// False for models through the origin.
+    pub intercept: bool,
     /// Removal ends as soon as what is held fits it.
     pub budget: Option<f64>,
     /// Groups that stay.
     pub always: Vec<String>,
 }
 
+impl Default for BackwardOptions {
+    fn default() -> Self {
+        BackwardOptions {
+            backward: Usefulness::Loss,
+            max_steps: None,
+            ridge: 0.0,
+            intercept: true,
+            budget: None,
+            always: Vec::new(),
+        }
+    }
+}
+
 impl BackwardOptions {
     /// Options by the names that users give.
-    pub const NAMES: &[&str] = &["backward", "max_steps", "ridge", "budget", "always"];
+    pub const NAMES: &[&str] = &["backward", "max_steps", "ridge", "intercept", "budget", "always"];
 
     /// Refuse options that no Gram could make right.
     pub fn check(&self) -> Result<(), Error> {
@@ -209,8 +227,17 @@ impl Default for FobaOptions {
 
 impl FobaOptions {
     /// Options by the names that users give.
-    pub const NAMES: &[&str] =
-        &["backward", "max_steps", "ridge", "budget", "always", "epsilon", "nu", "rule"];
+    pub const NAMES: &[&str] = &[
+        "backward",
+        "max_steps",
+        "ridge",
+        "intercept",
+        "budget",
+        "always",
+        "epsilon",
+        "nu",
+        "rule",
+    ];
 
     /// Refuse options that no Gram could make right.
     pub fn check(&self) -> Result<(), Error> {

@@ -54,6 +54,11 @@ impl Gram<'_> {
         self.comoment[triangle(a.max(b)) + a.min(b)]
     }
 
+    /// Sum of the weighted products of two columns, about 0.
+    fn raw(&self, a: usize, b: usize) -> f64 {
+        self.comoment(a, b) + self.weight * self.mean(a) * self.mean(b)
+    }
+
     /// Whether the numbers can be those of rows; their lengths are known to fit.
     pub fn is_sound(&self) -> bool {
         let Gram { rows, skipped, weight, .. } = *self;
@@ -79,6 +84,33 @@ impl Gram<'_> {
         let mean = self.mean[column];
         let known = if low == 0.0 || mean.abs() < LARGE { mean } else { low };
         self.deviation(column) <= (CONSTANT_SHARE * known.abs()).max(LEAST_SHARE * mean.abs())
+    }
+}
+
+/// A record for models through the origin: raw moments, and means of 0.
+///
+/// A search of it has no intercept, as that is what the means leave, and knows nothing of it. The
+/// twin of `through_origin` in `dbselect/linear/inference.py`.
+#[derive(Clone, Debug, Default)]
+pub struct Raw {
+    mean: Vec<f64>,
+    comoment: Vec<f64>,
+}
+
+impl Raw {
+    /// The record of the same rows; the error says that its moments are beyond doubles.
+    pub fn of<'r>(&'r mut self, gram: &Gram) -> Result<Gram<'r>, String> {
+        self.mean.clear();
+        self.mean.resize(gram.mean.len(), 0.0);
+        self.comoment.clear();
+        for a in 0..gram.mean.len() {
+            self.comoment.extend((0..=a).map(|b| gram.raw(a, b)));
+        }
+        if self.comoment.iter().all(|entry| entry.is_finite()) {
+            let Raw { mean, comoment } = self;
+            return Ok(Gram { mean, mean_low: &[], comoment, ..*gram });
+        }
+        Err("gram record has a value in 'comoment' that is not finite".to_string())
     }
 }
 
@@ -110,17 +142,13 @@ impl Target {
     /// Why no sequence can be computed from a record, whichever its groups.
     pub fn reason(&self, gram: &Gram) -> Option<String> {
         let indefinite = || is_indefinite(gram.comoment).then(|| INDEFINITE.to_string());
-        self.usable(gram).err().or_else(indefinite)
+        self.usable(gram, true).err().or_else(indefinite)
     }
 
     /// The number of the target in a record, or why no sequence can be computed from that.
-    pub fn usable(&self, gram: &Gram) -> Result<usize, String> {
-        let at = self.present(gram)?;
-        self.varies(at, gram).map(|()| at)
-    }
-
-    /// The number of the target in a record, or why there is nothing to explain it by.
-    pub fn present(&self, gram: &Gram) -> Result<usize, String> {
+    ///
+    /// Through the origin, a model of no column explains nothing of a target of one value.
+    pub fn usable(&self, gram: &Gram, intercept: bool) -> Result<usize, String> {
         let Target { name, at, mark } = self;
         if gram.rows == 0 {
             return Err(format!("no usable rows: {} rows were skipped", gram.skipped));
@@ -136,15 +164,11 @@ impl Target {
                 "target '{name}' is 0 in rows where it is missing; give it null_policy 'skip'"
             ));
         }
-        Ok(at)
-    }
-
-    /// Refuse a target that is constant, of this number in a record.
-    pub fn varies(&self, at: usize, gram: &Gram) -> Result<(), String> {
-        if gram.is_constant(at) {
-            return Err(format!("target '{}' is constant ({})", self.name, rows_told(gram)));
+        let has_nothing = if intercept { gram.is_constant(at) } else { gram.raw(at, at) == 0.0 };
+        if has_nothing {
+            return Err(format!("target '{name}' is constant ({})", rows_told(gram)));
         }
-        Ok(())
+        Ok(at)
     }
 }
 

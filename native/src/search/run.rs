@@ -8,7 +8,7 @@ use super::error::listed;
 use super::foba::{self, foba_search};
 use super::greedy::{self, greedy_search};
 use super::options::{AnytimeOptions, BackwardOptions, FobaOptions, Rule, Usefulness};
-use super::problem::{Gram, Linear};
+use super::problem::{Gram, Linear, Raw};
 use super::refine::{Refiner, is_refined};
 use super::sequence::Sequence;
 use super::setup::{Method, Plan, Request};
@@ -19,6 +19,7 @@ use crate::possible::INDEFINITE;
 /// The memory of a search.
 #[derive(Debug, Default)]
 pub struct Workspace {
+    raw: Raw,
     problem: Linear,
     buffers: Buffers,
     criterion: Criterion,
@@ -38,7 +39,9 @@ impl Workspace {
         plan: &Plan,
         gram: &Gram,
     ) -> Result<&Sequence, String> {
-        let target = plan.target.usable(gram)?;
+        let intercept = request.method.intercept();
+        let target = plan.target.usable(gram, intercept)?;
+        let gram = &if intercept { *gram } else { self.raw.of(gram)? };
         let (ridge, scale) = match &request.method {
             Method::Anytime(options) => (options.ridge, options.scale),
             Method::Foba(options) => (options.backward.ridge, true),
@@ -82,7 +85,7 @@ impl Workspace {
             return Err(INDEFINITE.to_string());
         }
         self.sequence.limit_shares();
-        if self.sequence.is_saturated(gram.rows, ridge) {
+        if self.sequence.is_saturated(gram.rows, ridge, intercept) {
             self.sequence.stop = Stop::Saturated;
         }
         Ok(&self.sequence)
@@ -262,6 +265,30 @@ mod tests {
             found.r2.iter().zip([0.0, 1.0 / 21.0, 1.0]).for_each(|(a, b)| near(*a, b));
             assert_eq!((found.stop, found.condition), (Stop::Exhausted, 1.0));
         }
+    }
+
+    #[test]
+    fn through_the_origin_a_model_has_no_constant_term() {
+        let options = AnytimeOptions { intercept: false, ..AnytimeOptions::default() };
+        let (request, plan) = request(Method::Anytime(options));
+        let mut workspace = Workspace::default();
+        let found = workspace.search(&request, &plan, &GRAM).unwrap();
+        // Of sum a y = 65, sum a a = 30, sum b y = 2, sum b b = 4 and sum y y = 142.
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-14, "{a} {b}");
+        assert_eq!(found.intercept, [0.0; 3]);
+        found
+            .coefficients
+            .iter()
+            .zip([65.0 / 30.0, 65.0 / 30.0, 0.5])
+            .for_each(|(a, b)| near(*a, b));
+        let r2 = [0.0, 65.0 * 65.0 / 30.0 / 142.0, (1.0 + 65.0 * 65.0 / 30.0) / 142.0];
+        found.r2.iter().zip(r2).for_each(|(a, b)| near(*a, b));
+        // A target of one value is not nothing; one of zeros is.
+        let one = Gram { comoment: &[5.0, 0.0, 4.0, 0.0, 0.0, 0.0], ..GRAM };
+        assert!(workspace.search(&request, &plan, &one).is_ok());
+        let zero = Gram { mean: &[2.5, 0.0, 0.0], ..one };
+        let error = workspace.search(&request, &plan, &zero).unwrap_err();
+        assert_eq!(error, "target 'y' is constant (4 rows)");
     }
 
     #[test]

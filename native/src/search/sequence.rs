@@ -89,8 +89,8 @@ impl Sequence {
     }
 
     /// Whether a model has a coefficient a row, so that it fits any target exactly.
-    pub fn is_saturated(&self, rows: i64, ridge: f64) -> bool {
-        ridge == 0.0 && 1 + self.used as i64 >= rows
+    pub fn is_saturated(&self, rows: i64, ridge: f64, intercept: bool) -> bool {
+        ridge == 0.0 && i64::from(intercept) + self.used as i64 >= rows
     }
 
     /// Take away the rounding by which shares of a variance exceed 1.

@@ -23,6 +23,17 @@ pub enum Method {
     Backward(BackwardOptions),
 }
 
+impl Method {
+    /// Whether models have a constant term.
+    pub fn intercept(&self) -> bool {
+        match self {
+            Method::Anytime(options) => options.intercept,
+            Method::Foba(options) => options.backward.intercept,
+            Method::Backward(options) => options.intercept,
+        }
+    }
+}
+
 /// What is asked of every record.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -53,6 +64,7 @@ pub struct Plan {
 #[derive(Clone, Debug)]
 pub struct Fit {
     target: Target,
+    intercept: bool,
     plan: Result<Plan, Error>,
 }
 
@@ -62,7 +74,7 @@ impl Fit {
     /// Groups that do not fit are a mistake only where there is something to search: the
     /// levels of a category are unknown to a record without rows.
     pub fn plan(&self, gram: &Gram) -> Result<Result<&Plan, String>, Error> {
-        match (&self.plan, self.target.usable(gram)) {
+        match (&self.plan, self.target.usable(gram, self.intercept)) {
             (_, Err(reason)) => Ok(Err(reason)),
             (Ok(plan), Ok(_)) => Ok(Ok(plan)),
             (Err(error), Ok(_)) => Err(error.clone()),
@@ -85,7 +97,8 @@ impl Request {
     /// The error says that they have no such target.
     pub fn fit(&self, columns: &[String], terms: &Terms) -> Result<Fit, Error> {
         let target = Target::of(&self.target, columns, terms)?;
-        Ok(Fit { plan: self.plan(target.clone(), columns, terms), target })
+        let intercept = self.method.intercept();
+        Ok(Fit { plan: self.plan(target.clone(), columns, terms), target, intercept })
     }
 
     fn plan(&self, target: Target, columns: &[String], terms: &Terms) -> Result<Plan, Error> {

@@ -1,0 +1,330 @@
+"""What else a record tells of a least-squares model: no row is read again for it.
+
+How far the columns depend on each other and what each has of the target are properties of the
+rows and the columns, whatever the ridge; tests and intervals are those of least squares.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dbselect.errors import ArgumentError
+from dbselect.linear.collinearity import inflation, partials, scaled_condition
+from dbselect.linear.f_tests import f_test_of
+from dbselect.linear.inference import FittedRows, t_quantile
+from dbselect.linear.refine import residual_share
+from dbselect.linear.whitening import Whitening, whitening
+from dbselect.record.checks import check_share
+from dbselect.record.columns import match
+from dbselect.record.gram import Vector
+from dbselect.record.inputs import HandleUnknown
+from dbselect.record.terms import Terms
+from dbselect.results.choice import warn_of_choice
+from dbselect.results.predict import Predictor
+from dbselect.results.side_by_side import LinearPredictors
+
+
+class Diagnosed:
+    """A least-squares model of a record, and what this tells of it."""
+
+    # To a type checker properties, which a model has as fields.
+    if TYPE_CHECKING:
+
+        @property
+        def target(self) -> str:
+            """The column that is predicted."""
+
+        @property
+        def intercept(self) -> float:
+            """In the target's unit."""
+
+        @property
+        def coefficients(self) -> dict[str, float]:
+            """Column -> coefficient."""
+
+        @property
+        def columns(self) -> list[str]:
+            """The columns of the model."""
+
+        @property
+        def aliased(self) -> tuple[str, ...]:
+            """Columns that depend linearly on columns before them."""
+
+        @property
+        def fit(self) -> FittedRows | None:
+            """The rows it was fitted to."""
+
+        @property
+        def terms(self) -> Terms:
+            """How the columns of the table became those of the model."""
+
+    def vif(self) -> pl.DataFrame:
+        """Return by how much each column's dependence on the others inflates its variance.
+
+        Returns
+        -------
+        DataFrame: column; vif, 1 / (1 - r2 of the column on all others), >= 1. Infinite for
+        every column that has a part in an exact dependence, and for a constant one beside the
+        intercept. Through the origin r2 is about 0
+
+        Raises
+        ------
+        ArgumentError : the model knows no rows, or was fitted with ``exact=True``
+        DataError : the columns are too nearly dependent for a Gram
+
+        Notes
+        -----
+        O(D^3), no pass. Columns of one category or curve inflate each other by how they are
+        coded; their group is judged whole by `f_test`.
+
+        References
+        ----------
+        Marquardt (1970), Technometrics 12.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 3, 5], "y": [3, 4, 6, 9]})
+        >>> ds.fit(table, "y").vif().with_columns(pl.col("vif").round(3)).rows()
+        [('a', 29.167), ('b', 29.167)]
+        """
+        found = inflation(self._known.moments, self.target, self.columns, self.aliased)
+        return self._by_column(vif=found)
+
+    def partial_correlations(self) -> pl.DataFrame:
+        """Return how each column goes with the target, alone and given the other columns.
+
+        Returns
+        -------
+        DataFrame: column; correlation, of the column and the target; partial, of what the other
+        columns leave of both; semipartial, of the target and what the others leave of the
+        column: its square is the r2 that the column adds last. NULL where others determine the
+        column. That a partial correlation is 0 has the p-value of `Model.summary`
+
+        Raises
+        ------
+        ArgumentError, DataError : as `vif`
+
+        Notes
+        -----
+        O(D^3), no pass. Through the origin all three are of products about 0.
+
+        References
+        ----------
+        Cohen, Cohen, West, Aiken (2003), Applied Multiple Regression, section 3.5.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> found = ds.fit(table, "y").partial_correlations()
+        >>> found.with_columns(pl.col(pl.Float64).round(3)).rows()
+        [('a', 0.976, 1.0, 0.976), ('b', 0.218, 1.0, 0.218)]
+        """
+        found = partials(self._known.moments, self.target, self.columns, self.aliased)
+        return self._by_column(
+            correlation=found.correlation, partial=found.partial, semipartial=found.semipartial
+        )
+
+    @property
+    def condition_number(self) -> float:
+        """The condition number of the rows, each column scaled to length 1, none centred.
+
+        The column of the intercept counts. Above 30 coefficients are said to suffer (Belsley,
+        Kuh, Welsch 1980, section 3.2). Infinite where columns depend on others.
+
+        Raises
+        ------
+        ArgumentError, DataError : as `vif`
+        """
+        fit = self._known
+        if self.aliased:
+            return float("inf")
+        return scaled_condition(fit.moments, self.target, self.columns, intercept=fit.intercept)
+
+    def f_test(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the F test that the coefficients of some columns are all 0.
+
+        Parameters
+        ----------
+        columns : names and globs of the model's columns, a field meaning all that came of it;
+            default: all, the F test of the model
+
+        Returns
+        -------
+        DataFrame, one row: df, by how much the columns raise the rank; df_residual, n - rank;
+        statistic; p_value. NULL where the others determine the columns, or n <= rank
+
+        Raises
+        ------
+        ColumnError : `columns` names none of the model's
+        ArgumentError : `columns` is no list; the model has a ridge, knows no rows, or was fitted
+            with ``exact=True``
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the p-value is too small
+
+        Notes
+        -----
+        n is the number of rows, also where they have weights. O(D^3), no pass.
+
+        References
+        ----------
+        Seber, Lee (2003), Linear Regression Analysis, section 4.3.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, 1, 2], "y": [3, 4, 6, 9]})
+        >>> ds.fit(table, "y").f_test(["b"]).with_columns(pl.col("p_value").round(3)).row(0)[::3]
+        (1, 0.408)
+        """
+        tested = self.columns if columns is None else match(columns, self.columns, "columns")
+        fit = self._least_squares
+        if fit.chosen:
+            warn_of_choice()
+        rest = [name for name in self.columns if name not in tested]
+        return f_test_of(fit, self.target, tested, rest)
+
+    def prediction_intervals(
+        self,
+        X: npt.ArrayLike,
+        columns: Sequence[str] | None = None,
+        level: float = 0.95,
+        *,
+        handle_unknown: HandleUnknown = "unavailable",
+    ) -> pl.DataFrame:
+        """Return what is predicted of rows in memory, and the intervals of mean and observation.
+
+        Parameters
+        ----------
+        X, columns : as of `Predicting.predict`
+        level : in (0, 1)
+        handle_unknown : as there
+
+        Returns
+        -------
+        DataFrame, one row a row, by the names of statsmodels' ``summary_frame``: mean, the
+        prediction; mean_se, its standard error; mean_ci_lower, mean_ci_upper, in which the
+        mean of all rows like this lies; obs_ci_lower, obs_ci_upper, in which a new row of
+        weight 1 lies. NULL where a value is missing, and all but mean where n <= rank
+
+        Raises
+        ------
+        ArgumentError : level is out of range; the model has a ridge, knows no rows, or was
+            fitted with ``exact=True``; else as `Predicting.predict`
+        ColumnError, SourceError : as `Predicting.predict`
+        DataError : as there; the columns are too nearly dependent for a Gram
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the intervals are too short
+
+        Notes
+        -----
+        By Student's t with n - rank degrees of freedom; one row at a time, not all at once. The
+        interval of an observation holds for errors that are normal, that of the mean nearly for
+        others, too. O(D^3), then O(D) numbers and O(D^2) at most a row.
+
+        References
+        ----------
+        Seber, Lee (2003), Linear Regression Analysis, section 5.3.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"x": [1, 2, 3, 4, 5], "y": [2, 3, 5, 6, 9]})
+        >>> found = ds.fit(table, "y").prediction_intervals(pl.DataFrame({"x": [3, 8]}), level=0.9)
+        >>> found.select(pl.col("mean", "mean_ci_lower", "obs_ci_lower").round(3)).rows()
+        [(5.0, 4.363, 3.439), (13.5, 11.158, 10.759)]
+        """
+        check_share("level", level)
+        fit = self._least_squares
+        white = self._white
+        predictors = self._with_coordinates(white)
+        found = predictors.predict(X, columns, handle_unknown=handle_unknown)
+        if fit.chosen:
+            warn_of_choice()
+        variance, free = self._noise(fit, white.columns)
+        place = (white.constant or 0.0) ** 2 + (found[:, 1:] ** 2).sum(axis=1)
+        quantile = t_quantile(level, free)
+        mean, of_mean = found[:, 0], np.sqrt(variance * place)
+        of_row = np.sqrt(variance * (1.0 + place))
+        return pl.DataFrame(
+            {
+                "mean": mean,
+                "mean_se": of_mean,
+                "mean_ci_lower": mean - quantile * of_mean,
+                "mean_ci_upper": mean + quantile * of_mean,
+                "obs_ci_lower": mean - quantile * of_row,
+                "obs_ci_upper": mean + quantile * of_row,
+            }
+        ).fill_nan(None)
+
+    @property
+    def _known(self) -> FittedRows:
+        """The rows it was fitted to, whatever the ridge."""
+        if self.fit is None:
+            raise ArgumentError(
+                "the model knows no rows to judge it by; fit its columns with dbselect.fit"
+            )
+        return self.fit
+
+    @property
+    def _least_squares(self) -> FittedRows:
+        """The same of a model without ridge."""
+        fit = self._known
+        fit.check_least_squares()
+        return fit
+
+    @property
+    def _white(self) -> Whitening:
+        """Coordinates in which the columns are orthonormal; those that depend have none."""
+        fit = self._known
+        kept = [name for name in self.columns if name not in self.aliased]
+        return whitening(fit.moments, self.target, kept, intercept=fit.intercept)
+
+    def _with_coordinates(self, white: Whitening) -> LinearPredictors:
+        """Return the prediction of a row, then its coordinates but for the constant one."""
+        none = dict.fromkeys(self.columns, 0.0)
+        each = [
+            Predictor(shift, none | dict(zip(white.columns, row, strict=True)))
+            for shift, row in zip(white.shift.tolist(), white.rows.tolist(), strict=True)
+        ]
+        return LinearPredictors([Predictor(self.intercept, self.coefficients), *each], self.terms)
+
+    def _noise(self, fit: FittedRows, kept: Sequence[str]) -> tuple[float, int]:
+        """Return RSS / (n - rank), NaN if no rows are left, and n - rank."""
+        gram = fit.moments
+        y = gram.position(self.target, "target")
+        free = gram.rows - len(kept) - fit.intercept
+        own = {name: self.coefficients[name] for name in kept}
+        left = residual_share(gram, self.target, own) * float(gram.comoment[y, y])
+        return (left / free if free > 0 else np.nan), free
+
+    def _standardized(self) -> pl.Series:
+        """Return the terms' coefficients in deviations of the target for one of the column."""
+        fit = self._known
+        own = np.full(len(self.columns), np.nan)
+        if fit.gram is not None:
+            at = [fit.gram.position(name, "columns") for name in self.columns]
+            spread = np.sqrt(np.diagonal(fit.gram.comoment))
+            own[:] = list(self.coefficients.values())
+            own *= spread[at] / spread[fit.gram.position(self.target, "target")]
+            own[[name in self.aliased for name in self.columns]] = np.nan
+        values = np.append(np.nan, own) if fit.intercept else own
+        return pl.Series("standardized", values, pl.Float64).fill_nan(None)
+
+    def _by_column(self, **values: Vector) -> pl.DataFrame:
+        frame = pl.DataFrame(
+            {"column": self.columns} | values, schema_overrides={"column": pl.String}
+        )
+        return frame.fill_nan(None)

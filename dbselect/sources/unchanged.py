@@ -1,0 +1,93 @@
+"""Files that stay what they are while they are read.
+
+A file that another replaces is read to its end as it was; one that is written over in its place
+gives rows of both, or bytes that fit no format. A second pass must find the file of the first.
+"""
+
+import glob
+import os
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dbselect.errors import SourceError
+
+#: Nanoseconds within which two writes may leave the same time at a file: some ticks of a kernel.
+_TICKS = 20_000_000
+#: The number of a file, its length and when it was written last.
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """What some files were when they were opened.
+
+    Parameters
+    ----------
+    seen : path -> stamp
+    """
+
+    seen: Mapping[str, Stamp] = field(default_factory=dict)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Read the files. Costs two calls of the system a file.
+
+        Raises
+        ------
+        SourceError : a file is another one than when it was opened, or is written over meanwhile
+        """
+        for path, stamp in self.seen.items():
+            if _stamp(path) != stamp:
+                raise SourceError(f"'{path}' has changed since it was opened; read it once more")
+        try:
+            yield
+        except Exception as error:
+            # What an engine says of a torn file, or a check of its values, is not what is wrong.
+            self._check_in_place(error)
+            raise
+        self._check_in_place(None)
+
+    def _check_in_place(self, cause: Exception | None) -> None:
+        for path, stamp in self.seen.items():
+            now = _stamp(path)
+            if now is not None and now[0] == stamp[0] and now != stamp:
+                raise SourceError(
+                    f"'{path}' was written over while it was read; write another file and rename "
+                    "it, and read it once more"
+                ) from cause
+
+
+def unchanged_at(path: str) -> Unchanged:
+    """Return the files of a path, a folder or a glob as they are now; none of a URL."""
+    if "://" in path:
+        return Unchanged()
+    if Path(path).is_dir():
+        return unchanged_of(glob.iglob(f"{glob.escape(path)}/**", recursive=True))
+    return unchanged_of([path] if Path(path).exists() else glob.iglob(path, recursive=True))
+
+
+def unchanged_of(paths: Iterable[str]) -> Unchanged:
+    """Return some files as they are now, without the folders among them."""
+    paths = [path for path in paths if Path(path).is_file()]
+    seen = _stamps(paths)
+    if any(written > time.time_ns() - _TICKS for _, _, written in seen.values()):
+        # What is written next may leave the same time.
+        time.sleep(_TICKS / 1e9)
+        seen = _stamps(paths)
+    return Unchanged(seen)
+
+
+def _stamps(paths: Iterable[str]) -> dict[str, Stamp]:
+    found = ((path, _stamp(path)) for path in paths)
+    return {path: stamp for path, stamp in found if stamp is not None}
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
