@@ -62,7 +62,8 @@ def timed(code: str, python: str) -> tuple[float, float]:
     found = subprocess.run(
         [python, "-c", code + REPORT], check=True, capture_output=True, text=True
     )
-    seconds, megabytes = map(float, found.stdout.split())
+    # A bar of progress may come before.
+    seconds, megabytes = map(float, found.stdout.split()[-2:])
     return seconds, megabytes
 
 
