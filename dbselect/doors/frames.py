@@ -600,7 +600,7 @@ class ExprNamespace(Diagnosing):
         return self._fits("fit", target, columns, options, FIT_DTYPE)
 
     def summary(self, target: str, columns: Sequence[str] | None = None, **options: Any) -> pl.Expr:
-        """Return a list of struct(term, estimate, std_error, statistic, p_value, low, high).
+        """Return a list of struct(term, estimate, std_error, statistic, p_value, ..., low, high).
 
         Parameters
         ----------

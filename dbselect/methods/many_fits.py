@@ -35,7 +35,7 @@ FIT_DTYPE = pl.Struct(
         "note": pl.String,
     }
 )
-_NUMBERS = ("estimate", "std_error", "statistic", "p_value", "low", "high")
+_NUMBERS = ("estimate", "std_error", "statistic", "p_value", "standardized", "low", "high")
 #: The summary of a model: a term an element.
 SUMMARY_DTYPE = pl.List(pl.Struct({"term": pl.String, **dict.fromkeys(_NUMBERS, pl.Float64)}))
 

@@ -128,8 +128,11 @@ unsafe fn write_summary(out: Vector, row: usize, terms: Option<&[Term]>) {
         let Some(terms) = terms else { return out.set_null(row) };
         for (at, term) in (before..).zip(terms) {
             write_text(items.child(0), at, term.name);
-            let Term { estimate, std_error, statistic, p_value, low, high, .. } = *term;
-            for (field, number) in (1..).zip([estimate, std_error, statistic, p_value, low, high]) {
+            let Term { estimate, std_error, statistic, p_value, standardized, low, high, .. } =
+                *term;
+            for (field, number) in
+                (1..).zip([estimate, std_error, statistic, p_value, standardized, low, high])
+            {
                 write_number(items.child(field), at, (!number.is_nan()).then_some(number));
             }
         }

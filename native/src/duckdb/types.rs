@@ -169,7 +169,7 @@ pub fn fit() -> LogicalType {
 
 /// What `summary` returns: a term an element.
 pub fn summary() -> LogicalType {
-    let numbers = ["estimate", "std_error", "statistic", "p_value", "low", "high"];
+    let numbers = ["estimate", "std_error", "statistic", "p_value", "standardized", "low", "high"];
     let mut fields = vec![("term", Field::Plain(type_id::VARCHAR))];
     fields.extend(numbers.map(|name| (name, Field::Plain(type_id::DOUBLE))));
     list(&structure(&fields))

@@ -188,20 +188,14 @@ impl Fitter {
         plan: &FitPlan,
         gram: &Gram,
     ) -> Result<Result<&Fitted, String>, Error> {
-        let target = match plan.target.present(gram) {
-            Ok(target) => target,
-            Err(reason) => return Ok(Err(reason)),
-        };
         let Fitter { problem, buffers, refiner, coef, raw, fitted } = self;
-        if let Err(reason) = plan.target.varies(target, gram, request.intercept) {
-            return Ok(Err(reason));
-        }
-        let rows = match request.intercept {
-            true => *gram,
-            false => match raw.of(gram) {
-                Ok(rows) => rows,
-                Err(reason) => return Ok(Err(reason)),
-            },
+        let usable = plan
+            .target
+            .usable(gram, request.intercept)
+            .and_then(|target| Ok((target, if request.intercept { *gram } else { raw.of(gram)? })));
+        let (target, rows) = match usable {
+            Ok(found) => found,
+            Err(reason) => return Ok(Err(reason)),
         };
         let Members { names, at } = plan.members.as_ref().map_err(Clone::clone)?;
         if fitted.columns != *names {
@@ -224,6 +218,9 @@ impl Fitter {
             deviations(&state, &rows, left, request)
         });
         fitted.write(&state, coef);
+        if let Some(known) = &mut fitted.deviations {
+            known.standardize(gram, target, at, &fitted.aliased);
+        }
         (fitted.rows, fitted.skipped) = (gram.rows, gram.skipped);
         *buffers = state.into_buffers();
         Ok(if is_possible { Ok(fitted) } else { Err(INDEFINITE.to_string()) })

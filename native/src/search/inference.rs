@@ -24,6 +24,9 @@ pub struct Deviations {
     pub intercept: Option<f64>,
     /// One a column; NaN where it is aliased.
     pub columns: Vec<f64>,
+    /// What a coefficient of 1 is in deviations of the target for one of the column; NaN where it
+    /// is aliased, or the target has none.
+    pub units: Vec<f64>,
     /// Standard deviation of the residuals; NaN where no row is left to estimate it.
     pub sigma: f64,
     /// n - r, rows that are left to estimate it; may be <= 0.
@@ -48,7 +51,19 @@ pub fn deviations(state: &State, gram: &Gram, left: f64, request: &FitRequest) -
         columns[column] = unit * square.sqrt() / problem.spread[column];
     }
     let intercept = request.intercept.then(|| unit * (1.0 + lever).sqrt());
-    Deviations { intercept, columns, sigma: variance.sqrt(), free }
+    Deviations { intercept, columns, units: Vec::new(), sigma: variance.sqrt(), free }
+}
+
+impl Deviations {
+    /// Tell coefficients in deviations about the means, of the columns and the target of a record.
+    pub fn standardize(&mut self, gram: &Gram, target: usize, at: &[usize], aliased: &[bool]) {
+        let spread = |column: usize| gram.comoment(column, column).sqrt();
+        let all = spread(target);
+        let unit = |(&column, &is_aliased): (&usize, &bool)| {
+            if all > 0.0 && !is_aliased { spread(column) / all } else { f64::NAN }
+        };
+        self.units = at.iter().zip(aliased).map(unit).collect();
+    }
 }
 
 /// A coefficient, how certain it is, and the test that it is 0; NaN where that is not defined.
@@ -64,6 +79,8 @@ pub struct Term<'f> {
     pub statistic: f64,
     /// How often one as large comes by chance, two-sided.
     pub p_value: f64,
+    /// The coefficient in deviations of the target for one of the column.
+    pub standardized: f64,
     /// Where its interval begins.
     pub low: f64,
     /// Where that ends.
@@ -81,7 +98,7 @@ impl Tests {
     pub fn of<'f>(&mut self, fitted: &'f Fitted, level: f64) -> Vec<Term<'f>> {
         let Some(known) = &fitted.deviations else { return Vec::new() };
         let (student, reach) = self.at(known.free, level);
-        let term = |(name, estimate, error): (&'f str, f64, f64)| {
+        let term = |(name, estimate, error, unit): (&'f str, f64, f64, f64)| {
             let statistic = estimate / error;
             Term {
                 name,
@@ -89,13 +106,15 @@ impl Tests {
                 std_error: error,
                 statistic,
                 p_value: student.beyond(statistic),
+                standardized: estimate * unit,
                 low: estimate - error * reach,
                 high: estimate + error * reach,
             }
         };
-        let intercept = known.intercept.map(|error| (INTERCEPT, fitted.intercept, error));
-        let columns = fitted.columns.iter().zip(&fitted.coefficients).zip(&known.columns);
-        let columns = columns.map(|((name, estimate), error)| (name.as_str(), *estimate, *error));
+        let intercept = known.intercept.map(|error| (INTERCEPT, fitted.intercept, error, f64::NAN));
+        let errors = known.columns.iter().zip(&known.units);
+        let columns = fitted.columns.iter().zip(&fitted.coefficients).zip(errors);
+        let columns = columns.map(|((name, w), (error, unit))| (name.as_str(), *w, *error, *unit));
         intercept.into_iter().chain(columns).map(term).collect()
     }
 

@@ -149,12 +149,6 @@ impl Target {
     ///
     /// Through the origin, a model of no column explains nothing of a target of one value.
     pub fn usable(&self, gram: &Gram, intercept: bool) -> Result<usize, String> {
-        let at = self.present(gram)?;
-        self.varies(at, gram, intercept).map(|()| at)
-    }
-
-    /// The number of the target in a record, or why there is nothing to explain it by.
-    pub fn present(&self, gram: &Gram) -> Result<usize, String> {
         let Target { name, at, mark } = self;
         if gram.rows == 0 {
             return Err(format!("no usable rows: {} rows were skipped", gram.skipped));
@@ -170,16 +164,11 @@ impl Target {
                 "target '{name}' is 0 in rows where it is missing; give it null_policy 'skip'"
             ));
         }
-        Ok(at)
-    }
-
-    /// Refuse a target that is constant, or 0 through the origin, of this number in a record.
-    pub fn varies(&self, at: usize, gram: &Gram, intercept: bool) -> Result<(), String> {
         let has_nothing = if intercept { gram.is_constant(at) } else { gram.raw(at, at) == 0.0 };
         if has_nothing {
-            return Err(format!("target '{}' is constant ({})", self.name, rows_told(gram)));
+            return Err(format!("target '{name}' is constant ({})", rows_told(gram)));
         }
-        Ok(())
+        Ok(at)
     }
 }
 

@@ -53,8 +53,8 @@ pub struct Summaries {
     told: Told,
     ends: Ends,
     names: Texting,
-    /// Estimates, standard errors, statistics, p-values, and where intervals begin and end.
-    numbers: [Vec<f64>; 6],
+    /// Estimates, standard errors, statistics, p-values, standardised ones, ends of intervals.
+    numbers: [Vec<f64>; 7],
 }
 
 impl Told {
@@ -221,8 +221,9 @@ impl Summaries {
     fn push(&mut self, terms: &[Term]) -> Result<(), String> {
         for term in terms {
             self.names.push(term.name)?;
-            let Term { estimate, std_error, statistic, p_value, low, high, .. } = *term;
-            let numbers = [estimate, std_error, statistic, p_value, low, high];
+            let Term { estimate, std_error, statistic, p_value, standardized, low, high, .. } =
+                *term;
+            let numbers = [estimate, std_error, statistic, p_value, standardized, low, high];
             self.numbers.iter_mut().zip(numbers).for_each(|(all, one)| all.push(one));
         }
         self.ends.push(self.numbers[0].len())
@@ -242,13 +243,15 @@ impl Summaries {
             let known = values.into_iter().map(|x| (!x.is_nan()).then_some(x));
             Arc::new(known.collect::<Float64Array>()) as ArrayRef
         };
-        let [estimate, std_error, statistic, p_value, low, high] = self.numbers.map(number);
+        let [estimate, std_error, statistic, p_value, standardized, low, high] =
+            self.numbers.map(number);
         let terms = structs([
             ("term", Arc::new(self.names.finish(None)) as ArrayRef),
             ("estimate", estimate),
             ("std_error", std_error),
             ("statistic", statistic),
             ("p_value", p_value),
+            ("standardized", standardized),
             ("low", low),
             ("high", high),
         ]);
