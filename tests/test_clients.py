@@ -23,7 +23,7 @@ from problems import random_problem
 
 import dbselect as ds
 from dbselect.doors.extension import extension_path
-from dbselect.doors.results import SEQUENCES
+from dbselect.doors.results import FITS, SEQUENCES
 from dbselect.results.store import write_sequences
 from dbselect.selection.criteria import RULES
 
@@ -493,10 +493,14 @@ def test_what_is_called_as_the_catalog_is_left_alone(tmp_path, path, before, nam
 def test_the_catalog_tells_what_there_is(raw):
     told = raw.execute("""SELECT function_name, comment, parameters FROM duckdb_functions()
         WHERE database_name = 'dbselect' ORDER BY 1""").fetchall()
-    assert [name for name, *_ in told] == sorted([*METHODS, "anytime_predict", "gram_check"])
+    others = ["anytime_predict", "fit", "gram_check", "summary"]
+    assert [name for name, *_ in told] == sorted([*METHODS, *others])
     assert all(f"dbselect.{name}(" in comment for name, comment, _ in told)
-    of_rows = {"family", "weight", "null_policy", "wide", "resume"}
+    of_rows = {"family", "weight", "null_policy", "wide", "resume", "screen", "exact"}
     for name, _, parameters in told:
+        if name == "fit":
+            assert parameters[:4] == ["record", "target", "columns", "options"]
+            assert set(parameters[4:]) == set(FITS[name].options.names()) - of_rows
         if name in METHODS:
             assert parameters[:5] == ["record", "target", "options", "groups", "costs"]
             assert set(parameters[5:]) == set(SEQUENCES[name].options.names()) - of_rows

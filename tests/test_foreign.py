@@ -204,7 +204,6 @@ def test_a_glob_below_the_working_folder_has_no_column_of_it(partitioned, monkey
         lambda frame: ds.fit(frame, "kind", exact=True),
         lambda frame: ds.sght(frame, "kind", max_columns=1, max_groups=1),
         lambda frame: ds.cross_validate(frame, "kind", "anytime_sequence", fold=3),
-        lambda frame: ds.fit_glm(frame, "kind"),
         lambda frame: ds.anytime_sequence(frame, "kind", family="poisson"),
     ],
 )

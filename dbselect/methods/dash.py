@@ -61,7 +61,7 @@ class DashOptions(ChoiceOptions):
         if alpha is not None and not (isinstance(alpha, numbers.Real) and 0 < float(alpha) <= 1):
             raise ArgumentError(f"alpha is {alpha!r}; it must lie in (0, 1], or None for a guess")
         check_column("weight", self.weight)
-        check_wide(self.wide)
+        check_wide(self.wide, self.intercept)
         if self.wide and self.family != DashOptions.family:
             raise ArgumentError(f"wide is True; a wide search is of family {DashOptions.family!r}")
 

@@ -219,7 +219,7 @@ impl Fitter {
         });
         fitted.write(&state, coef);
         if let Some(known) = &mut fitted.deviations {
-            known.standardize(gram, target, at, &fitted.aliased);
+            known.standardize(&rows, target, at, &fitted.aliased);
         }
         (fitted.rows, fitted.skipped) = (gram.rows, gram.skipped);
         *buffers = state.into_buffers();

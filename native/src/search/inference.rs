@@ -55,7 +55,7 @@ pub fn deviations(state: &State, gram: &Gram, left: f64, request: &FitRequest) -
 }
 
 impl Deviations {
-    /// Tell coefficients in deviations about the means, of the columns and the target of a record.
+    /// Tell coefficients in deviations of columns and target; about 0 of a record for the origin.
     pub fn standardize(&mut self, gram: &Gram, target: usize, at: &[usize], aliased: &[bool]) {
         let spread = |column: usize| gram.comoment(column, column).sqrt();
         let all = spread(target);
