@@ -14,8 +14,8 @@
 -- columns: statistic is estimate / std_error, p_value two-sided by Student's t with n - rank
 -- degrees of freedom, where n is the number of rows, also where they have weights; standardized
 -- the estimate in deviations of the target for one of the column. NULL for aliased columns, and
--- where n is no more than the rank. p-values hold where other rows, or nobody, chose the columns. NULL if the
--- record is unusable: gram_check says why.
+-- where n is no more than the rank. p-values hold where other rows, or nobody, chose the columns.
+-- NULL if the record is unusable: gram_check says why.
 --
 --   SELECT region, unnest(summary(gram(t), 'y'), recursive := true) FROM t GROUP BY region
 CREATE OR REPLACE TEMP MACRO summary(
