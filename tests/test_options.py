@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from importlib import resources
-from typing import Any, get_args
+from typing import Any, get_args, get_overloads
 
 import duckdb
 import polars as pl
@@ -324,3 +324,16 @@ def test_every_door_has_every_method():
 )
 def test_the_names_in_types_are_those_in_the_tables(literal, names):
     assert list(get_args(literal)) == names
+
+
+OF_FAMILIES = [
+    pytest.param(overload, id=name)
+    for name in ds.__all__
+    for overload in get_overloads(getattr(ds, name))
+    if inspect.get_annotations(overload).get("family") is types.GlmFamilyName
+]
+
+
+@pytest.mark.parametrize("overload", OF_FAMILIES)
+def test_type_checkers_know_that_families_go_through_the_origin(overload):
+    assert "intercept" in inspect.signature(overload).parameters

@@ -133,6 +133,7 @@ def anytime_sequence(
     wide: Literal[True],
     resume: WideSequence | None = ...,
     screen: int | None = ...,
+    callback: Callback | None = ...,
 ) -> WideSequence: ...
 
 
@@ -154,6 +155,7 @@ def anytime_sequence(
     null_policy: NullPolicy = ...,
     family: Literal["gaussian"] = ...,
     weight: str | None = ...,
+    wide: Literal[False] | None = ...,
     callback: Callback | None = ...,
 ) -> AnytimeSequence: ...
 
@@ -176,6 +178,7 @@ def anytime_sequence(
     null_policy: NullPolicy = ...,
     family: Literal["gaussian"] = ...,
     weight: str | None = ...,
+    wide: Literal[False] | None = ...,
     callback: Callback | None = ...,
 ) -> JointSequence: ...
 

@@ -130,6 +130,7 @@ def dash(
     *,
     k: int,
     family: GlmFamilyName,
+    intercept: bool = ...,
     rounds: int | None = ...,
     samples: int = ...,
     epsilon: float = ...,

@@ -115,6 +115,7 @@ def exchange(
     k: int,
     start: GroupNames = ...,
     family: GlmFamilyName,
+    intercept: bool = ...,
     budget: float | None = ...,
     always: Sequence[str] = ...,
     diversity: Objective | None = ...,

@@ -99,6 +99,7 @@ def floating(
     max_groups: int | None = ...,
     max_steps: int | None = ...,
     ridge: float = ...,
+    intercept: bool = ...,
     budget: float | None = ...,
     always: GroupNames = ...,
     family: GlmFamilyName,
@@ -156,7 +157,7 @@ def floating(
     max_groups : end where so many groups are held, and none of them goes
     max_steps : limit on additions and removals together
     ridge : >= 0, lambda on unit-variance columns
-    intercept : False for linear models through the origin, as in `anytime_sequence`
+    intercept : False for models through the origin, as in `anytime_sequence`
     budget : limit on the summed cost: only groups that still fit are added
     always : groups taken first, which stay
     family : ``"gaussian"``, the linear model (default); of another the search is that of

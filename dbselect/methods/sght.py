@@ -117,6 +117,7 @@ def sght(
     max_columns: int,
     max_groups: int,
     family: GlmFamilyName,
+    intercept: bool = ...,
     variant: VariantName = ...,
     start: Start = ...,
     refit: bool = ...,

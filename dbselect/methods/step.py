@@ -124,6 +124,7 @@ def step(
     budget: float | None = ...,
     always: GroupNames = ...,
     family: GlmFamilyName,
+    intercept: bool = ...,
     callback: Callback | None = ...,
 ) -> GlmSequence: ...
 
@@ -183,7 +184,7 @@ def step(
     always : groups taken first, which stay: the lower scope
     family : ``"gaussian"``, the linear model (default); of another the search is that of
         ``glm_objective(source, target, groups, costs, family=family)``
-    intercept : False for linear models through the origin, as in `anytime_sequence`
+    intercept : False for models through the origin, as in `anytime_sequence`
     null_policy : what becomes of missing values while a table is read, as in
         `dbselect.gram`; rows without the target are left out under every policy
     callback : is called with a `Progress` after every step; what it raises ends the call
