@@ -142,8 +142,12 @@ class Diagnosing:
         given = method.read({name: one for name, one in options.items() if one is not None})
         _asked(given)
         empty: Any = pl.from_arrow(pa.array([], TYPES[name]))
+        return self._answered(method, target, given, empty.dtype)
+
+    def _answered(self, method: Method, target: str, given: Call, dtype: Any) -> pl.Expr:
+        """Return the answer of a method for each record, many at a time."""
 
         def answers(records: pl.Series) -> pl.Series:
-            return by_blocks(records, lambda block: method.run(block, target, given), empty.dtype)
+            return by_blocks(records, lambda block: method.run(block, target, given), dtype)
 
-        return self._expr.map_batches(answers, return_dtype=empty.dtype, is_elementwise=True)
+        return self._expr.map_batches(answers, return_dtype=dtype, is_elementwise=True)
