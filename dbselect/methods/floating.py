@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, overload
 
-from dbselect.glm.named import check_family_name
 from dbselect.methods.glm_objective import GlmObjective
 from dbselect.methods.open_search import open_search
-from dbselect.methods.options import Options
 from dbselect.methods.setup import check_first
+from dbselect.methods.stepwise import StepwiseOptions
 from dbselect.methods.types import (
     Costs,
     FamilyName,
@@ -20,14 +19,9 @@ from dbselect.methods.types import (
     TableSource,
 )
 from dbselect.record.checks import (
-    check_budget,
     check_choice,
     check_count,
-    check_flag,
-    check_names,
-    check_ridge,
 )
-from dbselect.record.policies import check_policies
 from dbselect.record.steps import Record, Stop
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
@@ -39,33 +33,19 @@ from dbselect.sources.turns import Callback, check_callback
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloatingOptions(Options):
+class FloatingOptions(StepwiseOptions):
     """The options of `floating`."""
 
     method: ClassVar[str] = "floating"
 
     rule: ForwardName = "fr"
     max_groups: int | None = None
-    max_steps: int | None = None
-    ridge: float = 0.0
-    intercept: bool = True
-    budget: float | None = None
-    always: GroupNames = ()
-    family: FamilyName = "gaussian"
-    null_policy: NullPolicy = "skip"
 
     def __post_init__(self) -> None:
         """Refuse options that no data could make right."""
         super().__post_init__()
         check_choice("rule", self.rule, rules_of_foba())
         check_count("max_groups", self.max_groups)
-        check_count("max_steps", self.max_steps)
-        check_ridge(self.ridge)
-        check_flag("intercept", self.intercept)
-        check_budget(self.budget)
-        check_names("always", self.always)
-        check_family_name(self.family)
-        check_policies(self.null_policy)
 
 
 @overload

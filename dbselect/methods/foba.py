@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, overload
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.glm.named import check_family_name
 from dbselect.methods.compiled import compiled_sequence
 from dbselect.methods.glm_objective import (
     GlmObjective,
 )
 from dbselect.methods.open_search import open_search, open_wide_or_not
-from dbselect.methods.options import Options
 from dbselect.methods.setup import check_first
+from dbselect.methods.stepwise import StepwiseOptions
 from dbselect.methods.too_wide import check_wide
 from dbselect.methods.types import (
     BackwardName,
@@ -28,16 +27,10 @@ from dbselect.methods.types import (
     TableSource,
 )
 from dbselect.record.checks import (
-    check_budget,
     check_choice,
     check_column,
-    check_count,
-    check_flag,
-    check_names,
-    check_ridge,
     check_share,
 )
-from dbselect.record.policies import check_policies
 from dbselect.record.steps import Choice, Record, Step, Stop
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.sequence import Sequence as AnytimeSequence
@@ -50,35 +43,17 @@ from dbselect.sources.turns import Callback, check_callback
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackwardOptions(Options):
+class BackwardOptions(StepwiseOptions):
     """The options of `backward`."""
 
     method: ClassVar[str] = "backward"
 
     backward: BackwardName = "loss"
-    max_steps: int | None = None
-    ridge: float = 0.0
-    intercept: bool = True
-    budget: float | None = None
-    always: GroupNames = ()
-    family: FamilyName = "gaussian"
-    null_policy: NullPolicy = "skip"
 
     def __post_init__(self) -> None:
         """Refuse options that no data could make right."""
         super().__post_init__()
         check_choice("backward", self.backward, USEFULNESS)
-        check_count("max_steps", self.max_steps)
-        check_ridge(self.ridge)
-        check_flag("intercept", self.intercept)
-        check_budget(self.budget)
-        check_names("always", self.always)
-        check_family_name(self.family)
-        check_policies(self.null_policy)
-        if self.family != BackwardOptions.family and self.null_policy != "skip":
-            raise ArgumentError(
-                f"null_policy is {self.null_policy!r}; family {self.family!r} takes 'skip'"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
