@@ -4,12 +4,10 @@ Means are summed batch by batch, where the rows are. What depends on the order o
 kept of each: 8 (M + 2) bytes, 8 K (M + 1) + 8 of K classes, and the key.
 """
 
-import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from dbselect.formulas import Path, translate
 from dbselect.glm.families import BINOMIAL, Family
 from dbselect.glm.named import family_of
 from dbselect.judging.metrics import METRICS, Numbers, RowsSeen
+from dbselect.judging.summed_rows import SummedRows
 from dbselect.record.gram import Vector
 from dbselect.results.side_by_side import LinearPredictors
 from dbselect.sources.passes import algebra_of, gaps_of
@@ -144,40 +143,16 @@ class Judging:
     @contextmanager
     def begin(self) -> Iterator["JudgedRows"]:
         """Begin without rows."""
-        yield JudgedRows(self, self.none())
+        yield JudgedRows(self, sums=self.none())
 
 
 @dataclass(frozen=True)
-class JudgedRows:
+class JudgedRows(SummedRows):
     """The rows that were judged so far."""
 
     judging: Judging
-    sums: RowSums
-    _lock: Any = field(default_factory=Lock)
 
-    def add(self, batch: Any) -> None:
-        """Judge some rows; may be called from several threads at once.
-
-        Raises
-        ------
-        DataError : an infinite value, or a negative weight
-        SourceError : a prediction is not finite
-        """
-        for part in pa.table(batch).to_batches():
-            if part.num_rows:
-                found = self._judged(part)
-                with self._lock:
-                    self.sums.add(found)
-
-    def load(self, part: bytes) -> None:
-        """Add what another process has judged."""
-        self.sums.add(pickle.loads(part))
-
-    def state(self) -> bytes:
-        """Return the sums and what was kept."""
-        return pickle.dumps(self.sums)
-
-    def _judged(self, batch: pa.RecordBatch) -> RowSums:
+    def _sums_of(self, batch: pa.RecordBatch) -> RowSums:
         asked = self.judging
         rows = batch.to_struct_array()
         refuse_infinite(asked.columns, asked.weight, rows)

@@ -15,13 +15,11 @@ Sources: White (1980), Econometrica 48; MacKinnon, White (1985), Journal of Econ
 HC1 to HC3; Liang, Zeger (1986), Biometrika 73, for clusters.
 """
 
-import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -31,6 +29,7 @@ from dbselect.formulas import Path, translate
 from dbselect.glm.named import family_of
 from dbselect.judging.metrics import RowsSeen
 from dbselect.judging.one_pass import key_of, refuse_infinite, refuse_unbounded
+from dbselect.judging.summed_rows import SummedRows
 from dbselect.record.gram import Matrix, Vector
 from dbselect.results.side_by_side import LinearPredictors
 from dbselect.sources.passes import algebra_of, gaps_of
@@ -180,40 +179,18 @@ class Scoring:
     @contextmanager
     def begin(self) -> Iterator["ScoredRows"]:
         """Begin without rows."""
-        yield ScoredRows(self, self.none())
+        yield ScoredRows(self, sums=self.none())
 
 
 @dataclass(frozen=True)
-class ScoredRows:
+class ScoredRows(SummedRows):
     """The rows that were summed so far."""
 
+    at_once: ClassVar[int | None] = ROWS_AT_ONCE
+
     scoring: Scoring
-    sums: Middle
-    _lock: Any = field(default_factory=Lock)
 
-    def add(self, batch: Any) -> None:
-        """Add some rows; may be called from several threads at once.
-
-        Raises
-        ------
-        DataError : an infinite value, or a negative weight
-        SourceError : a prediction is not finite
-        """
-        for part in pa.table(batch).to_batches(max_chunksize=ROWS_AT_ONCE):
-            if part.num_rows:
-                found = self._scored(part)
-                with self._lock:
-                    self.sums.add(found)
-
-    def load(self, part: bytes) -> None:
-        """Add what another process has summed."""
-        self.sums.add(pickle.loads(part))
-
-    def state(self) -> bytes:
-        """Return the sums."""
-        return pickle.dumps(self.sums)
-
-    def _scored(self, batch: pa.RecordBatch) -> Middle:
+    def _sums_of(self, batch: pa.RecordBatch) -> Middle:
         asked, sums = self.scoring, self.scoring.none()
         rows = batch.to_struct_array()
         refuse_infinite(asked.columns, asked.weight, rows)
