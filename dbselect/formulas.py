@@ -26,7 +26,7 @@ T = TypeVar("T")
 Path = tuple[str | int, ...]
 #: Microseconds of what a date or a timestamp counts.
 UNITS = {"days": 86_400e6, "seconds": 1e6}
-#: Values of coefficient 0 that SQL looks up in one set, and no longer one after the other.
+#: Values that SQL looks up in a set or by their place in a list, and not one after the other.
 MANY = 100
 
 
@@ -493,13 +493,13 @@ def _sql_date(path: Path, unit: str) -> str:
     return seconds if unit == "seconds" else f"({seconds} / {_sql_number(UNITS[unit] / 1e6)})"
 
 
-def _sql_lookup(found: Lookup, can_refuse: bool) -> str:
+def _sql_lookup(found: Lookup, duckdb: bool) -> str:
     name = _sql_column(found.path)
     # Of an ENUM, too, which no other text may be compared with.
     value = f"CAST({name} AS VARCHAR)" if found.is_text else name
     if not found.refuses:
         other = _sql_or_null(found.other)
-    elif can_refuse:
+    elif duckdb:
         before, after = (_sql_value(text) for text in found.refusal("\0").split("\0"))
         other = f"error({before} || CAST({name} AS VARCHAR) || {after})"
     else:
@@ -507,16 +507,30 @@ def _sql_lookup(found: Lookup, can_refuse: bool) -> str:
             "handle_unknown is 'error', which only dialect 'duckdb' can say; take "
             "'unavailable' or 'zero'"
         )
+    is_by_place = duckdb and found.is_text and len(found.values) > MANY
+    text = (_by_place if is_by_place else _by_cases)(found, value, other)
+    if not found.refuses and found.other == found.missing:
+        return text
+    return f"CASE WHEN {name} IS NULL THEN {_sql_or_null(found.missing)} ELSE {text} END"
+
+
+def _by_cases(found: Lookup, value: str, other: str) -> str:
     both = list(zip(found.values, found.numbers, strict=True))
     idle = [_sql_value(one) for one, number in both if not number]
     if len(idle) >= MANY:
         both = [(one, number) for one, number in both if number]
         other = f"CASE WHEN {value} IN ({', '.join(idle)}) THEN 0e0 ELSE {other} END"
     cases = " ".join(f"WHEN {_sql_value(one)} THEN {_sql_number(number)}" for one, number in both)
-    text = f"CASE {value} {cases} ELSE {other} END" if cases else other
-    if not found.refuses and found.other == found.missing and len(idle) < MANY:
-        return text
-    return f"CASE WHEN {name} IS NULL THEN {_sql_or_null(found.missing)} ELSE {text} END"
+    return f"CASE {value} {cases} ELSE {other} END" if cases else other
+
+
+def _by_place(found: Lookup, value: str, other: str) -> str:
+    """Look a text up by its place in an ENUM: DuckDB hashes texts, and compares no cases."""
+    levels = ", ".join(map(_sql_value, found.values))
+    place = f"CAST(enum_code(TRY_CAST({value} AS ENUM({levels}))) AS BIGINT) + 1"
+    # A list in one literal: of 100,000 of them the parser would make as many nodes.
+    number = f"(CAST('{list(map(float, found.numbers))}' AS DOUBLE[]))[{place}]"
+    return number if found.other is None and not found.refuses else f"coalesce({number}, {other})"
 
 
 def _sql_entries(found: Weighed, can_read: bool) -> str:

@@ -123,3 +123,41 @@ def test_a_child_of_a_struct_is_no_column_of_a_table_of_that_name():
     with duckdb.connect() as con:
         con.execute("CREATE TABLE demo AS SELECT 1 AS age, {'age': 2} AS demo, [[0], [3]] AS emb")
         assert con.execute(f"SELECT {text} FROM demo").fetchall() == [(5.0,)]
+
+
+@pytest.mark.parametrize(
+    ("options", "new", "missing"),
+    [
+        ({}, None, None),
+        ({"other": 0.0}, 0.0, None),
+        ({"missing": 7.0}, None, 7.0),
+        ({"other": 0.0, "missing": 7.0}, 0.0, 7.0),
+        ({"other": 0.0, "missing": 0.0}, 0.0, 0.0),
+    ],
+    ids=str,
+)
+def test_duckdb_looks_many_texts_up_by_their_place(options, new, missing):
+    levels = ["", *(f"l'{j} ü" for j in range(formulas.MANY))]
+    numbers = [5e-324, -1.7e308, 0.1, *np.random.default_rng(1).normal(size=len(levels) - 3)]
+    found = formulas.Lookup(("user",), tuple(levels), tuple(numbers), **options)
+    # A column that DuckDB has a function of, too; an ENUM is a text.
+    frame = pl.DataFrame({"user": [*levels, "new", None]})
+    with duckdb.connect() as con:
+        table = con.from_arrow(frame.to_arrow())
+        text = translate(formulas.lookup(found), formulas.sql())
+        assert "CASE CAST" not in text
+        rows = [value for (value,) in table.select(text).fetchall()]
+        assert rows == [*numbers, new, missing]
+        con.execute("CREATE TYPE level AS ENUM ('', 'other')")
+        assert con.sql(f"SELECT {text} FROM (SELECT ''::level AS user)").fetchall() == [(5e-324,)]
+
+
+def test_duckdb_says_which_of_many_texts_a_fit_has_not_seen():
+    levels = tuple(f"u{j}" for j in range(2 * formulas.MANY))
+    found = formulas.Lookup(("user",), levels, (1.0,) * len(levels), refuses=True)
+    text = translate(formulas.lookup(found), formulas.sql())
+    with duckdb.connect() as con:
+        known = "(VALUES ('u1'), (NULL)) AS known(user)"
+        assert con.sql(f"SELECT {text} FROM {known}").fetchall() == [(1.0,), (None,)]
+        with pytest.raises(duckdb.Error, match="'user' has the level nobody, which the fit"):
+            con.sql(f"SELECT {text} FROM (SELECT 'nobody' AS user)").fetchall()
