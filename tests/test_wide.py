@@ -351,3 +351,10 @@ def test_an_interrupt_gives_the_sequence_so_far(engine):
         capture_output=True, text=True, timeout=120, check=False, env={**os.environ},
     )  # fmt: skip
     assert child.stdout.strip() == "done", child.stderr
+
+
+def test_rows_that_chose_of_more_groups_than_were_taken_chose():
+    p = random_problem(np.random.default_rng(3))
+    wide = ds.anytime_sequence(p.table.frame, "y", p.names, max_groups=2, wide=True)
+    with pytest.warns(ds.SelectionWarning):
+        wide.at().summary()

@@ -13,6 +13,7 @@ from scipy import sparse
 import dbselect as ds
 from dbselect.linear import lazy_gram
 from dbselect.methods import too_wide, training
+from dbselect.sources import many_levels
 
 ONE_SHOT = ("arrow reader", "arrow stream")
 
@@ -145,3 +146,15 @@ def test_what_wide_folds_cannot_do_is_said(given, words):
     asked = {"source": table(), "target": "y", "method": "anytime_sequence", **given}
     with pytest.raises(ds.ArgumentError, match=words):
         ds.cross_validate(**asked)
+
+
+def test_a_level_that_only_one_fold_has_is_nothing_in_the_others(monkeypatch):
+    """Where nothing is missing, two means of the same rows differ by rounding."""
+    monkeypatch.setattr(many_levels, "MAX_LEVELS", 20)
+    users = np.r_[np.arange(40), np.random.default_rng(5).integers(0, 30, 4960)]
+    rows = table(5, 5000).drop("w").with_columns(user=pl.Series(users).cast(pl.String))
+    given = {"fold": 4, "key": "day", "groups": {"user": ["user"], "x0": ["x0"], "x1": ["x1"]}}
+    wide = ds.cross_validate(rows, "y", "anytime_sequence", wide=True, **given)
+    monkeypatch.undo()
+    full = ds.cross_validate(rows, "y", "anytime_sequence", **given)
+    np.testing.assert_allclose(wide.table["mse"], full.table["mse"], rtol=1e-9)

@@ -32,6 +32,7 @@ from dbselect.results.joint import JointSequence, by_response
 from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import AnyModel, Selected, model_in
 from dbselect.results.sequence import Sequence
+from dbselect.sources.many_levels import has_many
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 
@@ -132,7 +133,8 @@ def evaluate(
     Notes
     -----
     A table is read with the terms of the sequence: its categories, curves, dates and means.
-    Linear: O(steps D^2) on a Gram; errors of prediction below 1e-8 of the target's
+    Linear: O(steps D^2) on a Gram; of entries, and of a text of more than 1,000 levels, one pass
+    as for metrics; errors of prediction below 1e-8 of the target's
     deviation drown in rounding. With a family: one pass, O(steps D) a row, on the rows
     where no column of the sequence is missing, so that all prefixes are judged on the same.
     What the ridge takes is that share of the null deviance which it took on the rows of the
@@ -171,6 +173,8 @@ def evaluate(
         raise ArgumentError(f"key is {key!r}; only a metric of queries has one, as 'ndcg'")
     if isinstance(found, GlmSequence | GlmModel):
         return _by_rows(found, data, weight)
+    if isinstance(found, Sequence | Model) and _has_no_gram(found) and not is_gram(data):
+        return _by_predictions(found, data, weight)
     gram = _gram_there(found, data, weight)
     warn_of_unknown(gram, found.terms.of(found.columns))
     return (
@@ -193,6 +197,24 @@ def _on(found: Sequence | Model, gram: Gram) -> pl.DataFrame:
     return found.steps.select("step", "action", "group", "spent").with_columns(
         explained=(mse[0] - mse - penalty) / total, r2=1.0 - mse / variance, mse=mse
     )
+
+
+def _has_no_gram(found: Sequence | Model) -> bool:
+    """Whether the columns are entries, or levels of a text too many for a Gram."""
+    terms = found.terms.of(found.columns)
+    return bool(terms.entries) or any(map(has_many, terms.categories))
+
+
+def _by_predictions(found: Sequence | Model, data: Any, weight: str | None) -> pl.DataFrame:
+    """Return what each prefix explains of one response, from what it predicts for each row."""
+    judged = measured(found, data, ["r2", "mse"], weight, None).table
+    if isinstance(found, Model):
+        return judged
+    r2, mse = judged["r2"].to_numpy(), judged["mse"].to_numpy()
+    variance = mse[0] / (1.0 - r2[0])
+    penalty = (found.r2 - found.explained) * found.problem.target_spread**2
+    explained = (mse[0] - mse - penalty) / variance
+    return judged.insert_column(judged.columns.index("r2"), pl.Series("explained", explained))
 
 
 def _in_all(joint: JointSequence | JointModel, gram: Gram) -> pl.DataFrame:

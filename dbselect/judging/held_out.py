@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from dbselect.judging.evaluate import EveryPrefix, coefficients_of, squared_erro
 from dbselect.judging.row_scores import predictors_of, row_scores
 from dbselect.linear.problem import unusable
 from dbselect.record.gram import Gram, Vector
+from dbselect.record.level_group import LevelGroup
 from dbselect.record.steps import Choice
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
@@ -68,13 +70,24 @@ class HeldOut:
         return bool(np.isnan(self.measures["r2"]).any())
 
 
-def on_gram(result: Any, held: Gram, scales: Mapping[str, float]) -> HeldOut:
+def on_gram(
+    result: Any,
+    held: Gram,
+    levels: LevelGroup | None = None,
+    *,
+    scales: Mapping[str, float] = MappingProxyType({}),
+) -> HeldOut:
     """Judge linear models on the Gram of a fold.
 
     Parameters
     ----------
+    levels : what the Gram lacks of a group of very many levels
     scales : variance of each response on all folds; their errors are added in these units
     """
+    if levels is not None:
+        mse, variance = _beside_levels(result, held, levels)
+        r2 = _r2(mse, variance, held, result.target)
+        return HeldOut(held.rows, variance, {"r2": r2, "mse": mse})
     if isinstance(result, AnytimeSequence | Model):
         mse, variance, r2 = _of_one(result, held)
         return HeldOut(held.rows, variance, {"r2": r2, "mse": mse})
@@ -96,8 +109,30 @@ def check_judged_on_gram(result: Any) -> None:
 def _of_one(result: AnytimeSequence | Model, held: Gram) -> tuple[Vector, float, Vector]:
     """Return mse, the target's variance and r2 of one response."""
     mse, variance = squared_errors(result, held)
-    constant = unusable(held, result.target) is not None
-    return mse, variance, np.full(len(mse), np.nan) if constant else 1.0 - mse / variance
+    return mse, variance, _r2(mse, variance, held, result.target)
+
+
+def _r2(mse: Vector, variance: float, held: Gram, target: str) -> Vector:
+    constant = unusable(held, target) is not None
+    return np.full(len(mse), np.nan) if constant else 1.0 - mse / variance
+
+
+def _beside_levels(
+    result: AnytimeSequence | Model, held: Gram, levels: LevelGroup
+) -> tuple[Vector, float]:
+    """Return mse and the target's variance; of levels a model is a weighted sum, as of rows."""
+    coef, intercept = coefficients_of(result)
+    at = {name: j for j, name in enumerate(result.columns)}
+    others = [at[name] for name in held.columns[:-1]]
+    own, of_levels = coef[:, others], np.delete(coef, others, axis=1)
+    share, C = levels.weight / held.weight, held.covariance()
+    mean = of_levels @ share
+    between = of_levels @ (levels.sums / held.weight)
+    bias = held.mean[-1] - intercept - own @ held.mean[:-1] - mean
+    varied = np.einsum("si,si->s", own @ C[:-1, :-1] + 2.0 * between[:, :-1], own)
+    varied += of_levels**2 @ share - mean**2
+    varied += C[-1, -1] - 2.0 * (own @ C[:-1, -1] + between[:, -1])
+    return np.maximum(varied, 0.0) + bias**2, float(C[-1, -1])
 
 
 def on_rows(result: GlmSequence | GlmModel, held: Any, weight: str | None) -> HeldOut:

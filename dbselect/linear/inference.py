@@ -53,6 +53,7 @@ class FittedRows:
     chosen : whether the rows also chose the columns
     intercept : False for a model through the origin
     known : the standard errors, where they were computed with the model
+    without : why there is no Gram, where there is none
     """
 
     gram: Gram | None
@@ -60,6 +61,10 @@ class FittedRows:
     chosen: bool = False
     intercept: bool = True
     known: Deviations | None = None
+    without: str = (
+        "the model was fitted with exact=True, which keeps no Gram of its rows; fit it without for "
+        "what is computed of a Gram"
+    )
 
     def deviations(self, target: str, coefficients: Mapping[str, float]) -> Deviations:
         """Return the standard errors of least-squares coefficients, no column aliased.
@@ -94,10 +99,7 @@ class FittedRows:
         ArgumentError : the fit kept no Gram
         """
         if self.gram is None:
-            raise ArgumentError(
-                "the model was fitted with exact=True, which keeps no Gram of its rows; fit it "
-                "without for what is computed of a Gram"
-            )
+            raise ArgumentError(self.without)
         return self.gram if self.intercept else through_origin(self.gram)
 
 

@@ -28,7 +28,6 @@ import numpy as np
 import polars as pl
 from scipy.special import gammaln
 
-from dbselect.linear.problem import Index, Linear
 from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.steps import ROUNDING_GAIN, Step
@@ -179,8 +178,7 @@ def gaussian_loss(rows: int, rss: Vector) -> Vector:
 def fits_of(
     gram: Gram,
     target: str,
-    problem: Linear,
-    members: Sequence[Index],
+    state: State,
     records: Sequence[Step],
     r2: Vector,
     has_intercept: bool,
@@ -189,13 +187,12 @@ def fits_of(
 
     Parameters
     ----------
-    members : the columns of each of the J groups
+    state : without selected groups; changed in place
     r2 : shape (steps + 1,), 1 - RSS/TSS
     has_intercept : whether a parameter is that of the model without columns
     """
     at = gram.position(target, "target")
-    state = State(problem, members)
-    none = float(has_intercept)
+    none, ridge = float(has_intercept), state.problem.ridge
     degrees, sizes = [none], [0.0]
     for step in records:
         if step.action == "add":
@@ -204,18 +201,18 @@ def fits_of(
             state.remove(step.group)
         degrees.append(none + state.degrees())
         sizes.append(float(len(state.held)))
-    rest = sorted(set(range(len(members))) - set(state.held))
+    rest = sorted(set(range(state.size)) - set(state.held))
     if rest:
         state.add_all(rest)
-    penalty = float(state.coef() ** 2 @ problem.ridge)
+    penalty = float(state.coef() ** 2 @ ridge)
     return Fits(
         rows=gram.rows,
         total=float(gram.comoment[at, at]),
         left=1.0 - r2,
         degrees=np.array(degrees),
         sizes=np.array(sizes),
-        n_groups=len(members),
-        n_columns=len(problem.c),
+        n_groups=state.size,
+        n_columns=len(ridge),
         left_all=1.0 - (state.explained + penalty),
         degrees_all=none + state.degrees(),
         degrees_none=none,

@@ -5,7 +5,8 @@ those within the group: then the gradient and the conditional covariance of ever
 known exactly after every step (`linear.state`), and so is the best. A row that is missing
 when it is asked for is read of the table, with those of the groups that promise most, as
 the rule scores them: what they gain is known before their rows are, so that the order is
-that from the full Gram, and most steps find their rows there.
+that from the full Gram, and most steps find their rows there. Of one group of very many levels
+no rows are read: sums by level tell the same (`linear.levels`), in a scan of their own.
 
 Memory: of D columns, rows of the groups that were chosen and two batches more.
 """
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dbselect.linear.levels import ByLevel
 from dbselect.linear.problem import Index, Linear, by_size
 from dbselect.record.gram import Matrix, Vector
 
@@ -41,6 +43,9 @@ class Scanned(Protocol):
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return products with all columns (k, D), and those of groups by size, in one scan."""
 
+    def by_level(self, levels: Index) -> tuple[Matrix, Any]:
+        """Return sums by level of the dense columns around means, and of entries around 0."""
+
     def among(self, columns: Index) -> "Scanned":
         """Return the scans of some columns, ascending, which their new numbers name."""
 
@@ -52,6 +57,7 @@ class LazyGram:
     ----------
     scans : of the table
     members : the columns of each of the J groups
+    levels : number of a group of levels of which no rows are read; None if there is none
 
     Attributes
     ----------
@@ -59,9 +65,11 @@ class LazyGram:
     rows_fetched : rows read so far
     """
 
-    def __init__(self, scans: Scanned, members: Sequence[Index]) -> None:
+    def __init__(self, scans: Scanned, members: Sequence[Index], levels: int | None = None) -> None:
         self._scans = scans
         self._members = members
+        self._levels = levels
+        self._sums: tuple[Matrix, Any] | None = None
         self._owner = np.full(1 + max(int(columns.max()) for columns in members), -1)
         for group, columns in enumerate(members):
             self._owner[columns] = group
@@ -81,7 +89,16 @@ class LazyGram:
     def among(self, columns: Index) -> Matrix:
         """Return the products of some columns among themselves; shape (k, k)."""
         self._need(columns)
-        return np.stack([self._rows[column][columns] for column in columns.tolist()])
+        count = len(columns)
+        rows = [self._rows[column][columns] for column in columns.tolist()]
+        return np.array(rows).reshape(count, count)
+
+    def by_level(self) -> tuple[Matrix, Any]:
+        """Return what `Scanned.by_level` does of the group of levels, read once."""
+        if self._sums is None:
+            assert self._levels is not None
+            self._sums = self._scans.by_level(self._members[self._levels])
+        return self._sums
 
     def _need(self, columns: Index) -> None:
         groups = [int(group) for group in dict.fromkeys(self._owner[columns].tolist())]
@@ -98,7 +115,7 @@ class LazyGram:
         return self._within[columns.shape[1]][self._number[columns[:, 0]]]
 
     def _has(self, group: int) -> bool:
-        return int(self._members[group][0]) in self._rows
+        return group == self._levels or int(self._members[group][0]) in self._rows
 
     def expect(self, groups: Sequence[int]) -> None:
         """Read the rows of some groups, of which many may be asked for one after the other."""
@@ -109,10 +126,10 @@ class LazyGram:
     def fetch(self, groups: Sequence[int]) -> None:
         """Read the rows of some groups, which are kept, and of those that promise most."""
         self._chosen.update(groups)
-        taken = list(groups)
+        taken = [group for group in groups if group != self._levels]
         columns = self._columns(taken)
         if not (taken and self._scans.wanted(columns)):
-            taken += self._promising(set(groups))
+            taken += self._promising(set(taken))
             columns = self._columns(taken)
         groups_by_size = [] if self._within is not None else self._several()
         rows, blocks = self._scans.products(columns, groups_by_size)
@@ -130,7 +147,8 @@ class LazyGram:
 
     def _several(self) -> list[Index]:
         """Return the groups of more than one column, those of each size together."""
-        return [own for _, own in by_size(self._members) if own.shape[1] > 1]
+        own = [columns for at, columns in enumerate(self._members) if at != self._levels]
+        return [columns for _, columns in by_size(own) if columns.shape[1] > 1]
 
     def _promising(self, groups: set[int]) -> list[int]:
         """Return the groups to read ahead, as many as the batch has room for."""
@@ -142,6 +160,8 @@ class LazyGram:
         most = min(len(self.promise), len(self._rows) + self._batch)
         best = np.argpartition(-self.promise, most - 1)[:most]
         for group in best[np.argsort(-self.promise[best], kind="stable")].tolist():
+            if group == self._levels:
+                continue
             if self.promise[group] <= 0 or len(self._members[group]) > room:
                 break
             if group not in groups and not self._has(group):
@@ -171,12 +191,14 @@ class WideLinear(Linear):
     ----------
     sums : LazyGram
     inverse : shape (D,), from the sums to correlations, 0 for constant columns
+    weight : of all rows
 
     The G of `Linear` is empty.
     """
 
     sums: Any = None
     inverse: Any = None
+    weight: float = 0.0
 
     @property
     def variances(self) -> Vector:
@@ -190,6 +212,15 @@ class WideLinear(Linear):
         rows *= self.inverse[columns][:, None]
         rows[np.arange(len(columns)), columns] = self.variances[columns]
         return np.asarray(rows)
+
+    def by_level(self, levels: Index) -> ByLevel:
+        """Return the products of a group of levels with all columns."""
+        dense, listed = self.sums.by_level()
+        first = dense.shape[1]
+        weight = self.mean[levels] * self.weight
+        return ByLevel(
+            dense, np.arange(first), listed, first, weight, self.mean, self.inverse, levels
+        )
 
     def block(self, columns: Index) -> Matrix:
         """Return G of some columns of chosen groups among themselves; shape (k, k)."""

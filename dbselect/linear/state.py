@@ -25,7 +25,7 @@ the paper solves anew for every candidate.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,7 @@ from dbselect.linear.elimination import (
     eliminate,
     factored,
 )
+from dbselect.linear.levels import LevelBlock
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size
 from dbselect.linear.rotation import Rotation
 from dbselect.record.gram import Matrix, Vector
@@ -63,7 +64,7 @@ class _Bucket:
 
 
 @dataclass(frozen=True)
-class _Held:
+class HeldGroup:
     """A selected group: its columns that have a row in U, and those that are aliased.
 
     Columns that it shares with a group held before are that one's.
@@ -99,15 +100,25 @@ class State:
     def _clear(self) -> None:
         """Select no group."""
         self.b = np.atleast_2d(self.problem.c).copy()
-        self._held: list[_Held] = []
+        self._held: list[HeldGroup] = []
         self._U = np.empty((0, self.b.shape[1]))
         self._z = np.empty((len(self.b), 0))
         self._inverse: Matrix | None = None
         self._losses: Vector | None = None
         self._buckets = [
             _Bucket(groups, columns, blocks_of(self.problem, columns))
-            for groups, columns in by_size(self.members)
+            for groups, columns in self.blocked
         ]
+
+    @property
+    def blocked(self) -> Iterator[tuple[Index, Index]]:
+        """The groups whose own block is made, those of each size together (`by_size`)."""
+        return by_size(self.members)
+
+    @property
+    def apart(self) -> Sequence[tuple[int, LevelBlock]]:
+        """The groups of which it is not, and what stands in its place."""
+        return []
 
     @property
     def size(self) -> int:
@@ -127,6 +138,11 @@ class State:
     @property
     def aliased(self) -> list[int]:
         """The columns of the selected groups that depend on columns before them."""
+        return self._idle
+
+    @property
+    def _idle(self) -> list[int]:
+        """Those that `HeldGroup` names."""
         return [column for held in self._held for column in held.aliased]
 
     @property
@@ -238,7 +254,7 @@ class State:
         end = 0
         for group, columns in zip(groups, entering, strict=True):
             mine = kept[end : (end := end + len(columns))]
-            self._held.append(_Held(group, columns[mine].tolist(), columns[~mine].tolist()))
+            self._held.append(HeldGroup(group, columns[mine].tolist(), columns[~mine].tolist()))
         for bucket in self._buckets:
             rest = ~np.isin(bucket.groups, groups)
             if not rest.all():
@@ -292,7 +308,7 @@ class State:
         is lost is the least ``(w - W y)' M (w - W y)``, a sum of squares.
         """
         at = np.flatnonzero(_weighty(weights).any(axis=0))
-        W, columns = weights[:, at], np.array(self.aliased)[at]
+        W, columns = weights[:, at], np.array(self._idle)[at]
         solved = np.linalg.solve(block, W)
         factor, kept = factored(W.T @ solved, self._floor[columns])
         share = np.diagonal(factor) ** 2 / self._variance[columns[kept]]
@@ -312,7 +328,7 @@ class State:
         -------
         shape (|S|, number of aliased columns)
         """
-        weights = self._inverse_factor() @ self._U[:, self.aliased]
+        weights = self._inverse_factor() @ self._U[:, self._idle]
         owners, aliased_owners = self._owners()
         weights[owners[:, None] == aliased_owners] = 0.0
         return weights
@@ -413,6 +429,10 @@ class State:
         self._clear()
         for group in held:
             self.add(group)
+
+    def settled(self) -> "State":
+        """Return the state that aliases of dependent columns the last ones."""
+        return self
 
     def copy(self) -> "State":
         """Return a state that changes alone."""

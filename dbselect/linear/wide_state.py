@@ -1,8 +1,10 @@
-"""The state of a linear problem whose Gram is read row by row."""
+"""The states of a linear problem whose Gram is read row by row."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from dbselect.linear.lazy_gram import LazyGram
+from dbselect.linear.level_state import LevelState
 from dbselect.linear.state import State
 
 
@@ -21,4 +23,16 @@ class WideState(State):
 
     def expect(self, candidates: Sequence[int]) -> None:
         """Read the rows of some groups, in one scan."""
-        self.problem.sums.expect(candidates)
+        self._sums.expect(candidates)
+
+    @property
+    def _sums(self) -> LazyGram:
+        return self.problem.sums  # type: ignore[no-any-return]
+
+
+class WideLevelState(WideState, LevelState):
+    """The same where one of the groups has very many levels."""
+
+    @property
+    def _sums(self) -> LazyGram:
+        return self._whole.sums  # type: ignore[no-any-return]

@@ -329,7 +329,8 @@ class OnGrams:
             for name in names
             for at in [whole.position(name, "target")]
         }
-        return {fold: on_gram(result, self.parts[fold], scales) for fold, result in results.items()}
+        parts = self.parts
+        return {fold: on_gram(own, parts[fold], scales=scales) for fold, own in results.items()}
 
     def check(self, result: Any) -> None:
         """Refuse what a method returns and a Gram does not judge."""

@@ -63,12 +63,14 @@ def screened(search: WideSearch, most: int) -> WideSearch:
         known.costs[kept],
         known.unused,
     )
+    levels = None if search.levels is None else number.get(search.levels)
     return replace(
         search,
         table=table,
         groups=groups,
         members=members,
-        sums=LazyGram(table.scans, members),
+        sums=LazyGram(table.scans, members, levels),
+        levels=levels,
         first=[number[group] for group in search.first],
         chosen={number[group]: choice for group, choice in search.chosen.items()},
         before=search.groups,

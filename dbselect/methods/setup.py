@@ -314,7 +314,7 @@ def fitted(search: LinearSetup, state: State) -> dict[str, Any]:
     coef = scaled * (problem.target_spread / problem.spread)
     members = groups.members
     at = np.concatenate([np.empty(0, np.intp), *(groups.positions[g] for g in state.held)])
-    if search.ridge == 0:
+    if search.ridge == 0 and not state.apart:
         kept = {members[j]: float(coef[j]) for j in state.support}
         coef[state.support] = list(refined(search.gram, search.target, kept).values())
     return {

@@ -15,14 +15,17 @@ import numpy as np
 from dbselect.errors import ArgumentError
 from dbselect.judging.held_out import HeldOut, check_judged_on_gram, on_gram
 from dbselect.linear.lazy_gram import BATCH, KEPT_BATCHES
+from dbselect.linear.levels import ByLevel
 from dbselect.linear.problem import Index
 from dbselect.methods.types import NullPolicy
-from dbselect.methods.wide import WideTable, wide_source
+from dbselect.methods.wide import MOST_LEVELS_BY_ROW, WideTable, wide_source
 from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.level_group import LevelGroup
 from dbselect.sources.fold_sums import ByFold
 from dbselect.sources.folded import FoldedTable, RowFolds
 from dbselect.sources.gram_rows import Products
 from dbselect.sources.grouping import warn_of_folds
+from dbselect.sources.level_sums import LevelProducts
 from dbselect.sources.open import open_table
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import Folding
@@ -56,6 +59,7 @@ class FoldSums:
         self._wanted: set[int] = set()
         self._known: dict[int, dict[int, Vector]] = {}
         self._within: dict[Any, dict[int, Matrix]] = {}
+        self._by_level: dict[Any, dict[int, tuple[Matrix, Any]]] = {}
         found = self._margins()
         self.present = [fold for fold, one in found.items() if one.rows + one.skipped]
         anchor = next((one.anchor for one in found.values() if one.rows), found[0].anchor)
@@ -67,6 +71,11 @@ class FoldSums:
         }
         means = self.whole.means[0]
         self._rows = replace(rows, fills=np.append(means[: len(rows.names)], means[-1]))
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are no entries; they come first."""
+        return self._rows.names
 
     def _margins(self) -> dict[int, Totals]:
         works = dict.fromkeys(range(self._folds.folding.k), Margins(self._rows))
@@ -115,6 +124,26 @@ class FoldSums:
                 for at, groups in enumerate(unknown)
             }
         self._forget({*columns.tolist()})
+
+    def fetch_levels(self, levels: Index) -> dict[int, tuple[Matrix, Any]]:
+        """Return of each fold what `Scanned.by_level` does, in one scan for all."""
+        if _key(levels) not in self._by_level:
+            works = {
+                fold: LevelProducts(self._rows, one.anchor, one.mean, levels)
+                for fold, one in self.totals.items()
+            }
+            found = {fold: one.all() for fold, one in self._read(works).items()}
+            self._by_level = {_key(levels): found}
+        return self._by_level[_key(levels)]
+
+    def by_level(self, fold: int, levels: Index, others: Index) -> Matrix:
+        """Return the sums by level of some other columns and the target on the rows of a fold."""
+        own, (dense, listed) = self.totals[fold], self.fetch_levels(levels)[fold]
+        first, weight = dense.shape[1], own.mean[levels] * own.weight[-1]
+        beside = ByLevel(
+            dense, np.arange(first), listed, first, weight, own.mean, own.weight, levels
+        )
+        return np.hstack([beside.sums(others), own.products[levels][:, None]])
 
     def _forget(self, asked: set[int]) -> None:
         """Keep of the columns that no search needed those that were read last."""
@@ -180,6 +209,21 @@ class OtherFolds:
                 blocks[at] += weight * part[:, :, None] * part[:, None, :]
         return rows[:, self._kept], blocks
 
+    def by_level(self, levels: Index) -> tuple[Matrix, Any]:
+        """Return sums by level of the dense columns around means, and of entries around 0."""
+        levels = self._kept[levels]
+        found = self._sums.fetch_levels(levels)
+        width = len(self._sums.names)
+        kept = self._kept[self._kept < width]
+        dense: Any = 0.0
+        listed: Any = 0.0
+        for fold in self._others:
+            own, (of_fold, entries) = self._sums.totals[fold], found[fold]
+            weight = own.mean[levels] * own.weight[-1]
+            dense = dense + of_fold + np.outer(weight, (own.mean - self.totals.mean)[:width])
+            listed = listed + entries
+        return dense[:, kept], listed[:, self._kept[self._kept >= width] - width]
+
 
 @dataclass(frozen=True, eq=False)
 class WideFolds:
@@ -218,18 +262,31 @@ class WideFolds:
     def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
         """Judge the result of each fold on the fold."""
         return {
-            fold: on_gram(result, self.held_out(fold, result.columns), {})
+            fold: on_gram(result, *self.held_out(fold, result.columns))
             for fold, result in results.items()
         }
 
-    def held_out(self, fold: int, columns: Sequence[str]) -> Gram:
-        """Return the Gram of some columns and the target on the rows of a fold."""
-        table = self.table.of_rows(self.sums.totals[fold])
+    def held_out(self, fold: int, columns: Sequence[str]) -> tuple[Gram, LevelGroup | None]:
+        """Return the Gram of some columns and the target on the rows of a fold.
+
+        Also returns what it lacks of very many levels, if these are among the columns.
+        """
+        own = self.sums.totals[fold]
+        table = self.table.of_rows(own)
         number = {name: j for j, name in enumerate(table.names)}
-        at = np.array([number[name] for name in columns], np.intp)
-        self.sums.fetch(at, [])
-        among = self.sums.products(fold, at)[:, at] if len(at) else np.empty((0, 0))
-        return table.gram([*columns, table.target], table.comoment(at, among))
+        members = np.array([number[name] for name in columns], np.intp)
+        levels = members[table.is_level(members)]
+        by_level = None
+        if len(levels) > MOST_LEVELS_BY_ROW:
+            others = np.setdiff1d(members, levels)
+            sums = self.sums.by_level(fold, levels, others)
+            by_level = LevelGroup("levels", own.mean[levels] * own.weight[-1], sums)
+            members = others
+        self.sums.fetch(members, [])
+        count = len(members)
+        among = self.sums.products(fold, members)[:, members] if count else np.empty((0, 0))
+        names = [table.names[j] for j in members.tolist()]
+        return table.gram([*names, table.target], table.comoment(members, among)), by_level
 
     def check(self, result: Any) -> None:
         """Refuse what a method returns and a Gram does not judge."""
@@ -299,5 +356,7 @@ def filled(totals: Totals, mean: Vector) -> Totals:
         mean=mean + share * step,
         beside=np.full_like(totals.beside, totals.beside[-1]),
         squares=totals.squares + totals.weight * (1.0 - share) * step**2,
-        products=totals.products + totals.weight * step * (totals.beside - totals.mean[-1]),
+        # Where nothing is missing both means are of the same rows, and differ by rounding.
+        products=totals.products
+        + np.where(share < 1.0, totals.weight * step * (totals.beside - totals.mean[-1]), 0.0),
     )

@@ -18,12 +18,14 @@ from dbselect.linear.problem import Index, check_usable, is_constant
 from dbselect.methods.setup import check_target, named_in, policy_but_for
 from dbselect.methods.types import Costs, GroupColumns, NullPolicy
 from dbselect.record.columns import SUFFIX, position
+from dbselect.record.entries import Mask
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups, costs_of, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.policies import check_missing
 from dbselect.record.terms import Terms
 from dbselect.sources.gram_rows import Products
+from dbselect.sources.level_sums import LevelProducts
 from dbselect.sources.many_levels import MOST_LEVELS, fields_of_levels
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import prepared, tell_skipped
@@ -37,6 +39,10 @@ from dbselect.sources.works import Gathered, Work, gather
 
 #: Doubles of the products within all groups: 2 GB.
 MOST_WITHIN = 1 << 28
+
+#: Levels of a group from which their own products are not read row by row: a Gram of as many
+#: takes 128 MB.
+MOST_LEVELS_BY_ROW = 4096
 
 #: Share of the rows' weight from which a column is there in all of them: sums round.
 WHOLE = 1.0 - 1e-12
@@ -72,10 +78,17 @@ class Scans:
 
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
-        work = Products(self._rows, *self._centre, columns, tuple(within), self._kept)
+        work = Products(self._rows, *self._centre, columns, tuple(within), kept=self._kept)
         with work.begin() as sums:
             self._read(sums, work)
         return sums.around_means()
+
+    def by_level(self, levels: Index) -> tuple[Matrix, Any]:
+        """Return sums by level of the dense columns around means, and of entries around 0."""
+        work = LevelProducts(self._rows, *self._centre, levels, kept=self._kept)
+        with work.begin() as sums:
+            self._read(sums, work)
+        return sums.all()
 
     def among(self, columns: Index) -> "Scans":
         """Return the scans of some columns, ascending, which their new numbers name."""
@@ -123,13 +136,33 @@ class WideTable:
 
     def matched(
         self, groups: GroupColumns | None, costs: Costs | None
-    ) -> tuple[Groups, list[Index]]:
-        """Match the groups, and return the columns of each as they stand in the rows."""
+    ) -> tuple[Groups, list[Index], int | None]:
+        """Match the groups, and return the columns of each as they stand in the rows.
+
+        Also returns the number of a group of levels, of which sums by level are read.
+        """
         resolved = _groups(self.features, self.met, groups, costs, self.target, self.one.terms)
         number = {name: j for j, name in enumerate(self.names)}
         members = [np.array([number[c] for c in own], np.intp) for own in resolved.columns.values()]
-        _check_sizes(resolved, members)
-        return resolved, members
+        levels = self._levels(members)
+        _check_sizes(resolved, members, levels, len(self.rows.names))
+        return resolved, members, levels
+
+    def _levels(self, members: Sequence[Index]) -> int | None:
+        """Return the largest group of very many levels of one category; None if there is none."""
+        large = [g for g, columns in enumerate(members) if len(columns) > MOST_LEVELS_BY_ROW]
+        found = [group for group in large if self.is_level(members[group]).all()]
+        return max(found, key=lambda group: len(members[group]), default=None)
+
+    def is_level(self, columns: Index) -> Mask:
+        """Return which columns are levels of one text of many, that of the largest number."""
+        many = self.rows.many.categories
+        ends = len(self.rows.names) + np.cumsum([0, *(len(each.names) for each in many)])
+        # 0 before the levels of all such texts, len(ends) after them.
+        text = np.searchsorted(ends, columns, side="right")
+        counts = np.bincount(text, minlength=len(ends) + 1)[1:-1]
+        found: Mask = text == 1 + counts.argmax() if counts.any() else np.zeros(len(text), bool)
+        return found
 
     def of_columns(self, at: Index) -> "WideTable":
         """Return the table of some columns, ascending."""
@@ -159,6 +192,7 @@ class WideTable:
             target_spread=target_spread,
             sums=sums,
             inverse=inverse,
+            weight=weight,
         )
 
     def gram(self, columns: list[str], comoment: Matrix) -> Gram:
@@ -326,9 +360,23 @@ def _met(rows: WideRows, totals: Totals, texts: Sequence[str]) -> list[str]:
     ]
 
 
-def _check_sizes(groups: Groups, members: Sequence[Index]) -> None:
-    """Refuse groups of so many columns that each is a Gram of its own."""
+def _check_sizes(
+    groups: Groups, members: Sequence[Index], levels: int | None, n_dense: int
+) -> None:
+    """Refuse groups of so many columns that each is a Gram of its own.
+
+    Parameters
+    ----------
+    levels : number of a group of which sums by level are held instead, of `n_dense` columns
+    """
     sizes = np.array([len(columns) for columns in members])
+    if levels is not None and sizes[levels] * n_dense > MOST_WITHIN:
+        raise ArgumentError(
+            f"group '{groups.names[levels]}' has {sizes[levels]} levels, and a wide search holds a "
+            f"sum of each of the {n_dense} other columns for each; give groups= with fewer columns"
+        )
+    if levels is not None:
+        sizes[levels] = 0
     largest = int(sizes.argmax())
     if (sizes[sizes > 1] ** 2).sum() > MOST_WITHIN:
         raise ArgumentError(

@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.linear.inference import FittedRows
+from dbselect.linear.beside_levels import beside_levels
 from dbselect.linear.lazy_gram import LazyGram
+from dbselect.linear.level_rows import fitted_rows_of
+from dbselect.linear.level_state import LevelState
 from dbselect.linear.problem import Index, linear
 from dbselect.linear.state import State
-from dbselect.linear.wide_state import WideState
+from dbselect.linear.wide_state import WideLevelState, WideState
 from dbselect.methods.setup import LinearSetup, finish, fitted, numbers_of, prefix_coefficients
 from dbselect.methods.types import Costs, GroupColumns, GroupNames, NullPolicy
 from dbselect.methods.wide import WideTable, wide_table
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
+from dbselect.record.level_group import LevelGroup
 from dbselect.record.steps import Choice, Record, Step, Stop, fits, held_after, name_of
 from dbselect.results.model import Model
 from dbselect.results.wide import WideSequence
@@ -43,6 +46,7 @@ class WideSearch:
     first : numbers of the groups of ``always``, and of those that an earlier search took
     chosen : group that an earlier search took -> among which ones
     before : the groups that there were before some were left out by screening
+    levels : number of a group of which sums by level are read; None if there is none
     """
 
     table: WideTable
@@ -54,6 +58,7 @@ class WideSearch:
     first: list[int]
     chosen: Mapping[int, Choice] = field(default_factory=dict)
     before: Groups | None = None
+    levels: int | None = None
 
     @property
     def is_joint(self) -> bool:
@@ -69,6 +74,8 @@ class WideSearch:
         self.sums.promise = promise / self.groups.costs
         if self.first:
             self.sums.fetch(self.first)
+        if self.levels is not None:
+            return WideLevelState(problem, self.members, self.levels)
         return WideState(problem, self.members)
 
     def criterion(self, rule: str) -> Criterion:
@@ -122,13 +129,16 @@ class WideSearch:
         """Return the sequence on the Gram of the groups that were taken."""
         # A sequence has a group, if only one that it did not take.
         taken = list(dict.fromkeys(step.group for step in steps))
-        own = self.among(taken or [0], is_read=bool(taken))
+        own, levels = self.among(taken or [0], is_read=bool(taken))
         number = {group: at for at, group in enumerate(taken)}
         numbered = [replace(step, group=number[step.group]) for step in steps]
-        found = finish(own, rule, numbered, _again(own, numbered), stop, depth=2)
+        coef = _again(own, numbered)
+        own = replace(own, state=own.state.settled())
+        found = finish(own, rule, numbered, coef, stop, depth=2)
         every = self.before or self.groups
         return WideSequence(
             **vars(found),
+            by_level=levels,
             scans=self.table.scans.count,
             rows_fetched=self.sums.rows_fetched,
             n_groups=len(every.names),
@@ -138,14 +148,19 @@ class WideSearch:
 
     def model(self, chosen: Sequence[int]) -> Model:
         """Return the model on some groups, whose rows were read."""
-        own = self.among(chosen)
+        own, _ = self.among(chosen)
         own.state.add_all(range(len(chosen)))
-        found = fitted(own, own.state)
+        state = own.state.settled()
         is_chosen = 0 < len(chosen) < len(self.groups.names)
-        return Model(**{**found, "fit": FittedRows(own.gram, self.ridge, is_chosen)})
+        fit = fitted_rows_of(own.gram, own.groups.members, state, self.ridge, is_chosen)
+        return Model(**{**fitted(own, state), "fit": fit})
 
-    def among(self, chosen: Sequence[int], *, is_read: bool = True) -> LinearSetup:
+    def among(
+        self, chosen: Sequence[int], *, is_read: bool = True
+    ) -> tuple[LinearSetup, LevelGroup | None]:
         """Return the problem of some groups on their Gram, of which nothing is selected.
+
+        Also returns what the Gram lacks of a group of very many levels, if that is one of them.
 
         Parameters
         ----------
@@ -157,13 +172,39 @@ class WideSearch:
             known.costs[list(chosen)],
             known.unused,
         )
-        at = np.concatenate([self.members[group] for group in chosen])
-        target = self.table.target
-        comoment = self.table.comoment(at, self.sums.among(at) if is_read else None)
-        gram = self.table.gram([*groups.members, target], comoment)
-        problem = linear(gram, target, groups.members, self.ridge, self.scale)
-        state = State(problem, groups.positions)
-        return LinearSetup(gram, [target], groups, self.ridge, self.scale, problem, state, [])
+        others = [group for group in chosen if group != self.levels]
+        at = np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in others)])
+        target, columns = (
+            self.table.target,
+            [name for g in others for name in groups.columns[names[g]]],
+        )
+        comoment = self.table.comoment(at, self.sums.among(at) if is_read and others else None)
+        gram = self.table.gram([*columns, target], comoment)
+        problem: Any
+        state: State
+        if len(others) == len(chosen):
+            levels = None
+            problem = linear(gram, target, groups.members, self.ridge, self.scale)
+            state = State(problem, groups.positions)
+        else:
+            assert self.levels is not None
+            levels = self._level_group(at, is_read=is_read)
+            problem = beside_levels(gram, target, groups, levels, self.ridge, self.scale)
+            number = groups.number(levels.group, "groups")
+            state = LevelState(problem, groups.positions, number)
+        own = LinearSetup(gram, [target], groups, self.ridge, self.scale, problem, state, [])
+        return own, levels
+
+    def _level_group(self, others: Index, *, is_read: bool) -> LevelGroup:
+        """Return the sums by level of some other columns and the target."""
+        assert self.levels is not None
+        assert isinstance(self.state, WideLevelState)
+        problem, own = self.state.whole, self.members[self.levels]
+        totals = self.table.totals
+        weight = totals.means[0][own] * self.table.one.weight
+        target = totals.products[own][:, None]
+        between = problem.by_level(own).sums(others) if is_read and len(others) else target[:, :0]
+        return LevelGroup(self.groups.names[self.levels], weight, np.hstack([between, target]))
 
 
 def wide_search(
@@ -187,9 +228,10 @@ def wide_search(
     ColumnError, GroupError, DataError : as `prepare`
     """
     table = wide_table(source, target, groups, weight, null_policy)
-    matched, members = table.matched(groups, costs)
-    sums = LazyGram(table.scans, members)
-    return WideSearch(table, matched, members, ridge, scale, sums, numbers_of(always, matched))
+    matched, members, levels = table.matched(groups, costs)
+    sums = LazyGram(table.scans, members, levels)
+    first = numbers_of(always, matched)
+    return WideSearch(table, matched, members, ridge, scale, sums, first, levels=levels)
 
 
 def resumed(
@@ -226,7 +268,7 @@ def _again(search: LinearSetup, steps: Sequence[Step]) -> Matrix:
     if all(step.action == "add" for step in steps):
         for step in steps:
             state.add(step.group)
-        return prefix_coefficients(search)
+        return state.coefficients() if state.apart else prefix_coefficients(search)
     coef = [state.coef()]
     for step in steps:
         (state.add if step.action == "add" else state.remove)(step.group)

@@ -661,4 +661,9 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
     def _was_chosen(self, step: int) -> bool:
         """Whether the groups of a step could have been others."""
         free = any(record.choice is not Choice.FORCED for record in self.records[:step])
-        return free and 0 < len(self.held(step)) < len(self.groups.names)
+        return free and 0 < len(self.held(step)) < self._n_choices
+
+    @property
+    def _n_choices(self) -> int:
+        """The number of groups that there were to choose from."""
+        return len(self.groups.names)

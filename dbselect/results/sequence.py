@@ -14,6 +14,7 @@ from dbselect.linear import information
 from dbselect.linear.f_tests import step_f_tests
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.problem import Linear, linear
+from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.rows import at_most_all, rows_told
@@ -126,17 +127,24 @@ class Sequence(Prefixes[Model]):
             aliased=tuple(name for name in self.aliased if name in coefficients),
             rows=self.gram.rows,
             skipped=self.gram.skipped,
-            fit=FittedRows(self.gram, self.ridge, self._was_chosen(step), self.has_intercept),
+            fit=self._fitted_rows(step),
             terms=self.terms.of(coefficients),
         )
+
+    def _state(self) -> State:
+        """Return the state of the search, without selected groups."""
+        return State(self.problem, self.positions)
+
+    def _fitted_rows(self, step: int) -> FittedRows:
+        """Return the rows that the model after a step was fitted to."""
+        return FittedRows(self.gram, self.ridge, self._was_chosen(step), self.has_intercept)
 
     def _fits(self) -> information.Fits:
         """Return what information criteria need of the models."""
         return information.fits_of(
             self.gram,
             self.target,
-            self.problem,
-            self.positions,
+            self._state(),
             self.records,
             self.r2,
             self.has_intercept,

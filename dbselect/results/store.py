@@ -6,6 +6,7 @@ read and written here: groups, steps and choices; `glm.store` adds what its mode
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import RecordError
+from dbselect.pages.short import listed
 from dbselect.record.gram import RECORD_TYPE, Gram, Vector
 from dbselect.record.groups import Groups, costs_of
 from dbselect.record.steps import STEP_TYPE, Choice, Step, Stop, held_after, is_useful
@@ -54,7 +56,7 @@ JOINT_TYPE = pa.struct(
 )
 #: Fields that records of earlier versions lack, and what these meant.
 LATER_FIELDS: Mapping[str, Any] = MappingProxyType(
-    {"has_intercept": True, "levels": [], "exposure": None}
+    {"has_intercept": True, "levels": [], "exposure": None, "level_group": None}
 )
 #: What reading a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -118,7 +120,12 @@ def _append(
 
 def sequence_record(sequence: "LinearSequence") -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
-    gram = sequence.gram.select([sequence.target, *sequence.groups.members])
+    there = {*sequence.gram.columns}
+    columns = [name for name in sequence.groups.members if name in there]
+    gram = sequence.gram.select([sequence.target, *columns])
+    # Also those of columns that it lacks.
+    terms = sequence.gram.terms.of({sequence.target, *sequence.groups.members})
+    gram = replace(gram, terms=terms)
     return {**_own_record(sequence), "gram": gram.to_struct()}
 
 
@@ -180,8 +187,12 @@ def as_arrow(value: Any, type_: pa.DataType) -> Any:
     return value
 
 
-def sequence_parts(record: Any) -> dict[str, Any]:
+def sequence_parts(record: Any, apart: str | None = None) -> dict[str, Any]:
     """Return what a `Sequence` is made of, from a record.
+
+    Parameters
+    ----------
+    apart : a group whose columns its Gram lacks
 
     Raises
     ------
@@ -189,7 +200,7 @@ def sequence_parts(record: Any) -> dict[str, Any]:
     """
     found = mapping_of(record, SEQUENCE_TYPE)
     try:
-        return _parts(found, Gram.from_struct(found["gram"]))
+        return _parts(found, Gram.from_struct(found["gram"]), apart)
     except _DAMAGE as error:
         raise damaged(error) from error
 
@@ -245,13 +256,14 @@ def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
     return {name: meant for name, meant in LATER_FIELDS.items() if name in type_.names} | found
 
 
-def _parts(record: Mapping[str, Any], gram: Gram) -> dict[str, Any]:
+def _parts(record: Mapping[str, Any], gram: Gram, apart: str | None = None) -> dict[str, Any]:
     start, *steps = record["sequence"]
     search = search_parts(record, [start, *steps])
     groups = search["groups"]
-    missing = {record["target"], *groups.members} - set(gram.columns)
+    here = [own for name, own in groups.columns.items() if name != apart]
+    missing = {record["target"]}.union(*here) - set(gram.columns)
     if missing:
-        raise ValueError(f"its gram lacks the columns {sorted(missing)}")
+        raise ValueError(f"its gram lacks the columns {listed(sorted(missing))}")
     numbers = {name: j for j, name in enumerate(groups.members)}
     coef = np.zeros((1 + len(steps), len(numbers)))
     for row, step in zip(coef[1:], steps, strict=True):

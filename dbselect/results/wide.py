@@ -1,6 +1,7 @@
 """The sequence of a search that read of the Gram only what it needed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import nan
 from typing import Any, ClassVar
 
@@ -8,7 +9,13 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError
 from dbselect.linear import information
+from dbselect.linear.beside_levels import beside_levels
+from dbselect.linear.inference import FittedRows
+from dbselect.linear.level_rows import fitted_rows_of
+from dbselect.linear.level_state import LevelState
 from dbselect.linear.problem import Linear
+from dbselect.linear.state import State
+from dbselect.record.level_group import LEVEL_GROUP_TYPE, LevelGroup
 from dbselect.results import store
 from dbselect.results.sequence import Sequence
 
@@ -52,6 +59,8 @@ class WideSequence(Sequence):
     n_groups, n_columns : groups and columns that there were to choose from
     n_searched : columns that the search looked at: all, but for `screened`
     has_intercept : True
+    by_level : what `gram` lacks of a group of more than 4,096 levels of one text, of which sums by
+        level are held; None if no such group is
 
     Examples
     --------
@@ -68,9 +77,14 @@ class WideSequence(Sequence):
     n_groups: int
     n_columns: int
     n_searched: int
+    by_level: LevelGroup | None = field(default=None, kw_only=True)
 
     _RECORD_TYPE: ClassVar[pa.StructType] = pa.struct(
-        [*store.SEQUENCE_TYPE, *((name, pa.int64()) for name in WIDE_FIELDS)]
+        [
+            *store.SEQUENCE_TYPE,
+            *((name, pa.int64()) for name in WIDE_FIELDS),
+            ("level_group", LEVEL_GROUP_TYPE),
+        ]
     )
     _WHAT: ClassVar[str] = "a wide sequence"
     _is_quadratic: ClassVar[bool] = False
@@ -84,6 +98,34 @@ class WideSequence(Sequence):
         if self.n_searched == self.n_columns:
             return None
         return Screened(self.n_columns, self.n_searched)
+
+    @cached_property
+    def problem(self) -> Linear:
+        """The problem of the groups held, on unit-variance columns."""
+        if self.by_level is None:
+            return super().problem
+        return beside_levels(
+            self.gram, self.target, self.groups, self.by_level, self.ridge, self.scale
+        )
+
+    def _state(self) -> State:
+        if self.by_level is None:
+            return super()._state()
+        number = self.groups.number(self.by_level.group, "levels")
+        return LevelState(self.problem, self.positions, number)
+
+    def _fitted_rows(self, step: int) -> FittedRows:
+        if self.by_level is None:
+            return super()._fitted_rows(step)
+        state = self._state()
+        for group in self.held(step):
+            state.add(group)
+        members, chosen = self.groups.members, self._was_chosen(step)
+        return fitted_rows_of(self.gram, members, state.settled(), self.ridge, chosen)
+
+    @property
+    def _n_choices(self) -> int:
+        return self.n_groups
 
     @property
     def _used(self) -> str:
@@ -101,15 +143,18 @@ class WideSequence(Sequence):
         )
 
     def _quadratic(self, what: str) -> Linear:
+        known = len(self.gram.columns) - 1
         raise ArgumentError(
             f"{what} needs the correlations of all {self.n_columns} columns, and a wide search "
-            f"read those of {len(self.columns)}; of these, "
+            f"read those of {known}; of these, "
             f"anytime_sequence(seq.gram, {self.target!r}).{what}() tells"
         )
 
     def to_struct(self) -> dict[str, Any]:
         """Return the sequence as plain Python data, the Gram of the groups held included."""
-        return {**super().to_struct(), **{name: getattr(self, name) for name in WIDE_FIELDS}}
+        levels = None if self.by_level is None else self.by_level.to_struct()
+        own = {name: getattr(self, name) for name in WIDE_FIELDS}
+        return {**super().to_struct(), **own, "level_group": levels}
 
     @classmethod
     def from_struct(cls, record: Any) -> "WideSequence":
@@ -122,6 +167,9 @@ class WideSequence(Sequence):
         found = store.mapping_of(record, cls._RECORD_TYPE)
         try:
             own: dict[str, Any] = {name: int(found[name]) for name in WIDE_FIELDS}
-        except (TypeError, ValueError) as error:
+            stored = found["level_group"]
+            levels = None if stored is None else LevelGroup.from_struct(stored)
+        except (LookupError, TypeError, ValueError) as error:
             raise store.damaged(error) from error
-        return cls(**store.sequence_parts(found), **own)
+        apart = None if levels is None else levels.group
+        return cls(**store.sequence_parts(found, apart), **own, by_level=levels)

@@ -53,9 +53,9 @@ def forward_regression(_: State) -> Criterion:
 def orthogonal_matching_pursuit(state: State) -> Criterion:
     """CS-G-OMP: the gradient, whitened within the group."""
     whiteners = [
-        (groups, columns, _whitened(state.problem, columns))
-        for groups, columns in by_size(state.members)
+        (groups, columns, _whitened(state.problem, columns)) for groups, columns in state.blocked
     ]
+    apart = state.apart
 
     def criterion(state: State) -> Vector:
         scores = np.zeros(len(state.members))
@@ -63,6 +63,10 @@ def orthogonal_matching_pursuit(state: State) -> Criterion:
             for b in state.b:
                 white = np.einsum("bij,bi->bj", root, b[columns])
                 scores[groups] += np.einsum("bj,bj->b", white, white)
+        for group, levels in apart:
+            scores[group] = sum(
+                b[levels.columns] @ levels.solve(b[levels.columns]) for b in state.b
+            )
         return above(scores, ROUNDING_WHITENED)
 
     return criterion

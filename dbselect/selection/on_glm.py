@@ -1,13 +1,13 @@
 """What a rule of a gradient or of a model says near a fit of a generalised linear model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dbselect.glm.newton import GlmFit, Problem
-from dbselect.linear.problem import Index, Linear
+from dbselect.linear.problem import Index, Linear, by_size
 from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.criteria import OnGlm, Rule
 
@@ -26,6 +26,12 @@ class Gradient:
     problem: Linear
     members: Sequence[Index]
     b: Matrix
+    apart: tuple[()] = ()
+
+    @property
+    def blocked(self) -> Iterator[tuple[Index, Index]]:
+        """The groups of each size together: the block of each is made."""
+        return by_size(self.members)
 
 
 def gradient_near(problem: Problem, fit: GlmFit) -> Gradient:

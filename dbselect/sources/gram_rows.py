@@ -14,11 +14,11 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, diags_array
 
 from dbselect.record.entries import Mask
 from dbselect.record.gram import Matrix, Vector
-from dbselect.sources.wide_rows import Index, Piece, WideRows
+from dbselect.sources.later_reading import LaterReading, taken
+from dbselect.sources.wide_rows import Index, Piece
 
 #: Group, row and column of what is not 0, and its value.
 Nonzeros = tuple[Index, Index, Index, Vector]
@@ -39,24 +39,17 @@ class GroupProducts:
 
 
 @dataclass(frozen=True, eq=False)
-class Products:
+class Products(LaterReading):
     """A later reading: products of some columns with all, and of groups within themselves.
 
     Parameters
     ----------
-    rows : WideRows
-    anchor, mean : shape (D + 1,), as in `Totals`
     columns : shape (k,), those whose products with all are wanted
     within : one array of shape (B, s) a size s, the columns of B groups of that size
-    kept : shape (D,), ascending, which columns of the rows the D are; None for all
     """
 
-    rows: WideRows
-    anchor: Vector
-    mean: Vector
     columns: Index
     within: tuple[Index, ...] = ()
-    kept: Index | None = None
 
     @property
     def size(self) -> int:
@@ -75,25 +68,10 @@ class Products:
         both = zip(self.within, self.are_listed, strict=True)
         return [(groups[~listed], groups[listed]) for groups, listed in both]
 
-    @property
-    def n_dense(self) -> int:
-        """Columns that are no entries of a field; they come first."""
-        width = len(self.rows.names)
-        return width if self.kept is None else int(np.searchsorted(self.kept, width))
-
     @cached_property
     def is_entry(self) -> Mask:
         """Which of `columns` are of entries; shape (k,)."""
         return np.asarray(self.columns >= self.n_dense)
-
-    def of(self, piece: Piece) -> tuple[Matrix, Any]:
-        """Return the columns of a piece that are kept, the target last, and those of entries."""
-        X, entries = piece.X, piece.entries
-        if self.kept is None:
-            return X, entries
-        if entries is not None:
-            entries = _taken(entries, self.kept[self.n_dense :] - len(self.rows.names))
-        return X[:, [*self.kept[: self.n_dense], -1]], entries
 
     @contextmanager
     def begin(self) -> Iterator["ProductSums"]:
@@ -148,15 +126,8 @@ class ProductSums:
 
     def _of(self, piece: Piece) -> PieceProducts:
         """Return the products of a piece, whose values are changed."""
-        asked, root = self.asked, np.sqrt(piece.weight)
-        X, entries = asked.of(piece)
-        centre = self._at_target(asked.anchor), self._at_target(asked.mean)
-        X -= centre[0]
-        X -= centre[1]
-        X *= root[:, None]
-        if piece.has_gaps:
-            np.nan_to_num(X, copy=False)  # a mean in the place of what is missing
-        rooted = None if entries is None else (diags_array(root) @ entries).tocsr()
+        asked = self.asked
+        X, rooted, root = asked.centred(piece)
         chosen = self._columns(asked.columns, X, rooted, root)
         # Every thread writes a product of its own: one BLAS call, without the lock.
         dense, beside, listed = chosen.T @ X[:, :-1], None, None
@@ -164,7 +135,7 @@ class ProductSums:
             # Only one side needs to be centred: of rows centred at their mean, the sum is 0.
             beside = rooted.T @ chosen[:, ~asked.is_entry]
             # Of entries neither is: a product costs those of the rows that have both.
-            own = _taken(rooted, self._at(asked.columns[asked.is_entry]))
+            own = taken(rooted, self._at(asked.columns[asked.is_entry]))
             listed = (own.T @ rooted).tocsr()
         within = [
             GroupProducts(
@@ -174,10 +145,6 @@ class ProductSums:
             for groups, those in asked.parted
         ]
         return PieceProducts(dense, beside, listed, within, float(piece.weight.sum()))
-
-    def _at_target(self, values: Vector) -> Vector:
-        """Return what stands for the columns of a piece: those before the entries, the target."""
-        return np.append(values[: self.asked.n_dense], values[-1])
 
     def _at(self, columns: Index) -> Index:
         """Return where columns of entries stand among these."""
@@ -190,7 +157,7 @@ class ProductSums:
         found = np.empty((len(X), len(columns)))
         is_entry = columns >= self.asked.n_dense
         found[:, ~is_entry] = X[:, columns[~is_entry]]
-        values = _taken(rooted, self._at(columns[is_entry])).toarray()
+        values = taken(rooted, self._at(columns[is_entry])).toarray()
         found[:, is_entry] = values - self.asked.mean[columns[is_entry]] * root[:, None]
         return found
 
@@ -242,18 +209,6 @@ def _within(X: Matrix, shape: tuple[int, ...]) -> Matrix:
     return np.asarray(parts @ parts.transpose(0, 2, 1))
 
 
-def _taken(rows: Any, at: Index) -> Any:
-    """Return some columns of a CSR matrix; it may lack the last, which are 0."""
-    place = np.full(rows.shape[1], -1, dtype=np.int64)
-    there = at < rows.shape[1]
-    place[at[there]] = np.flatnonzero(there)
-    found = place[rows.indices]
-    is_taken = found >= 0
-    ends = np.concatenate([[0], np.cumsum(is_taken)])[rows.indptr]
-    parts = rows.data[is_taken], found[is_taken], ends
-    return csr_matrix(parts, shape=(rows.shape[0], len(at)))
-
-
 def _among(rooted: Any, at: Index) -> Nonzeros:
     """Return the products around 0 within groups of entries, those that are not 0.
 
@@ -262,7 +217,7 @@ def _among(rooted: Any, at: Index) -> Nonzeros:
     rooted : entries times the roots of the weights
     at : shape (B, s)
     """
-    own = _taken(rooted, at.ravel())
+    own = taken(rooted, at.ravel())
     found, size = (own.T @ own).tocoo(), at.shape[1]
     inside = found.row // size == found.col // size
     row, column = found.row[inside], found.col[inside]

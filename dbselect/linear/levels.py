@@ -1,0 +1,281 @@
+"""A group of very many columns of which each row has one at most: the levels of a category.
+
+Its own block of correlations is never made. With p the share of the rows' weight that each level
+has, s its standard deviation and r its ridge, columns of unit variance have
+
+    C_hh = diag(d) - v v'      d = p / s^2 + r      v = p / s
+
+so that ``C_hh^-1 = diag(1 / d) + t t' / g`` with ``t = v / d`` and ``g = 1 - v't``, by Sherman and
+Morrison: g is the share of rows without a level, and what the ridge adds. What the levels explain
+of another column is a sum over levels of its own sums by level, and what is left of it is what it
+varies within levels (`WithinLevels`).
+
+Memory: the products of the levels with all other columns, those of entries as they are met.
+
+Source: Sherman, Morrison (1950), Annals of Mathematical Statistics 21; the same as the within
+transformation of fixed effects (Wooldridge 2010, section 10.5).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from dbselect.linear.problem import RANK_SHARE, Index, Linear
+from dbselect.record.gram import Matrix, Vector
+
+#: Share of the rows' weight below which no row is without a level: shares add up to 1 then, but
+#: for rounding, and the last level depends on the others.
+COMPLETE = 1e-12
+#: Doubles of the products of levels that are made dense at once: 32 MB.
+DENSE_VALUES = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class ByLevel:
+    """The products of L levels with the D columns of a problem, around their means.
+
+    Parameters
+    ----------
+    dense : shape (L, n), sums by level of some columns, which are around their means
+    place : shape (n,), which columns these are
+    listed : CSC matrix, shape (L, m), sums of the columns from number `first` on, around 0;
+        None if there are none
+    first : a number of a column
+    weight : shape (L,), of the rows of each level
+    mean : shape (D,)
+    scale : shape (D,), from the sums to correlations, 0 for constant columns
+    levels : shape (L,), which columns the levels are; their products with each other count as 0
+    """
+
+    dense: Matrix
+    place: Index
+    listed: Any
+    first: int
+    weight: Vector
+    mean: Vector
+    scale: Vector
+    levels: Index
+
+    @cached_property
+    def _at(self) -> Index:
+        """Where each column stands in `dense`, -1 for the others; shape (D,)."""
+        at = np.full(len(self.scale), -1, dtype=np.intp)
+        at[self.place] = np.arange(len(self.place))
+        return at
+
+    def sums(self, columns: Index) -> Matrix:
+        """Return the sums of some columns around their means; shape (L, k)."""
+        found = np.zeros((len(self.levels), len(columns)))
+        at = self._at[columns]
+        found[:, at >= 0] = self.dense[:, at[at >= 0]]
+        others = columns[at < 0]
+        if self.listed is not None and len(others):
+            values = self.listed[:, others - self.first].toarray()
+            found[:, at < 0] = values - np.outer(self.weight, self.mean[others])
+        return found
+
+    def of(self, columns: Index) -> Matrix:
+        """Return the correlations of the levels with some columns; shape (L, k)."""
+        found = self.sums(columns)
+        found *= self.scale[columns]
+        found *= self.scale[self.levels][:, None]
+        return found
+
+    def products(self, weights: Matrix) -> Matrix:
+        """Return the correlations of combinations of levels with all columns.
+
+        Parameters
+        ----------
+        weights : shape (L, k)
+
+        Returns
+        -------
+        shape (k, D), 0 at the levels
+        """
+        weights = weights * self.scale[self.levels][:, None]
+        found = np.zeros((weights.shape[1], len(self.scale)))
+        found[:, self.place] = weights.T @ self.dense
+        if self.listed is not None:
+            rest = slice(self.first, None)
+            found[:, rest] = (self.listed.T @ weights).T
+            found[:, rest] -= np.outer(self.weight @ weights, self.mean[rest])
+        found *= self.scale
+        found[:, self.levels] = 0.0
+        return found
+
+    def squares(self, weights: Vector) -> Vector:
+        """Return the weighted sum over levels of the squares of the correlations; shape (D,).
+
+        Parameters
+        ----------
+        weights : shape (L,), >= 0
+        """
+        weights = weights * self.scale[self.levels] ** 2
+        found = np.zeros(len(self.scale))
+        found[self.place] = np.einsum("l,lj,lj->j", weights, self.dense, self.dense)
+        if self.listed is not None:
+            mean, heavy = self.mean[self.first :], weights * self.weight
+            found[self.first :] = np.maximum(
+                self.listed.power(2).T @ weights
+                - 2.0 * mean * (self.listed.T @ heavy)
+                + mean**2 * (heavy @ self.weight),
+                0.0,
+            )
+        found *= self.scale**2
+        found[self.levels] = 0.0
+        return found
+
+
+class Leveled(Protocol):
+    """A problem that knows the products of a group of levels."""
+
+    def by_level(self, levels: Index) -> ByLevel:
+        """Return the products of some levels with all columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class LevelBlock:
+    """The block of a group of levels, and its inverse.
+
+    Parameters
+    ----------
+    columns : shape (L,)
+    kept : shape (L,), which of them are not aliased
+    over : shape (L,), 1 / d, and 0 for aliased ones
+    tilt : shape (L,), t
+    gap : g
+    """
+
+    columns: Index
+    kept: Any
+    over: Vector
+    tilt: Vector
+    gap: float
+
+    @classmethod
+    def of(
+        cls, problem: Linear, columns: Index, without: Sequence[int] = (), *, ridge: bool = True
+    ) -> "LevelBlock":
+        """Return the levels that some columns of a problem are.
+
+        Where every row has a level, the last one is aliased unless there is a ridge.
+
+        Parameters
+        ----------
+        without : numbers of levels that are aliased, as columns before them need these
+        ridge : whether that of the problem counts
+        """
+        share, spread = problem.mean[columns], problem.spread[columns]
+        penalty = problem.ridge[columns] if ridge else np.zeros(len(columns))
+        kept = ~problem.constant[columns]
+        kept[list(without)] = False
+        rest = 1.0 - share[kept].sum()
+        if rest <= COMPLETE and kept.any() and not penalty.any():
+            last = np.flatnonzero(kept)[-1]
+            kept[last], rest = False, share[last]
+        diagonal = np.where(kept, share / spread**2 + penalty, 1.0)
+        over = np.where(kept, 1.0 / diagonal, 0.0)
+        gap = float(max(rest, 0.0) + (share * penalty * over).sum())
+        return cls(columns, kept, over, over * share / spread, gap)
+
+    def solve(self, right: Any) -> Any:
+        """Return C_hh^-1 of one or more right sides; shape (L,) or (L, k)."""
+        along = self.tilt @ right / self.gap
+        over = self.over if right.ndim == 1 else self.over[:, None]
+        return over * right + (self.tilt * along if right.ndim == 1 else np.outer(self.tilt, along))
+
+    @property
+    def inverse_diagonal(self) -> Vector:
+        """The diagonal of C_hh^-1; shape (L,)."""
+        return self.over + self.tilt**2 / self.gap
+
+
+@dataclass(frozen=True)
+class WithinLevels(Linear):
+    """What is left of a problem once levels are held: its columns within levels.
+
+    Parameters
+    ----------
+    whole : the problem, whose columns' units it keeps
+    held : the levels
+    beside : their products with all columns
+    left : shape (D,), what is left of the variances, without the ridge
+
+    Columns of which nothing is left, and the levels, are constant in it.
+    """
+
+    whole: Any = None
+    held: Any = None
+    beside: Any = None
+    left: Any = None
+
+    @classmethod
+    def of(cls, whole: Linear, held: LevelBlock, beside: ByLevel) -> "WithinLevels":
+        """Take what the levels explain out of all columns and the target."""
+        known = {field.name: getattr(whole, field.name) for field in fields(Linear)}
+        c, constant = whole.c.copy(), whole.constant.copy()
+        c -= beside.products(held.solve(c[held.columns])[:, None])[0]
+        along = beside.products(held.tilt[:, None])[0]
+        left = whole.variances - beside.squares(held.over) - along**2 / held.gap
+        constant |= left <= RANK_SHARE * whole.variances
+        constant[held.columns] = True
+        left[constant] = c[constant] = 0.0
+        return cls(
+            **{**known, "G": np.empty((0, 0)), "c": c, "constant": constant},
+            whole=whole, held=held, beside=beside, left=left,
+        )  # fmt: skip
+
+    @property
+    def explained(self) -> float:
+        """F of the levels alone."""
+        c = self.whole.c[self.held.columns]
+        return float(c @ self.held.solve(c))
+
+    @property
+    def variances(self) -> Vector:
+        """The diagonal of G; shape (D,)."""
+        return np.asarray(self.left)
+
+    @property
+    def deviation(self) -> Vector:
+        """That of the whole: by it rounding is judged, and the whole is what rounds."""
+        return np.asarray(self.whole.deviation)
+
+    def rows(self, columns: Index) -> Matrix:
+        """Return the rows of G of some columns that are no levels; shape (k, D)."""
+        rows = self.whole.rows(columns)
+        rows -= self.beside.products(self.held.solve(self.beside.of(columns)))
+        rows[:, self.constant] = 0.0
+        rows[self.constant[columns]] = 0.0
+        rows[np.arange(len(columns)), columns] = self.left[columns]
+        return np.asarray(rows)
+
+    def block(self, columns: Index) -> Matrix:
+        """Return G of some columns among themselves that are no levels; shape (k, k)."""
+        between = self.beside.of(columns)
+        block = self.whole.block(columns) - between.T @ self.held.solve(between)
+        gone = self.constant[columns]
+        block[gone], block[:, gone] = 0.0, 0.0
+        block[np.diag_indices_from(block)] = self.left[columns]
+        return np.asarray(block)
+
+    def blocks(self, columns: Index) -> Matrix:
+        """Return G of the columns of B whole groups of s columns; shape (B, s, s)."""
+        count, size = columns.shape
+        blocks = self.whole.blocks(columns)
+        step = max(1, DENSE_VALUES // (len(self.held.columns) * size))
+        for start in range(0, count if size > 1 else 0, step):
+            part = slice(start, start + step)
+            between = self.beside.of(columns[part].ravel())
+            solved = self.held.solve(between)
+            shape = (len(between), -1, size)
+            blocks[part] -= np.einsum(
+                "lbi,lbj->bij", between.reshape(shape), solved.reshape(shape), optimize=True
+            )
+        gone, diagonal = self.constant[columns], np.arange(size)
+        blocks[gone[:, :, None] | gone[:, None, :]] = 0.0
+        blocks[:, diagonal, diagonal] = self.left[columns]
+        return np.asarray(blocks)
