@@ -17,7 +17,7 @@ import numpy as np
 
 from dbselect.record.entries import Mask
 from dbselect.record.gram import Matrix, Vector
-from dbselect.sources.later_reading import LaterReading, taken
+from dbselect.sources.later_reading import LaterReading, few_of, taken
 from dbselect.sources.wide_rows import Index, Piece
 
 #: Group, row and column of what is not 0, and its value.
@@ -87,7 +87,8 @@ class PieceProducts:
     Parameters
     ----------
     dense : shape (k, n_dense), with the dense columns
-    beside : shape (any, k - k_entries), of dense columns with entries; None without entries
+    beside : shape (m, k - k_entries), of dense columns with entries; None without entries
+    met : shape (m,), which entries these are; None for the first m
     listed : CSR matrix, shape (k_entries, any), of entries with each other, around 0; or None
     within : those within groups
     weight : of the rows
@@ -95,6 +96,7 @@ class PieceProducts:
 
     dense: Matrix
     beside: Matrix | None
+    met: Index | None
     listed: Any
     within: Sequence[GroupProducts]
     weight: float
@@ -130,10 +132,11 @@ class ProductSums:
         X, rooted, root = asked.centred(piece)
         chosen = self._columns(asked.columns, X, rooted, root)
         # Every thread writes a product of its own: one BLAS call, without the lock.
-        dense, beside, listed = chosen.T @ X[:, :-1], None, None
+        dense, beside, met, listed = chosen.T @ X[:, :-1], None, None, None
         if rooted is not None:
             # Only one side needs to be centred: of rows centred at their mean, the sum is 0.
-            beside = rooted.T @ chosen[:, ~asked.is_entry]
+            met, few = few_of(rooted)
+            beside = few.T @ chosen[:, ~asked.is_entry]
             # Of entries neither is: a product costs those of the rows that have both.
             own = taken(rooted, self._at(asked.columns[asked.is_entry]))
             listed = (own.T @ rooted).tocsr()
@@ -144,7 +147,7 @@ class ProductSums:
             )
             for groups, those in asked.parted
         ]
-        return PieceProducts(dense, beside, listed, within, float(piece.weight.sum()))
+        return PieceProducts(dense, beside, met, listed, within, float(piece.weight.sum()))
 
     def _at(self, columns: Index) -> Index:
         """Return where columns of entries stand among these."""
@@ -166,8 +169,11 @@ class ProductSums:
         self.weight += more.weight
         self.sums[:, :first] += more.dense
         if more.beside is not None:
-            rows = np.flatnonzero(~asked.is_entry)
-            self.sums[rows, first : first + len(more.beside)] += more.beside.T
+            rows, width = np.flatnonzero(~asked.is_entry), len(more.beside)
+            if more.met is None:
+                self.sums[rows, first : first + width] += more.beside.T
+            else:
+                self.sums[np.ix_(rows, first + more.met)] += more.beside.T
             for at, row in enumerate(np.flatnonzero(asked.is_entry).tolist()):
                 own = slice(more.listed.indptr[at], more.listed.indptr[at + 1])
                 self.sums[row, first + more.listed.indices[own]] += more.listed.data[own]

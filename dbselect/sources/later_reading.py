@@ -9,6 +9,9 @@ from scipy.sparse import csr_matrix, diags_array
 from dbselect.record.gram import Matrix, Vector
 from dbselect.sources.wide_rows import Index, Piece, WideRows
 
+#: Entries of a piece, as a share of their columns, up to which few columns are met.
+FEW = 0.25
+
 
 @dataclass(frozen=True, eq=False)
 class LaterReading:
@@ -57,6 +60,17 @@ class LaterReading:
     def _beside(self, values: Vector) -> Vector:
         """Return what stands for the columns of a piece: those before the entries, the target."""
         return np.append(values[: self.n_dense], values[-1])
+
+
+def few_of(rows: Any) -> tuple[Index | None, Any]:
+    """Return which columns of a CSR matrix are met, and these alone; None for all if most are.
+
+    A product with a dense matrix takes memory for each column, met or not.
+    """
+    if rows.nnz > FEW * rows.shape[1]:
+        return None, rows
+    met, place = np.unique(rows.indices, return_inverse=True)
+    return met, csr_matrix((rows.data, place, rows.indptr), shape=(rows.shape[0], len(met)))
 
 
 def taken(rows: Any, at: Index) -> Any:

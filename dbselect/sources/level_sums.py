@@ -17,7 +17,7 @@ from scipy import sparse
 
 from dbselect.errors import DataError
 from dbselect.record.gram import Matrix
-from dbselect.sources.later_reading import LaterReading, taken
+from dbselect.sources.later_reading import LaterReading, few_of, taken
 from dbselect.sources.wide_rows import Index, Piece
 
 #: Pairs of a level and another entry that are held: 1.6 GB, and as much while they grow.
@@ -77,17 +77,15 @@ class LevelSums:
             with self._lock:
                 self._take(*found)
 
-    def _of(self, piece: Piece) -> tuple[Index, Matrix, Any]:
+    def _of(self, piece: Piece) -> tuple[Index | None, Matrix, Any]:
         """Return which levels a piece has, the sums of dense columns of each, and of entries."""
         X, rooted, _ = self.asked.centred(piece)
         own = taken(rooted, self.asked.levels - self.asked.n_dense)
-        met, place = np.unique(own.indices, return_inverse=True)
-        # A product costs the levels that are met, not all.
-        few = sparse.csr_matrix((own.data, place, own.indptr), shape=(len(X), len(met)))
+        met, few = few_of(own)
         return met, few.T @ X[:, :-1], own.T @ rooted
 
-    def _take(self, met: Index, dense: Matrix, listed: Any) -> None:
-        self.dense[met] += dense
+    def _take(self, met: Index | None, dense: Matrix, listed: Any) -> None:
+        self.dense[slice(None) if met is None else met] += dense
         listed.resize(self.listed.shape)
         self._new.append(listed)
         # As many are added up as were held before, so that each is copied a few times only.
