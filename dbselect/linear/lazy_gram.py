@@ -70,9 +70,9 @@ class LazyGram:
         self._members = members
         self._levels = levels
         self._sums: tuple[Matrix, Any] | None = None
-        self._owner = np.full(1 + max(int(columns.max()) for columns in members), -1)
-        for group, columns in enumerate(members):
-            self._owner[columns] = group
+        columns = np.concatenate(members)
+        self._owner = np.full(1 + int(columns.max()), -1)
+        self._owner[columns] = np.repeat(np.arange(len(members)), [*map(len, members)])
         self._batch = min(BATCH, max(LEAST_BATCH, BATCH_VALUES // len(self._owner)))
         self._rows: dict[int, Vector] = {}
         self._chosen: set[int] = set()

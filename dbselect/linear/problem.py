@@ -269,7 +269,8 @@ def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
     sizes = np.array([len(columns) for columns in members])
     for size in np.unique(sizes):
         groups = np.flatnonzero(sizes == size)
-        yield groups, np.stack([members[group] for group in groups.tolist()])
+        columns = np.concatenate([members[group] for group in groups.tolist()])
+        yield groups, columns.reshape(len(groups), size)
 
 
 def blocks_of(problem: Linear, columns: Index) -> Matrix:

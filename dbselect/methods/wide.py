@@ -8,6 +8,7 @@ rows that it asks for.
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,10 @@ class WideTable:
         """
         resolved = _groups(self.features, self.met, groups, costs, self.target, self.one.terms)
         number = {name: j for j, name in enumerate(self.names)}
-        members = [np.array([number[c] for c in own], np.intp) for own in resolved.columns.values()]
+        each = resolved.columns.values()
+        flat = np.array([number[name] for own in each for name in own], np.intp)
+        ends = np.cumsum([0, *map(len, each)]).tolist()
+        members = [flat[start:end] for start, end in pairwise(ends)]
         levels = self._levels(members)
         _check_sizes(resolved, members, levels, len(self.rows.names))
         return resolved, members, levels
@@ -402,7 +406,8 @@ def _gram(
     totals: Totals, names: Sequence[str], columns: list[str], comoment: Matrix, terms: Terms
 ) -> Gram:
     """Return the Gram of some of the columns `names`, whose means and counts are known."""
-    number = {name: j for j, name in enumerate(names)}
+    wanted = {*columns}
+    number = {name: j for j, name in enumerate(names) if name in wanted}
     at = [number[name] for name in columns]
     means, low = totals.means
     return Gram(
