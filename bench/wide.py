@@ -25,6 +25,8 @@ from tables import FOLDER
 PICKS = 50
 #: Columns -> rows of the dense tables; rows, columns and entries a row of the sparse one.
 DENSE, SPARSE = {20_000: 8_000, 100_000: 2_000}, (200_000, 1_000_000, 100)
+#: Rows, levels of the text and numbers beside it.
+LEVELED = (2_000_000, 100_000, 20)
 #: Values of a row group: 40 MB.
 GROUP_VALUES = 10_000_000
 #: Seconds after which a library is given up.
@@ -69,6 +71,23 @@ def sparse_table() -> Path:
     return _written(path, schema, rows, 20_000, block)
 
 
+def level_table() -> Path:
+    """Write, unless it is there, numbers beside a text of very many levels that moves them all."""
+    rows, levels, width = LEVELED
+    path = FOLDER / f"wide-{rows}x{width}-{levels}-levels.parquet"
+    numbers = [f"x{j}" for j in range(width)]
+    schema = pa.schema([(name, pa.float64()) for name in ("y", *numbers)] + [("user", pa.string())])
+    effect = np.random.default_rng(1).normal(size=levels)
+
+    def block(rng: np.random.Generator, size: int) -> list[pa.Array]:
+        user = rng.integers(0, levels, size)
+        X = rng.normal(size=(width, size)) + 0.5 * effect[user]
+        y = effect[user] + X[:10].sum(axis=0) + 3 * rng.normal(size=size)
+        return [pa.array(y), *map(pa.array, X), pl.Series(user).cast(pl.String).to_arrow()]
+
+    return _written(path, schema, rows, 100_000, block)
+
+
 def _written(
     path: Path,
     schema: pa.Schema,
@@ -95,6 +114,41 @@ def floor(path: Path) -> Callable[[], dict]:
     is_array = isinstance(pl.scan_parquet(path).collect_schema()["x"], pl.Array)
     total = x.arr.sum().sum() if is_array else x.explode().struct.field("value").sum()
     return lambda: {"sum": pl.scan_parquet(path).select(total).collect(engine="streaming").item()}
+
+
+def level_floor(path: Path) -> Callable[[], dict]:
+    """Sum the numbers and count the texts, in the engine that reads the file."""
+    asked = pl.scan_parquet(path).select(pl.exclude("user").sum(), pl.col("user").count())
+    return lambda: {"sum": asked.collect(engine="streaming").row(0)}
+
+
+def by_levels(path: Path) -> Callable[[], dict]:
+    """Search all numbers and the text, whose levels are one group."""
+    import dbselect as ds
+
+    groups = {name: [name] for name in pl.scan_parquet(path).collect_schema() if name != "y"}
+
+    def run() -> dict:
+        found = ds.anytime_sequence(path, "y", groups, wide=True)
+        own = found.at().coefficients
+        coef = {name: own[name] for name in groups if name != "user"}
+        return {"coef": coef, "scans": found.scans, "fetched": found.rows_fetched}
+
+    return run
+
+
+def demeaned(path: Path) -> Callable[[], dict]:
+    """Fit one model of all columns in memory: of numbers around their means by level."""
+    table = pl.read_parquet(path)
+
+    def run() -> dict:
+        numbers = pl.exclude("user")
+        within = table.select(numbers - numbers.mean().over("user"))
+        X = within.drop("y").to_numpy()
+        coef = np.linalg.solve(X.T @ X, X.T @ within["y"].to_numpy())
+        return {"coef": dict(zip(within.columns[1:], coef.tolist(), strict=True))}
+
+    return run
 
 
 def scan(path: Path) -> Callable[[], dict]:
@@ -179,6 +233,9 @@ JOBS = {
     "sklearn": sklearn,
     "fastcan": fastcan,
     "abess": abess,
+    "level_floor": level_floor,
+    "by_levels": by_levels,
+    "demeaned": demeaned,
 }
 
 
@@ -256,10 +313,30 @@ def entered() -> Iterator[Row]:
     yield from searched(what, sparse_table(), ("fr", "screened"))
 
 
+def leveled() -> Iterator[Row]:
+    """100,000 levels of a text as one group."""
+    rows, levels, width = LEVELED
+    what, path = f"{rows:,} x {width} and a text of {levels:,} levels", level_table()
+    base, found, one = (measured(job, path) for job in ("level_floor", "by_levels", "demeaned"))
+    each = found["seconds"] / found["scans"] / base["seconds"]
+    gap = max(abs(found["coef"][name] - value) for name, value in one["coef"].items())
+    yield f"{what}: floor, sums of the numbers and a count in Polars", told(base), ""
+    yield (
+        f"{what}: a sequence of all {width + 1} groups",
+        f"{found['scans']} scans, {told(found)}; {each:.1f}x of the floor a scan",
+        "",
+    )
+    yield (
+        f"{what}: one model of all, demeaned by Polars in memory",
+        f"{told(one)}; coefficients differ by {gap:.0e}",
+        "",
+    )
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in JOBS:
         one(sys.argv[1], Path(sys.argv[2]))
     else:
-        for part in (dense, entered):
+        for part in (dense, entered, leveled):
             for row in part():
                 print("| " + " | ".join(row) + " |", flush=True)

@@ -12,7 +12,7 @@ within them.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -97,11 +97,9 @@ class LevelState(State):
         columns = self._levels.columns
         U, c = self._U[:, columns], self._whole.c[columns]
         solved = self._levels.solve(U.T)
-        left = np.eye(len(U)) - U @ solved
-        factor, kept = factored(left, np.full(len(U), RANK_SHARE))
-        right = (self._z[0] - c @ solved)[kept]
-        z = solve_triangular(factor, right, lower=True) if kept.any() else right
-        gain = float(c @ self._levels.solve(c) + z @ z) - float(self._z[0] @ self._z[0])
+        z, floor = self._z[0], np.full(len(U), RANK_SHARE)
+        within = _explained(np.eye(len(U)) - U @ solved, z - c @ solved, floor)
+        gain = float(c @ self._levels.solve(c)) + within - float(z @ z)
         gains[self._group] = max(gain, 0.0)
         return gains
 
@@ -117,10 +115,7 @@ class LevelState(State):
         columns = np.array([*self.support, *self._idle], dtype=np.intp)
         C = self._whole.block(columns)
         C[np.diag_indices_from(C)] += self._whole.ridge[columns]
-        factor, kept = factored(C, self._floor[columns])
-        right = self._whole.c[columns[kept]]
-        z = solve_triangular(factor, right, lower=True) if kept.any() else right
-        return float(z @ z)
+        return _explained(C, self._whole.c[columns], self._floor[columns])
 
     def add_all(self, groups: Sequence[int]) -> float:
         """Select several groups at once and return what they gain together."""
@@ -159,7 +154,7 @@ class LevelState(State):
     def _beside(self) -> ByLevel:
         return self._whole.by_level(self._levels.columns)  # type: ignore[no-any-return]
 
-    def settled(self) -> "LevelState":
+    def settled(self) -> Self:
         """Return the state that aliases levels where columns of groups before them need these.
 
         Of columns and levels that depend on each other those are aliased that came last, as from
@@ -182,12 +177,6 @@ class LevelState(State):
         settled._select(self.held)
         return settled
 
-    def copy(self) -> "LevelState":
-        """Return a state that changes alone."""
-        copied = super().copy()
-        assert isinstance(copied, LevelState)
-        return copied
-
     def _dependent_levels(self, lost: Sequence[int]) -> list[int]:
         """Return as many levels that depend on some columns and the rest, the last ones.
 
@@ -200,10 +189,10 @@ class LevelState(State):
             weights = self._inverse_factor() @ self._U[:, columns]
             between -= self._beside.of(support) @ weights
         rest = self._levels.solve(between)
-        rest /= np.abs(rest).max(axis=0)
+        rest /= np.maximum(np.abs(rest).max(axis=0), np.finfo(float).tiny)
         found: list[int] = []
-        while rest.shape[1]:
-            last = int(np.flatnonzero((np.abs(rest) > DEPENDENT_WEIGHT).any(axis=1))[-1])
+        while (weighty := np.flatnonzero((np.abs(rest) > DEPENDENT_WEIGHT).any(axis=1))).size:
+            last = int(weighty[-1])
             by = int(np.abs(rest[last]).argmax())
             pivot = rest[:, by]
             rest = np.delete(rest - np.outer(pivot, rest[last] / pivot[last]), by, axis=1)
@@ -265,3 +254,10 @@ class LevelState(State):
             found, own = float(levels @ solved), own - self._beside.of(support).T @ solved
         along = own @ inverse
         return found + float(along @ along)
+
+
+def _explained(C: Matrix, c: Vector, floor: Vector) -> float:
+    """Return ``c' C^-1 c`` of the columns that are not aliased."""
+    factor, kept = factored(C, floor)
+    z = solve_triangular(factor, c[kept], lower=True) if kept.any() else c[kept]
+    return float(z @ z)

@@ -27,6 +27,7 @@ the paper solves anew for every candidate.
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -430,11 +431,11 @@ class State:
         for group in held:
             self.add(group)
 
-    def settled(self) -> "State":
+    def settled(self) -> Self:
         """Return the state that aliases of dependent columns the last ones."""
         return self
 
-    def copy(self) -> "State":
+    def copy(self) -> Self:
         """Return a state that changes alone."""
         copied = copy.copy(self)
         copied._held = list(self._held)
