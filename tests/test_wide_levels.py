@@ -344,6 +344,11 @@ def test_too_many_products_are_refused_before_and_while_they_are_read(monkeypatc
     groups, first = {**USER, **items}, {"always": ["user"], "max_groups": 2}
     with pytest.raises(ds.DataError, match="meet more than 300 pairs of a level and another"):
         ds.anytime_sequence(table, "y", groups, wide=True, **first)
+    monkeypatch.setattr(wide, "MOST_WITHIN", 4000)
+    with pytest.raises(
+        ds.ArgumentError, match=r"'item' has 70 columns.* but 'user', one of levels"
+    ):
+        ds.anytime_sequence(table, "y", {**USER, "item": ["item"]}, wide=True)
     monkeypatch.setattr(wide, "MOST_WITHIN", 600)
     with pytest.raises(ds.ArgumentError, match=r"'user' has 80 levels.* sum of each of the 8"):
         ds.anytime_sequence(table, "y", {**OTHERS, **USER, "w": ["w"]}, wide=True)

@@ -383,9 +383,10 @@ def _check_sizes(
         sizes[levels] = 0
     largest = int(sizes.argmax())
     if (sizes[sizes > 1] ** 2).sum() > MOST_WITHIN:
+        but = "" if levels is None else f" but '{groups.names[levels]}', one of levels"
         raise ArgumentError(
             f"group '{groups.names[largest]}' has {sizes[largest]} columns, and a wide search "
-            "holds the products within each group; give groups= with fewer columns each"
+            f"holds the products within each group{but}; give groups= with fewer columns each"
         )
 
 
