@@ -406,7 +406,9 @@ REFUSED = [
     ({"target": "z"}, ds.ColumnError, "target names unknown column 'z'"),
     ({"target": 3}, ds.ArgumentError, "target is 3; it must be the name of a column"),
     ({"columns": ["z"]}, ds.ColumnError, "unknown column 'z'"),
-    ({"columns": ["binomial"]}, ds.ColumnError, "no column"),
+    ({"columns": ["binomial"]}, ds.ColumnError, "names 'binomial', which is the target"),
+    ({"columns": ["x*", "one"], "offset": "one"}, ds.ColumnError, "which is the offset; leave one"),
+    ({"columns": ["w"], "weight": "w"}, ds.ColumnError, "names 'w', which is the weight"),
     ({"family": "probit"}, ds.ArgumentError, "family is 'probit'; it must be one of"),
     (
         {"family": "multinomial", "target": "multinomial", "offset": "logs"},

@@ -16,7 +16,7 @@ from dbselect.methods.options import Options
 from dbselect.methods.setup import check_target, fitted, prepare
 from dbselect.methods.types import Source
 from dbselect.record.checks import check_column, check_ridge, check_scale
-from dbselect.record.columns import match, with_indicators
+from dbselect.record.columns import check_roles, match, with_indicators
 from dbselect.record.gram import Gram
 from dbselect.record.groups import groups_of
 from dbselect.record.missing import features_of
@@ -133,6 +133,8 @@ def fit(
     check_target(target)
     if isinstance(columns, str):
         raise ArgumentError(f"columns is {columns!r}; it must be a list of column names and globs")
+    if not isinstance(source, np.ndarray):  # of which all columns are named
+        check_roles(columns, {"target": target, "weight": weight})
     known = stored_gram(source)
     if known is not None and weight is not None:
         raise ArgumentError(f"weight is {weight!r}; a Gram was made with its weights")
@@ -161,7 +163,7 @@ def fit(
 
 def _wanted(source: Any, target: str, columns: Sequence[str] | None) -> Sequence[str] | None:
     """Return the columns to read; those of an array are named by their places."""
-    if columns is None or isinstance(source, np.ndarray) or target in columns:
+    if columns is None or isinstance(source, np.ndarray):
         return columns
     return [target, *columns]
 

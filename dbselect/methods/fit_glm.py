@@ -23,6 +23,7 @@ from dbselect.methods.family_options import (
 from dbselect.methods.family_table import opened, roles_of
 from dbselect.methods.setup import check_first, named_in, numbers_of
 from dbselect.methods.types import Costs, FamilyName, GroupColumns, Level, TableSource
+from dbselect.record.columns import check_roles
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.steps import Step, Stop, fits, name_of
@@ -151,6 +152,9 @@ def fit_glm(
         offset=offset, exposure=exposure, positive=positive, max_iter=max_iter, tol=tol,
         terms=terms,
     )  # fmt: skip
+    if not isinstance(source, np.ndarray):  # of which all columns are named
+        roles = {"target": target, "weight": weight, "offset": offset, "exposure": exposure}
+        check_roles(columns, roles)
     passes = opened(source, target, columns, options, terms)
     if not passes.names:
         raise ColumnError(f"there is no column besides the target '{target}'; one is needed")

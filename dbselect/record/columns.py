@@ -158,6 +158,25 @@ def match(
     return list(found)
 
 
+def check_roles(columns: Sequence[str] | None, roles: Mapping[str, str | None]) -> None:
+    """Refuse columns that somebody asks for by name and that are something else already.
+
+    A glob leaves them out.
+
+    Parameters
+    ----------
+    columns : names and globs; None for all
+    roles : what a column is -> its name, None if there is none
+
+    Raises
+    ------
+    ColumnError : a name among the columns has a role
+    """
+    for role, name in roles.items():
+        if columns is not None and name is not None and name in columns:
+            raise ColumnError(f"columns names '{name}', which is the {role}; leave one of both out")
+
+
 def position(column: str, names: Sequence[str], what: str) -> int:
     """Return the index of a column among the columns there are.
 
