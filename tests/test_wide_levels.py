@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
+from conftest import OPENERS
 
 import dbselect as ds
 from dbselect.methods import training, wide
@@ -363,6 +364,28 @@ def test_a_damaged_group_of_levels_is_refused():
         broken = {**record, "level_group": {**record["level_group"], **damage}}
         with pytest.raises(ds.RecordError, match="damaged"):
             ds.WideSequence.from_struct(broken)
+
+
+@pytest.mark.parametrize(
+    "as_source", [kind for kind in OPENERS if not kind.startswith("arrow ")], indirect=True
+)
+def test_every_source_sums_by_level(as_source):
+    table, groups = problem(18), {**OTHERS, **USER}
+    found = ds.anytime_sequence(as_source(table), "y", groups, DEAR, weight="w", wide=True)
+    expected = ds.anytime_sequence(table, "y", groups, DEAR, weight="w", wide=True)
+    assert found.steps["group"].equals(expected.steps["group"])
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-6, atol=1e-9)
+
+
+def test_processes_sum_their_parts_by_level():
+    dask = pytest.importorskip("dask.dataframe")
+    table, groups = problem(19), {**OTHERS, **USER, "item.i3": ["item.i3"]}
+    costs = {**DEAR, "item.i3": 1.0}
+    parts = dask.from_pandas(table.to_pandas(), npartitions=3)
+    found = ds.anytime_sequence(parts, "y", groups, costs, wide=True)
+    expected = ds.anytime_sequence(table, "y", groups, costs, wide=True)
+    assert found.by_level is not None
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-6, atol=1e-9)
 
 
 def test_a_hundred_thousand_levels_are_one_group(monkeypatch):
