@@ -8,7 +8,6 @@ import numpy as np
 from scipy.linalg import lapack
 
 from dbselect.errors import ConditionWarning, DependenceWarning, RecordError
-from dbselect.linear.problem import RANK_SHARE
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix
 
@@ -87,17 +86,13 @@ def warn_of_dropped(state: State, names: Sequence[str], stacklevel: int) -> None
     ----------
     names : the columns of the problem
     """
-    variance = state.variance
-    left = variance - np.einsum("sd,sd->d", state.factor, state.factor)
-    depends = (left <= RANK_SHARE * variance) & ~state.problem.constant
-    depends[state.support] = False
-    columns = np.flatnonzero(depends)
+    columns, left, squares = state.dependent()
     if not len(columns) or state.problem.ridge[columns].any():
         return
     if state.condition() > CONDITION_LIMIT:
         return
-    share = np.maximum(left[columns] / variance[columns], ROUNDING_SHARE)
-    gain = (state.b[:, columns] ** 2).sum(axis=0) / variance[columns] / share
+    share = np.maximum(left, ROUNDING_SHARE)
+    gain = squares / share
     worst = int(gain.argmax())
     if gain[worst] > TOLD_SHARE:
         warnings.warn(

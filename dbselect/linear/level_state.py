@@ -41,6 +41,7 @@ class LevelState(State):
         self._group = group
         self._levels = LevelBlock.of(problem, members[group])
         self._within: WithinLevels | None = None
+        self._unsettled: WithinLevels | None = None
         super().__init__(problem, members)
 
     @property
@@ -154,6 +155,21 @@ class LevelState(State):
     def _beside(self) -> ByLevel:
         return self._whole.by_level(self._levels.columns)  # type: ignore[no-any-return]
 
+    def dependent(self) -> tuple[Index, Vector, Vector]:
+        """Return the columns of which only rounding is left given the selected ones, as `State`.
+
+        Also those that levels determine but for that, whether or not they are aliased for it.
+        """
+        found = super().dependent()
+        if self.is_within:
+            within = self._inside() if self._unsettled is None else self._unsettled
+            lost, variance = within.lost, self._whole.variances
+            left, squares = (values[lost] / variance[lost] for values in within.nearly)
+            parts = zip(found, (lost, left, squares), strict=True)
+            own, share, square = (np.concatenate(pair) for pair in parts)
+            found = own.astype(np.intp), share, square
+        return found
+
     def settled(self) -> Self:
         """Return the state that aliases levels where columns of groups before them need these.
 
@@ -173,7 +189,7 @@ class LevelState(State):
         settled._levels = LevelBlock.of(
             self._whole, self._levels.columns, [*dropped, *self._dependent_levels(lost)]
         )
-        settled._within = None
+        settled._unsettled, settled._within = self._inside(), None
         settled._select(self.held)
         return settled
 

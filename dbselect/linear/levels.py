@@ -203,6 +203,8 @@ class WithinLevels(Linear):
     held : the levels
     beside : their products with all columns
     left : shape (D,), what is left of the variances, without the ridge
+    lost : columns of which only rounding is left
+    nearly : shape (D,) each, what is left and the square of the gradient, that rounding included
 
     Columns of which nothing is left, and the levels, are constant in it.
     """
@@ -211,6 +213,8 @@ class WithinLevels(Linear):
     held: Any = None
     beside: Any = None
     left: Any = None
+    lost: Any = None
+    nearly: Any = None
 
     @classmethod
     def of(cls, whole: Linear, held: LevelBlock, beside: ByLevel) -> "WithinLevels":
@@ -220,12 +224,16 @@ class WithinLevels(Linear):
         c -= beside.products(held.solve(c[held.columns])[:, None])[0]
         along = beside.products(held.tilt[:, None])[0]
         left = whole.variances - beside.squares(held.over) - along**2 / held.gap
-        constant |= left <= RANK_SHARE * whole.variances
+        nearly = left.copy(), c**2
+        is_lost = (left <= RANK_SHARE * whole.variances) & ~constant
+        is_lost[held.columns] = False
+        constant |= is_lost
         constant[held.columns] = True
         left[constant] = c[constant] = 0.0
         return cls(
             **{**known, "G": np.empty((0, 0)), "c": c, "constant": constant},
-            whole=whole, held=held, beside=beside, left=left,
+            whole=whole, held=held, beside=beside, left=left, lost=np.flatnonzero(is_lost),
+            nearly=nearly,
         )  # fmt: skip
 
     @property

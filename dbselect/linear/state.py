@@ -431,6 +431,18 @@ class State:
         for group in held:
             self.add(group)
 
+    def dependent(self) -> tuple[Index, Vector, Vector]:
+        """Return the columns of which nothing, or only rounding, is left given the selected ones.
+
+        Also returns what is left of each and the square of its gradient, as shares of its variance.
+        """
+        left = self._variance - np.einsum("sd,sd->d", self._U, self._U)
+        depends = (left <= RANK_SHARE * self._variance) & ~self.problem.constant
+        depends[self.support] = False
+        columns = np.flatnonzero(depends)
+        variance = self._variance[columns]
+        return columns, left[columns] / variance, (self.b[:, columns] ** 2).sum(axis=0) / variance
+
     def settled(self) -> Self:
         """Return the state that aliases of dependent columns the last ones."""
         return self

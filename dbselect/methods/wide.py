@@ -18,7 +18,7 @@ from dbselect.linear.lazy_gram import LazyGram, Scanned, WideLinear
 from dbselect.linear.problem import Index, check_usable, is_constant
 from dbselect.methods.setup import check_target, named_in, policy_but_for
 from dbselect.methods.types import Costs, GroupColumns, NullPolicy
-from dbselect.record.columns import SUFFIX, position
+from dbselect.record.columns import SUFFIX, leaves, position
 from dbselect.record.entries import Mask
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups, costs_of, groups_of
@@ -26,10 +26,11 @@ from dbselect.record.missing import features_of
 from dbselect.record.policies import check_missing
 from dbselect.record.terms import Terms
 from dbselect.sources.gram_rows import Products
+from dbselect.sources.learn import MAX_LEVELS
 from dbselect.sources.level_sums import LevelProducts
 from dbselect.sources.many_levels import MOST_LEVELS, fields_of_levels
 from dbselect.sources.open import open_table, stored_gram
-from dbselect.sources.read import prepared, tell_skipped
+from dbselect.sources.read import prepared, tell_skipped, without_levels
 from dbselect.sources.request import Table
 from dbselect.sources.sparse_rows import Without, sparse_field
 from dbselect.sources.target import check_numeric
@@ -41,9 +42,9 @@ from dbselect.sources.works import Gathered, Work, gather
 #: Doubles of the products within all groups: 2 GB.
 MOST_WITHIN = 1 << 28
 
-#: Levels of a group from which their own products are not read row by row: a Gram of as many
-#: takes 128 MB.
-MOST_LEVELS_BY_ROW = 4096
+#: Levels of a group from which on they are summed by level: rows of the Gram of as many take
+#: longer, by the cube of their number.
+MOST_LEVELS_BY_ROW = MAX_LEVELS
 
 #: Share of the rows' weight from which a column is there in all of them: sums round.
 WHOLE = 1.0 - 1e-12
@@ -254,7 +255,7 @@ class WideSource:
         _check_entries(rows.sparse, self.null_policy, totals.missing)
         entered = range(len(totals.mean) - 1 - len(rows.names))
         names = rows.columns(len(totals.mean) - 1)
-        terms = _terms(totals, rows, names)
+        terms = _terms(totals, rows, names, self.texts)
         one = _gram(totals, [*names, target], [target], totals.squares[-1:, None], terms)
         tell_skipped(one, rows.request)
         check_usable(one, [target])
@@ -323,7 +324,10 @@ def wide_source(
     plain = table if sparse is None else Without(table, sparse)
     request, texts = prepared(plain, patterns, weight, policies, max_levels=MOST_LEVELS)
     position(target, request.names, "target")
-    rows = WideRows(request, target, None if sparse is None else table.schema.field(sparse))
+    known = {leaf.name: leaf.path for leaf in leaves(table.schema)}
+    paths = {one.column: known[one.column] for one in request.terms.categories}
+    field = None if sparse is None else table.schema.field(sparse)
+    rows = WideRows(request, target, paths, field)
     return WideSource(table, rows, texts, null_policy)
 
 
@@ -390,13 +394,17 @@ def _check_sizes(
         )
 
 
-def _terms(totals: Totals, rows: WideRows, names: Sequence[str]) -> Terms:
-    """Return how the columns came to be, and what stands where values were missing."""
+def _terms(totals: Totals, rows: WideRows, names: Sequence[str], texts: Sequence[str]) -> Terms:
+    """Return how the columns came to be, and what stands where values were missing.
+
+    Levels that no row used has are none that the fit has seen.
+    """
+    never = {name for name, own in zip(names, totals.means[0], strict=False) if own == 0}
     weight = float(totals.weight[-1])
     mean = dict(zip(rows.names, totals.means[0].tolist(), strict=False))
     there = dict(zip(rows.names, totals.weight.tolist(), strict=False))
     return replace(
-        rows.request.base,
+        without_levels(rows.request.base, never, texts),
         means={name: mean[name] for name in rows.names if there[name] < weight * WHOLE},
         indicators=tuple(name for name in rows.marked if mean[name + SUFFIX] > 0),
         entries=rows.listed(len(names)),

@@ -74,15 +74,19 @@ class ManyLevels:
         """The levels of each as a type, in which Polars looks them up once."""
         return [pl.Enum(category.texts) for category in self.categories]
 
-    def entries(self, rows: pa.StructArray) -> tuple[Any, Mask, Counter[str]]:
+    def entries(self, fields: Sequence[pa.Array]) -> tuple[Any, Mask, Counter[str]]:
         """Return the levels of rows as a CSR matrix, and which rows have all of them.
 
         Also returns of each column in how many rows it is missing.
+
+        Parameters
+        ----------
+        fields : the texts of each category
         """
-        n, there, missing = len(rows), np.ones(len(rows), dtype=bool), Counter[str]()
-        parts = []
-        for category, type_ in zip(self.categories, self._types, strict=True):
-            texts = pl.Series(pl.from_arrow(rows.field(category.column)))
+        n, missing = len(fields[0]), Counter[str]()
+        there, parts = np.ones(n, dtype=bool), []
+        for field, category, type_ in zip(fields, self.categories, self._types, strict=True):
+            texts = pl.Series(pl.from_arrow(field))
             missing[category.column] = texts.null_count()
             there &= texts.is_not_null().to_numpy()
             at = texts.cast(pl.String).cast(type_, strict=False).to_physical().cast(pl.Int64)

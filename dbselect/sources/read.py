@@ -249,15 +249,22 @@ def seen(gram: Gram, texts: Collection[str]) -> Gram:
     }
     if not never:
         return gram
+    left = gram.select([name for name in gram.columns if name not in never])
+    return replace(left, terms=without_levels(gram.terms, never, texts))
+
+
+def without_levels(terms: Terms, never: Collection[str], texts: Collection[str]) -> Terms:
+    """Return terms without the levels of columns of text whose columns are named.
+
+    A category of no level stays one: the rows of another part may have some.
+    """
     categories = tuple(
         replace(each, levels=tuple(x for x in each.levels if each.name_of(x) not in never))
         if each.column in texts
         else each
-        for each in gram.terms.categories
+        for each in terms.categories
     )
-    left = gram.select([name for name in gram.columns if name not in never])
-    # A category of no level stays one: the rows of another part may have some.
-    return replace(left, terms=replace(gram.terms, categories=categories))
+    return replace(terms, categories=categories)
 
 
 def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:

@@ -6,7 +6,7 @@ in which an engine hands its rows over.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,13 +18,14 @@ import pyarrow as pa
 from scipy import sparse
 
 from dbselect.errors import DataError
+from dbselect.formulas import Path
 from dbselect.record.columns import SUFFIX, Leaf
 from dbselect.record.entries import Entries, children_of
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import FILLS
 from dbselect.sources.many_levels import ManyLevels, has_many
 from dbselect.sources.request import Request
-from dbselect.sources.rows import values
+from dbselect.sources.rows import part_of, values
 from dbselect.sources.sparse_rows import entries
 
 #: Doubles of a piece: 32 MB, of which a thread needs some copies.
@@ -66,6 +67,7 @@ class WideRows:
     ----------
     request : what is wanted of the table, the target among its numbers
     target : its name
+    paths : category -> where it stands in a row
     field : the field of entries (`record.entries`), which are no columns of `names`
 
     fills : shape (D + 1,), what stands where values are missing; None leaves NaN
@@ -75,6 +77,7 @@ class WideRows:
 
     request: Request
     target: str
+    paths: Mapping[str, Path]
     field: pa.Field | None = None
     fills: Any = None
 
@@ -234,7 +237,8 @@ class WideRows:
         """
         parts, used = [], np.ones(len(struct), dtype=bool)
         if self.many.categories:
-            levels, used, lacking = self.many.entries(struct)
+            texts = [part_of(struct, self.paths[one.column]) for one in self.many.categories]
+            levels, used, lacking = self.many.entries(texts)
             missing.update(lacking)
             parts.append(levels)
         if self.sparse is not None:
@@ -299,7 +303,7 @@ class WideRows:
         start = 0
         for at in self._dense:
             category, names = self.request.terms.categories[at], self._names_of(at)
-            field = struct.field(category.column)
+            field = part_of(struct, self.paths[category.column])
             frame = pl.DataFrame({category.column: pl.Series(pl.from_arrow(field))})
             made = frame.select(category.indicators(self._of_categories[at] == "indicator"))
             X[:, start : start + len(names)] = made.select(
