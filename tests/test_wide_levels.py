@@ -206,8 +206,9 @@ def test_dash_takes_levels_as_on_the_whole_gram(monkeypatch):
     assert found.groups == full.groups
     assert found.model.coefficients == pytest.approx(full.model.coefficients, abs=1e-8)
     with pytest.warns(ds.SelectionWarning):
-        errors = [one.model.summary()["std_error"].fill_null(0.0) for one in (found, full)]
-    np.testing.assert_allclose(*errors, rtol=1e-6)
+        tables = [one.model.summary() for one in (found, full)]
+    for name in ("std_error", "standardized"):
+        np.testing.assert_allclose(*(each[name].fill_null(0.0) for each in tables), rtol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["anytime_sequence", "foba", "dash"])
@@ -355,12 +356,68 @@ def test_too_many_products_are_refused_before_and_while_they_are_read(monkeypatc
         ds.anytime_sequence(table, "y", {**OTHERS, **USER, "w": ["w"]}, wide=True)
 
 
+def test_a_level_of_no_usable_row_is_one_that_the_fit_has_not_seen():
+    table = problem(20).with_columns(y=pl.when(pl.col("user") == "u3").then(None).otherwise("y"))
+    for groups in (USER, {"x0": ["x0"], "some": ["user.u1", "user.u2"]}):
+        model = ds.anytime_sequence(table, "y", groups, wide=True).at()
+        rows = pl.DataFrame({"x0": [0.0], "user": ["u3"]})
+        assert np.isnan(model.predict(rows)).all()
+        assert rows.select(p=model.expr())["p"].to_list() == [None]
+        given = duckdb.connect().from_arrow(rows.to_arrow())
+        assert given.project(model.sql()).fetchall() == [(None,)]
+        with pytest.raises(ds.DataError, match="level 'u3', which the fit has not seen"):
+            model.predict(rows, handle_unknown="error")
+
+
+def test_texts_may_stand_in_a_struct():
+    table = problem(21)
+    nested = table.select("y", *NUMBERS, s=pl.struct("user", "age", k=pl.col("w") > 1))
+    found = ds.anytime_sequence(
+        nested, "y", {"user": ["s.user"], "age": ["s.age"], "k": ["s.k"], "x0": ["x0"]}, wide=True
+    )
+    flat = table.with_columns(k=pl.col("w") > 1)
+    groups = {"user": ["user"], "age": ["age"], "k": ["k"], "x0": ["x0"]}
+    expected = ds.anytime_sequence(flat, "y", groups, wide=True)
+    np.testing.assert_allclose(found.r2, expected.r2)
+    np.testing.assert_allclose(found.predict(nested), expected.predict(flat))
+
+
+@pytest.mark.parametrize("always", [["user"], ["meter", "user"]])
+def test_a_column_that_levels_determine_but_for_a_trace_is_told(always):
+    """As from the whole Gram: too few digits are left of what it has of its own."""
+    rng = np.random.default_rng(22)
+    table = problem(22).select("user").with_columns(own=rng.uniform(size=ROWS))
+    meter = 1e6 * rng.uniform(size=ROWS)[table["user"].rank("dense").to_numpy() - 1]
+    table = table.with_columns(
+        meter=meter + 0.3 * table["own"], y=5 * table["own"] + 0.1 * rng.normal(size=ROWS)
+    )
+    groups = {"user": ["user"], "meter": ["meter"]}
+    with pytest.warns(ds.DependenceWarning, match="'meter' depends on the others but for"):
+        ds.anytime_sequence(table, "y", groups, always=always, wide=True)
+    exact = table.with_columns(meter=meter)
+    ds.anytime_sequence(exact, "y", groups, always=always, wide=True)
+
+
+def test_a_file_of_levels_is_read_as_what_it_is(tmp_path):
+    seq = ds.anytime_sequence(problem(23), "y", {**OTHERS, **USER}, max_groups=3, wide=True)
+    seq.write_parquet(tmp_path / "found.parquet")
+    with pytest.raises(ds.RecordError, match="it is that of a WideSequence; read it as one"):
+        ds.Sequence.read_parquet(tmp_path / "found.parquet")
+    with pytest.raises(ds.ArgumentError, match="'cp', which needs the model on all columns"):
+        seq.best("cp")
+
+
 def test_a_damaged_group_of_levels_is_refused():
     table = problem(16)
     groups = {**OTHERS, **USER}
     record = ds.anytime_sequence(table, "y", groups, max_groups=2, wide=True).to_struct()
-    missing = [float("nan")] * USERS
-    for damage in ({"weight": []}, {"sums": [1.0]}, {"weight": missing}, {"group": "a"}):
+    missing, known = [float("nan")] * USERS, record["level_group"]
+    heavy = [3 * weight for weight in known["weight"]]
+    fewer = {"weight": known["weight"][1:], "sums": known["sums"][len(known["sums"]) // USERS :]}
+    wider = {"sums": [*known["sums"], *[0.0] * USERS]}
+    below = {"weight": [-1.0, *known["weight"][1:]]}
+    damages = [{"weight": []}, {"sums": [1.0]}, {"weight": missing}, {"group": "a"}]
+    for damage in (*damages, fewer, wider, below, {"weight": heavy}):
         broken = {**record, "level_group": {**record["level_group"], **damage}}
         with pytest.raises(ds.RecordError, match="damaged"):
             ds.WideSequence.from_struct(broken)

@@ -12,7 +12,7 @@ Source: Seber, Lee (2003), Linear Regression Analysis, chapters 3 and 4.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -36,10 +36,12 @@ class Deviations:
     errors : term -> standard error; aliased terms are left out
     free : n - r, rows that are left to estimate the variance; may be <= 0; infinite for a
         normal distribution in the place of Student's t
+    spread : column -> its deviation in deviations of the target, where that is known
     """
 
     errors: dict[str, float]
     free: float
+    spread: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,5 +45,7 @@ def _deviations(gram: Gram, names: Sequence[str], state: LevelState) -> Deviatio
     diagonal = state.inverse_diagonal()
     kept = np.flatnonzero(diagonal)
     errors = np.sqrt(variance * diagonal[kept]) * unit[kept]
-    each = zip(kept.tolist(), errors.tolist(), strict=True)
-    return Deviations({INTERCEPT: float(intercept), **{names[j]: e for j, e in each}}, free)
+    each = {names[j]: e for j, e in zip(kept.tolist(), errors.tolist(), strict=True)}
+    share = (problem.spread / float(problem.target_spread)).tolist()
+    spread = {names[j]: share[j] for j in kept.tolist()}
+    return Deviations({INTERCEPT: float(intercept), **each}, free, spread)

@@ -1,6 +1,6 @@
 """A group of very many levels beside a Gram, which lacks its columns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from dbselect.record.gram import Matrix, Vector
 
+#: Share by which the weights of the levels may add up to more than those of the rows.
+ROUNDING = 1e-9
 #: A stored group of levels.
 LEVEL_GROUP_TYPE = pa.struct(
     [
@@ -52,3 +54,22 @@ class LevelGroup:
         if not (np.isfinite(weight).all() and np.isfinite(sums).all() and len(weight)):
             raise ValueError("a number of its levels is not finite, or it has none")
         return cls(str(record["group"]), weight, sums.reshape(len(weight), -1))
+
+    def check(self, groups: Mapping[str, Sequence[str]], total: float) -> None:
+        """Refuse what does not belong to a Gram.
+
+        Parameters
+        ----------
+        groups : all groups, this one among them -> their columns
+        total : weight of all rows
+
+        Raises
+        ------
+        ValueError : it has other levels or columns, or weights that no rows have
+        """
+        others = sum(len(columns) for name, columns in groups.items() if name != self.group)
+        shape = (len(groups[self.group]), others + 1)
+        if self.sums.shape != shape:
+            raise ValueError(f"its sums by level have shape {self.sums.shape}, not {shape}")
+        if (self.weight < 0).any() or self.weight.sum() > total * (1.0 + ROUNDING):
+            raise ValueError("the weights of its levels are none of its rows")

@@ -325,6 +325,9 @@ class Diagnosed:
             total = spread[gram.position(self.target, "target")]
             own *= spread[at] / total if total else np.nan
             own[[name in self.aliased for name in self.columns]] = np.nan
+        elif fit.known is not None:
+            spread_of = fit.known.spread
+            own[:] = [w * spread_of.get(name, np.nan) for name, w in self.coefficients.items()]
         values = np.append(np.nan, own) if fit.intercept else own
         return pl.Series("standardized", values, pl.Float64).fill_nan(None)
 

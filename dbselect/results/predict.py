@@ -24,6 +24,7 @@ from dbselect import formulas
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.formulas import Formula, arrays, column, number, quote, total, translate
 from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
 from dbselect.record.entries import as_map
 from dbselect.record.foreign import in_memory, is_frame
 from dbselect.record.gram import Matrix
@@ -318,7 +319,8 @@ def _array(X: Any, names: Sequence[str]) -> Matrix:
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"X holds something else than numbers: {error}") from None
     if rows.ndim != 2 or rows.shape[1] != len(names):
-        raise ArgumentError(f"X has shape {rows.shape}; it must be (n, {len(names)}): {names}")
+        shape = f"(n, {len(names)}): {listed(names)}"
+        raise ArgumentError(f"X has shape {rows.shape}; it must be {shape}")
     return rows
 
 

@@ -262,6 +262,8 @@ def _parts(record: Mapping[str, Any], gram: Gram, apart: str | None = None) -> d
     groups = search["groups"]
     here = [own for name, own in groups.columns.items() if name != apart]
     missing = {record["target"]}.union(*here) - set(gram.columns)
+    if missing and record.get("level_group") is not None and apart is None:
+        raise ValueError("it is that of a WideSequence; read it as one")
     if missing:
         raise ValueError(f"its gram lacks the columns {listed(sorted(missing))}")
     numbers = {name: j for j, name in enumerate(groups.members)}

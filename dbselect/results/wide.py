@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.beside_levels import beside_levels
 from dbselect.linear.inference import FittedRows
@@ -59,7 +59,7 @@ class WideSequence(Sequence):
     n_groups, n_columns : groups and columns that there were to choose from
     n_searched : columns that the search looked at: all, but for `screened`
     has_intercept : True
-    by_level : what `gram` lacks of a group of more than 4,096 levels of one text, of which sums by
+    by_level : what `gram` lacks of a group of more than 1,000 levels of one text, of which sums by
         level are held; None if no such group is
 
     Examples
@@ -129,7 +129,8 @@ class WideSequence(Sequence):
 
     @property
     def _used(self) -> str:
-        told = f"{super()._used}; {len(self.groups.names)} of {self.n_groups} groups"
+        taken = len({step.group for step in self.records})
+        told = f"{super()._used}; {taken} of {self.n_groups} groups"
         return told if self.screened is None else f"{told}; {self.screened}"
 
     def _fits(self) -> information.Fits:
@@ -144,11 +145,20 @@ class WideSequence(Sequence):
 
     def _quadratic(self, what: str) -> Linear:
         known = len(self.gram.columns) - 1
+        but = "" if self.by_level is None else f", without group '{self.by_level.group}'"
         raise ArgumentError(
             f"{what} needs the correlations of all {self.n_columns} columns, and a wide search "
-            f"read those of {known}; of these, "
+            f"read those of {known}; of these{but}, "
             f"anytime_sequence(seq.gram, {self.target!r}).{what}() tells"
         )
+
+    def _no_criterion(self, criterion: str) -> DbselectError:
+        if criterion == "cp":
+            return ArgumentError(
+                "criterion is 'cp', which needs the model on all columns, and a wide search fits "
+                "those that it takes"
+            )
+        return super()._no_criterion(criterion)
 
     def to_struct(self) -> dict[str, Any]:
         """Return the sequence as plain Python data, the Gram of the groups held included."""
@@ -172,4 +182,10 @@ class WideSequence(Sequence):
         except (LookupError, TypeError, ValueError) as error:
             raise store.damaged(error) from error
         apart = None if levels is None else levels.group
-        return cls(**store.sequence_parts(found, apart), **own, by_level=levels)
+        parts = store.sequence_parts(found, apart)
+        if levels is not None:
+            try:
+                levels.check(parts["groups"].columns, parts["gram"].weight)
+            except ValueError as error:
+                raise store.damaged(error) from error
+        return cls(**parts, **own, by_level=levels)

@@ -208,7 +208,8 @@ def check_left_out(
     request: Request,
     columns: Sequence[str] | None,
     why: str,
-    way: str = "categories=['{name}'], which keeps the most frequent levels",
+    way: str = "categories=['{name}'], which keeps the most frequent levels; a wide search "
+    "(wide=True) takes a million levels",
 ) -> None:
     """Warn of what a caller wants by a glob, or with all others, and does not get.
 

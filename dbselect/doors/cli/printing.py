@@ -12,6 +12,7 @@ from dbselect.doors.cli.terminal import has_borders
 from dbselect.results.glm.model import predicted
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.prefixes import Prefixes
+from dbselect.results.wide import WIDE_FIELDS, WideSequence
 
 #: Columns of the steps that fit beside each other.
 _SHOWN = ("step", "action", "group", "cost", "spent", "gain", "r2", "useful")
@@ -49,6 +50,8 @@ def show(
     }
     if isinstance(sequence, GlmSequence):
         facts |= {"family": sequence.family, "levels": list(sequence.levels)}
+    if isinstance(sequence, WideSequence):
+        facts |= {name: getattr(sequence, name) for name in WIDE_FIELDS}
     if held_out is not None:
         facts["held_out"] = plain_rows(held_out)
     tell(options, _lines(sequence, start, left, held_out), facts)
@@ -61,6 +64,10 @@ def _lines(
     yield f"{sequence.stop.value}."
     if isinstance(sequence, GlmSequence):
         yield f"Family {sequence.family}, {predicted(sequence.target, sequence.levels)}."
+    if isinstance(sequence, WideSequence):
+        yield f"{sequence.scans} scans, {sequence.rows_fetched} rows of the Gram."
+        if sequence.screened is not None:
+            yield f"{str(sequence.screened).capitalize()}."
     if start.skipped:
         yield f"{start.rows:,} rows, {start.skipped:,} skipped."
     if sequence.aliased:
