@@ -1,5 +1,6 @@
-"""Wide searches in SQL and Polars: the list of steps that Python's sequence is."""
+"""Wide searches in SQL, Polars and on the command line: the steps that Python's sequence has."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.doors.cli import main
 
 GROUPS = {"a": ["x0", "x5"], "b": ["x1", "x2"], "c": ["x3"], "d": ["x4", "x6"]}
 COSTS = {"a": 2.0, "b": 3.0, "c": 1.0, "d": 0.5}
@@ -104,3 +106,18 @@ def test_polars_says_what_is_wrong_before_it_reads():
 def test_a_record_points_to_what_reads_rows():
     with pytest.raises(ds.ArgumentError, match=r"anytime_sequence_wide of lf\.dbselect or SQL"):
         pl.col("gram").dbselect.anytime_sequence("y", wide=True)
+
+
+def test_the_command_line_tells_scans_and_what_screening_left_out(tmp_path, capsys):
+    path = str(tmp_path / "t.parquet")
+    table().write_parquet(path)
+    asked = ["sequence", path, "--target", "y", "--wide", "yes", "--max-groups", "2"]
+    assert main([*asked, "--screen", "3"]) == 0
+    printed = capsys.readouterr().out
+    assert " scans, " in printed
+    assert "Screened to 3 of " in printed
+    assert "not exact." in printed
+    assert main([*asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["n_searched"] == told["n_columns"]
+    assert told["scans"] >= 2
