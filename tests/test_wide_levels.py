@@ -392,8 +392,9 @@ def test_a_column_that_levels_determine_but_for_a_trace_is_told(always):
         meter=meter + 0.3 * table["own"], y=5 * table["own"] + 0.1 * rng.normal(size=ROWS)
     )
     groups = {"user": ["user"], "meter": ["meter"]}
-    with pytest.warns(ds.DependenceWarning, match="'meter' depends on the others but for"):
+    with pytest.warns(ds.DependenceWarning, match="'meter' depends on the others but for") as told:
         ds.anytime_sequence(table, "y", groups, always=always, wide=True)
+    assert {one.filename for one in told} == {__file__}
     exact = table.with_columns(meter=meter)
     ds.anytime_sequence(exact, "y", groups, always=always, wide=True)
 

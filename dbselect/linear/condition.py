@@ -1,13 +1,12 @@
 """When selected columns are so nearly dependent that coefficients lose digits, or impossible."""
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from scipy.linalg import lapack
 
-from dbselect.errors import ConditionWarning, DependenceWarning, RecordError
+from dbselect.errors import ConditionWarning, DependenceWarning, RecordError, warn_caller
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix
 
@@ -64,18 +63,17 @@ def check_definite(G: Matrix) -> None:
         raise RecordError(IMPOSSIBLE)
 
 
-def warn_of(condition: float, stacklevel: int) -> None:
+def warn_of(condition: float) -> None:
     """Warn where selected columns are so nearly dependent that coefficients lose digits."""
     if condition > CONDITION_LIMIT:
-        warnings.warn(
+        warn_caller(
             f"the selected columns have condition number {condition:.1e}; coefficients keep "
             f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
             ConditionWarning,
-            stacklevel=stacklevel,
         )
 
 
-def warn_of_dropped(state: State, names: Sequence[str], stacklevel: int) -> None:
+def warn_of_dropped(state: State, names: Sequence[str]) -> None:
     """Warn where a column depends on selected ones, and may explain much by what is its own.
 
     What the column would gain is its gradient squared, over what is left of its variance. Of
@@ -95,11 +93,10 @@ def warn_of_dropped(state: State, names: Sequence[str], stacklevel: int) -> None
     gain = squares / share
     worst = int(gain.argmax())
     if gain[worst] > TOLD_SHARE:
-        warnings.warn(
+        warn_caller(
             f"column '{names[columns[worst]]}' depends on the others but for {share[worst]:.0e} of "
             "its variance, of which doubles keep too few digits: it gets coefficient 0, though it "
             f"may explain {min(gain[worst], 1.0):.3f} of the target's variance; "
             "fit(exact=True) keeps it, and so does the difference as a column of its own",
             DependenceWarning,
-            stacklevel=stacklevel,
         )

@@ -182,7 +182,7 @@ def best_within(
     if found.groups:
         state.add_all(found.groups)
     check_possible(state)
-    warn_of(state.condition(), stacklevel=3)
+    warn_of(state.condition())
     how = Proof(
         explained=state.explained,
         bound=state.explained if found.proven else max(found.bound, state.explained),

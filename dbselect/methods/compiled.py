@@ -60,14 +60,14 @@ def compiled_sequence(search: Any, name: str, options: Options) -> Sequence | No
     if found.field("status")[0].is_valid:
         return None
     condition = found.field("condition")[0].as_py()
-    warn_of(condition, stacklevel=4)
+    warn_of(condition)
     aliased = [int(column) for column in found.field("aliased")[0].as_py()]
     records, own = _steps(found, len(groups.members))
     if found.field("trace")[0].as_py():
         # How near to dependent they are, a state tells: of backward elimination, of all groups.
         held = held_after(records) if name != "backward" else range(len(groups.costs))
         search.state.add_all(held)
-        warn_of_dropped(search.state, groups.members, stacklevel=4)
+        warn_of_dropped(search.state, groups.members)
     problem = search.problem
     return build(
         search.gram,

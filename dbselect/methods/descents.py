@@ -316,7 +316,7 @@ def _fit(search: LinearSetup, target: str | list[str], refit: bool, descent: Des
     state = State(problem, [np.arange(len(columns))])
     state.add(0)
     check_possible(state)
-    warn_of(state.condition(), stacklevel=5)
+    warn_of(state.condition())
     aliased = tuple(columns[j] for j in state.aliased)
     return _Fit(columns, problem, state.coefficients()[-1], aliased)
 

@@ -175,8 +175,8 @@ def _least_squares(
     search = prepare(rows.select([target, *features]), target, None, None, ridge=ridge, scale=scale)
     search.state.add_all(range(search.state.size))
     check_possible(search.state)
-    warn_of(search.state.condition(), stacklevel=4)
-    warn_of_dropped(search.state, search.groups.members, stacklevel=4)
+    warn_of(search.state.condition())
+    warn_of_dropped(search.state, search.groups.members)
     return Model(**fitted(search, search.state))
 
 

@@ -81,7 +81,7 @@ class LinearSetup:
         A search that removes groups asks before, as what it holds in the end does not tell.
         """
         check_possible(self.state)
-        warn_of_dropped(self.state, self.groups.members, stacklevel=5)
+        warn_of_dropped(self.state, self.groups.members)
 
     def fitted_rows(self, chosen: bool) -> FittedRows:
         """Return the rows, for the standard errors of a model that they chose or not."""
@@ -232,14 +232,12 @@ def finish(
     records: list[Step],
     coef: Matrix,
     stop: Stop,
-    depth: int = 0,
 ) -> AnytimeSequence:
     """Return the sequence of some steps.
 
     Parameters
     ----------
     coef : shape (steps + 1, D), w of every prefix on unit-variance columns
-    depth : functions between the caller and the public one, at whose caller warnings point
 
     Warns
     -----
@@ -248,8 +246,8 @@ def finish(
     """
     check_possible(search.state)
     condition = search.state.condition()
-    warn_of(condition, stacklevel=4 + depth)
-    warn_of_dropped(search.state, search.groups.members, stacklevel=4 + depth)
+    warn_of(condition)
+    warn_of_dropped(search.state, search.groups.members)
     return build(
         search.gram,
         search.problem,
@@ -276,7 +274,7 @@ def finish_joint(search: LinearSetup, rule: str, records: list[Step], stop: Stop
     """
     check_possible(search.state)
     condition = search.state.condition()
-    warn_of(condition, stacklevel=4)
+    warn_of(condition)
     share = search.problem.share
     gains = search.state.response_gains() / share
     coef = search.state.coefficients() / np.sqrt(share)[:, None]

@@ -134,7 +134,7 @@ class WideSearch:
         numbered = [replace(step, group=number[step.group]) for step in steps]
         coef = _again(own, numbered)
         own = replace(own, state=own.state.settled())
-        found = finish(own, rule, numbered, coef, stop, depth=2)
+        found = finish(own, rule, numbered, coef, stop)
         every = self.before or self.groups
         return WideSequence(
             **vars(found),

@@ -188,7 +188,7 @@ def _warn_of_separation(where: str) -> None:
 def warn_of_fit(fit: GlmFit) -> None:
     """Warn of coefficients without digits; rows separated are another matter."""
     if fit.status is Status.CONVERGED:
-        warn_of(fit.state.condition(), stacklevel=5)
+        warn_of(fit.state.condition())
 
 
 def prefix_of(data: Data, fit: GlmFit) -> Prefix:
