@@ -6,7 +6,6 @@ rows that it asks for.
 """
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -20,24 +19,21 @@ from dbselect.methods.setup import check_target, named_in, policy_but_for
 from dbselect.methods.types import Costs, GroupColumns, NullPolicy
 from dbselect.record.columns import SUFFIX, leaves, position
 from dbselect.record.entries import Mask
-from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.gram import Gram, Matrix
 from dbselect.record.groups import Groups, costs_of, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.policies import check_missing
 from dbselect.record.terms import Terms
-from dbselect.sources.gram_rows import Products
 from dbselect.sources.learn import MAX_LEVELS
-from dbselect.sources.level_sums import LevelProducts
 from dbselect.sources.many_levels import MOST_LEVELS, fields_of_levels
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import prepared, tell_skipped, without_levels
 from dbselect.sources.request import Table
+from dbselect.sources.scans import Scans
 from dbselect.sources.sparse_rows import Without, sparse_field
 from dbselect.sources.target import check_numeric
 from dbselect.sources.wide_rows import WideRows
-from dbselect.sources.wide_sums import Margins, Totals
-from dbselect.sources.with_bar import with_bar
-from dbselect.sources.works import Gathered, Work, gather
+from dbselect.sources.wide_sums import Totals
 
 #: Doubles of the products within all groups: 2 GB.
 MOST_WITHIN = 1 << 28
@@ -48,66 +44,6 @@ MOST_LEVELS_BY_ROW = MAX_LEVELS
 
 #: Share of the rows' weight from which a column is there in all of them: sums round.
 WHOLE = 1.0 - 1e-12
-
-
-class Scans:
-    """A table that is read again and again for sums of its columns.
-
-    Parameters
-    ----------
-    table : Table
-    rows : how its batches become dense blocks
-
-    Attributes
-    ----------
-    count : scans begun
-    """
-
-    def __init__(self, table: Table, rows: WideRows) -> None:
-        self._table = table
-        self._rows = rows
-        self._centre: tuple[Vector, Vector] = (np.empty(0), np.empty(0))
-        self._kept: Index | None = None
-        self.count = 0
-
-    def margins(self) -> Totals:
-        """Return what each column is by itself and beside the target."""
-        with Margins(self._rows).begin() as sums:
-            self._read(sums, Margins(self._rows))
-            found = sums.all()
-        self._centre = found.anchor, found.mean
-        return found
-
-    def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
-        """Return the products of some columns with all, and those within groups."""
-        work = Products(self._rows, *self._centre, columns, tuple(within), kept=self._kept)
-        with work.begin() as sums:
-            self._read(sums, work)
-        return sums.around_means()
-
-    def by_level(self, levels: Index) -> tuple[Matrix, Any]:
-        """Return sums by level of the dense columns around means, and of entries around 0."""
-        work = LevelProducts(self._rows, *self._centre, levels, kept=self._kept)
-        with work.begin() as sums:
-            self._read(sums, work)
-        return sums.all()
-
-    def among(self, columns: Index) -> "Scans":
-        """Return the scans of some columns, ascending, which their new numbers name."""
-        found = copy(self)
-        found._kept = columns if self._kept is None else self._kept[columns]
-        anchor, mean = self._centre
-        found._centre = anchor[[*columns, -1]], mean[[*columns, -1]]
-        return found
-
-    def wanted(self, _: Index) -> bool:
-        """Return whether the products of some columns, which are needed now, take no scan."""
-        return False
-
-    def _read(self, sums: Gathered, work: Work) -> None:
-        self.count += 1
-        scan = with_bar(self._table, self._table.rows, f"scan {self.count}")
-        gather(self._table, self._rows.fields, work, sums, scan)
 
 
 @dataclass(frozen=True)
