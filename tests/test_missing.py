@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -550,3 +551,16 @@ def test_categories_are_imputed_by_the_name_of_their_column(columns):
     np.testing.assert_allclose(found.comoment, expected.comoment, atol=1e-10)
     assert found.terms.categories == expected.terms.categories
     assert found.terms.means == pytest.approx(dict(expected.terms.means))
+
+
+def test_a_mean_that_filling_brings_near_zero_keeps_what_rounding_took_from_it():
+    """The rounding of a mean near 1 is more than the last bit of one near 0."""
+    one, two = (
+        ds.gram(pl.DataFrame({"a": a, "y": range(len(a))}), null_policy="indicator")
+        for a in ([0.9, 1.1, None, None], [-1.2, -1.55] * 4)
+    )
+    low = np.where(np.array(one.columns) == "a", np.spacing(0.5) / 2, 0.0)
+    found, _ = ds.impute_mean([replace(one, mean_low=low), two])
+    a = found.columns.index("a")
+    assert found.mean[a] == pytest.approx(0.5 - 0.9 / 2)
+    assert abs(found.mean_low[a]) <= np.spacing(found.mean[a])

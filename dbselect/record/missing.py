@@ -167,9 +167,9 @@ def _ratio(a: Matrix, b: Matrix) -> Matrix:
 
 def _shifted(gram: Gram, at: Index, marks: Index, step: Vector, kept: Index) -> Gram:
     """Add `step` times its indicator to each column, and leave the indicators out."""
-    mean, comoment = gram.mean.copy(), gram.comoment.copy()
-    mean[at] += step * mean[marks]
-    low = gram.mean_low[kept]
+    moved, comoment = np.zeros_like(gram.mean), gram.comoment.copy()
+    moved[at] = step * gram.mean[marks]
+    mean, low = gram._moved(moved)
     comoment[at, :] += step[:, None] * comoment[marks, :]
     comoment[:, at] += step * comoment[:, marks]
     comoment = (comoment + comoment.T) / 2
@@ -178,4 +178,4 @@ def _shifted(gram: Gram, at: Index, marks: Index, step: Vector, kept: Index) -> 
     comoment[constant, :] = comoment[:, constant] = 0.0
     names = [gram.columns[j] for j in kept]
     comoment = comoment[np.ix_(kept, kept)]
-    return replace(gram, columns=names, mean=mean[kept], mean_low=low, comoment=comoment)
+    return replace(gram, columns=names, mean=mean[kept], mean_low=low[kept], comoment=comoment)

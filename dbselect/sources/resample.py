@@ -207,8 +207,7 @@ def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]
         there = [gram for gram, count in zip(grams, times, strict=True) if count]
         weight = times * weights
         step = weight @ means / weight.sum()
-        low = base.mean_low + step
-        mean = base.mean + low
+        mean, mean_low = base._moved(step)
         off = means - step
         yield (
             record,
@@ -218,7 +217,7 @@ def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]
                 skipped=sum(gram.skipped for gram in there),
                 weight=float(weight.sum()),
                 mean=mean,
-                mean_low=low - (mean - base.mean),
+                mean_low=mean_low,
                 comoment=np.tensordot(times, comoments, 1) + (off.T * weight) @ off,
                 missing=sum((Counter(gram.missing) for gram in there), start=Counter()),
             ),
