@@ -12,8 +12,8 @@ from dbselect.record.gram import Gram
 
 #: Why there is no Gram of a model.
 NO_GRAM = (
-    "the model has a group of so many levels that there is no Gram of its columns; summary() and "
-    "intervals() tell of it, and what needs the Gram does without"
+    "the model has a group of so many levels that there is no Gram of its columns, of which this "
+    "is computed; summary() and intervals() have its standard errors"
 )
 
 

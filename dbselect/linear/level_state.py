@@ -29,7 +29,7 @@ class LevelState(State):
 
     Parameters
     ----------
-    problem : which tells the products of the levels (`levels.Leveled`)
+    problem : `WideLinear` or `BesideLevels`, which tell the products of levels by ``by_level``
     members : the columns of each of the J groups
     group : number of the group of levels
     """

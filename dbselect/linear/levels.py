@@ -19,7 +19,7 @@ transformation of fixed effects (Wooldridge 2010, section 10.5).
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -127,13 +127,6 @@ class ByLevel:
         found *= self.scale**2
         found[self.levels] = 0.0
         return found
-
-
-class Leveled(Protocol):
-    """A problem that knows the products of a group of levels."""
-
-    def by_level(self, levels: Index) -> ByLevel:
-        """Return the products of some levels with all columns."""
 
 
 @dataclass(frozen=True, eq=False)

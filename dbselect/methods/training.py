@@ -140,9 +140,8 @@ class FoldSums:
         """Return the sums by level of some other columns and the target on the rows of a fold."""
         own, (dense, listed) = self.totals[fold], self.fetch_levels(levels)[fold]
         first, weight = dense.shape[1], own.mean[levels] * own.weight[-1]
-        beside = ByLevel(
-            dense, np.arange(first), listed, first, weight, own.mean, own.weight, levels
-        )
+        unit = np.ones_like(own.mean)
+        beside = ByLevel(dense, np.arange(first), listed, first, weight, own.mean, unit, levels)
         return np.hstack([beside.sums(others), own.products[levels][:, None]])
 
     def _forget(self, asked: set[int]) -> None:
