@@ -14,7 +14,9 @@ FOR ?= 60
 SEED ?= 0
 
 # What Miri reads: modules that compute and hold no instruction of a processor and no host.
-PURE := chunk convolution distinct fold inputs leaps levels possible prefix record sequences state terms
+PURE := $(addprefix kernel::,chunk distinct fold possible) \
+	$(addprefix record::,gram inputs levels prefix sequences state terms) \
+	$(addprefix search::,linear::state linear::twofold sets::convolution sets::leaps)
 
 .PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz faults sanitize miri bench reproduce demo wheel matrix
 
@@ -86,7 +88,7 @@ test-fast: setup ## the quick tests, under a minute
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: setup ## the documentation site, in dist/site; its links and what its examples print are checked
 	$(BIN)/mkdocs build --strict
-	$(BIN)/pytest tests/test_site.py tests/test_readme.py
+	$(BIN)/pytest tests/pages/test_site.py tests/pages/test_readme.py
 
 oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py

@@ -1,28 +1,21 @@
 """Which groups of features buy the most prediction for their cost, in which order.
 
-Nothing but Polars is loaded until a name is asked for. Names, and the modules that they stand
-in, are those of the stub beside this file, which type checkers and editors read as well.
-
-Source: Scientific Python, SPEC 1, lazy loading of submodules and functions.
+Nothing but Polars is loaded until a name is asked for; the stub beside this file lists them.
 """
 
-import ast
-import importlib
-from pathlib import Path
 from typing import Any
 
+from dbselect._lazy import public as _public
 from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
 
-
-def _homes() -> dict[str, str]:
-    """Return the module of each public name."""
-    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    lines = [line for line in stub.body if isinstance(line, ast.ImportFrom)]
-    return {alias.name: str(line.module) for line in lines for alias in line.names}
+#: Public modules; `dbselect.reference` and `dbselect.sklearn` are imported by name.
+_MODULES = ("errors", "families", "io", "objectives", "results")
+__all__, _getattr, _dir = _public(__name__, _MODULES)
 
 
-_HOMES = _homes()
-__all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub has the literal
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return ["__version__", *_dir()]
 
 
 def __getattr__(name: str) -> Any:
@@ -31,11 +24,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("dbselect")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'dbselect' has no attribute '{name}'")
-    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
-    return value
+    if name in ("reference", "sklearn"):
+        from importlib import import_module
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, "__version__"})
+        return import_module(f"dbselect.{name}")
+    return _getattr(name)

@@ -1,210 +1,137 @@
-"""What dbselect offers, and where it stands: for type checkers, and for `__init__.py`."""
+"""The public names and where they are defined: for type checkers, and for `__init__.py`."""
 
-from dbselect.doors.sql import connect, register
-from dbselect.errors import (
-    ArgumentError,
-    BusyError,
-    ColumnError,
-    ConditionWarning,
-    ConvergenceWarning,
-    DataError,
-    DbselectError,
-    DependenceWarning,
-    DriverWarning,
-    EngineError,
-    FoldsWarning,
-    GroupError,
-    LeftOutWarning,
-    RecordError,
-    SelectionWarning,
-    SeparationWarning,
-    SkippedRowsWarning,
-    SourceError,
-    UnknownLevelWarning,
-    WideWarning,
+from dbselect import (
+    errors as errors,
 )
-from dbselect.judging.comparison import Comparison
-from dbselect.judging.evaluate import evaluate
-from dbselect.judging.knockoffs import KnockoffSelection
-from dbselect.judging.measured import Evaluation
-from dbselect.judging.robust import RobustErrors, robust_errors
-from dbselect.judging.stability import Stability
-from dbselect.judging.stopped import StoppedSequence
-from dbselect.judging.timeliness import (
-    compare,
-    explained_at,
-    oracle,
-    plateau,
-    stopping_cost,
-    timeliness,
+from dbselect import (
+    families as families,
 )
-from dbselect.judging.validation import CrossValidation
-from dbselect.methods.anytime import anytime_sequence
-from dbselect.methods.anytime_tables import anytime_tables
-from dbselect.methods.baselines import greedy, random_k, top_k
-from dbselect.methods.best_within import best_within
-from dbselect.methods.candidates import Candidate
-from dbselect.methods.cost_groups import cost_groups
-from dbselect.methods.coverage import coverage
-from dbselect.methods.cross_validate import cross_validate
-from dbselect.methods.dash import dash
-from dbselect.methods.design import Design, a_optimal
-from dbselect.methods.drift import Drift, drift
-from dbselect.methods.exchange import exchange
-from dbselect.methods.fit import fit
-from dbselect.methods.fit_glm import fit_glm
-from dbselect.methods.floating import floating
-from dbselect.methods.foba import backward, foba
-from dbselect.methods.foba_epsilon import foba_epsilon
-from dbselect.methods.glm_family import glm_family
-from dbselect.methods.glm_objective import GlmObjective, glm_objective
-from dbselect.methods.group_lasso import group_lasso, group_lasso_path
-from dbselect.methods.knockoffs import knockoffs
-from dbselect.methods.lasso import lasso, lasso_path
-from dbselect.methods.many_fits import fit_each
-from dbselect.methods.segments import anytime_sequences
-from dbselect.methods.sght import sght
-from dbselect.methods.sght_path import SghtPath, sght_path
-from dbselect.methods.sparse_group_lasso import sparse_group_lasso
-from dbselect.methods.stability import stability
-from dbselect.methods.step import step
-from dbselect.methods.stopped_sequence import stopped_sequence
-from dbselect.record.gram import Gram
-from dbselect.record.missing import impute_mean
-from dbselect.record.terms import Terms
-from dbselect.results.glm.model import GlmModel
-from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.guarantee import Guarantee
-from dbselect.results.joint import JointSequence
-from dbselect.results.lasso_paths import GroupLassoPath, LassoPath
-from dbselect.results.model import JointModel, Model
-from dbselect.results.selected import Selected
-from dbselect.results.sequence import Sequence
-from dbselect.results.wide import WideSequence
-from dbselect.selection.projection import SupportTable, sght_project, sght_table
-from dbselect.sources.key_sums import KeySums, key_sums
-from dbselect.sources.learn import terms
-from dbselect.sources.plan import GramPlan, plan_gram
-from dbselect.sources.read import gram, gram_by
-from dbselect.sources.resample import resample
-from dbselect.sources.sparse_table import sparse_table
-from dbselect.sources.svmlight import svmlight_to_parquet
-from dbselect.sources.turns import Progress
-from dbselect.store.cut import Cut
-from dbselect.store.gram_store import GramStore
-from dbselect.store.refresh import Refreshed
-from dbselect.store.rolling import OverTime, Rolling
+from dbselect import (
+    io as io,
+)
+from dbselect import (
+    objectives as objectives,
+)
+from dbselect import (
+    results as results,
+)
+from dbselect.doors.sql import connect as connect
+from dbselect.doors.sql import register as register
+from dbselect.errors import DbselectError as DbselectError
+from dbselect.methods.tables.design import a_optimal as a_optimal
+from dbselect.problem.calls import (
+    anytime_sequence as anytime_sequence,
+)
+from dbselect.problem.calls import (
+    anytime_sequence_by as anytime_sequence_by,
+)
+from dbselect.problem.calls import (
+    anytime_tables as anytime_tables,
+)
+from dbselect.problem.calls import (
+    backward as backward,
+)
+from dbselect.problem.calls import (
+    best_within as best_within,
+)
+from dbselect.problem.calls import (
+    cross_validate as cross_validate,
+)
+from dbselect.problem.calls import (
+    dash as dash,
+)
+from dbselect.problem.calls import (
+    drift as drift,
+)
+from dbselect.problem.calls import (
+    exchange as exchange,
+)
+from dbselect.problem.calls import (
+    fit as fit,
+)
+from dbselect.problem.calls import (
+    fit_by as fit_by,
+)
+from dbselect.problem.calls import (
+    floating as floating,
+)
+from dbselect.problem.calls import (
+    foba as foba,
+)
+from dbselect.problem.calls import (
+    greedy as greedy,
+)
+from dbselect.problem.calls import (
+    group_lasso_path as group_lasso_path,
+)
+from dbselect.problem.calls import (
+    knockoffs as knockoffs,
+)
+from dbselect.problem.calls import (
+    lasso_path as lasso_path,
+)
+from dbselect.problem.calls import (
+    sght as sght,
+)
+from dbselect.problem.calls import (
+    stability as stability,
+)
+from dbselect.problem.calls import (
+    step as step,
+)
+from dbselect.problem.problem import Problem as Problem
+from dbselect.record.gram import Gram as Gram
+from dbselect.record.terms import Terms as Terms
+from dbselect.results.stored import read as read
+from dbselect.sources.joins.key_sums import key_sums as key_sums
+from dbselect.sources.partial.learn import terms as terms
+from dbselect.sources.read import gram as gram
+from dbselect.sources.read import gram_by as gram_by
+from dbselect.store.gram_store import GramStore as GramStore
+from dbselect.validation.scoring.evaluate import evaluate as evaluate
+from dbselect.validation.timeliness import compare as compare
 
 __version__: str
 
 __all__ = [
-    "ArgumentError",
-    "BusyError",
-    "Candidate",
-    "ColumnError",
-    "Comparison",
-    "ConditionWarning",
-    "ConvergenceWarning",
-    "CrossValidation",
-    "Cut",
-    "DataError",
     "DbselectError",
-    "DependenceWarning",
-    "Design",
-    "Drift",
-    "DriverWarning",
-    "EngineError",
-    "Evaluation",
-    "FoldsWarning",
-    "GlmModel",
-    "GlmObjective",
-    "GlmSequence",
     "Gram",
-    "GramPlan",
     "GramStore",
-    "GroupError",
-    "GroupLassoPath",
-    "Guarantee",
-    "JointModel",
-    "JointSequence",
-    "KeySums",
-    "KnockoffSelection",
-    "LassoPath",
-    "LeftOutWarning",
-    "Model",
-    "OverTime",
-    "Progress",
-    "RecordError",
-    "Refreshed",
-    "RobustErrors",
-    "Rolling",
-    "Selected",
-    "SelectionWarning",
-    "SeparationWarning",
-    "Sequence",
-    "SghtPath",
-    "SkippedRowsWarning",
-    "SourceError",
-    "Stability",
-    "StoppedSequence",
-    "SupportTable",
+    "Problem",
     "Terms",
-    "UnknownLevelWarning",
-    "WideSequence",
-    "WideWarning",
     "a_optimal",
     "anytime_sequence",
-    "anytime_sequences",
+    "anytime_sequence_by",
     "anytime_tables",
     "backward",
     "best_within",
     "compare",
     "connect",
-    "cost_groups",
-    "coverage",
     "cross_validate",
     "dash",
     "drift",
+    "errors",
     "evaluate",
     "exchange",
-    "explained_at",
+    "families",
     "fit",
-    "fit_each",
-    "fit_glm",
+    "fit_by",
     "floating",
     "foba",
-    "foba_epsilon",
-    "glm_family",
-    "glm_objective",
     "gram",
     "gram_by",
     "greedy",
-    "group_lasso",
     "group_lasso_path",
-    "impute_mean",
+    "io",
     "key_sums",
     "knockoffs",
-    "lasso",
     "lasso_path",
-    "oracle",
-    "plan_gram",
-    "plateau",
-    "random_k",
+    "objectives",
+    "read",
     "register",
-    "resample",
-    "robust_errors",
+    "results",
     "sght",
-    "sght_path",
-    "sght_project",
-    "sght_table",
-    "sparse_group_lasso",
-    "sparse_table",
     "stability",
     "step",
-    "stopped_sequence",
-    "stopping_cost",
-    "svmlight_to_parquet",
     "terms",
-    "timeliness",
-    "top_k",
 ]

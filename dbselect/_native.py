@@ -2,7 +2,7 @@
 
 import ctypes
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -23,29 +23,25 @@ _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n
 
 #: Errors that the library names before their sentence.
 _ERRORS = {error.__name__: error for error in (ArgumentError, ColumnError, GroupError, RecordError)}
-#: What a search is asked; NULL is the default.
-_REQUEST = pa.schema(
-    [
-        ("method", pa.string()),
-        ("target", pa.string()),
-        ("groups", pa.map_(pa.string(), pa.list_(pa.string()))),
-        ("costs", pa.map_(pa.string(), pa.float64())),
-        ("rule", pa.string()),
-        ("backward", pa.string()),
-        ("ridge", pa.float64()),
-        ("scale", pa.bool_()),
-        ("intercept", pa.bool_()),
-        ("budget", pa.float64()),
-        ("max_groups", pa.int64()),
-        ("max_steps", pa.int64()),
-        ("always", pa.list_(pa.string())),
-        ("c_min", pa.float64()),
-        ("epsilon", pa.float64()),
-        ("nu", pa.float64()),
-        ("columns", pa.list_(pa.string())),
-        ("level", pa.float64()),
-    ]
-)
+#: What is a mapping in Python and no STRUCT in Arrow.
+_MAPS = {
+    "groups": pa.map_(pa.string(), pa.list_(pa.string())),
+    "costs": pa.map_(pa.string(), pa.float64()),
+}
+
+
+class _Turn(ctypes.Structure):
+    """A step, and whether the search goes on: no, unless that is set."""
+
+    _fields_ = (
+        ("group", ctypes.c_size_t),
+        ("explained", ctypes.c_double),
+        ("is_added", ctypes.c_bool),
+        ("goes_on", ctypes.c_bool),
+    )
+
+
+_OnTurn = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Turn))
 
 
 @cache
@@ -101,7 +97,7 @@ def _library() -> ctypes.CDLL:
     library.dbselect_project.restype = pointer
     library.dbselect_support_table.argtypes = [*vector, pointer, pointer]
     library.dbselect_support_table.restype = pointer
-    library.dbselect_search.argtypes = [pointer, pointer, pointer, pointer]
+    library.dbselect_search.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
     library.dbselect_search.restype = pointer
     library.dbselect_fit.argtypes = [pointer, pointer, pointer, pointer]
     library.dbselect_fit.restype = pointer
@@ -338,7 +334,13 @@ def _vector(v: _Vector, order: _Index | None, starts: _Index) -> Iterator[tuple[
     yield v.ctypes.data, len(v), at, starts.ctypes.data, len(starts) - 1
 
 
-def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]) -> pa.StructArray:
+def search(
+    records: pa.Array,
+    method: str,
+    target: str,
+    given: Mapping[str, Any],
+    turn: Callable[[int, bool, float], None] | None = None,
+) -> pa.StructArray:
     """Search every Gram record of an array.
 
     Parameters
@@ -347,6 +349,9 @@ def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]
     method : ``"anytime_sequence"``, ``"foba"`` or ``"backward"``
     target : column to predict
     given : the method's options by name; groups, lists of names and globs by name; costs
+    turn : of one record, called after every step with the number of the group, whether it was
+        added, and the share explained. A KeyboardInterrupt in it, Ctrl-C as well, ends the
+        search: the answer has the steps so far and the stop ``"INTERRUPTED"``
 
     Returns
     -------
@@ -359,14 +364,50 @@ def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]
     ------
     ArgumentError, ColumnError, GroupError : the method does not take what it is given
     RecordError : the array holds something else than records
+    What `turn` raises, but for that
 
     Notes
     -----
     A search costs O(D^3) for D columns; many run on all cores, each as it would alone. The GIL is
     released, and memory beside the answer does not grow with the number of records.
     """
+    raised: list[BaseException] = []
+    if turn is None:
+        on_turn = _OnTurn()  # a null pointer
+    else:
+        turns = _turns(turn, raised)
+        next(turns)
+        on_turn = _OnTurn(turns.send)
     with _stream(_batch(records)) as first, _stream(_request(method, target, given)) as second:
-        return _array(partial(_library().dbselect_search, first, second))
+        found = _array(partial(_library().dbselect_search, first, second, on_turn))
+    if raised:
+        # An interrupt that came too late for that, or of a record that is refused, is raised.
+        is_ended = found.field("stop")[0].as_py() == "INTERRUPTED"
+        if not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
+            raise raised.pop()
+    return found
+
+
+def _turns(
+    turn: Callable[[int, bool, float], None], raised: list[BaseException]
+) -> Generator[None, Any, None]:
+    """Call a function for every step that is sent, and keep what it raises.
+
+    The library calls `send`. Of a function, Python would raise a Ctrl-C that came in between
+    where it begins, outside of any ``try``, and ctypes would print it and go on; a generator goes
+    on inside of its ``try``.
+    """
+    try:
+        while True:
+            step = (yield).contents
+            turn(step.group, step.is_added, step.explained)
+            step.goes_on = True
+    except GeneratorExit:
+        return
+    except BaseException as error:  # none can pass through the library
+        raised.append(error)
+    while True:
+        yield
 
 
 def fit_records(
@@ -400,13 +441,11 @@ def fit_records(
 
 
 def _request(method: str, target: str, given: Mapping[str, Any]) -> pa.RecordBatch:
-    """Return what is asked of every record, a row of options."""
+    """Return what is asked of every record, a row of options; what is None has its default."""
     row = {"method": method, "target": target, **given}
-    unknown = [name for name in row if name not in _REQUEST.names]
-    if unknown:
-        raise ArgumentError(f"{method} has no option {unknown[0]!r}")
-    asked = pa.schema([field for field in _REQUEST if row.get(field.name) is not None])
-    return pa.RecordBatch.from_pylist([row], schema=asked)
+    there = {name: value for name, value in row.items() if value is not None}
+    columns = [pa.array([value], _MAPS.get(name)) for name, value in there.items()]
+    return pa.RecordBatch.from_arrays(columns, list(there))
 
 
 def check(records: pa.Array, target: str) -> pa.StringArray:

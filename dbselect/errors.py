@@ -1,7 +1,11 @@
 """What can go wrong, by name; every message is one sentence."""
 
+import difflib
+import numbers
 import sys
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 
 class DbselectError(ValueError):
@@ -10,6 +14,10 @@ class DbselectError(ValueError):
 
 class ArgumentError(DbselectError):
     """An argument has a value that is not allowed."""
+
+
+class OptionError(ArgumentError, TypeError):
+    """A call has no option of that name, or lacks one that it needs."""
 
 
 class ColumnError(DbselectError):
@@ -56,6 +64,10 @@ class LeftOutWarning(UserWarning):
     """Columns or rows of a table have no part in the result."""
 
 
+class SampleWarning(UserWarning):
+    """A search looked at some of the rows only; the coefficients are fitted to all of them."""
+
+
 class SelectionWarning(UserWarning):
     """The data that chose a model's columns also judge them, so its p-values are too small."""
 
@@ -82,6 +94,29 @@ class FoldsWarning(UserWarning):
 
 class DriverWarning(UserWarning):
     """The rows of a table elsewhere are pulled through one process."""
+
+
+#: Characters of a value that an error shows.
+MOST_SHOWN = 100
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error shows it: short, and of a table its type only."""
+    kind = type(value).__name__
+    article = "an" if kind[0] in "AEIOUaeiou" else "a"
+    is_table = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__array__")
+    if is_table and not isinstance(value, numbers.Number):
+        return f"{article} {kind}"
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{article} {kind}"
+
+
+def unknown(kind: str, name: str, names: Sequence[str]) -> str:
+    """Describe an unknown name, with the nearest known ones."""
+    near = difflib.get_close_matches(str(name), names, n=3) or list(names)[:10]
+    more = ", ..." if len(near) == 10 < len(names) else ""
+    listed = ", ".join(f"'{other}'" for other in near) + more
+    return f"unknown {kind} '{name}'; there is {listed or 'none'}"
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

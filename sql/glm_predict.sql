@@ -1,13 +1,15 @@
--- glm_predict(sequence, row, budget := NULL, handle_unknown := 'unavailable')
+-- glm_predict(sequence, row, budget := NULL, handle_unknown := 'unavailable',
+--             missing_columns := 'error')
 --
 -- The mean of the target by the longest prefix that lies within the budget and whose columns
--- are all present and neither NULL nor NaN in the row.
+-- are all available in the row: a NULL or NaN is not.
 --
---   sequence        as anytime_sequence_glm(...) returns it, or a row of the file that
---                   GlmSequence.write_parquet wrote
---   row             any STRUCT, also a table name: of the raw table, as in anytime_predict
---   budget          in the unit of the costs, a constant or a column; NULL: no limit
---   handle_unknown  as in anytime_predict
+--   sequence         as anytime_sequence_glm(...) returns it, or a row of the file that
+--                    GlmSequence.write_parquet wrote
+--   row              any STRUCT, also a table name: of the raw table, as in anytime_predict
+--   budget           in the unit of the costs, a constant or a column; NULL: no limit
+--   handle_unknown   as in anytime_predict
+--   missing_columns  as in anytime_predict
 --
 -- Returns STRUCT(prediction DOUBLE, probabilities MAP(VARCHAR, DOUBLE), step BIGINT,
 -- spent DOUBLE, next_group VARCHAR): the mean (binomial: the probability of 1), NULL for
@@ -15,11 +17,17 @@
 -- to compute next. NULL if no prefix serves the row. An error for 'binomial(probit)': DuckDB has no
 -- normal distribution.
 CREATE OR REPLACE TEMP MACRO glm_predict(
-    sequence, "row", budget := NULL, handle_unknown := 'unavailable'
+    sequence,
+    "row",
+    budget := NULL,
+    handle_unknown := 'unavailable',
+    missing_columns := 'error'
 ) AS list_transform(
     [list_transform(
         sequence.predictors,
-        lambda one: dbselect_predict(one.sequence, "row", budget, handle_unknown)
+        lambda one: dbselect_predict(
+            one.sequence, "row", budget, handle_unknown, missing_columns
+        )
     )],
     lambda found: CASE WHEN found[1] IS NOT NULL THEN {
         'prediction': CASE sequence.family

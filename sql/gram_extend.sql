@@ -14,7 +14,7 @@
 --   unmatched   of a key that the table does not have, or has with a NULL: 'indicator' (NULL)
 --               puts 0 there and adds a column <name>.missing; 'skip' leaves the rows out; 'error'
 --   many        LIST of 'mean', 'count' and 'latest', of several rows of a key; NULL: an error
---   order       column whose largest value tells the latest row
+--   order       column whose largest value marks the latest row
 --   max_levels  of text, as in gram
 --
 -- Returns a Gram record; NULL if the record, the sums or the table is, as (SELECT list(t) FROM t)

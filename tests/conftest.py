@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 import dbselect as ds
-from dbselect.methods import compiled
+from dbselect.search import compiled
 
 # A commit passes or fails by what is in it: the examples of the suite are the same in each run.
 # `HYPOTHESIS_PROFILE=wander pytest` looks for new ones.

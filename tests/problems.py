@@ -8,8 +8,8 @@ import numpy as np
 from reference import Table
 
 import dbselect as ds
-from dbselect.methods.family_options import AnytimeGlmOptions
-from dbselect.methods.fit_glm import glm_sequence
+from dbselect.methods.sequences.anytime import sequence_in_passes
+from dbselect.options.names import PROBLEM_FIELDS
 
 EPS = np.finfo(np.float64).eps
 
@@ -28,7 +28,7 @@ class Problem:
     def gram(self) -> ds.Gram:
         return ds.gram(self.table.frame, weight="w")
 
-    def sequence(self, **options: Any) -> ds.Sequence:
+    def sequence(self, **options: Any) -> ds.results.Sequence:
         """Return the sequence from the rows to the result."""
         table = self.table
         given = {"costs": self.costs, "ridge": table.ridge, "scale": table.scale} | options
@@ -83,6 +83,8 @@ def in_passes(
     *,
     family: str = "binomial",
     **options: Any,
-) -> ds.GlmSequence:
+) -> ds.results.GlmSequence:
     """Search by passes, for family gaussian too, which `anytime_sequence` takes from a Gram."""
-    return glm_sequence(source, target, groups, costs, AnytimeGlmOptions(family=family, **options))
+    fields = {name: options.pop(name) for name in list(options) if name in PROBLEM_FIELDS}
+    problem = ds.Problem(source, target, groups, costs, family=family, **fields)
+    return sequence_in_passes(problem, **options)

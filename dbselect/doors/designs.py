@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from dbselect.errors import ColumnError
-from dbselect.methods.design import chosen
+from dbselect.methods.tables.design import chosen
 from dbselect.record.columns import leaves
 from dbselect.sources.request import request_of
 from dbselect.sources.rows import matrix
@@ -17,7 +17,7 @@ def chosen_of(rows: pa.StructArray, k: int, **options: Any) -> list[int]:
     Parameters
     ----------
     rows : structs of numbers; a row with a NULL or NaN is no candidate
-    k, options : as in `dbselect.methods.design.chosen`
+    k, options : as in `dbselect.methods.tables.design.chosen`
     """
     if not pa.types.is_struct(rows.type):
         raise ColumnError(f"row must be a STRUCT of numbers, not {rows.type}")

@@ -15,7 +15,7 @@ from dbselect._native import library_path
 from dbselect.errors import ArgumentError, EngineError
 from dbselect.record.writing import replacing
 
-#: The stable C API asked for: every DuckDB that offers it loads the extension.
+#: The stable C API that is requested: every DuckDB that offers it loads the extension.
 C_API = "v1.2.0"
 #: DuckDB takes the name of the entry point from the file name.
 FILE_NAME = "dbselect.duckdb_extension"
@@ -23,8 +23,8 @@ FILE_NAME = "dbselect.duckdb_extension"
 OWN = 0o700
 #: What the folders of builds are called, by release and content.
 _BUILD = re.compile(r"\d[\w.+]*-[0-9a-f]{12}")
-#: Builds that are kept in any case, those used last, and how long others are, in seconds: what
-#: another process has asked for, it loads at once.
+#: Number of most recently used builds that are always kept, and how long others are kept, in
+#: seconds; a process loads a build right after it has requested it.
 KEPT, KEPT_SECONDS = 4, 7 * 86_400
 #: Older ones offer the C API and break in it.
 LOWEST_DUCKDB = "1.3"
@@ -35,7 +35,7 @@ def extension_path(platform: str) -> Path:
 
     The file is written under another name and renamed, so that processes that
     start at once never load half of it. One that is there already is compared byte by byte.
-    Builds that nobody has asked for in a week are removed, but for the last few.
+    Builds not requested for a week are removed, except for the last few.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def extension_path(platform: str) -> Path:
         _close(folder)
         with suppress(OSError):  # of root's folder
             os.utime(folder)
-        # Whatever lies there is loaded into this process: its size says nothing.
+        # The file is loaded into this process, so compare its content, not its size.
         if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
             path.unlink(missing_ok=True)
             with replacing(path) as temporary:
@@ -69,9 +69,9 @@ def extension_path(platform: str) -> Path:
 
 
 def _remove_builds(own: Path) -> None:
-    """Remove what earlier builds have left beside one, where no process needs it any longer.
+    """Remove earlier builds that no process needs any longer.
 
-    Of what cannot be removed, as another process does so or has it loaded, nothing is said.
+    Builds that are being removed or are loaded by another process are skipped silently.
     """
     used = {}
     for folder in own.parent.iterdir():
@@ -87,7 +87,7 @@ def _remove_builds(own: Path) -> None:
 
 
 def _close(path: Path) -> None:
-    """Have nobody else write to a place; Windows keeps a user's cache apart.
+    """Deny other users write access to a path; on Windows the cache is private already.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def _close(path: Path) -> None:
 
 
 def _footer(platform: str, release: str) -> bytes:
-    """Return the 512 bytes by which DuckDB knows an extension; the signature is empty."""
+    """Return the 512 bytes that mark a file as a DuckDB extension; the signature is empty."""
     fields = ["4", platform, C_API, release, "C_STRUCT", "", "", ""]
     return b"".join(field.encode().ljust(32, b"\0") for field in reversed(fields)) + bytes(256)
 
@@ -125,7 +125,7 @@ def copied(extension: Path, target: Path) -> Path:
 
     Raises
     ------
-    ArgumentError : the file has another name, of which DuckDB would ask another entry point
+    ArgumentError : the file has another name, so DuckDB would look for another entry point
     """
     if target.is_dir():
         target /= FILE_NAME

@@ -1,6 +1,7 @@
-"""The door to Polars: ``lf.dbselect`` and ``pl.col(...).dbselect`` (`doors.namespaces`)."""
+"""The door to Polars: ``lf.dbselect``, ``df.dbselect`` and ``pl.col(...).dbselect``."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -10,25 +11,27 @@ from polars.plugins import register_plugin_function
 from dbselect._native import library_path
 from dbselect.doors.designs import chosen_of
 from dbselect.doors.searching import Searching
-from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
-from dbselect.methods.design import DesignOptions
-from dbselect.methods.family_options import AnytimeGlmOptions
-from dbselect.methods.fit_glm import glm_sequence
-from dbselect.methods.setup import check_target
-from dbselect.methods.types import Costs, FamilyName, GroupColumns
+from dbselect.options.kinds import COUNT
+from dbselect.options.methods import METHODS
+from dbselect.options.option import checked_options
+from dbselect.options.table import DesignOptions
+from dbselect.problem import calls
 from dbselect.record.gram import RECORD_DTYPE, Gram
-from dbselect.record.inputs import HandleUnknown, check_unknown
+from dbselect.record.inputs import (
+    HandleUnknown,
+    MissingColumns,
+    check_missing_columns,
+    check_unknown,
+)
 from dbselect.record.policies import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
-from dbselect.results.glm.store import GLM_DTYPE, GLM_TYPE, to_scalar
-from dbselect.results.store import write_sequences
-from dbselect.sources.gather import reader_of
-from dbselect.sources.key_sums import KeySums
-from dbselect.sources.keys import Key, check_keys, fields_of
-from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, check_max_levels
-from dbselect.sources.looked_up import LookUp
-from dbselect.sources.polars import LazyTable, plain_dtype
+from dbselect.sources.engines.polars import LazyTable, plain_dtype
+from dbselect.sources.joins.key_sums import KeySums
+from dbselect.sources.joins.keys import Key, check_keys, fields_of
+from dbselect.sources.joins.left_join import LookUp
+from dbselect.sources.partial.gather import reader_of
+from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, check_max_levels
 from dbselect.sources.read import gram_by, gram_of, prepared, seen, tell_skipped
 from dbselect.sources.request import NullPolicy, check_folds, check_seed
 from dbselect.sources.types import TableSource
@@ -149,83 +152,52 @@ class LazyFrameNamespace:
             schema={**{field: schema[field] for field in fields}, "gram": RECORD_DTYPE},
         )
 
-    def anytime_sequence_glm(
-        self,
-        target: str,
-        family: FamilyName,
-        groups: GroupColumns | None = None,
-        costs: Costs | None = None,
-        **options: Any,
-    ) -> pl.LazyFrame:
-        """Return a LazyFrame of one row, column ``sequence``: groups by the deviance explained.
+
+def _asked_of_frame(name: str) -> Callable[..., Any]:
+    """Return a method of a problem as a method of a frame, which is its source."""
+    call = calls.of_name(name)
+    signature = inspect.signature(call)
+    _, *others = signature.parameters.values()
+
+    def asked(self: LazyFrameNamespace, *given: Any, **options: Any) -> Any:
+        return call(self._frame, *given, **options)
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    setattr(asked, "__signature__", signature.replace(parameters=[own, *others]))  # noqa: B010
+    asked.__name__, asked.__qualname__ = name, f"LazyFrameNamespace.{name}"
+    asked.__doc__ = calls.without_source(call)
+    return asked
+
+
+for _name in METHODS:
+    setattr(LazyFrameNamespace, _name, _asked_of_frame(_name))
+
+
+class FrameNamespace(LazyFrameNamespace):
+    """Methods of a DataFrame."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        super().__init__(frame.lazy())
+
+    def gram(self, *columns: str, **options: Any) -> pl.DataFrame:  # type: ignore[override]
+        """Return a frame of one row, column ``gram``: the record of the columns.
 
         Parameters
         ----------
-        target, family, groups, costs, options : as in `dbselect.anytime_sequence`
-
-        Notes
-        -----
-        The value is that of ``anytime_sequence_glm`` in SQL and of `GlmSequence.to_struct`;
-        `GlmSequence.from_struct` reads it. The frame is collected once in every pass.
-
-        Examples
-        --------
-        >>> import dbselect as ds, polars as pl
-        >>> lf = pl.LazyFrame({"a": [0, 1] * 4, "y": [0, 1, 0, 1, 0, 1, 1, 0]})
-        >>> row = lf.dbselect.anytime_sequence_glm("y", "binomial").collect()["sequence"][0]
-        >>> model = ds.GlmSequence.from_struct(row)
-        >>> lf.head(2).select(model.expr().round(3).alias("p")).collect()["p"].to_list()
-        [0.25, 0.75]
+        columns, options : as ``lf.dbselect.gram``
         """
-        check_target(target)
-        read = AnytimeGlmOptions.read({"family": family, **options})
+        return super().gram(*columns, **options).collect()
 
-        def sequence() -> pl.DataFrame:
-            found = glm_sequence(self._frame, target, groups, costs, read)
-            record = to_scalar(found.to_struct())
-            return pl.DataFrame({"sequence": pa.array([record], GLM_TYPE)}).cast(
-                {"sequence": GLM_DTYPE}
-            )
-
-        return pl.defer(sequence, schema={"sequence": GLM_DTYPE})
-
-    def anytime_sequence_wide(
-        self,
-        target: str,
-        groups: GroupColumns | None = None,
-        costs: Costs | None = None,
-        **options: Any,
-    ) -> pl.LazyFrame:
-        """Return a LazyFrame of one row, column ``sequence``: of a table too wide for its Gram.
+    def key_sums(  # type: ignore[override]
+        self, key: str | Sequence[str], *columns: str, **options: Any
+    ) -> pl.DataFrame:
+        """Return a frame of the key and ``gram``: a record for each key.
 
         Parameters
         ----------
-        target, groups, costs, options : as in `dbselect.anytime_sequence`
-
-        Notes
-        -----
-        The value is that of the expression ``anytime_sequence`` and of ``anytime_sequence_wide``
-        in SQL, a list of steps; the expression ``predict`` takes it. The frame is collected once
-        in every scan.
-
-        Examples
-        --------
-        >>> import dbselect as ds, polars as pl
-        >>> lf = pl.LazyFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-        >>> found = lf.dbselect.anytime_sequence_wide("y", max_groups=1).collect()
-        >>> found["sequence"][0].struct["group"].to_list()
-        [None, 'a']
+        key, columns, options : as ``lf.dbselect.key_sums``
         """
-        check_target(target)
-        read = AnytimeOptions.read({**options, "wide": True})
-
-        def sequence() -> pl.DataFrame:
-            found = anytime_sequence(self._frame, target, groups, costs, **read.given())
-            return pl.DataFrame({"sequence": write_sequences([found])}).cast(
-                {"sequence": SEQUENCE_DTYPE}
-            )
-
-        return pl.defer(sequence, schema={"sequence": SEQUENCE_DTYPE})
+        return super().key_sums(key, *columns, **options).collect()
 
 
 class ExprNamespace(Searching):
@@ -280,8 +252,8 @@ class ExprNamespace(Searching):
         """Return each record with the mean where values were missing, without indicators.
 
         For records with zeros there and columns ``<name>.missing``, as ``gram`` makes
-        them with ``null_policy="indicator"``, merged or not; `dbselect.impute_mean` says
-        how many digits that costs.
+        them with ``null_policy="indicator"``, merged or not; see `dbselect.impute_mean`
+        for the digits that are lost.
         """
         return _plugin("impute", [self._expr.cast(RECORD_DTYPE)], is_elementwise=True)
 
@@ -350,30 +322,36 @@ class ExprNamespace(Searching):
         budget: str | pl.Expr | float | None = None,
         *,
         handle_unknown: HandleUnknown = "unavailable",
+        missing_columns: MissingColumns = "error",
     ) -> pl.Expr:
         """Return struct(prediction, step, spent, next_group) for each row.
 
-        The prediction is that of the longest prefix of the sequence within the
-        budget whose columns are all present and neither NULL nor NaN in the row. The row is
-        one of the raw table, as it was read for the fit: text as text, dates as dates, and
-        what was filled there is filled here; columns that were made already are taken too.
+        The prediction is that of the longest prefix of the sequence within the budget whose
+        columns are all available in the row: a NULL or NaN is not, unless the fit filled it.
+        The row is one of the raw table, as it was read for the fit: text as text, dates as
+        dates; columns that were made already are taken too.
 
         Parameters
         ----------
         row : struct of the columns
         budget : number, column or expression, in the unit of the costs; None = no limit
-        handle_unknown : what becomes of a level that the fit has not seen and no column
-            ``other`` takes: ``"unavailable"`` leaves its group out, as ``next_group`` tells;
-            ``"error"`` raises; ``"zero"`` takes all levels as 0
+        handle_unknown : how to treat a level that the fit has not seen and no column ``other``
+            takes: ``"unavailable"`` uses a prefix without its group; ``"error"`` raises;
+            ``"mean"`` adds what the levels add on average over the rows of the fit
+        missing_columns : how to treat a column that the struct lacks, if a prefix within the
+            budget reads it: ``"error"`` raises, ``"unavailable"`` uses a prefix without it
 
         Raises
         ------
-        ArgumentError : another `handle_unknown`
-        ComputeError : of Polars, once rows are read: text where the fit has read a number,
-            rows with none of the columns, or with ``"error"`` a level not seen
+        ArgumentError : another `handle_unknown` or `missing_columns`
+        ComputeError : of Polars, once rows are read: text where the fit has read a number, a
+            column that the struct lacks, a level not seen, or ``"mean"`` of a sequence that was
+            stored without the shares of its levels
         """
         check_unknown(handle_unknown)
-        arguments = [_sequence(self._expr), row, _number(budget), pl.lit(handle_unknown)]
+        check_missing_columns(missing_columns)
+        told = [pl.lit(handle_unknown), pl.lit(missing_columns)]
+        arguments = [_sequence(self._expr), row, _number(budget), *told]
         return _plugin("predict", arguments, is_elementwise=True)
 
     def a_optimal(
@@ -400,7 +378,8 @@ class ExprNamespace(Searching):
         [1, 2, None]
         """
         options = {"beta2": beta2, "sigma2": sigma2, "scale_rows": scale_rows}
-        DesignOptions.read({"k": k, **options})
+        COUNT.check("k", k)
+        checked_options(DesignOptions, "a_optimal", options)
 
         def places(rows: pl.Series) -> pl.Series:
             found: list[int | None] = [None] * len(rows)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import RECORD_TYPE, Gram
-from dbselect.sources.key_sums import KeySums
+from dbselect.sources.joins.key_sums import KeySums
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:

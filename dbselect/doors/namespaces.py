@@ -1,19 +1,27 @@
-"""The names ``lf.dbselect`` and ``pl.col(...).dbselect``; `doors.frames` is loaded at their use."""
+"""The name ``dbselect`` of frames and expressions; `doors.frames` is loaded at its use."""
 
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 if TYPE_CHECKING:
-    from dbselect.doors.frames import ExprNamespace, LazyFrameNamespace
+    from dbselect.doors.frames import ExprNamespace, FrameNamespace, LazyFrameNamespace
 
 
 @pl.api.register_lazyframe_namespace("dbselect")  # type: ignore[arg-type]
-def of_frame(frame: pl.LazyFrame) -> "LazyFrameNamespace":
+def of_lazy_frame(frame: pl.LazyFrame) -> "LazyFrameNamespace":
     """Return the methods of a LazyFrame."""
     from dbselect.doors.frames import LazyFrameNamespace
 
     return LazyFrameNamespace(frame)
+
+
+@pl.api.register_dataframe_namespace("dbselect")  # type: ignore[arg-type]
+def of_frame(frame: pl.DataFrame) -> "FrameNamespace":
+    """Return the methods of a DataFrame."""
+    from dbselect.doors.frames import FrameNamespace
+
+    return FrameNamespace(frame)
 
 
 @pl.api.register_expr_namespace("dbselect")  # type: ignore[arg-type]

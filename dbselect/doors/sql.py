@@ -1,7 +1,6 @@
-"""The door to DuckDB: native aggregates, selection as functions, macros from ``sql/``."""
+"""The door to DuckDB: native aggregates, selection as functions, and macros of named arguments."""
 
 from collections.abc import Callable, Mapping
-from importlib import resources
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -9,39 +8,26 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from dbselect.doors import macros
+from dbselect.doors.answers import RecordCall, python_value
 from dbselect.doors.designs import chosen_of
-from dbselect.doors.diagnoses import DIAGNOSES, TYPES
 from dbselect.doors.extension import extension_path
 from dbselect.doors.lookups import PLAIN_RECORD, with_table
-from dbselect.doors.results import (
-    BESIDE,
-    BESIDE_TYPE,
-    MODEL_TYPE,
-    MODELS,
-    PENALISED,
-    PENALISED_TYPE,
-    PROVEN,
-    PROVEN_TYPE,
-    SEQUENCES,
-    Method,
-    plain,
-)
+from dbselect.doors.macros import sql_type
 from dbselect.doors.tables import number_of, reading
-from dbselect.errors import ArgumentError, EngineError
-from dbselect.methods.anytime import AnytimeOptions, anytime_sequence
-from dbselect.methods.family_options import AnytimeGlmOptions
-from dbselect.methods.fit_glm import glm_sequence
-from dbselect.methods.setup import check_target
+from dbselect.errors import ArgumentError, EngineError, shown
+from dbselect.methods.answer_types import TYPES
+from dbselect.methods.sequences.anytime import sequence_in_passes
+from dbselect.options.names import PROBLEM_FIELDS
+from dbselect.options.option import checked_options as check_options
+from dbselect.options.table import AnytimeOptions
+from dbselect.problem.problem import Problem
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE, to_scalar
 from dbselect.results.store import write_sequences
 
-_SQL_TYPES = {
-    pa.int64(): "BIGINT",
-    pa.string(): "VARCHAR",
-    pa.float64(): "DOUBLE",
-    pa.bool_(): "BOOLEAN",
-}
+#: What a table is asked about its data.
+_FIELDS = ("groups", "costs", *PROBLEM_FIELDS)
 #: DuckDB calls from several threads; those that run in Python would only take the interpreter
 #: from each other. The compiled library runs without it.
 _TURN = Lock()
@@ -125,9 +111,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                 name, function, None, returns, side_effects=reads, **as_arrow
             )
     connection.execute(f"SET VARIABLE dbselect_connection = {number_of(connection)}")
-    for file in sorted(resources.files("dbselect.sql").iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".sql"):
-            connection.execute(file.read_text())
+    for text in macros.texts().values():
+        connection.execute(text)
 
 
 def _functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
@@ -143,7 +128,7 @@ def _load(connection: duckdb.DuckDBPyConnection) -> None:
     row = connection.execute("PRAGMA platform").fetchone()
     platform = row[0] if row else ""
     path = extension_path(platform)
-    if not path.exists():  # another process has taken it for one that nobody needs
+    if not path.exists():  # another process has removed it as unused
         path = extension_path(platform)
     try:
         connection.execute(f"LOAD '{str(path).replace(chr(39), chr(39) * 2)}'")
@@ -157,50 +142,22 @@ def _load(connection: duckdb.DuckDBPyConnection) -> None:
         ) from None
 
 
-def _sequences(*arguments: pa.ChunkedArray) -> pa.ListArray:
-    """Answer a chunk of `dbselect_sequence(method, record, target, options)`.
+def _answering(returns: str) -> Callable[..., pa.Array]:
+    """Return what answers a chunk of `dbselect_<returns>(method, record, target, options)`.
 
-    Macros call it for a rule that only Python has, the functions of the extension for all others.
+    The compiled library runs without the interpreter; what Python answers takes turns.
     """
-    return _answer(SEQUENCES, pa.list_(STEP_TYPE), *arguments)
-
-
-def _models(*arguments: pa.ChunkedArray) -> pa.StructArray:
-    """Answer a chunk of `dbselect_model(method, record, target, options)`."""
-    with _TURN:
-        return _answer(MODELS, MODEL_TYPE, *arguments)
-
-
-def _proven(*arguments: pa.ChunkedArray) -> pa.StructArray:
-    """Answer a chunk of `dbselect_proven(method, record, target, options)`."""
-    with _TURN:
-        return _answer(PROVEN, PROVEN_TYPE, *arguments)
-
-
-def _beside(*arguments: pa.ChunkedArray) -> pa.ListArray:
-    """Answer a chunk of `dbselect_beside(method, record, target, options)`."""
-    with _TURN:
-        return _answer(BESIDE, BESIDE_TYPE, *arguments)
-
-
-def _penalised(*arguments: pa.ChunkedArray) -> pa.StructArray:
-    """Answer a chunk of `dbselect_penalised(method, record, target, options)`."""
-    with _TURN:
-        return _answer(PENALISED, PENALISED_TYPE, *arguments)
-
-
-def _diagnosis(name: str) -> Callable[..., pa.Array]:
-    """Return what answers a chunk of `dbselect_<name>(method, record, target, options)`."""
 
     def answer(*arguments: pa.ChunkedArray) -> pa.Array:
+        if returns == "sequence":
+            return _answer(TYPES[returns], *arguments)
         with _TURN:
-            return _answer(DIAGNOSES, TYPES[name], *arguments)
+            return _answer(TYPES[returns], *arguments)
 
     return answer
 
 
 def _answer(
-    methods: Mapping[str, Method],
     empty: pa.DataType,
     names: pa.ChunkedArray,
     records: pa.ChunkedArray,
@@ -209,29 +166,33 @@ def _answer(
 ) -> pa.Array:
     if len(records) == 0:
         return pa.array([], empty)
-    method = methods[names[0].as_py()]
+    method = names[0].as_py()
     records, targets, options = _flat(records), _flat(targets), _flat(options)
     read = _Options(options)
     return pa.concat_arrays(
-        _run(method, records[start:end], targets[start].as_py(), _spread(read.at(start)))
+        RecordCall.of(method, targets[start].as_py(), _spread(method, read.at(start))).answers(
+            records[start:end]
+        )
         for start, end in _runs(targets, *options.flatten())
     )
 
 
-def _spread(given: Mapping[str, Any]) -> dict[str, Any]:
+def _spread(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was given by name, and in a STRUCT as the native functions take it."""
     named = dict(given)
     options = named.pop("options", {})
+    for name, value in given.items():
+        # In the place of a list of columns it is the options.
+        if name in ("columns", "tested") and isinstance(value, dict):
+            options = named.pop(name)
     if not isinstance(options, dict):
-        raise ArgumentError("options must be a STRUCT, as {'budget': 5}")
-    # A parameter at its default cannot be told from one that is not given.
-    return named | {name: value for name, value in options.items() if value is not None}
-
-
-def _run(method: Method, records: pa.Array, target: Any, given: Mapping[str, Any]) -> pa.Array:
-    """Read the options, and then the records."""
-    check_target(target)
-    return method.run(records, target, method.read(given))
+        raise ArgumentError(f"options is {shown(options)}; it must be a STRUCT of options by name")
+    # Names of a STRUCT have no case.
+    options = {name.lower(): value for name, value in options.items() if value is not None}
+    for name in named:
+        if name in options:
+            raise ArgumentError(f"{method} is given {name} twice")
+    return named | options
 
 
 def _glm_sequences(
@@ -249,15 +210,14 @@ def _glm_sequences(
     if len(tables) == 0:
         return pa.array([], GLM_TYPE)
 
-    def answer(table: Any, target: Any, family: Any, arguments: dict[str, Any]) -> Any:
-        groups, costs = arguments.pop("groups", None), arguments.pop("costs", None)
-        known = AnytimeGlmOptions.read({"family": family, **arguments})
+    def answer(table: Any, target: Any, family: Any, given: dict[str, Any]) -> Any:
+        problem, options = _of_table(target, {**given, "family": family})
         with table as relation:
-            found = glm_sequence(relation, target, groups, costs, known)
+            found = sequence_in_passes(problem.on(relation), **options)
         return to_scalar(found.to_struct())
 
     given = [_flat(column) for column in (connections, paths, tables, targets, families)]
-    return pa.array(_of_tables(given, _flat(options), answer), GLM_TYPE)
+    return pa.array(_of_tables("anytime_sequence_glm", given, _flat(options), answer), GLM_TYPE)
 
 
 def _wide_sequences(
@@ -274,24 +234,31 @@ def _wide_sequences(
     if len(tables) == 0:
         return pa.array([], pa.list_(STEP_TYPE))
 
-    def answer(table: Any, target: Any, arguments: dict[str, Any]) -> Any:
-        check_target(target)
-        groups, costs = arguments.pop("groups", None), arguments.pop("costs", None)
-        known = AnytimeOptions.read({**arguments, "wide": True})
+    def answer(table: Any, target: Any, given: dict[str, Any]) -> Any:
+        problem, options = _of_table(target, {**given, "gram": "lazy"})
         with table as relation:
-            return anytime_sequence(relation, target, groups, costs, **known.given())
+            return problem.on(relation).anytime_sequence(**options)
 
     given = [_flat(column) for column in (connections, paths, tables, targets)]
-    return write_sequences(_of_tables(given, _flat(options), answer))
+    return write_sequences(_of_tables("anytime_sequence_wide", given, _flat(options), answer))
+
+
+def _of_table(target: Any, given: Mapping[str, Any]) -> tuple[Problem, dict[str, Any]]:
+    """Return the problem of a table, which is checked before it is read, and the options."""
+    fields = {name: value for name, value in given.items() if name in _FIELDS}
+    options = {name: value for name, value in given.items() if name not in fields}
+    check_options(AnytimeOptions, "anytime_sequence", options)
+    return Problem(None, target, **fields), options
 
 
 def _of_tables(
-    given: list[pa.Array], options: pa.StructArray, answer: Callable[..., Any]
+    method: str, given: list[pa.Array], options: pa.StructArray, answer: Callable[..., Any]
 ) -> list[Any]:
     """Return an answer for each row, which is found once for rows alike; None without a table.
 
     Parameters
     ----------
+    method : the function that is called, for errors
     given : connections, paths, tables, and what else the answer takes
     answer : table that can be opened, what else was given, options -> answer
     """
@@ -301,7 +268,7 @@ def _of_tables(
         number, path, table, *others = (column[start].as_py() for column in given)
         one = None
         if table is not None:
-            one = answer(reading(number, path, table), *others, dict(read.at(start)))
+            one = answer(reading(number, path, table), *others, _spread(method, read.at(start)))
         found += [one] * (end - start)
     return found
 
@@ -332,7 +299,7 @@ class _Options:
             scalar = column[row]
             if name not in self._last or not scalar.equals(self._last[name]):
                 self._last[name] = scalar
-                value = plain(scalar.as_py())
+                value = python_value(scalar.as_py())
                 if value is None:
                     self._values.pop(name, None)
                 else:
@@ -348,7 +315,7 @@ def _a_optimal(*arguments: pa.ChunkedArray) -> pa.ListArray:
     lists, *options = (_flat(argument) for argument in arguments)
     with _TURN:
         places = [
-            _places(candidates, *(plain(option[i].as_py()) for option in options))
+            _places(candidates, *(python_value(option[i].as_py()) for option in options))
             for i, candidates in enumerate(lists)
         ]
     return pa.array(places, pa.list_(pa.int64()))
@@ -384,29 +351,12 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _sql_type(type_: pa.DataType) -> str:
-    """Return what an Arrow type is called in SQL."""
-    if isinstance(type_, pa.StructType):
-        fields = ", ".join(f'"{field.name}" {_sql_type(field.type)}' for field in type_)
-        return f"STRUCT({fields})"
-    if isinstance(type_, pa.MapType):
-        return f"MAP({_sql_type(type_.key_type)}, {_sql_type(type_.item_type)})"
-    if isinstance(type_, pa.ListType):
-        return f"{_sql_type(type_.value_type)}[]"
-    return _SQL_TYPES[type_]
-
-
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
-    "dbselect_sequence": (_sequences, _sql_type(pa.list_(STEP_TYPE))),
-    "dbselect_model": (_models, _sql_type(MODEL_TYPE)),
-    "dbselect_proven": (_proven, _sql_type(PROVEN_TYPE)),
-    "dbselect_beside": (_beside, _sql_type(BESIDE_TYPE)),
-    "dbselect_penalised": (_penalised, _sql_type(PENALISED_TYPE)),
-    "dbselect_sequence_glm": (_glm_sequences, _sql_type(GLM_TYPE)),
-    "dbselect_sequence_wide": (_wide_sequences, _sql_type(pa.list_(STEP_TYPE))),
+    **{f"dbselect_{kind}": (_answering(kind), sql_type(TYPES[kind])) for kind in TYPES},
+    "dbselect_sequence_glm": (_glm_sequences, sql_type(GLM_TYPE)),
+    "dbselect_sequence_wide": (_wide_sequences, sql_type(pa.list_(STEP_TYPE))),
     "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
-    "dbselect_extend": (_extended, _sql_type(PLAIN_RECORD)),
-    **{f"dbselect_{name}": (_diagnosis(name), _sql_type(TYPES[name])) for name in DIAGNOSES},
+    "dbselect_extend": (_extended, sql_type(PLAIN_RECORD)),
 }
 #: Those that read tables: what they return is more than what they are given.
 _READING = {"dbselect_sequence_glm", "dbselect_sequence_wide"}

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import erfcx, ndtri
 
-from dbselect.formulas import Formula, absolute, atan, choose, exp, kept, log, number
-from dbselect.glm.families import BINOMIAL, Family, Null, Row, at_most, one_pair
+from dbselect.glm.families import BINOMIAL, FamilyFormulas, Null, Row, at_most, one_pair
+from dbselect.record.formulas import Formula, absolute, atan, choose, exp, kept, log, number
 from dbselect.record.gram import Vector
 
 #: Terms of Q: the last ones are rounding.
@@ -67,7 +67,7 @@ def _probit_mean(eta: Formula) -> Formula:
 def _probit_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
     tail, steep = _normal(eta[0])
     other = kept(tail * -1.0 + 1.0)
-    # Far out, where the tail is 0, its logarithm is told by that of the density.
+    # Far out, where the tail is 0, its logarithm is computed from that of the density.
     of_tail = kept(log(steep) + (eta[0] * eta[0] + math.log(2.0 * math.pi)) * 0.5)
     of_other = kept(log(other) * -1.0)
     no = kept(y[0] * -1.0 + 1.0)
@@ -139,7 +139,7 @@ def _binomial(
     mean: Callable[[Formula], Formula],
     row: Callable[[Sequence[Formula], Sequence[Formula]], Row],
     link: Callable[[float], tuple[float, float]],
-) -> Family:
+) -> FamilyFormulas:
     """Return the family of a link.
 
     Parameters
@@ -154,7 +154,7 @@ def _binomial(
         weights = np.array([slope**2 / (p * (1.0 - p))])
         return Null(np.array([predictor]), weights, np.array([[1.0 / slope]]), deviance)
 
-    return Family(
+    return FamilyFormulas(
         name=f"binomial({name})",
         responses=BINOMIAL.responses,
         means=lambda eta: [mean(eta[0])],

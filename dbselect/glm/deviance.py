@@ -16,7 +16,8 @@ import numpy as np
 
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit
-from dbselect.glm.state import ByPasses, Slope
+from dbselect.glm.refits import InMemory
+from dbselect.glm.state import Slope
 from dbselect.linear.problem import Index
 from dbselect.objectives.smooth import Point
 from dbselect.record.gram import Matrix, Vector
@@ -36,11 +37,11 @@ class Deviance:
 
     Parameters
     ----------
-    refits : tells deviance and gradient
+    refits : computes deviance and gradient
     null : the model without columns
     """
 
-    def __init__(self, refits: ByPasses, null: GlmFit) -> None:
+    def __init__(self, refits: InMemory, null: GlmFit) -> None:
         self._refits = refits
         self._problem = problem = refits.problem
         self._intercept = null.point.intercept

@@ -9,8 +9,8 @@ Fits of the coefficients at a theta and Newton's steps of log theta at their mea
 until theta stays, as ``glm.nb`` of MASS does. Both are nearly independent (their expected cross
 information is 0), so that few turns are needed.
 
-No engine has the digamma function. It is told of ``z = x + SHIFT`` by Stirling's series, and
-brought back by its recurrence, ``psi(x) = psi(x + 1) - 1 / x``.
+No engine has the digamma function. It is computed at ``z = x + SHIFT`` by Stirling's series, and
+brought back to x by its recurrence, ``psi(x) = psi(x + 1) - 1 / x``.
 
 Source: Lawless (1987), Canadian Journal of Statistics 15; Venables, Ripley (2002), section 7.4;
 Abramowitz, Stegun (1964), 6.3.5, 6.3.18, 6.4.12.
@@ -22,11 +22,11 @@ from dataclasses import replace
 from scipy.special import digamma, polygamma
 
 from dbselect.errors import DataError
-from dbselect.formulas import Formula, kept, log, total
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.log_families import negative_binomial
-from dbselect.glm.newton import GlmFit, Problem, extended, fitted_again, solved
+from dbselect.glm.newton import GlmFit, GlmProblem, extended, fitted_again, solved
 from dbselect.glm.passes import Data
+from dbselect.record.formulas import Formula, kept, log, total
 from dbselect.sources.passes import PREFIX, Weighted
 
 #: What is added to an argument before Stirling's series, of which the terms left out are below
@@ -46,7 +46,7 @@ LARGEST = 1e6
 SCORE, CURVATURE, SPREAD = (f"{PREFIX}{name}" for name in ("score", "curvature", "spread"))
 
 
-def most_likely(data: Data, problem: Problem, null: GlmFit) -> float:
+def most_likely(data: Data, problem: GlmProblem, null: GlmFit) -> float:
     """Return the most likely dispersion, 1 / theta, of a model of all groups.
 
     Raises

@@ -1,4 +1,4 @@
-"""What a pass tells about the objective near some coefficients: its second-order expansion.
+"""Second-order expansion of the objective near some coefficients, from one pass.
 
 The information of all pairs (`glm.families`) is put together, and the intercept minimised
 out, per unit of row weight.
@@ -28,7 +28,7 @@ class Coefficients:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """What a pass tells about the objective near a point, per unit of weight.
+    """Second-order expansion of the objective near a point, per unit of weight.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.formulas import (
+from dbselect.record.formulas import (
     Formula,
     Lookup,
     Path,
@@ -74,7 +74,7 @@ class Null:
     predictors : shape (K,)
     weights : shape (T,), the weight that every row has in each pair
     residuals : shape (T, R): the working residual of a pair is ``residuals @ (y - mean)``
-    deviance : in all, given the sum of weights and what `Family.summed` sums to
+    deviance : in all, given the sum of weights and what `FamilyFormulas.summed` sums to
     """
 
     predictors: Vector
@@ -98,7 +98,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class FamilyFormulas:
     """What a model of a target is made of; rows are described by formulas.
 
     Parameters
@@ -120,7 +120,7 @@ class Family:
     is_canonical : whether the expected information is the curvature itself, so that the last
         step of a fit errs by no more than its square
     at_zero : whether there is a mean at the predictor 0
-    has_dispersion : whether the variance has a factor that the family does not tell
+    has_dispersion : whether the variance has a factor that the family does not fix
     classes : what the target may be, if it is one of several classes
     levels : what the target is where it counts as 0 and as 1, if not these numbers
     """
@@ -171,8 +171,8 @@ def _gaussian_null(mean: Vector, variance: Vector, _: float, weight: float) -> N
     return _one_null(mean[0], 1.0, weight * variance[0])
 
 
-#: The mean is the predictor. The first pass tells all there is to know.
-GAUSSIAN = Family(
+#: The mean is the predictor. The first pass determines the fit.
+GAUSSIAN = FamilyFormulas(
     name="gaussian",
     responses=one_number,
     means=list,
@@ -206,7 +206,7 @@ def _binomial_null(mean: Vector, _: Vector, __: float, weight: float) -> Null:
 
 
 #: The mean is 1 / (1 + exp(-eta)).
-BINOMIAL = Family(
+BINOMIAL = FamilyFormulas(
     name="binomial",
     responses=one_number,
     means=lambda eta: [_logistic(eta[0])[2]],
@@ -218,7 +218,7 @@ BINOMIAL = Family(
 )
 
 
-def of_levels(family: Family, levels: Sequence[Any]) -> Family:
+def of_levels(family: FamilyFormulas, levels: Sequence[Any]) -> FamilyFormulas:
     """Return a binomial family whose target has two levels, of which the second counts as 1."""
     no, yes = levels
 
@@ -257,7 +257,7 @@ def _poisson_null(mean: Vector, _: Vector, y_log_y: float, weight: float) -> Nul
 
 
 #: The mean is exp(eta).
-POISSON = Family(
+POISSON = FamilyFormulas(
     name="poisson",
     responses=one_number,
     means=lambda eta: [count(eta[0])],
@@ -280,7 +280,7 @@ def _softmax(eta: Sequence[Formula]) -> tuple[list[Formula], Formula, list[Formu
     return below, every, [kept(one / every) for one in powers]
 
 
-def multinomial(classes: Sequence[Any]) -> Family:
+def multinomial(classes: Sequence[Any]) -> FamilyFormulas:
     """Return the family of K classes: probabilities are exp(eta_k) over their sum."""
     size = len(classes)
     first, second = np.triu_indices(size, 1)
@@ -303,7 +303,7 @@ def multinomial(classes: Sequence[Any]) -> Family:
         weights = mean[first] * mean[second]
         return Null(logs - logs.mean(), weights, unit[first] - unit[second], deviance)
 
-    return Family(
+    return FamilyFormulas(
         name="multinomial",
         responses=lambda path: [kept(equals(path, one)) for one in classes],
         means=lambda eta: _softmax(eta)[2],

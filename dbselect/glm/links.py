@@ -5,7 +5,7 @@ function of another link's predictor eta, of slope ``t = db/deta``, it has there
 
     weight  t^2 W      working residual  r / t      the same deviance
 
-so that a link is told by b and t alone. Where a predictor has no mean that the family can
+so that b and t define a link. Where a predictor has no mean that the family can
 have, the deviance is `FAR`: a step that leads there is halved, as in R's ``glm``.
 
 Source: McCullagh, Nelder (1989), section 2.5; R Core Team, ``glm.fit`` (valideta).
@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dbselect.formulas import Formula, choose, exp, kept, log, nothing
-from dbselect.glm.families import Family, Null, Row, count, one_pair
+from dbselect.glm.families import FamilyFormulas, Null, Row, count, one_pair
+from dbselect.record.formulas import Formula, choose, exp, kept, log, nothing
 from dbselect.record.gram import Vector
 
 #: Deviance of a row whose predictor has no mean: more than any that has one, and its square is
@@ -119,15 +119,15 @@ PROBABILITY = Link(
 
 
 def by_link(
-    family: Family, link: Link, inside: float = 1.0, *, is_canonical: bool = False
-) -> Family:
+    family: FamilyFormulas, link: Link, inside: float = 1.0, *, is_canonical: bool = False
+) -> FamilyFormulas:
     """Return a family by another link.
 
     Parameters
     ----------
     family : by the link that `link` stands beside
     inside : a predictor that has a mean
-    is_canonical : as in `Family`
+    is_canonical : as in `FamilyFormulas`
     """
 
     def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:

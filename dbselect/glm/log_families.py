@@ -18,15 +18,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbselect.formulas import Formula, choose, exp, kept, log
-from dbselect.glm.families import Family, Null, Row, count, one_number, one_pair, times_log
+from dbselect.glm.families import FamilyFormulas, Null, Row, count, one_number, one_pair, times_log
+from dbselect.record.formulas import Formula, choose, exp, kept, log
 from dbselect.record.gram import Vector
 
 #: Powers of the variance whose deviance has a formula of its own.
 GAMMA_POWER, INVERSE_GAUSSIAN_POWER = 2.0, 3.0
 
 
-def tweedie(power: float, name: str) -> Family:
+def tweedie(power: float, name: str) -> FamilyFormulas:
     """Return the family whose variance is a power of the mean.
 
     Parameters
@@ -46,7 +46,7 @@ def tweedie(power: float, name: str) -> Family:
         deviance = 2.0 * weight * _null_power_deviance(power, m, summed)
         return _null(m, m ** (2.0 - power), deviance)
 
-    return Family(
+    return FamilyFormulas(
         name=name,
         responses=one_number,
         means=lambda eta: [count(eta[0])],
@@ -62,7 +62,7 @@ def tweedie(power: float, name: str) -> Family:
     )
 
 
-def negative_binomial(dispersion: float, name: str) -> Family:
+def negative_binomial(dispersion: float, name: str) -> FamilyFormulas:
     """Return the family of counts whose variance is ``mu + dispersion mu^2``."""
     a = dispersion
 
@@ -77,7 +77,7 @@ def negative_binomial(dispersion: float, name: str) -> Family:
         rest = -m * math.log(m) + (m + 1.0 / a) * math.log1p(a * m) if m > 0 else 0.0
         return _null(m, m / (1.0 + a * m), 2.0 * weight * (summed + rest))
 
-    return Family(
+    return FamilyFormulas(
         name=name,
         responses=one_number,
         means=lambda eta: [count(eta[0])],

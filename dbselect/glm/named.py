@@ -3,8 +3,8 @@
     gaussian  binomial  binomial(probit)  binomial(cloglog)  poisson  poisson(sqrt)  multinomial
     gamma  gamma(inverse)  inverse_gaussian  tweedie(1.5)  negative_binomial(0.8, identity)
 
-A name says all there is to know of a family but the classes, so that it is what models,
-stored sequences, SQL and the command line carry.
+A name defines a family except for its classes; it is what models, stored sequences, SQL and
+the command line carry.
 """
 
 import math
@@ -19,7 +19,7 @@ from dbselect.glm.families import (
     BINOMIAL,
     GAUSSIAN,
     POISSON,
-    Family,
+    FamilyFormulas,
     multinomial,
     of_levels,
 )
@@ -100,7 +100,7 @@ def check_family_name(name: Any) -> None:
         family_of(name)
 
 
-def family_of(name: Any, classes: Sequence[Any] = ()) -> Family:
+def family_of(name: Any, classes: Sequence[Any] = ()) -> FamilyFormulas:
     """Return a family by its name.
 
     Parameters
@@ -130,7 +130,7 @@ def kind_of_family(name: str) -> str:
 
 
 @cache
-def _with_number(name: str) -> Family:
+def _with_number(name: str) -> FamilyFormulas:
     parts = _NAME.fullmatch(name)
     if parts is None or parts[1] not in WITH_NUMBER:
         raise _no_family(name)

@@ -19,7 +19,7 @@ Newton's method halves a step that does not decrease the objective, and ends:
 - converged: the next step decreases it by less than `tol` of the null deviance; that step
   is taken without a pass, as its error is of the order of its square;
 - separated: the steps hardly decrease it, yet they do not become shorter: some columns
-  tell some rows for certain, and their best coefficients are infinite;
+  determine the target of some rows, and their best coefficients are infinite;
 - stalled, or at the limit of passes.
 
 The last coefficients whose deviance is known are kept. O(T D^2 n) a pass for T pairs,
@@ -45,7 +45,7 @@ from dbselect.record.gram import Matrix, Vector
 ROUNDING_SHARE = 1e-15
 #: A step that predicts less than this share of the null deviance but is as long as the
 #: one before is on its way to infinity: Newton steps to a minimum shrink faster and faster.
-#: With a larger share, a row far from all others, whose steps are long until it is told
+#: With a larger share, a row far from all others, whose steps are long until it is fitted
 #: well, would count as separated; at the limit of passes that is less likely.
 SEPARATION_SHARE, LIMIT_SHARE = 1e-7, 1e-5
 #: Length of a step, as a share of the one before, above which it is as long.
@@ -58,7 +58,7 @@ STEADY_SHARE = 0.05
 TOO_LONG = 0.3
 #: Halvings of a step before it is given up: then it is a thousandth.
 HALVINGS = 10
-#: What a step must predict for its decrease to be told from the rounding of a sum over rows.
+#: What a step must predict for its decrease to exceed the rounding of a sum over rows.
 HIDDEN_SHARE = 1e-12
 #: Share of a step from which on the whole step is taken: it leaves less than a third.
 SHORT = 0.75
@@ -79,7 +79,7 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class GlmProblem:
     """What does not change from pass to pass.
 
     Parameters
@@ -92,7 +92,7 @@ class Problem:
     weight : n
     null_deviance : of the model without columns
     free : P
-    exact : whether the objective is quadratic, so that the first pass tells all
+    exact : whether the objective is quadratic, so that the first pass determines the fit
     tol : share of the null deviance that a step must predict for another pass
     max_iter : limit on the passes of one fit
     has_intercept : False for models through the origin
@@ -171,7 +171,7 @@ class GlmFit:
     deviance : at the point
     explained : decrease of the penalised deviance, as a share of the null deviance
     status : how the fit ended
-    base, model : coefficients of the last pass used, and what it told
+    base, model : coefficients of the last pass used, and the expansion there
     state : the linear problem near `base`, the groups selected
     """
 
@@ -187,12 +187,12 @@ class GlmFit:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """A quadratic model wanted of a pass.
+    """A request for a quadratic model from a pass.
 
     Parameters
     ----------
     point : coefficients
-    columns : those to tell about, at least all whose coefficients are not 0; None = all D
+    columns : those of the model, at least all whose coefficients are not 0; None = all D
     sure : what the fit explains without this step
     hoped : what the step should explain, as the quadratic model sees it
     """
@@ -203,25 +203,25 @@ class Ask:
     hoped: float = np.inf
 
 
-#: A fit under way: asks what it needs of a pass and takes what that tells.
+#: A fit under way: yields what it needs of a pass and receives the expansion.
 Fitting = Generator[Ask, Expansion, GlmFit]
 #: Makes one pass that answers all that is asked.
 Read = Callable[[Sequence[Ask]], list[Expansion]]
 
 
-def start(problem: Problem, point: Coefficients, model: Expansion) -> GlmFit:
+def start(problem: GlmProblem, point: Coefficients, model: Expansion) -> GlmFit:
     """Return the model without columns."""
     state = problem.state(point, model, [])
     return GlmFit([], point, model.deviance, 0.0, Status.CONVERGED, point, model, state)
 
 
 def extended(
-    problem: Problem, fit: GlmFit, groups: Sequence[int], *, alone: bool = False
+    problem: GlmProblem, fit: GlmFit, groups: Sequence[int], *, alone: bool = False
 ) -> Fitting:
     """Fit again with more groups, from where a fit ended.
 
-    `alone` asks of the passes only what tells about the groups held: the result then says
-    nothing about the others.
+    `alone` limits the passes to the groups held: the result then has nothing about the
+    others.
     """
     held = [*fit.groups, *groups]
     columns = problem.columns(held) if alone else None
@@ -230,7 +230,7 @@ def extended(
     return (yield from _descended(problem, held, fit.base, fit.model, state, columns))
 
 
-def reduced(problem: Problem, fit: GlmFit, group: int, *, alone: bool = False) -> Fitting:
+def reduced(problem: GlmProblem, fit: GlmFit, group: int, *, alone: bool = False) -> Fitting:
     """Fit again without one of the groups, from where the quadratic model sees the minimum.
 
     `alone` as in `extended`.
@@ -243,7 +243,7 @@ def reduced(problem: Problem, fit: GlmFit, group: int, *, alone: bool = False) -
     return (yield from _descended(problem, held, point, model, state, columns))
 
 
-def fitted_again(problem: Problem, fit: GlmFit) -> Fitting:
+def fitted_again(problem: GlmProblem, fit: GlmFit) -> Fitting:
     """Fit the same groups again, from where a fit of another family ended."""
     columns = problem.columns(fit.groups)
     model = yield Ask(fit.point, columns)
@@ -252,7 +252,7 @@ def fitted_again(problem: Problem, fit: GlmFit) -> Fitting:
 
 
 def _descended(
-    problem: Problem,
+    problem: GlmProblem,
     held: list[int],
     base: Coefficients,
     model: Expansion,
@@ -269,7 +269,9 @@ def _descended(
         predicted = problem.predicted(model, state)
         if _is_last(problem, predicted, length, before):
             return _ended(problem, held, base, model, state, _scaled(step, share))
-        is_steady = STEADY_SHARE * foreseen < predicted < SEPARATION_SHARE
+        # Below the digits of the deviance the length of a step is rounding.
+        least = max(STEADY_SHARE * foreseen, HIDDEN_SHARE)
+        is_steady = least < predicted < SEPARATION_SHARE
         if is_steady and _is_endless(problem, length, AS_LONG * before):
             return _ended(problem, held, base, model, state, Status.SEPARATED)
         found = yield from _shortened(problem, base, model, step, share, columns, predicted)
@@ -354,16 +356,18 @@ def _run(
             proceed(number, answer)
 
 
-def _step(problem: Problem, model: Expansion, state: State) -> Coefficients:
+def _step(problem: GlmProblem, model: Expansion, state: State) -> Coefficients:
     """Return the Newton step on the selected groups."""
     flat = state.coef() * problem.scale
     return Coefficients(model.start - model.follow @ flat, flat.reshape(-1, problem.free))
 
 
-def _share(problem: Problem, step: Coefficients, last: Coefficients | None, share: float) -> float:
+def _share(
+    problem: GlmProblem, step: Coefficients, last: Coefficients | None, share: float
+) -> float:
     """Return which share of a step to take.
 
-    Fisher's scoring may know half of the curvature, and then goes as far beyond the minimum as
+    Fisher's scoring may use half of the curvature, and then goes as far beyond the minimum as
     it was short of it. By a share s of the last step that left ``1 - s m`` times it; a share
     ``1 / m`` of this one leaves none, as far as both have one direction (Aitken 1926).
     """
@@ -379,7 +383,7 @@ def _scaled(step: Coefficients, share: float) -> Coefficients:
     return Coefficients(share * step.intercept, share * step.coef)
 
 
-def _without(problem: Problem, fit: GlmFit, group: int) -> Coefficients:
+def _without(problem: GlmProblem, fit: GlmFit, group: int) -> Coefficients:
     """Return where the quadratic model is least while a group has the coefficients 0."""
     base, model, rows = fit.base, fit.model, fit.state.support
     coef = (base.coef + _step(problem, model, fit.state).coef).ravel()
@@ -394,19 +398,19 @@ def _without(problem: Problem, fit: GlmFit, group: int) -> Coefficients:
     return Coefficients(intercept, coef.reshape(base.coef.shape))
 
 
-def _is_last(problem: Problem, predicted: float, length: float, before: float) -> bool:
+def _is_last(problem: GlmProblem, predicted: float, length: float, before: float) -> bool:
     if problem.exact or predicted <= ROUNDING_SHARE:
         return True
     return predicted <= problem.tol and (np.isinf(before) or length <= TOO_LONG * before)
 
 
-def _is_endless(problem: Problem, length: float, longest: float) -> bool:
+def _is_endless(problem: GlmProblem, length: float, longest: float) -> bool:
     # With a ridge on all columns there is a minimum, far out as it may lie.
     return length > longest and not (problem.ridge > 0).all()
 
 
 def _shortened(
-    problem: Problem,
+    problem: GlmProblem,
     base: Coefficients,
     model: Expansion,
     step: Coefficients,
@@ -435,7 +439,7 @@ def _moved(base: Coefficients, step: Coefficients, share: float) -> Coefficients
 
 
 def _ended(
-    problem: Problem,
+    problem: GlmProblem,
     groups: list[int],
     base: Coefficients,
     model: Expansion,
@@ -456,8 +460,8 @@ def _ended(
     return GlmFit(groups, point, deviance, explained, status, base, model, state)
 
 
-def completed(problem: Problem, fit: GlmFit, read: Read) -> GlmFit:
-    """Return a fit that tells about all groups, from one that does not."""
+def completed(problem: GlmProblem, fit: GlmFit, read: Read) -> GlmFit:
+    """Return a fit whose expansion has all groups, from one that lacks some."""
     (model,) = read([Ask(fit.point)])
     state = problem.state(fit.point, model, fit.groups)
     return _ended(problem, fit.groups, fit.point, model, state, fit.status)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dbselect.glm.newton import GlmFit, Problem, Read, best_of, completed, extended, solved
+from dbselect.glm.newton import GlmFit, GlmProblem, Read, best_of, completed, extended, solved
 from dbselect.record.gram import Vector
 
 
@@ -11,7 +11,7 @@ class PassState:
 
     Parameters
     ----------
-    problem : Problem
+    problem : GlmProblem
     fit : the model without columns
     read : makes passes
 
@@ -20,7 +20,7 @@ class PassState:
     fit : of the selected groups
     """
 
-    def __init__(self, problem: Problem, fit: GlmFit, read: Read) -> None:
+    def __init__(self, problem: GlmProblem, fit: GlmFit, read: Read) -> None:
         self.problem = problem
         self.fit = fit
         self._read = read

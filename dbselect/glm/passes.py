@@ -1,4 +1,4 @@
-"""What a generalised linear model asks of a table, pass by pass.
+"""The passes over a table that fit a generalised linear model.
 
 The first pass is the plain Gram of columns and responses: means and spreads, whether the
 target can be modelled, and the model without columns, which gives all rows the same
@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import DataError, SourceError
-from dbselect.formulas import Formula, absolute, choose, kept, number, total
-from dbselect.glm.beside import Beside
 from dbselect.glm.expansion import Coefficients, Expansion, Pair, expansion
-from dbselect.glm.families import LARGEST_LOG, Family, Null, count, multinomial
+from dbselect.glm.families import LARGEST_LOG, FamilyFormulas, Null, count, multinomial
 from dbselect.glm.newton import Ask
+from dbselect.glm.offset import Offset
 from dbselect.linear.problem import Index, is_constant
+from dbselect.record.formulas import Formula, absolute, choose, kept, number, total
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.sources.passes import PREFIX, Passes, Weighted
 
@@ -44,17 +44,17 @@ class Roles:
 
     Parameters
     ----------
-    family : Family
+    family : FamilyFormulas
     target : column to predict
     members : D columns, group by group
-    beside : what is added to the predictor
+    offsets : what is added to the predictor
     has_intercept : False for models through the origin
     """
 
-    family: Family
+    family: FamilyFormulas
     target: str
     members: list[str]
-    beside: Beside
+    offsets: Offset
     has_intercept: bool = True
 
 
@@ -68,6 +68,7 @@ class Data:
     roles : which columns are what
     rows, skipped : rows that every pass uses, and leaves out
     weight : sum of the row weights
+    centre : shape (D,), mean of each column
     mean, spread : shape (D,); the spread of a constant column is 1. Through the origin the
         mean is 0, the spread the root of the mean square, and constant only what is always 0
     constant : shape (D,), whether a column is constant
@@ -83,6 +84,7 @@ class Data:
     rows: int
     skipped: int
     weight: float
+    centre: Vector
     mean: Vector
     spread: Vector
     constant: npt.NDArray[np.bool_]
@@ -105,7 +107,7 @@ class Data:
             return origin, self.read([Ask(origin)])[0]
         predictors = self.null.predictors - self.shift
         point = Coefficients(basis.T @ predictors, np.zeros((len(self.mean), basis.shape[1])))
-        if self.roles.beside.names:
+        if self.roles.offsets.names:
             return self._settled(point)
         pairs = [
             Pair(weight, np.zeros_like(self.mean), weight * self.correlation, 0.0, cross, np.nan)
@@ -188,15 +190,15 @@ class Data:
         coef = point.coef @ basis.T / self.spread[:, None]
         used = np.flatnonzero(coef.any(axis=1)).tolist()
         centred = {j: self._column(self.roles.members[j]) - self.mean[j] for j in used}
-        fixed = [] if self._beside is None else [self._beside]
+        fixed = [] if self._offset is None else [self._offset]
         return [
             kept(total([number(constant), *fixed, *(centred[j] * own[j] for j in used)]))
             for constant, own in zip(basis @ point.intercept, coef.T, strict=True)
         ]
 
     @cached_property
-    def _beside(self) -> Formula | None:
-        found = self.roles.beside.formula(self.passes.column)
+    def _offset(self) -> Formula | None:
+        found = self.roles.offsets.formula(self.passes.column)
         return None if found is None else kept(found)
 
     @cached_property
@@ -238,11 +240,11 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
 
     Warns
     -----
-    SkippedRowsWarning : more than half of the rows are left out; one more pass tells why
+    SkippedRowsWarning : more than half of the rows are left out; one more pass finds why
     """
     family = roles.family
     y = responses(passes, roles)
-    # A number is read as it is, so that what is wrong with it is said by its own name.
+    # A number is read as it is, so that an error names its own column.
     is_made = bool(family.classes or family.levels)
     added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)} if is_made else {}
     named = list(added) or [roles.target]
@@ -251,27 +253,27 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         added[REFUSED] = family.refused(y[0])
     if family.summed is not None:
         added[SUMMED] = family.summed(y[0])
-    beside = roles.beside.formula(passes.column, is_checked=False)
-    if beside is not None:
-        added[EXPOSURE] = count(beside) if family.is_log else beside
+    offset = roles.offsets.formula(passes.column, is_checked=False)
+    if offset is not None:
+        added[EXPOSURE] = count(offset) if family.is_log else offset
         if family.is_log:
-            added[FAR] = choose(absolute(beside) - LARGEST_LOG, 1.0, 0.0)
-    if roles.beside.exposure is not None:
-        added[UNEXPOSED] = choose(passes.column(roles.beside.exposure, "exposure"), 0.0, 1.0)
+            added[FAR] = choose(absolute(offset) - LARGEST_LOG, 1.0, 0.0)
+    if roles.offsets.exposure is not None:
+        added[UNEXPOSED] = choose(passes.column(roles.offsets.exposure, "exposure"), 0.0, 1.0)
     (gram,) = passes.read([Weighted(added, columns=columns)])
     if gram.rows == 0:
         raise DataError(
             f"no usable rows: {gram.skipped} rows were skipped, as a value is NULL or NaN or "
             "the weight is 0"
         )
-    passes.check_skipped(gram, [*passes.names, roles.target, *roles.beside.names])
+    passes.check_skipped(gram, [*passes.names, roles.target, *roles.offsets.names])
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     if mean.get(REFUSED, 0.0) > 0:
         raise DataError(
             f"target '{roles.target}' has a value that is not {family.allowed}, as a "
             f"{family.name} target must be"
         )
-    _check_beside(mean, roles.beside)
+    _check_offsets(mean, roles.offsets)
     variance = np.diagonal(gram.comoment) / gram.weight
     constant = is_constant(np.sqrt(variance), gram.mean, gram.mean_low)
     moments, centre = gram.comoment / gram.weight, gram.mean
@@ -286,7 +288,7 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         classes = [one for one, there in zip(family.classes, present, strict=True) if there]
         family = multinomial(classes)
         roles = replace(roles, family=family)
-    explains = roles.has_intercept and not roles.beside.names
+    explains = roles.has_intercept and not roles.offsets.names
     if constant[of_y].any() and (explains or gram.mean[of_y[0]] == 0):
         raise DataError(_one_value(roles, gram.mean[of_y]))
     squares = np.diagonal(moments)[at]
@@ -306,6 +308,7 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
         rows=gram.rows,
         skipped=gram.skipped,
         weight=gram.weight,
+        centre=gram.mean[at],
         mean=np.where(flat, 0.0, 1.0) * centre[at],
         spread=spread,
         constant=flat,
@@ -316,19 +319,19 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     )
 
 
-def _check_beside(mean: Mapping[str, float], beside: Beside) -> None:
+def _check_offsets(mean: Mapping[str, float], offsets: Offset) -> None:
     """Refuse an exposure that is not above 0, and an offset that is none of its logarithms."""
     if mean.get(UNEXPOSED, 0.0) > 0:
-        raise DataError(f"exposure '{beside.exposure}' has a value that is not above 0")
+        raise DataError(f"exposure '{offsets.exposure}' has a value that is not above 0")
     if mean.get(FAR, 0.0) > 0:
-        name, what = next(iter(beside.named.items()))
+        name, what = next(iter(offsets.named.items()))
         raise DataError(
             f"{what} '{name}' has a value beyond {LARGEST_LOG:g} or -{LARGEST_LOG:g} in the "
             "predictor; an offset must be the logarithm of an exposure"
         )
 
 
-def shift_of(family: Family, exposure: float | None) -> float:
+def shift_of(family: FamilyFormulas, exposure: float | None) -> float:
     """Return what the mean offset, or the mean of its exponential, adds to the predictor."""
     if exposure is None:
         return 0.0
@@ -343,7 +346,7 @@ def responses(passes: Passes, roles: Roles) -> list[Formula]:
 def with_square(x: Formula) -> Formula:
     """Return x, 0 where its square, times the least weight, has no digits.
 
-    Residuals and deviances of rows that are told for certain are as small, and add nothing.
+    Residuals and deviances of rows that are predicted with certainty are as small, and add nothing.
     What is missing stays so, as `choose` takes its last part there: such a row is left out.
     """
     return choose(absolute(x) - LEAST, x, x * 0.0)

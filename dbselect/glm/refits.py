@@ -25,9 +25,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbselect.glm.expansion import Coefficients
-from dbselect.glm.newton import HALVINGS, GlmFit, Problem, completed, extended, solved
-from dbselect.glm.rows import Block, HeldRows, Look
-from dbselect.glm.state import ByPasses, Slope
+from dbselect.glm.held_rows import Block, HeldRows, WorkingResponse
+from dbselect.glm.newton import (
+    HALVINGS,
+    GlmFit,
+    GlmProblem,
+    completed,
+    extended,
+    reduced,
+    solved,
+)
+from dbselect.glm.state import Slope
 from dbselect.linear.problem import RANK_SHARE, Index, blocks_of, by_size, inverse_root
 from dbselect.record.gram import Matrix, Vector
 
@@ -73,7 +81,7 @@ class Candidates:
             ]
         )
 
-    def gradient(self, look: Look, theta: Matrix) -> Matrix:
+    def gradient(self, look: WorkingResponse, theta: Matrix) -> Matrix:
         """Return the gradient, downwards, by each coefficient, shape (B, m)."""
         score = self.rows.score(look)
         size = len(theta)
@@ -135,7 +143,7 @@ def minimised(design: Candidates, theta: Matrix, newton: Steps, enough: float) -
     return found
 
 
-def _objective(design: Candidates, look: Look, theta: Matrix) -> Vector:
+def _objective(design: Candidates, look: WorkingResponse, theta: Matrix) -> Vector:
     return np.asarray(0.5 * (look.deviance + _dots(design.ridge * theta, theta)))
 
 
@@ -143,16 +151,16 @@ def _dots(a: Matrix, b: Matrix) -> Vector:
     return np.asarray(np.einsum("bm,bm->b", a, b))
 
 
-class Near:
+class InformationPreconditioner:
     """The information at a fit, which preconditions the refits that start from there.
 
     Parameters
     ----------
-    problem : Problem
+    problem : GlmProblem
     fit : the present fit, k columns
     """
 
-    def __init__(self, problem: Problem, fit: GlmFit) -> None:
+    def __init__(self, problem: GlmProblem, fit: GlmFit) -> None:
         self.problem = problem
         self.columns = problem.columns(fit.groups)
         self._local = fit.state.problem
@@ -234,28 +242,32 @@ class Near:
         return np.hstack([self._intercept - (coef - self._coef) @ follow.T, coef]), newton
 
 
-class InMemory(ByPasses):
+class InMemory:
     """Refits on rows in memory.
 
     Parameters
     ----------
-    problem : Problem
+    problem : GlmProblem
     rows : HeldRows
     """
 
-    def __init__(self, problem: Problem, rows: HeldRows) -> None:
-        super().__init__(problem, rows.read)
+    def __init__(self, problem: GlmProblem, rows: HeldRows) -> None:
+        self.problem = problem
         self.rows = rows
 
     def extended(self, fit: GlmFit, groups: Sequence[int]) -> GlmFit:
         """Return the fit with more groups."""
         # Newton's steps need the information of the groups held only.
-        (found,) = solved([extended(self.problem, fit, groups, alone=True)], self.read)
-        return completed(self.problem, found, self.read)
+        (found,) = solved([extended(self.problem, fit, groups, alone=True)], self.rows.read)
+        return completed(self.problem, found, self.rows.read)
+
+    def reduced(self, fit: GlmFit, group: int) -> GlmFit:
+        """Return the fit without one of its groups."""
+        return solved([reduced(self.problem, fit, group)], self.rows.read)[0]
 
     def with_each(self, fit: GlmFit, groups: Sequence[int]) -> Vector:
         """Return what each of some groups and those of the fit explain."""
-        near = Near(self.problem, fit)
+        near = InformationPreconditioner(self.problem, fit)
         common = self.rows.X[near.columns]
         explained = np.empty(len(groups))
         for which, own in self._blocks([self.problem.members[group] for group in groups]):
@@ -267,8 +279,9 @@ class InMemory(ByPasses):
         """Return what the groups of the fit explain without each of them."""
         if fit.state.aliased:
             # Without a group, columns that depended on it come back.
-            return super().without_each(fit)
-        near = Near(self.problem, fit)
+            without = [reduced(self.problem, fit, group, alone=True) for group in fit.groups]
+            return np.array([one.explained for one in solved(without, self.rows.read)])
+        near = InformationPreconditioner(self.problem, fit)
         common = self.rows.X[near.columns]
         explained = np.empty(len(fit.groups))
         for which, gone in self._blocks([self.problem.members[group] for group in fit.groups]):

@@ -1,10 +1,8 @@
 """The selected groups of a generalised linear model, and what every other one would add.
 
 The value is the share of the null deviance that is explained, less what the ridge takes.
-Gains and losses are those of exact refits, one for each group, all side by side. Who makes
-these is told apart: `ByPasses` reads the table again for each Newton step of all refits, and
-`glm.refits` has the rows in memory. So every search that asks an `Objective` runs
-on a table of any size, or on some rows of it.
+Gains and losses are those of exact refits on rows in memory (`glm.refits`), one for each
+group, all side by side.
 
 Refits end at a tolerance: gains and losses below `REFIT_ROUNDING` count as none.
 """
@@ -12,15 +10,17 @@ Refits end at a tolerance: gains and losses below `REFIT_ROUNDING` count as none
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dbselect.glm.expansion import Coefficients
-from dbselect.glm.newton import Ask, GlmFit, Problem, Read, completed, extended, reduced, solved
+from dbselect.glm.newton import GlmFit
 from dbselect.linear.problem import Index
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
+
+if TYPE_CHECKING:
+    from dbselect.glm.refits import InMemory
 
 #: Share of the null deviance below which a gain is what two refits leave: each ends where
 #: the next step would explain a tenth of that, and sums of n terms err by less.
@@ -47,50 +47,6 @@ class Slope:
     gradient: Matrix
 
 
-class ByPasses:
-    """Refits by passes, each of which serves all refits that are asked for.
-
-    Parameters
-    ----------
-    problem : Problem
-    read : makes passes
-    """
-
-    def __init__(self, problem: Problem, read: Read) -> None:
-        self.problem = problem
-        self.read = read
-        # The last refits and the fit they began with: one of them is often the next.
-        self._tried: tuple[GlmFit | None, dict[tuple[int, ...], GlmFit]] = (None, {})
-
-    def extended(self, fit: GlmFit, groups: Sequence[int]) -> GlmFit:
-        """Return the fit with more groups; one pass if just these were tried."""
-        origin, tried = self._tried
-        if origin is fit and tuple(groups) in tried:
-            return completed(self.problem, tried[tuple(groups)], self.read)
-        return solved([extended(self.problem, fit, groups)], self.read)[0]
-
-    def reduced(self, fit: GlmFit, group: int) -> GlmFit:
-        """Return the fit without one of its groups."""
-        return solved([reduced(self.problem, fit, group)], self.read)[0]
-
-    def with_each(self, fit: GlmFit, groups: Sequence[int]) -> Vector:
-        """Return what each of some groups and those of the fit explain."""
-        fits = solved([extended(self.problem, fit, [g], alone=True) for g in groups], self.read)
-        self._tried = fit, {(g,): one for g, one in zip(groups, fits, strict=True)}
-        return np.array([one.explained for one in fits])
-
-    def without_each(self, fit: GlmFit) -> Vector:
-        """Return what the groups of the fit explain without each of them."""
-        fits = solved([reduced(self.problem, fit, g, alone=True) for g in fit.groups], self.read)
-        return np.array([one.explained for one in fits])
-
-    def slope(self, point: Coefficients) -> Slope:
-        """Return the deviance at some coefficients and its gradient; one pass."""
-        (model,) = self.read([Ask(point)])
-        gradient = model.gradient.reshape(point.coef.shape)
-        return Slope(model.deviance, model.settled, model.start, gradient)
-
-
 @dataclass(eq=False)
 class _Answers:
     """What is known of some groups; gains and losses once they were asked for."""
@@ -105,7 +61,7 @@ class GlmState:
 
     Parameters
     ----------
-    refits : who makes the fits
+    refits : makes the fits
     fit : of the model without columns
 
     Notes
@@ -114,7 +70,7 @@ class GlmState:
     the same groups again and again.
     """
 
-    def __init__(self, refits: ByPasses, fit: GlmFit) -> None:
+    def __init__(self, refits: "InMemory", fit: GlmFit) -> None:
         self.refits = refits
         self._held = list(fit.groups)
         self._now = _Answers(fit)

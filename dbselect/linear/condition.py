@@ -15,14 +15,14 @@ from dbselect.record.gram import Matrix
 CONDITION_LIMIT = 1e10
 #: Share of a column's variance that rounding may leave of one that depends on others.
 ROUNDING_SHARE = 1e-15
-#: Share of the target's variance of which it is told that it may be lost.
+#: Share of the target's variance above which its possible loss is reported.
 TOLD_SHARE = 1e-3
-#: Share of its variance that a column must have beyond those before it for others to be asked
-#: what is left of them: there, rounding of the sixth digit stays below `LEFT_ROUNDING`.
+#: Share of its variance that a column must have beyond those before it for the rest of others
+#: to be checked: there, rounding of the sixth digit stays below `LEFT_ROUNDING`.
 LEAST_LEFT = 1e-2
 #: By how much less than nothing may be left of a column, as a share of its variance.
 LEFT_ROUNDING = 1e-2
-#: What is told of such columns.
+#: The error for such columns.
 IMPOSSIBLE = (
     "gram record has comoments that no rows can have: each two of its columns may agree as they "
     "do, but not three or more together"
@@ -78,7 +78,7 @@ def warn_of_dropped(state: State, names: Sequence[str]) -> None:
 
     What the column would gain is its gradient squared, over what is left of its variance. Of
     columns that depend on others outright both are rounding, and the gradient the smaller.
-    Where the selected columns themselves lose their digits, that is told instead.
+    Where the selected columns themselves lose their digits, the warning is about that instead.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Knockoffs of columns, made of a Gram alone: copies that know nothing of the target.
+"""Knockoffs of columns, made of a Gram alone: copies that add nothing about the target.
 
 With R the correlations of the columns and S block by block, one block a group, knockoffs have the
 correlations R among each other and ``R - S`` with the columns. They are

@@ -6,7 +6,7 @@ known exactly after every step (`linear.state`), and so is the best. A row that 
 when it is asked for is read of the table, with those of the groups that promise most, as
 the rule scores them: what they gain is known before their rows are, so that the order is
 that from the full Gram, and most steps find their rows there. Of one group of very many levels
-no rows are read: sums by level tell the same (`linear.levels`), in a scan of their own.
+no rows are read: sums by level replace them (`linear.levels`), in a scan of their own.
 
 Memory: of D columns, rows of the groups that were chosen and two batches more.
 """
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dbselect.linear.levels import ByLevel
+from dbselect.linear.levels.levels import ByLevel
 from dbselect.linear.problem import Index, Linear, by_size
 from dbselect.record.gram import Matrix, Vector
 

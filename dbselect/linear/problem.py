@@ -27,7 +27,7 @@ from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.missing import NO_SHARE
-from dbselect.record.rows import rows_told
+from dbselect.record.rows import row_counts
 
 #: Share of its own variance below which a column is aliased: conditional variances
 #: carry an error of some 1e-15 for a small w, so what is left still has three digits.
@@ -160,7 +160,7 @@ def is_filled(columns: Sequence[str], mean: Vector, target: str) -> bool:
 
 def constant_target(target: str, rows: int, skipped: int) -> str:
     """Say that there is nothing to explain."""
-    return f"target '{target}' is constant ({rows_told(rows, skipped)})"
+    return f"target '{target}' is constant ({row_counts(rows, skipped)})"
 
 
 def is_constant(deviation: Vector, mean: Vector, mean_low: Vector) -> npt.NDArray[np.bool_]:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.products import two_products
+from dbselect.record.moments.products import two_products
 
 #: Rounds; with condition numbers below 1e10 each brings six digits or more.
 ROUNDS = 3

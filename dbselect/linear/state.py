@@ -39,7 +39,7 @@ from dbselect.linear.elimination import (
     eliminate,
     factored,
 )
-from dbselect.linear.levels import LevelBlock
+from dbselect.linear.levels.levels import LevelBlock
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size
 from dbselect.linear.rotation import Rotation
 from dbselect.record.gram import Matrix, Vector
@@ -191,7 +191,7 @@ class State:
     def add_all(self, groups: Sequence[int]) -> float:
         """Select several groups at once and return what they gain together."""
         entering = self._entering(groups)
-        columns = np.concatenate(entering)
+        columns = np.concatenate([np.empty(0, np.intp), *entering])
         if not len(columns):
             self._hold(groups, entering, np.zeros(0, dtype=bool))
             self._losses = None
@@ -251,7 +251,7 @@ class State:
     def _hold(
         self, groups: Sequence[int], entering: Sequence[Index], kept: npt.NDArray[np.bool_]
     ) -> None:
-        """Move groups to the selected ones; `kept` tells which of their columns have a row."""
+        """Move groups to the selected ones; `kept` marks which of their columns have a row."""
         end = 0
         for group, columns in zip(groups, entering, strict=True):
             mine = kept[end : (end := end + len(columns))]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dbselect.linear.lazy_gram import LazyGram
-from dbselect.linear.level_state import LevelState
+from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.state import State
 
 

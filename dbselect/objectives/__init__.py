@@ -1,1 +1,5 @@
-"""What a set of groups is worth."""
+"""What a search maximises: the contract of an objective, and objectives that meet it."""
+
+from dbselect._lazy import public as _public
+
+__all__, __getattr__, __dir__ = _public(__name__)

@@ -123,7 +123,7 @@ class Posterior:
 
 
 class Tracked:
-    """Rows whose gains are wanted again and again, at O(d) each for every row added.
+    """Rows whose gains are updated at O(d) each for every row added.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
-"""What a search asks of an objective, whatever it selects."""
+"""The contract between a search and an objective, whatever it selects."""
 
 from collections.abc import Sequence
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self, TypeGuard, runtime_checkable
 
 from dbselect.record.gram import Vector
 
 
-class Growing(Protocol):
+class MonotoneObjective(Protocol):
     """Selected candidates, to which others are added.
 
     Candidates are numbered from 0: groups of columns, single columns, rows. The value
@@ -21,7 +21,7 @@ class Growing(Protocol):
         """Select a candidate and return its gain."""
 
 
-class Objective(Growing, Protocol):
+class Objective(MonotoneObjective, Protocol):
     """Selected candidates, and what every other one would add."""
 
     @property
@@ -45,16 +45,21 @@ class Objective(Growing, Protocol):
         """Give a selected candidate back and return its loss."""
 
     def copy(self) -> Self:
-        """Return an objective that changes alone: several sets are asked about side by side."""
+        """Return an independent copy, so that several sets can be evaluated side by side."""
 
 
 @runtime_checkable
 class ReadsAhead(Protocol):
-    """An objective that reads rows to answer: what is asked side by side is read together."""
+    """An objective that reads rows, those of several candidates in one pass."""
 
     @property
     def most(self) -> float:
-        """No candidates at all are worth more; to ask for all of them would read everything."""
+        """An upper bound on the value of any set, without reading the rows of all candidates."""
 
     def expect(self, candidates: Sequence[int]) -> None:
         """Read what is needed to select some candidates."""
+
+
+def is_objective(thing: object) -> TypeGuard[Objective]:
+    """Whether a search can run on a thing."""
+    return hasattr(thing, "add_all") and hasattr(thing, "gains")

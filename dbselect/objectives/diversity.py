@@ -19,12 +19,20 @@ First = TypeVar("First", bound=Objective)
 class Coverage:
     """d(S) = weight times the share of clusters with a selected candidate.
 
-    Monotone and submodular: a candidate adds the clusters that nobody covered before.
+    Monotone and submodular: a candidate adds the clusters that were not covered before.
 
     Parameters
     ----------
     covers : shape (n, clusters), whether a candidate has a column in a cluster
     weight : >= 0, d of all candidates
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import numpy as np
+    >>> covers = np.array([[True, False, False], [True, True, False]])
+    >>> ds.objectives.Coverage(covers, 3.0).gains().tolist()
+    [1.0, 2.0]
     """
 
     def __init__(self, covers: npt.NDArray[np.bool_], weight: float) -> None:

@@ -1,4 +1,4 @@
-"""A smooth function of coefficients, as the descent (`selection.descent`) asks for it."""
+"""A smooth function of coefficients, as the descent (`selection.descent`) uses it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -43,7 +43,7 @@ class Smooth(Protocol):
 
 
 class LeastSquares:
-    """``f(x) = 1/2 x'Gx - c'x``: half the share of the variance left, less 1/2.
+    """``f(x) = 1/2 x'Gx - c'x``: half the share of the variance left, less 1/2; with a ridge G + R.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ class LeastSquares:
 
     def __init__(self, problem: Linear) -> None:
         self.problem = problem
-        self.G = problem.G
+        self.G = problem.G + np.diag(problem.ridge) if problem.ridge.any() else problem.G
         self.c = problem.c
         # No curvature exceeds the trace.
-        self.ceiling = float(len(self.G))
+        self.ceiling = float(len(self.G) + problem.ridge.sum())
 
     def at(self, x: Vector) -> Point:
         """Return f and its gradient, at O(s D) for s columns that are not 0."""
@@ -65,7 +65,7 @@ class LeastSquares:
         return Point(x, float(value), image - self.c)
 
     def bregman(self, u: Point, after: Point) -> float:
-        """Return ``1/2 step'G step``, which tells the height above a tangent to all digits."""
+        """Return ``1/2 step'G step``, the height above a tangent without loss of digits."""
         return float(0.5 * np.vdot(after.x - u.x, after.gradient - u.gradient))
 
     def least_on(self, support: Index) -> Vector | None:

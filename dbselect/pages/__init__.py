@@ -1,1 +1,1 @@
-"""HTML: results at a glance in notebooks, and a report as one page; nothing here knows a result."""
+"""HTML: results at a glance in notebooks, and a one-page report; nothing here imports results."""

@@ -43,7 +43,7 @@ def cost_chart(lines: Sequence[Line], axis: CostAxis, words: str) -> str:
     Parameters
     ----------
     lines : the first is drawn last, above the others
-    words : what is shown, for who does not see it
+    words : description for screen readers
     """
     values = np.concatenate(
         [np.asarray(one, float) for line in lines for one in (line.y, line.low, line.high)

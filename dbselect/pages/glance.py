@@ -15,11 +15,11 @@ FIRST_ROWS, LAST_ROWS = 8, 3
 
 @dataclass(frozen=True, eq=False)
 class Glance:
-    """What a result shows of itself.
+    """A summary of a result: a table and a curve.
 
     Parameters
     ----------
-    table : the rows that tell most
+    table : the most informative rows
     curve : x and y, each of shape (n,), and what they are, in words; None for no curve
     """
 

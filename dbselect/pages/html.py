@@ -59,7 +59,7 @@ def small_curve(x: Any, y: Any, words: str) -> str:
     Parameters
     ----------
     x, y : shape (n,), in the order in which they are reached; n > 0
-    words : what it shows, for who does not see it
+    words : description for screen readers
     """
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), CURVE_POINTS)).astype(int))
     across, up = (_placed(np.asarray(one, dtype=float)[kept]) for one in (x, y))

@@ -1,6 +1,6 @@
 """A report as one page that needs nothing else: no file beside it, no network, no library.
 
-The page states by its policy that it asks for nothing, so that a browser would refuse a request.
+The page has a content security policy that makes browsers refuse any request.
 """
 
 import json
@@ -14,7 +14,7 @@ import polars as pl
 
 from dbselect.pages.html import cell_text
 
-#: What the page may ask for: nothing. Its own style and script are within it.
+#: No requests are allowed; style and script are part of the page.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 

@@ -1,1 +1,1 @@
-"""Pictures: a frame in, an altair chart of that frame out; nothing here knows a result."""
+"""Pictures: a frame in, an altair chart of that frame out; nothing here imports results."""

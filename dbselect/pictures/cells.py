@@ -1,7 +1,7 @@
-"""Tables of cells, the more the stronger: limits against each other, groups against each other.
+"""Heat maps: limits against each other, groups against each other.
 
-How much is told by opacity: nothing is the page itself, white or black, all is the full colour.
-Where there are few cells, the number stands in each.
+The opacity of a cell shows its value: 0 has the colour of the page, 1 the full colour.
+A picture with few cells has the number in each.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Prediction against cost: the curve of one search, and those of several.
 
 A prediction changes only when a group is complete, so every curve is a step function. Where
-two steps lie closer than a name is long, the step that gains more is named; hovering tells
+two steps lie closer than a name is long, the step that gains more is labelled; tooltips name
 the others.
 """
 

@@ -16,8 +16,8 @@ def frequencies_of_sizes(
     Parameters
     ----------
     frame : one row a group and size: group, stable, size, frequency
-    threshold : from which on a group is stable, a line
-    size : at which that is asked, a line; None for no line
+    threshold : least frequency of a stable group, a line
+    size : at which the threshold applies, a line; None for no line
     title, told : as of `style.finished`
     """
     alt = altair()

@@ -23,7 +23,7 @@ def order_over_time(steps: pl.DataFrame, target: str) -> Any:
     if steps.height > MOST_ROWS:
         steps = steps.filter(pl.col("step") <= most)
         told.append(f"The first {most} steps are shown.")
-    # A day is drawn as its midnight; of it the day is told.
+    # A day is drawn as its midnight; the label shows the date only.
     shown = {"labelExpr": "slice(datum.label, 0, 10)"} if steps["last"].dtype == pl.Date else {}
     x = alt.X("last:O", title=None).axis(labelOverlap=True, **shown)
     y = alt.Y("group:N", title=None).sort(order.to_list()).axis(labelLimit=140)

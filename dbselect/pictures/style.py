@@ -3,7 +3,7 @@
 A picture is read on white paper, on a dark screen, in grey and by eyes that confuse red and green.
 So text, axes and grid have the colour of the text around the picture (``currentColor``, hence
 SVG), the background is that of the page, colours are those of Okabe and Ito, and what a colour
-tells a dash or a label tells as well.
+shows, a dash or a label shows as well.
 
 Source: Okabe, Ito (2008), Color Universal Design.
 """
@@ -20,7 +20,7 @@ from dbselect.errors import EngineError
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 #: Lengths of strokes and gaps, in pixels; one beside each colour.
 DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (12, 4), (4, 6))
-#: What is not told apart by colour, of middle lightness.
+#: For marks that are not distinguished by colour; of medium lightness.
 GREY = "#888888"
 #: Size of a picture, in pixels.
 WIDTH, HEIGHT = 600, 340
@@ -43,13 +43,13 @@ def altair() -> ModuleType:
 
 
 def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
-    """Return a chart on its frame, with a title, and in words for who does not see it.
+    """Return a chart on its frame, with a title and a description for screen readers.
 
     Parameters
     ----------
     chart : of altair, without data
     frame : all that is drawn; ``chart.data`` of the result
-    told : what the picture shows, in sentences: below the title, and read aloud
+    told : what the picture shows, in sentences: below the title and in the description
     """
     alt = altair()
     heading = alt.TitleParams(title, subtitle=list(told), anchor="start")
@@ -78,7 +78,7 @@ def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -
 
 
 def told_apart(field: str, names: Sequence[str], title: str | None = None) -> dict[str, Any]:
-    """Return the encodings that tell lines apart, by colour and by dash in one legend.
+    """Return the encodings that distinguish lines, by colour and dash in one legend.
 
     Parameters
     ----------

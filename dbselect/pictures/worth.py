@@ -16,7 +16,7 @@ def worth(frame: pl.DataFrame, lines: Sequence[str], title: str, told: Sequence[
     Parameters
     ----------
     frame : one row a step and line: step, group, spent, line, r2
-    lines : in the order of the legend; the first says where the steps lie
+    lines : in the order of the legend; the steps lie on the first
     title, told : as of `style.finished`
     """
     alt = altair()

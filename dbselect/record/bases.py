@@ -120,7 +120,7 @@ def numbers(values: pl.Series) -> npt.NDArray[np.float64]:
 
 
 def infinite(column: str) -> str:
-    """Say that a curve has no value."""
+    """Return the message for an infinite value of a column."""
     return f"column '{column}' has an infinite value; values must be finite"
 
 

@@ -1,7 +1,7 @@
 """A column of categories: its levels, and the number of each row's level."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 import pyarrow as pa
@@ -21,12 +21,15 @@ class Category:
     rest : whether one more column, the last, is 1 for all other values; without it
         they are 0 in every column
     null_policy : what becomes of a NULL: ``"skip"``, ``"mean"`` or ``"indicator"``
+    shares : of models: the mean of each column of `marked_names` over the rows of the fit; None
+        if it is not known, as in Gram records. Categories are equal whatever these are
     """
 
     column: str
     levels: tuple[Level, ...]
     rest: bool
     null_policy: str = "skip"
+    shares: tuple[float, ...] | None = field(default=None, compare=False, repr=False)
 
     @property
     def kind(self) -> str | None:
@@ -43,6 +46,21 @@ class Category:
         """The columns: ``carrier.AA``, ``carrier.UA``, ..., ``carrier.other``."""
         rest = [f"{self.column}.{self._apart('other')}"] if self.rest else []
         return [*(self.name_of(level) for level in self.levels), *rest]
+
+    @property
+    def marked_names(self) -> list[str]:
+        """The columns, and last that of what is missing, whether or not there is one."""
+        return [*self.names, self.missing]
+
+    def mean_effect(self, coefficients: Mapping[str, float]) -> float | None:
+        """Return what the levels add to a predictor in the mean over the rows of the fit.
+
+        The mean is the same whichever level was dropped for the others. None without shares.
+        """
+        if self.shares is None:
+            return None
+        both = zip(self.marked_names, self.shares, strict=True)
+        return sum(share * coefficients.get(name, 0.0) for name, share in both)
 
     def name_of(self, level: Level) -> str:
         """Return the column of a level."""

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from dbselect.errors import ArgumentError, ColumnError
+from dbselect.errors import ArgumentError, ColumnError, unknown
 
 #: What the name of an indicator of missing values adds to that of its column.
 SUFFIX = ".missing"
@@ -100,9 +100,9 @@ def with_indicators(
 
     Parameters
     ----------
-    columns : those wanted
+    columns : those requested
     names : the columns there are
-    named : those that somebody asks for by name, which follow no other
+    named : those requested by name, which are not placed after another
     """
     found: list[str] = []
     for column in columns:
@@ -159,7 +159,7 @@ def match(
 
 
 def check_roles(columns: Sequence[str] | None, roles: Mapping[str, str | None]) -> None:
-    """Refuse columns that somebody asks for by name and that are something else already.
+    """Refuse columns requested by name that have another role already.
 
     A glob leaves them out.
 
@@ -212,16 +212,22 @@ def leaf_of(name: Any, known: Mapping[str, Leaf], what: str) -> Leaf:
     return known[name]
 
 
-def unknown(kind: str, name: str, names: Sequence[str]) -> str:
-    """Describe an unknown name, with the nearest known ones."""
-    near = difflib.get_close_matches(str(name), names, n=3) or list(names)[:10]
-    more = ", ..." if len(near) == 10 < len(names) else ""
-    listed = ", ".join(f"'{other}'" for other in near) + more
-    return f"unknown {kind} '{name}'; there is {listed or 'none'}"
+def lacking(columns: Sequence[str], names: Sequence[str]) -> str:
+    """Describe columns that a table lacks, with names of it that are near.
+
+    Parameters
+    ----------
+    columns : that it lacks
+    names : that it has
+    """
+    shown = list(columns)[:10]
+    more = f" and {len(columns) - len(shown)} more" if len(columns) > len(shown) else ""
+    near = [difflib.get_close_matches(str(name), names, n=1) for name in shown]
+    likely = list(dict.fromkeys(name for own in near for name in own))[:3]
+    there = f"; there is {_quoted(likely)}" if likely else ""
+    noun = "column" if len(columns) == 1 else "columns"
+    return f"the rows lack {noun} {_quoted(shown)}{more}, which the prediction reads{there}"
 
 
-def unknown_option(name: str, names: Sequence[str]) -> str:
-    """Describe an unknown option, with all that there are, as they are few; the nearest first."""
-    near = difflib.get_close_matches(str(name), names, n=3)
-    listed = ", ".join(f"'{other}'" for other in dict.fromkeys([*near, *names]))
-    return f"unknown option '{name}'; there is {listed or 'none'}"
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

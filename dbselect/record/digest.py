@@ -1,6 +1,6 @@
-"""Digests of stored files: what was damaged is told from what was written so.
+"""Digests of stored files, which detect damage after writing.
 
-Checksums of Parquet's pages leave out the names, counts and lengths that stand elsewhere in a
+Checksums of Parquet's pages leave out the names, counts and lengths elsewhere in a
 file. The seal is a digest of all other bytes; it lies before the footer, where no reader looks,
 and does not travel into what is made of the file.
 """

@@ -88,7 +88,7 @@ class Listed:
     ----------
     at, value : number and value of each, NaN for one that is missing
     ends : shape (n + 1,), where the entries of each row begin and end
-    there : shape (n,), which rows have a field, be it an empty one
+    there : shape (n,), which rows have a field, possibly an empty one
     """
 
     at: npt.NDArray[np.int64]

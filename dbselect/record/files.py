@@ -119,7 +119,7 @@ def _damaged(path: str | Path, what: str) -> SourceError:
 
 
 class Stored(ABC):
-    """What can be told as plain data, and kept as such in a JSON file."""
+    """A record that converts to plain data and is stored as JSON."""
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:

@@ -1,9 +1,13 @@
-"""Frames and series of other libraries, told apart by name; none of these is imported here."""
+"""Frames and series of other libraries, recognised by name; none is imported here."""
 
+import numbers
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
+
+from dbselect.errors import ArgumentError
 
 
 def is_of(value: Any, package: str) -> bool:
@@ -33,6 +37,53 @@ def in_memory(frame: Any) -> pl.DataFrame:
     if isinstance(frame, pa.Table | pa.RecordBatch):
         frame = wide_decimals(frame)
     return frame.collect() if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame)
+
+
+def rows_in_memory(frame: Any) -> pl.DataFrame:
+    """Return a frame or an Arrow table of rows to predict as a DataFrame.
+
+    A column of objects of pandas has the type of what it holds. One that holds nothing but
+    None has no type; Arrow would take it for text.
+    """
+    frame = native(frame)
+    if not is_of(frame, "pandas"):
+        return in_memory(frame)
+    untyped = [at for at, dtype in enumerate(frame.dtypes) if _has_no_type(dtype)]
+    if not untyped:
+        return pl.DataFrame(frame)
+    typed = [at for at in range(frame.shape[1]) if at not in untyped]
+    found = dict(zip(typed, pl.DataFrame(frame.iloc[:, typed]), strict=True))
+    found |= {at: _of_objects(frame.iloc[:, at]) for at in untyped}
+    return pl.DataFrame([found[at] for at in range(frame.shape[1])])
+
+
+def _has_no_type(dtype: Any) -> bool:
+    """Whether a pandas dtype leaves the type of the values open: objects, empty categories."""
+    return str(dtype) == "object" or len(getattr(dtype, "categories", "some")) == 0
+
+
+def _of_objects(column: Any) -> pl.Series:
+    """Return a column of objects of pandas.
+
+    Raises
+    ------
+    ArgumentError : they are of types that no column has together
+    """
+    name, missing = str(column.name), column.isna().to_numpy()
+    if missing.all():
+        return pl.Series(name, [None] * len(missing), dtype=pl.Null)
+    try:
+        return pl.DataFrame(column.to_frame()).to_series()
+    except (TypeError, ValueError, OverflowError):
+        there = column[~missing]
+        if all(isinstance(value, numbers.Real | Decimal) for value in there):
+            pairs = zip(column, missing, strict=True)
+            doubles = [None if is_missing else float(value) for value, is_missing in pairs]
+            return pl.Series(name, doubles, dtype=pl.Float64)
+        kinds = sorted({type(value).__name__ for value in there})
+        raise ArgumentError(
+            f"column '{name}' holds objects of the types {kinds}; it must be of one type"
+        ) from None
 
 
 def wide_decimals(table: Any) -> Any:

@@ -16,14 +16,14 @@ from dbselect.errors import RecordError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
-from dbselect.record.possible import fault
-from dbselect.record.removal import checked
+from dbselect.record.moments.possible import fault
+from dbselect.record.moments.removal import checked
+from dbselect.record.moments.union import check_read_alike, marked, union, zeros
 from dbselect.record.terms import Terms
-from dbselect.record.union import check_read_alike, marked, union, zeros
 
 if TYPE_CHECKING:
-    from dbselect.sources.key_sums import KeySums
-    from dbselect.sources.keys import Key
+    from dbselect.sources.joins.key_sums import KeySums
+    from dbselect.sources.joins.keys import Key
     from dbselect.sources.types import TableSource
 
 Vector = npt.NDArray[np.float64]
@@ -389,7 +389,7 @@ class Gram(files.Stored, InNotebooks):
         [-1.0]
         """
         # They build on the record.
-        from dbselect.record.correlations import drawn_pairs
+        from dbselect.record.moments.correlations import drawn_pairs
 
         return drawn_pairs(self, groups, most)
 
@@ -410,7 +410,7 @@ class Gram(files.Stored, InNotebooks):
             "mean": self.mean.tolist(),
             "mean_low": self.mean_low.tolist(),
             "comoment": lower.tolist(),
-            "terms": self.terms.to_json(),
+            "terms": self.terms.without_shares().to_json(),
         }
 
     @classmethod

@@ -12,11 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dbselect.errors import GroupError
-from dbselect.record.columns import match, unknown, with_indicators
+from dbselect.errors import GroupError, shown, unknown
+from dbselect.record.columns import match, with_indicators
 from dbselect.record.foreign import is_of, native
 from dbselect.record.terms import Terms
 
+#: Name of a group -> its columns or globs.
+GroupColumns: TypeAlias = Mapping[str, Iterable[str]]
+#: Names of groups.
+GroupNames: TypeAlias = Sequence[str]
 #: Which searches take a column in several groups: those that give no group back.
 WHO_SHARES = (
     "only anytime_sequence, greedy, top_k and random_k of one Gram take groups that share columns"
@@ -64,7 +68,7 @@ class Groups:
 
     @cached_property
     def positions(self) -> list[npt.NDArray[np.intp]]:
-        """Where the columns of each group stand in `members`."""
+        """Positions of the columns of each group in `members`."""
         sizes = [len(columns) for columns in self.columns.values()]
         if sum(sizes) == len(self.members):
             return np.split(np.arange(sum(sizes), dtype=np.intp), np.cumsum(sizes)[:-1])
@@ -160,14 +164,39 @@ def patterns_of(name: str, means: Any) -> list[str]:
     """Return the columns and globs that a group names."""
     if isinstance(means, str):
         return [means]
+    if isinstance(means, Mapping | numbers.Real):
+        raise GroupError(
+            f"group '{name}' is {shown(means)}; a group lists columns or globs, and costs are "
+            f"given by name: {_costs_meant(name, means)}"
+        )
     if means is not None and not isinstance(means, Iterable):
-        raise GroupError(f"group '{name}' is {means!r}; it must be a list of columns or globs")
+        raise GroupError(f"group '{name}' is {shown(means)}; it must list columns or globs")
     patterns = list(means or [])
     if not patterns:
         raise GroupError(f"group '{name}' is empty; it must have at least one column")
     if not all(isinstance(pattern, str) for pattern in patterns):
-        raise GroupError(f"group '{name}' is {means!r}; it must be a list of columns or globs")
+        raise GroupError(f"group '{name}' is {shown(means)}; it must list columns or globs")
     return patterns
+
+
+def _costs_meant(name: str, means: Any) -> str:
+    """Return the call that a mapping or a number in the place of columns meant."""
+    costs = dict(means) if isinstance(means, Mapping) else {name: means}
+    return f"costs={costs!r} in Python, {{'costs': {costs!r}}} as options in SQL"
+
+
+def numbers_of(always: Iterable[str], groups: Groups) -> list[int]:
+    """Return the numbers of the groups to take first.
+
+    Raises
+    ------
+    GroupError : a group is unknown, or named twice
+    """
+    named = list(always)
+    first = [groups.number(name, "always") for name in named]
+    if len(set(first)) < len(first):
+        raise GroupError(f"always is {named}; it names a group twice")
+    return first
 
 
 def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:

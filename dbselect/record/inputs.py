@@ -1,7 +1,7 @@
 """What a linear predictor reads of a row of the raw table, field by field.
 
-The columns of a model are those of a record: levels, curves, indicators. Terms say from
-which field each comes, so a predictor is a sum over fields: a number times its coefficient,
+The columns of a model are those of a record: levels, curves, indicators. Terms map each to
+its field, so a predictor is a sum over fields: a number times its coefficient,
 a number looked up by level, a piecewise polynomial. Where a field is missing it adds what
 its columns had there in the fit, or nothing is predicted.
 """
@@ -10,14 +10,19 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial.legendre import leg2poly
 from scipy.interpolate import BSpline, PPoly
 
 from dbselect.errors import ArgumentError
-from dbselect.formulas import (
+from dbselect.options.kinds import one_of
+from dbselect.record.bases import CUBIC, Basis, Log, Poly, Spline
+from dbselect.record.categories import Category
+from dbselect.record.columns import SUFFIX, field_of
+from dbselect.record.entries import Entries, Weighed
+from dbselect.record.formulas import (
     Formula,
     Lookup,
     choose,
@@ -30,15 +35,13 @@ from dbselect.formulas import (
     nothing,
     number,
 )
-from dbselect.record.bases import CUBIC, Basis, Log, Poly, Spline
-from dbselect.record.categories import Category
-from dbselect.record.columns import SUFFIX, field_of
-from dbselect.record.entries import Entries, Weighed
 from dbselect.record.gram import Vector
 from dbselect.record.terms import Terms
 
 #: What becomes of a level, or of an entry, that the fit has not seen.
-HandleUnknown = Literal["unavailable", "error", "zero"]
+HandleUnknown = Literal["unavailable", "error", "mean"]
+#: What becomes of a column that the type of the rows lacks.
+MissingColumns = Literal["error", "unavailable"]
 
 #: A flattened column: a field, then children ``.name`` and elements ``[number]``.
 _PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
@@ -64,7 +67,7 @@ class Number:
 
     @property
     def source(self) -> str:
-        """The name by which a table that lacks it is told."""
+        """The name reported if a table lacks the field."""
         return self.name
 
     @property
@@ -86,6 +89,19 @@ class Number:
         there = value * coefficients[self.name] if self.name in coefficients else 0.0
         return given(value, there, self.where_missing(coefficients))
 
+    def made(self, name: str) -> Formula:
+        """Return a column of the model that comes of the field."""
+        return self.formula({name: 1.0}, "unavailable")
+
+    def there(self, unseen: bool) -> Formula | None:
+        """Return what is missing where the field is not available; None if it always is.
+
+        Parameters
+        ----------
+        unseen : whether a level that the fit has not seen is available
+        """
+        return self.value() if self.missing is None else None
+
     def value(self) -> Formula:
         """Return the field as a number."""
         return column(self.path) if self.unit is None else date(self.path, self.unit)
@@ -98,8 +114,8 @@ class Number:
         """Return what is read of a table of some columns, which may hold made ones."""
         path = (self.name,) if self.name in there else self.path
         marks = [name for name in self.missing or () if name != self.name]
-        if not marks or not {*marks} <= {*there}:
-            return [replace(self, path=path)]
+        if not marks or not {*marks}.issubset(there):
+            return [self if path == self.path else replace(self, path=path)]
         plain = replace(self, path=path, missing=None)
         return [plain, *(Number(name, (name,)) for name in marks)]
 
@@ -127,22 +143,57 @@ class Levels:
 
     def lookup(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Lookup:
         """Return the number that each level adds to a predictor."""
+        other = self._mean_effect(coefficients) if unknown == "mean" else None
+        refuses = unknown == "error" and not self.category.rest
+        return self._lookup(coefficients, other, refuses)
+
+    def _lookup(
+        self, coefficients: Mapping[str, float], other: float | None, refuses: bool = False
+    ) -> Lookup:
+        """Return the number of each level; `other` is that of levels that the fit has not seen."""
         category = self.category
         numbers = [coefficients.get(name, 0.0) for name in category.names]
-        other = 0.0 if unknown == "zero" else None
         if category.rest:
             other = numbers.pop()
         missing = None if self.missing is None else _sum(self.missing, coefficients)
-        refuses = unknown == "error" and not category.rest
         return Lookup(self.path, category.levels, tuple(numbers), other, missing, refuses)
+
+    def _mean_effect(self, coefficients: Mapping[str, float]) -> float | None:
+        """Return what the levels add in the mean over the rows of the fit.
+
+        Raises
+        ------
+        ArgumentError : their shares are not known
+        """
+        self.check_shares("mean")
+        return self.category.mean_effect(coefficients)
+
+    def check_shares(self, unknown: HandleUnknown) -> None:
+        """Refuse a category without the shares of its levels, of which there is no mean effect."""
+        if unknown == "mean" and not self.category.rest and self.category.shares is None:
+            raise ArgumentError(
+                "handle_unknown is 'mean', which needs the share of each level of "
+                f"'{self.category.column}' in the rows of the fit, and the sequence was stored "
+                "without them; search again, or take 'unavailable' or 'error'"
+            )
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
         """Return what the field adds to a predictor."""
         return lookup(self.lookup(coefficients, unknown))
 
+    def made(self, name: str) -> Formula:
+        """Return a column of the model that comes of the field: 0 for levels without a column."""
+        return lookup(self._lookup({name: 1.0}, 0.0))
+
+    def there(self, unseen: bool) -> Formula | None:
+        """Return what is missing where the field is not available; None if it always is."""
+        if self.missing is not None and (unseen or self.category.rest):
+            return None
+        return lookup(self._lookup({}, 0.0 if unseen else None))
+
     def on(self, there: Collection[str]) -> "list[Input]":
         """Return what is read of a table of some columns, which may hold made ones."""
-        return _made(self.names, there) or [self]
+        return _made(self, self.category.missing, there) or [self]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +235,20 @@ class Curve:
         missing = nothing() if self.missing is None else _sum(self.missing, coefficients)
         return given(x, curve, missing)
 
+    def made(self, name: str) -> Formula:
+        """Return a column of the model that comes of the field."""
+        return self.formula({name: 1.0}, "unavailable")
+
+    def there(self, unseen: bool) -> Formula | None:
+        """Return what is missing where the field is not available; None if it always is."""
+        x = column(self.path)
+        if isinstance(self.basis, Log):
+            return given(x, choose(x, x, nothing()), nothing() if self.missing is None else 0.0)
+        return x if self.missing is None else None
+
     def on(self, there: Collection[str]) -> "list[Input]":
         """Return what is read of a table of some columns, which may hold made ones."""
-        return _made(self.names, there) or [self]
+        return _made(self, self.basis.names[0] + SUFFIX, there) or [self]
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,26 +284,37 @@ class Listing:
     def weighed(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Weighed:
         """Return the sum of the entries that is added to a predictor."""
         own = {at: coefficients.get(name, 0.0) for name, at in self.numbers.items()}
-        return Weighed(self.field, own, 0.0 if unknown == "zero" else None, unknown == "error")
+        # An entry that no row of the fit has is 0 in all of them, and so in the mean.
+        return Weighed(self.field, own, 0.0 if unknown == "mean" else None, unknown == "error")
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
         """Return what the field adds to a predictor."""
         return entry_sum(self.weighed(coefficients, unknown))
 
+    def made(self, name: str) -> Formula:
+        """Return a column of the model that comes of the field."""
+        return self.formula({name: 1.0}, "mean")
+
+    def there(self, unseen: bool) -> Formula | None:
+        """Return what is missing where the field is not available."""
+        return self.formula({}, "mean" if unseen else "unavailable")
+
     def on(self, there: Collection[str]) -> "list[Input]":
         """Return what is read of a table of some columns, which may hold made ones."""
-        return _made(self.names, there) or [self]
+        return _made(self, None, there) or [self]
 
 
 Input = Number | Levels | Curve | Listing
 
 
 def check_unknown(value: Any) -> None:
-    """Refuse what says nothing of levels that the fit has not seen."""
-    if value not in get_args(HandleUnknown):
-        raise ArgumentError(
-            f"handle_unknown is {value!r}; it must be one of {list(get_args(HandleUnknown))}"
-        )
+    """Refuse anything but a way to handle levels that the fit has not seen."""
+    one_of(HandleUnknown).check("handle_unknown", value)
+
+
+def check_missing_columns(value: Any) -> None:
+    """Refuse anything but a way to handle columns that the rows lack."""
+    one_of(MissingColumns).check("missing_columns", value)
 
 
 def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) -> list[Input]:
@@ -330,9 +403,17 @@ def _where_missing(
     return {n: terms.means[n] for n in names if n in terms.means and n in columns} or None
 
 
-def _made(names: Sequence[str], there: Collection[str]) -> list[Input]:
-    """Return made columns as the numbers they are, if a table has all of them."""
-    return [Number(name, (name,)) for name in names] if {*names} <= {*there} else []
+def _made(one: Levels | Curve | Listing, mark: str | None, there: Collection[str]) -> list[Input]:
+    """Return made columns as the numbers they are, if a table has all of them.
+
+    If it lacks the field that they are made of, some of them are enough: the others are lacking.
+    The indicator of what is missing may be a column of the table's own.
+    """
+    names = {*one.names}
+    some = names.intersection(there) - {mark}
+    if names.issubset(there) or (some and one.path[0] not in there):
+        return [Number(name, (name,)) for name in one.names]
+    return []
 
 
 def _sum(values: Mapping[str, float], coefficients: Mapping[str, float]) -> float:

@@ -23,7 +23,7 @@ LEVEL_GROUP_TYPE = pa.struct(
 
 @dataclass(frozen=True, eq=False)
 class LevelGroup:
-    """What a Gram would tell of the columns of a group, of which each row has one at most.
+    """Sums for a group of indicator columns of which each row has at most one.
 
     Parameters
     ----------

@@ -14,10 +14,10 @@ from dbselect.record.terms import Terms
 
 Index = npt.NDArray[np.intp]
 
-#: Share of the weight that is taken for nothing beside rounding.
+#: Share of the weight that is treated as rounding.
 NO_SHARE = 1e-14
-#: Share of a column's variation below which what is left of it, once its mean stands in the
-#: place of zeros, is rounding: the column is constant, as far as one can tell.
+#: Share of a column's variation below which the remainder, once the mean replaces the zeros, is
+#: rounding: the column is treated as constant.
 ROUNDING_SHARE = 1e-12
 
 
@@ -70,7 +70,7 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     >>> import polars as pl
     >>> days = [pl.DataFrame({"x": [1.0, None]}), pl.DataFrame({"x": [3.0, 5.0]})]
     >>> grams = [ds.gram(day, null_policy="indicator") for day in days]
-    >>> [gram.mean.tolist() for gram in ds.impute_mean(grams)]
+    >>> [gram.mean.tolist() for gram in ds.io.impute_mean(grams)]
     [[2.0], [4.0]]
     """
     if not isinstance(grams, Iterable) or isinstance(grams, Mapping):

@@ -14,9 +14,10 @@ SKIPPED_SHARE = 0.5
 NAMED = 5
 
 
-def rows_told(rows: int, skipped: int) -> str:
-    """Return the rows used, and those left out if there are any, in words."""
-    return f"{rows} rows" if skipped == 0 else f"{rows} rows, {skipped} skipped"
+def row_counts(rows: int, skipped: int, searched: int | None = None) -> str:
+    """Return the rows used and left out, in words; where a search saw some only, how many."""
+    words = f"{rows} rows" if skipped == 0 else f"{rows} rows, {skipped} skipped"
+    return words if searched is None else f"{words}, {searched} searched"
 
 
 def is_saturated(rows: int, coefficients: float, ridge: float) -> bool:
@@ -31,7 +32,7 @@ def is_saturated(rows: int, coefficients: float, ridge: float) -> bool:
     return ridge == 0 and coefficients >= rows
 
 
-def at_most_all(share: Any) -> npt.NDArray[np.float64]:
+def clip_share(share: Any) -> npt.NDArray[np.float64]:
     """Return shares of a variance without the rounding by which sums of them exceed 1."""
     return np.asarray(np.minimum(share, 1.0))
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,8 @@ class Stop(Enum):
 
     EXHAUSTED = "every group is in the sequence"
     BUDGET = "no other group fits the budget"
-    STEPS = "max_groups was reached"
-    ROUNDS = "max_steps was reached"
+    MAX_GROUPS = "max_groups was reached"
+    MAX_STEPS = "max_steps was reached"
     THRESHOLD = "no other group gains enough"
     PATH = "no other group enters the path"
     EMPTY = "no group is left to remove"
@@ -64,6 +65,7 @@ class Step:
     choice: Choice = Choice.FREE
 
 
+Found = TypeVar("Found")
 #: Takes every step of a search, as soon as it is made.
 Record = Callable[[Step], None]
 
@@ -111,6 +113,17 @@ SEQUENCE_DTYPE = pl.List(
         }
     )
 )
+
+
+def uninterrupted(found: Found) -> Found:
+    """Return a sequence, or raise the interrupt (Ctrl-C) that ended its search.
+
+    For calls that make several searches, or build on whole ones: the first steps of one would
+    pass for its result, and the others would go on.
+    """
+    if getattr(found, "stop", None) is Stop.INTERRUPTED:
+        raise KeyboardInterrupt
+    return found
 
 
 def held_after(steps: Iterable[Step]) -> list[int]:
@@ -168,6 +181,35 @@ def longest_within(spent: Vector, budget: float | None) -> int:
     if spent[-1] > 0:
         return int(within[-1])
     return int(within[within >= spent.argmax()][0])
+
+
+def serving_order(spent: Vector) -> list[int]:
+    """Return the steps in the order in which they are tried for a row: the longest prefix first.
+
+    Where everything was given back in the end, they are tried from the first with all groups
+    on, as in `longest_within`.
+    """
+    if len(spent) > 1 and spent[-1] <= 0:
+        return list(range(int(spent.argmax()), len(spent)))
+    return list(range(len(spent) - 1, -1, -1))
+
+
+def next_group(step: int, spent: Vector, groups: Sequence[str | None]) -> str | None:
+    """Return the group to compute after the prefix that served a row; None at the end.
+
+    It is the one that is added next; where the steps are tried by `serving_order` from all
+    groups on, the one whose removal led to this prefix.
+
+    Parameters
+    ----------
+    groups : of each step, that of step 0 being None
+    """
+    grows = np.concatenate([[False], np.diff(spent) > 0])
+    order = serving_order(spent)
+    if step > 0 and not grows[step] and len(order) > 1 and order[0] < order[1]:
+        return groups[step]
+    later = np.flatnonzero(grows[step + 1 :])
+    return groups[step + 1 + int(later[0])] if later.size else None
 
 
 def best_of_size(

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
+from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError, unknown
 from dbselect.record import files
 from dbselect.record.bases import Basis, Log, Poly, Spline, expressions, infinite, numbers
 from dbselect.record.categories import Category, kind_of
-from dbselect.record.columns import SUFFIX, field_of, leaves, unknown
+from dbselect.record.columns import SUFFIX, field_of, leaves
 from dbselect.record.entries import Entries
 from dbselect.record.foreign import in_memory, is_frame, native
 from dbselect.record.policies import policies_of
@@ -44,7 +44,7 @@ class Terms:
     indicators : columns of the record that are 0 where a value was missing, beside a column
         ``<name>.missing`` that is 1 there
     flat : plain fields whose names look like those of nested columns: ``Sepal.Length``
-    entries : fields that list the entries of a row which are not 0; only a wide search reads them
+    entries : fields that list the entries of a row which are not 0; only a lazy Gram reads them
 
     Examples
     --------
@@ -185,10 +185,7 @@ class Terms:
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as plain data, which JSON can hold."""
         return {
-            "categories": [
-                {**asdict(category), "levels": list(category.levels)}
-                for category in self.categories
-            ],
+            "categories": [_category_record(category) for category in self.categories],
             "bases": [
                 {**asdict(basis), "knots": list(basis.knots)}
                 if isinstance(basis, Spline)
@@ -212,10 +209,7 @@ class Terms:
         RecordError : it is something else
         """
         try:
-            categories = tuple(
-                Category(**{**category, "levels": tuple(category["levels"])})
-                for category in record["categories"]
-            )
+            categories = tuple(_category(category) for category in record["categories"])
             bases = tuple(_basis(basis) for basis in record["bases"])
             dates = {str(name): str(unit) for name, unit in record.get("dates", {}).items()}
             means = {str(name): float(mean) for name, mean in record.get("means", {}).items()}
@@ -268,6 +262,28 @@ class Terms:
         """Whether any column is not taken as it is."""
         return self != Terms()
 
+    def with_shares(self, means: Mapping[str, float]) -> Self:
+        """Return the terms of a model: with the mean of each column of a category.
+
+        Parameters
+        ----------
+        means : column of a record -> its mean over the rows of the fit; 0 for others
+        """
+        if not self.categories:
+            return self
+        shared = (
+            replace(one, shares=tuple(float(means.get(name, 0.0)) for name in one.marked_names))
+            for one in self.categories
+        )
+        return replace(self, categories=tuple(shared))
+
+    def without_shares(self) -> Self:
+        """Return the terms of a record, which does not depend on what a model was fitted to."""
+        if all(one.shares is None for one in self.categories):
+            return self
+        plain = (replace(one, shares=None) for one in self.categories)
+        return replace(self, categories=tuple(plain))
+
     def sources(self) -> dict[str, str]:
         """Return the column of the table that each column made of another comes from."""
         made = {name: term.column for term in self.bases for name in term.names}
@@ -283,7 +299,7 @@ class Terms:
         return [name if name in self.flat else field_of(name) for name in named]
 
     def policies(self) -> dict[str, str]:
-        """Return what becomes of missing values, for the columns of the table that tell."""
+        """Return the policy for missing values of each column of the table that has one."""
         sources = self.sources()
         found = {each.column: each.null_policy for each in self.categories}
         for names, policy in ((self.means, "mean"), (self.indicators, "indicator")):
@@ -308,8 +324,35 @@ class Terms:
         )
 
 
+def _category_record(category: Category) -> dict[str, Any]:
+    """Return a category as plain data; one without shares is the text that it always was."""
+    record = {**asdict(category), "levels": list(category.levels)}
+    if category.shares is None:
+        del record["shares"]
+    else:
+        record["shares"] = list(category.shares)
+    return record
+
+
+def _category(record: Mapping[str, Any]) -> Category:
+    """Read a category.
+
+    Raises
+    ------
+    ValueError : it has other shares than its columns
+    """
+    shares = record.get("shares")
+    if shares is not None:
+        shares = tuple(float(share) for share in shares)
+    found = Category(**{**record, "levels": tuple(record["levels"]), "shares": shares})
+    needed = len(found.marked_names)
+    if shares is not None and not (len(shares) == needed and np.isfinite(shares).all()):
+        raise ValueError(f"shares of '{found.column}' must be {needed} numbers")
+    return found
+
+
 def _basis(record: Mapping[str, Any]) -> Basis:
-    """Read a basis, which is told by what it has."""
+    """Read a basis, whose kind follows from its fields."""
     if "knots" in record:
         return Spline(**{**record, "knots": tuple(record["knots"])})
     return Poly(**record) if "degree" in record else Log(**record)

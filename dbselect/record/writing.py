@@ -80,7 +80,7 @@ def _temporary(target: Path) -> Iterator[tuple[Path, int]]:
         try:
             handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
         except OSError as error:
-            # Of the file that was asked for, not of one that nobody knows.
+            # Report the requested file, not the temporary one.
             raise OSError(error.errno, error.strerror, str(target)) from None
         # Another process may have taken it for one left behind before it was locked.
         if not _locked(handle) or temporary.exists():
@@ -98,7 +98,7 @@ def _temporary(target: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _locked(handle: int) -> bool:
-    """Lock a file as long as it is open, or say that the system or the disk has no locks."""
+    """Lock a file as long as it is open; return False if there are no locks."""
     if sys.platform == "win32":
         return False
     try:

@@ -1,4 +1,4 @@
-"""What is said where the rows that judge a model also chose its columns."""
+"""The warning that the rows that judge a model also chose its columns."""
 
 from dbselect.errors import SelectionWarning, warn_caller
 

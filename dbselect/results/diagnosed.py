@@ -1,4 +1,4 @@
-"""What else a record tells of a least-squares model: no row is read again for it.
+"""Diagnostics of a least-squares model, from its record: no row is read again.
 
 How far the columns depend on each other and what each has of the target are properties of the
 rows and the columns, whatever the ridge; tests and intervals are those of least squares.
@@ -17,18 +17,18 @@ from dbselect.linear.f_tests import f_test_of
 from dbselect.linear.inference import FittedRows, t_quantile
 from dbselect.linear.refine import residual_share
 from dbselect.linear.whitening import Whitening, whitening
-from dbselect.record.checks import check_share
+from dbselect.options.kinds import SHARE
 from dbselect.record.columns import match
 from dbselect.record.gram import Vector
-from dbselect.record.inputs import HandleUnknown
+from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.terms import Terms
 from dbselect.results.choice import warn_of_choice
-from dbselect.results.predict import Predictor
-from dbselect.results.side_by_side import LinearPredictors
+from dbselect.results.prediction.predict import Predictor
+from dbselect.results.prediction.side_by_side import LinearPredictors
 
 
 class Diagnosed:
-    """A least-squares model of a record, and what this tells of it."""
+    """A least-squares model of a record, with diagnostics from the record."""
 
     # To a type checker properties, which a model has as fields.
     if TYPE_CHECKING:
@@ -200,6 +200,7 @@ class Diagnosed:
         level: float = 0.95,
         *,
         handle_unknown: HandleUnknown = "unavailable",
+        missing_columns: MissingColumns = "error",
     ) -> pl.DataFrame:
         """Return what is predicted of rows in memory, and the intervals of mean and observation.
 
@@ -207,7 +208,7 @@ class Diagnosed:
         ----------
         X, columns : as of `Predicting.predict`
         level : in (0, 1)
-        handle_unknown : as there
+        handle_unknown, missing_columns : as there
 
         Returns
         -------
@@ -246,11 +247,13 @@ class Diagnosed:
         >>> found.select(pl.col("mean", "mean_ci_lower", "obs_ci_lower").round(3)).rows()
         [(5.0, 4.363, 3.439), (13.5, 11.158, 10.759)]
         """
-        check_share("level", level)
+        SHARE.check("level", level)
         fit = self._least_squares
         white = self._white
         predictors = self._with_coordinates(white)
-        found = predictors.predict(X, columns, handle_unknown=handle_unknown)
+        found = predictors.predict(
+            X, columns, handle_unknown=handle_unknown, missing_columns=missing_columns
+        )
         if fit.chosen:
             warn_of_choice()
         variance, free = self._noise(fit, white.columns)

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
+from dbselect.options.kinds import FLAG
 from dbselect.pictures.curve import MOST_STEPS, PLATEAU, search_curve, thinned
-from dbselect.record.checks import check_flag
 from dbselect.results.heights import cost_of_height, flat_from
 
 #: The curve on rows that the search has not seen.
@@ -26,9 +26,9 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
     sequence : of any family
     bound, held_out : as of `Prefixes.plot`
     """
-    check_flag("bound", bound)
+    FLAG.check("bound", bound)
     steps = sequence.steps.with_columns(why=pl.Series(_reasons(sequence)))
-    told = [f"{sequence._told[1]}, spent {sequence.spent[-1]:g}; {sequence.stop.value}."]
+    told = [f"{sequence._summary[1]}, spent {sequence.spent[-1]:g}; {sequence.stop.value}."]
     told[0] += f" {sequence._used}."
     kept = thinned(steps)
     if kept.height < steps.height:
@@ -56,7 +56,7 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
         told.append(f"From {at:.0%} of its height on, at the dotted line, it rises slowly.")
         parts.append(pl.DataFrame({"curve": [PLATEAU], "spent": [spent], "why": [f"{at:.0%}"]}))
     frame = pl.concat(parts, how="diagonal")
-    title = f"{sequence._told[0]}: what is explained, against what is spent"
+    title = f"{sequence._summary[0]}: what is explained, against what is spent"
     return search_curve(frame, title, [one for one in told if one])
 
 

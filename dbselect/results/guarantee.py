@@ -11,7 +11,7 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.linear.bounds import upper_bounds
 from dbselect.linear.problem import Linear
-from dbselect.record.checks import check_budget
+from dbselect.options.kinds import BUDGET
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Step, longest_within
@@ -28,8 +28,8 @@ class Guarantee:
         groups depend linearly
     steps : step, spent, factor: what the prefix explains is above factor times what
         any set of groups of the competing cost explains (Theorem 3.2)
-    doubling : rule ``doubling`` only: at every budget B above c_min, that is above the
-        cheapest group unless told, what is explained is above this factor of the best
+    doubling : rule ``doubling`` only: at every budget B above c_min, by default the
+        cost of the cheapest group, what is explained is above this factor of the best
         within B / 4 (Theorem 4.3); None for other rules, if a step had no group that
         may double the cost, or if not all groups were free to be taken
 
@@ -99,7 +99,7 @@ def certified(
         raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
     limits = list(spent if budgets is None else budgets)
     for budget in limits:
-        check_budget(budget)
+        BUDGET.check("budget", budget)
         if budget is None:
             raise ArgumentError("budgets has None; each must be a number >= 0")
     order = list(dict.fromkeys(step.group for step in records if step.action == "add"))

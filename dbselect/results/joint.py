@@ -16,10 +16,11 @@ from dbselect.linear.problem import Linear, linear, shares
 from dbselect.pages.short import listed
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups
-from dbselect.record.rows import at_most_all
+from dbselect.record.rows import clip_share
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results import store
+from dbselect.results.call import Call
 from dbselect.results.model import JointModel
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.sequence import Sequence
@@ -64,7 +65,7 @@ class JointSequence(Prefixes[JointModel]):
     __repr__ = Prefixes.__repr__
 
     @property
-    def _told(self) -> tuple[str, str]:
+    def _summary(self) -> tuple[str, str]:
         return listed(list(self.responses)), f"r2 {self.r2[-1]:.4f}"
 
     @property
@@ -120,22 +121,17 @@ class JointSequence(Prefixes[JointModel]):
     @cached_property
     def explained(self) -> Vector:
         """Share of the responses' variance explained; shape (steps + 1,)."""
-        return at_most_all(self._in_all([own.explained for own in self.responses.values()]))
+        return clip_share(self._in_all([own.explained for own in self.responses.values()]))
 
     @cached_property
     def r2(self) -> Vector:
         """1 - RSS/TSS of the responses, each counted by its share; shape (steps + 1,)."""
-        return at_most_all(self._in_all([own.r2 for own in self.responses.values()]))
+        return clip_share(self._in_all([own.r2 for own in self.responses.values()]))
 
     @property
-    def ridge(self) -> float:
-        """Penalty on the coefficients of every response."""
-        return self._first.ridge
-
-    @property
-    def scale(self) -> bool:
-        """Whether the penalty is on unit-variance columns, and responses count alike."""
-        return self._first.scale
+    def call(self) -> Call:
+        """What is asked: the problem, without its rows, and the method with its options."""
+        return self._first.call
 
     @cached_property
     def records(self) -> list[Step]:
@@ -155,8 +151,8 @@ class JointSequence(Prefixes[JointModel]):
         return np.asarray(self.share @ np.array(values))
 
     @cached_property
-    def problem(self) -> Linear:
-        """The problem of all responses on unit-variance columns."""
+    def linear(self) -> Linear:
+        """The linear problem of all responses on unit-variance columns."""
         return linear(self.gram, list(self.responses), self.columns, self.ridge, self.scale)
 
     def model(self, step: int) -> JointModel:
@@ -171,6 +167,10 @@ class JointSequence(Prefixes[JointModel]):
         ArgumentError : there is no such step
         """
         models = {name: own.model(step) for name, own in self.responses.items()}
+        return JointModel(models, self.share)
+
+    def _at_step(self, step: int) -> JointModel:
+        models = {name: own._at_step(step) for name, own in self.responses.items()}
         return JointModel(models, self.share)
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
@@ -192,7 +192,7 @@ class JointSequence(Prefixes[JointModel]):
         return replace(self, rule=f"{self.rule}, at other costs", responses=others)
 
     def _quadratic(self, what: str) -> Linear:
-        return self.problem
+        return self.linear
 
     def to_struct(self) -> dict[str, Any]:
         """Return the sequence as plain Python data, the Gram of its columns included."""

@@ -1,6 +1,7 @@
 """What a budget buys: a linear model of one response, or of several on the same groups."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 
@@ -13,18 +14,23 @@ from dbselect.linear.inference import (
     tests,
     with_ends,
 )
+from dbselect.options.kinds import SHARE
 from dbselect.pages.short import listed
-from dbselect.record.checks import check_share
 from dbselect.record.gram import Vector
-from dbselect.record.rows import at_most_all, is_saturated, rows_told
+from dbselect.record.rows import clip_share, is_saturated, row_counts
 from dbselect.record.terms import Terms
+from dbselect.results.call import Call
 from dbselect.results.choice import warn_of_choice
 from dbselect.results.diagnosed import Diagnosed
-from dbselect.results.predict import Predicting, Predictor
+from dbselect.results.prediction.predict import Predicting, Predictor
+from dbselect.results.refit import Refitted
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
 
 
 @dataclass(frozen=True)
-class Model(Diagnosed, Predicting):
+class Model(Diagnosed, Refitted, Predicting):
     """A linear model on the groups of one prefix.
 
     Parameters
@@ -40,6 +46,7 @@ class Model(Diagnosed, Predicting):
     rows, skipped : rows it was fitted to, and left out; 0 if nothing is known of them
     fit : the rows it was fitted to, for `summary`; None if nothing is known of them
     terms : how the columns of the table became those of the model
+    call : the problem that it answers, without rows, and the method
 
     Examples
     --------
@@ -65,13 +72,21 @@ class Model(Diagnosed, Predicting):
     skipped: int = field(default=0, kw_only=True, compare=False)
     fit: FittedRows | None = field(default=None, kw_only=True, repr=False, compare=False)
     terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
+    call: Call | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        rows = rows_told(self.rows, self.skipped) if self.rows else "rows unknown"
+        rows = row_counts(self.rows, self.skipped) if self.rows else "rows unknown"
         return (
             f"Model({self.target} ~ {listed(self.groups)}; r2 {self.r2:.4f}, "
             f"spent {self.spent:g}; {rows})"
         )
+
+    @property
+    def problem(self) -> "Problem":
+        """What is asked about the data, without its rows."""
+        if self.call is None:
+            raise ArgumentError("the model was made without a problem; fit its columns")
+        return self.call.problem
 
     @property
     def columns(self) -> list[str]:
@@ -157,7 +172,7 @@ class Model(Diagnosed, Predicting):
         >>> ds.fit(table, "y").intervals(0.9).select("term", pl.col("low", "high").round(3)).rows()
         [('(intercept)', -1.595, 1.395), ('x', 1.249, 2.151)]
         """
-        check_share("level", level)
+        SHARE.check("level", level)
         fit, deviations = self._judged()
         if fit.chosen:
             warn_of_choice()
@@ -213,7 +228,7 @@ class JointModel(Predicting):
         return (
             f"{type(self).__name__}({listed(list(self.responses))} ~ "
             f"{listed(self.groups)}; r2 {self.r2:.4f}, spent {self.spent:g}; "
-            f"{rows_told(self.rows, self.skipped)})"
+            f"{row_counts(self.rows, self.skipped)})"
         )
 
     @property
@@ -259,12 +274,12 @@ class JointModel(Predicting):
     def explained(self) -> float:
         """Share of the responses' variance explained by the penalised objective."""
         shares = self.share @ [model.explained for model in self.responses.values()]
-        return float(at_most_all(shares))
+        return float(clip_share(shares))
 
     @property
     def r2(self) -> float:
         """1 - RSS/TSS of the responses, each counted by its share."""
-        return float(at_most_all(self.share @ [model.r2 for model in self.responses.values()]))
+        return float(clip_share(self.share @ [model.r2 for model in self.responses.values()]))
 
     @property
     def intercept(self) -> dict[str, float]:
@@ -292,6 +307,21 @@ class JointModel(Predicting):
             for name, model in self.responses.items()
         ]
         return pl.concat(tables)
+
+    def robust_errors(
+        self,
+        source: Any,
+        *,
+        cov_type: Any = None,
+        cluster: str | None = None,
+        weight: str | None = None,
+    ) -> NoReturn:
+        """Refuse: each response has its own, as ``model.responses["y"].robust_errors(table)``."""
+        del source, cov_type, cluster, weight
+        raise ArgumentError(
+            f"a JointModel has the responses {list(self.responses)}, each with errors of its own; "
+            "ask one of model.responses"
+        )
 
     @property
     def terms(self) -> Terms:

@@ -12,24 +12,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from dbselect._lazy import load
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Linear
+from dbselect.options.kinds import BUDGET, FRACTION, POSITIVE, is_whole
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.checks import check_between, check_budget, check_penalty, is_whole
-from dbselect.record.foreign import is_frame
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
-from dbselect.record.inputs import HandleUnknown
+from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.steps import (
     STEP_DTYPES,
     Choice,
@@ -42,14 +42,24 @@ from dbselect.record.steps import (
     name_of,
     spent_after,
 )
+from dbselect.record.terms import Terms
 from dbselect.record.writing import replacing
+from dbselect.results.call import Call
 from dbselect.results.choice import warn_of_choice
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
-from dbselect.results.predict import Predicting
-from dbselect.results.store import needed_of, to_table
+from dbselect.results.prediction.fallback import predictions, served
+from dbselect.results.prediction.predict import Predicting
+from dbselect.results.store import to_table
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+    from dbselect.results.drift import Drift
+    from dbselect.validation.cross_validation import CrossValidation
 
 M = TypeVar("M", bound=Predicting)
+#: Of all rows, or of each; None, and of one row whatever is missing, is no limit.
+Budget = float | npt.ArrayLike | None
 
 
 class Prefixes(files.Stored, InNotebooks, Generic[M]):
@@ -77,12 +87,8 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
             """Name of the rule, or of the method."""
 
         @property
-        def ridge(self) -> float:
-            """Penalty, >= 0."""
-
-        @property
-        def scale(self) -> bool:
-            """Whether the penalty is on unit-variance columns."""
+        def call(self) -> Call:
+            """What is asked: the problem, without its rows, and the method with its options."""
 
         @property
         def records(self) -> list[Step]:
@@ -108,8 +114,32 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         def stop(self) -> Stop:
             """Why the search ended."""
 
+        @property
+        def terms(self) -> Terms:
+            """How the columns of the table became those of the sequence."""
+
+    @property
+    def problem(self) -> "Problem":
+        """What is asked about the data, without its rows."""
+        return self.call.problem
+
+    @property
+    def ridge(self) -> float:
+        """Penalty, >= 0."""
+        return self.problem.ridge
+
+    @property
+    def scale(self) -> bool:
+        """Whether the penalty is on unit-variance columns."""
+        return self.problem.scale
+
+    @property
+    def has_intercept(self) -> bool:
+        """False where models go through the origin."""
+        return self.problem.intercept
+
     def __repr__(self) -> str:
-        told, height = self._told
+        told, height = self._summary
         return (
             f"{type(self).__name__}({told} ~ {listed(self._order)}; {height}, "
             f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
@@ -134,7 +164,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
 
     @property
     @abstractmethod
-    def _told(self) -> tuple[str, str]:
+    def _summary(self) -> tuple[str, str]:
         """What is explained, and how well, in words."""
 
     @property
@@ -171,7 +201,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
     def steps(self) -> pl.DataFrame:
         """One row a step: step, action, group, cost, spent, score, gain, explained, r2, useful.
 
-        Then what the family knows besides: of several responses ``r2_each``, a struct,
+        Then fields of the kind of sequence: of several responses ``r2_each``, a struct,
         response -> r2; of generalised linear models deviance, status and passes so far.
         """
         names = self.groups.names
@@ -237,7 +267,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         ------
         ArgumentError : `budget` is negative or not a number; no prefix has `size` groups
         """
-        check_budget(budget)
+        BUDGET.check("budget", budget)
         if size is None:
             return self.model(longest_within(self.spent, budget))
         return self.model(best_of_size(self.records, self.spent, self.explained, budget, size))
@@ -264,8 +294,8 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         Notes
         -----
         The formulas are those of `linear.information`; aic and bic are those of
-        statsmodels' OLS. n is the number of rows, whatever their weights: weights tell
-        precision, not copies, and add a constant to aic, bic, ebic and gic that is the
+        statsmodels' OLS. n is the number of rows, whatever their weights: weights are
+        precisions, not counts, and add a constant to aic, bic, ebic and gic that is the
         same for all steps. Aliased columns are not counted; with a ridge, df is the
         effective number of parameters. A model with no rows left to judge it, n <= df,
         has NULL, as has cp where the model on all columns has none. A residual share
@@ -276,7 +306,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         its own. df, aic, bic, gic and cp are the sums over the responses; EBIC counts the
         choice of groups once, and adjusted_r2 is the mean by the shares of the responses.
 
-        Generalised linear models: the deviance stands in place of -2 log-likelihood, which
+        Generalised linear models: the deviance takes the place of -2 log-likelihood, which
         it is for the families binomial and multinomial (aic and bic are those of
         statsmodels' GLM and MNLogit); for poisson it is less by what a perfect fit has, the
         same for all steps. Family gaussian has the Gaussian log-likelihood of linear models.
@@ -298,8 +328,8 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         >>> seq.criteria()["bic"].round(3).to_list()
         [19.371, 8.579]
         """
-        check_between("gamma", gamma)
-        check_penalty(penalty)
+        FRACTION.check("gamma", gamma)
+        POSITIVE.or_none().check("penalty", penalty)
         found = self._criteria(float(gamma), penalty and float(penalty))
         return pl.concat([self.steps.select("step", "action", "group"), found], how="horizontal")
 
@@ -390,7 +420,10 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         nested: bool | None = None,
         handle_unknown: HandleUnknown = "unavailable",
     ) -> pl.Expr:
-        """Return the prediction of ``at(budget)`` as a Polars expression (`Model.expr`)."""
+        """Return the prediction of ``at(budget)`` as a Polars expression (`Model.expr`).
+
+        Unlike `predict` it uses one prefix for all rows: NULL where a column is NULL.
+        """
         return self.at(budget).expr(nested=nested, handle_unknown=handle_unknown)
 
     def sql(
@@ -401,35 +434,127 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         nested: bool | None = None,
         handle_unknown: HandleUnknown = "unavailable",
     ) -> str:
-        """Return the prediction of ``at(budget)`` as an SQL expression (`Model.sql`)."""
+        """Return the prediction of ``at(budget)`` as an SQL expression (`Model.sql`).
+
+        Unlike `predict` it uses one prefix for all rows: NULL where a column is NULL.
+        """
         return self.at(budget).sql(dialect, nested=nested, handle_unknown=handle_unknown)
 
     def predict(
         self,
-        X: npt.ArrayLike,
-        columns: Sequence[str] | None = None,
-        budget: float | None = None,
+        rows: npt.ArrayLike,
+        budget: Budget = None,
         *,
+        columns: Sequence[str] | None = None,
         handle_unknown: HandleUnknown = "unavailable",
+        missing_columns: MissingColumns = "error",
     ) -> npt.NDArray[np.float64]:
-        """Return the predictions of ``at(budget)`` for rows in memory (`Model.predict`).
+        """Return predictions for rows in memory, each of the longest prefix that the row can have.
+
+        That is the longest prefix within the budget whose columns are all available in the
+        row, as in SQL's ``anytime_predict``. A NULL or NaN is not available, unless the fit
+        filled it; an infinite value counts as NaN.
 
         Parameters
         ----------
-        X : a frame or Arrow table as the one of the fit, read by its own names; or numbers
+        rows : a frame or Arrow table as the one of the fit, read by its own names; or numbers
             of shape (n, d)
-        columns : d names; default: ``columns`` of the sequence, in their order, and the
-            offset
-        budget : >= 0, in the unit of cost; None = no limit
-        handle_unknown : as in `Model.expr`
+        budget : >= 0, in the unit of cost; None = no limit. Or one for each row: where one is
+            missing (None, null, or NaN of NumPy and pandas), there is no limit
+        columns : names of d columns; default: ``columns`` of the sequence, in their order, and
+            the offset
+        handle_unknown : how to treat a level that the fit has not seen: ``"unavailable"`` uses
+            a prefix without its group; ``"error"`` and ``"mean"`` as in `Model.expr`
+        missing_columns : how to treat a column that the rows lack, if a prefix within the
+            budget reads it: ``"error"`` raises, ``"unavailable"`` uses a prefix without it
+
+        Returns
+        -------
+        shape (n,); of K responses, or the probabilities of K classes, shape (n, K). NaN only
+        where the offset or the exposure is missing, which every prefix reads, or where the
+        predictor has no mean
+
+        Raises
+        ------
+        ArgumentError : rows have another shape, or text where a number was learnt; a budget is
+            no number >= 0; another `handle_unknown` or `missing_columns`; ``"mean"`` of a
+            sequence that was stored without the shares of its levels
+        ColumnError : the rows lack a column, or a category has another type
+        DataError : with ``handle_unknown="error"``, a level that the fit has not seen
+        SourceError : Spark, or the engine of a table of ibis, cannot read it
+
+        Warns
+        -----
+        DriverWarning : rows are of Spark or ibis; what is read passes into this process
+
+        Notes
+        -----
+        O(n D) for rows that have all columns, and O(n) more for each column that is looked at
+        for shorter prefixes.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> seq = ds.anytime_sequence(table, "y")
+        >>> rows = pl.DataFrame({"a": [1, 2, None], "b": [1, None, 1]})
+        >>> seq.predict(rows).round(3).tolist()
+        [3.0, 4.5, 5.5]
         """
-        names = self._inputs if columns is None and not is_frame(X) else columns
-        return self.at(budget).predict(X, names, handle_unknown=handle_unknown)
+        return served(self, rows, budget, columns, handle_unknown, missing_columns).value
+
+    def anytime_predict(
+        self,
+        rows: npt.ArrayLike,
+        budget: Budget = None,
+        *,
+        columns: Sequence[str] | None = None,
+        handle_unknown: HandleUnknown = "unavailable",
+        missing_columns: MissingColumns = "error",
+    ) -> pl.DataFrame:
+        """Return the predictions of `predict`, and which prefix each row has.
+
+        Parameters
+        ----------
+        rows, budget, columns, handle_unknown, missing_columns : as of `predict`
+
+        Returns
+        -------
+        DataFrame, one row a row: prediction, of several responses or classes a struct with a
+        field for each; step; spent, its cost; next_group, the group to compute next. NULL where
+        no prefix serves the row
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> seq = ds.anytime_sequence(table, "y")
+        >>> rows = pl.DataFrame({"a": [1, 2, None], "b": [1, None, 1]})
+        >>> seq.anytime_predict(rows).select("step", "spent", "next_group").rows()
+        [(2, 2.0, None), (1, 1.0, 'b'), (0, 0.0, 'a')]
+        """
+        found = served(self, rows, budget, columns, handle_unknown, missing_columns)
+        return predictions(self, found)
 
     @property
     def _inputs(self) -> list[str]:
         """The columns of an array without names."""
         return self.columns
+
+    @property
+    def _prepared(self) -> Terms:
+        """How the fields of the table became the columns of the predictors."""
+        return self.terms
+
+    def _read_at(self, step: int) -> list[str]:
+        """Return the columns of the predictors after a step."""
+        return [self.columns[j] for j in self.columns_held(step)]
+
+    def _at_step(self, step: int) -> Predicting:
+        """Return what predicts after a step."""
+        return self.model(step)
 
     def with_costs(self, costs: Costs) -> Self:
         """Return the same steps at other costs: what an order costs, not how it was found.
@@ -521,6 +646,85 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:
         """Return the quadratic problem that was searched, of which bounds are proved."""
+
+    def refit(self, source: Any) -> Self:
+        """Return the same groups in the same order, fitted to the rows of another source.
+
+        Parameters
+        ----------
+        source : table, or Gram of a linear model, with the columns of this one
+
+        Raises
+        ------
+        ArgumentError : the sequence gives groups back, which no order of groups repeats
+        """
+        order = [self.groups.names[step.group] for step in self.records]
+        if len(set(order)) < len(order):
+            raise ArgumentError(
+                f"the sequence of {self.rule} gives groups back; refit the model of a step: "
+                "seq.at(budget).refit(source)"
+            )
+        problem = self.problem.replace(source=source, always=order)
+        found: Any = problem.anytime_sequence(max_groups=max(len(order), 1))
+        return cast("Self", found)
+
+    def cross_validate(
+        self, source: Any, grid: Any = None, *, folds: int | None = None, key: str | None = None
+    ) -> "CrossValidation":
+        """Score the search that made the sequence on rows that it has not seen.
+
+        Parameters
+        ----------
+        source : table, with `folds`; or records of folds, as `gram_by` returns them
+        grid, folds, key : as of `dbselect.cross_validate`
+        """
+        problem, own = self.problem.on(source), self.call.options
+        return problem.cross_validate(self.call.method, grid, folds=folds, key=key, **own)
+
+    def drift(self, a: Any, b: Any) -> "Drift":
+        """Compare two sets of rows for the problem that was searched, as `dbselect.drift`.
+
+        Parameters
+        ----------
+        a, b : tables or Grams of the same columns
+        """
+        found: Drift = load("validation.drift", "drift_between")(self.problem.on(a), b)
+        return found
+
+    def explained_at(self, budget: float) -> float:
+        """Return what the longest prefix within a budget explains."""
+        return float(load("validation.timeliness", "explained_at")(self, budget))
+
+    def stopping_cost(self, fraction: float) -> float:
+        """Return the cost at which the sequence reaches a fraction of its final height.
+
+        Parameters
+        ----------
+        fraction : from 0 to 1
+        """
+        return float(load("validation.timeliness", "stopping_cost")(self, fraction))
+
+    def timeliness(
+        self, fraction: float = 1.0, *, reference: Any = None, final: float | None = None
+    ) -> float:
+        """Return the area under the curve up to a stopping cost, as a share of its rectangle.
+
+        Parameters
+        ----------
+        fraction : of the final height, at which the curve is cut
+        reference, final : the curve that is cut, and its height, as in
+            `dbselect.reference.timeliness`
+
+        References
+        ----------
+        Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+        """
+        own = load("validation.timeliness", "timeliness")
+        return float(own(self, fraction, reference=reference, final=final))
+
+    def plateau(self) -> float:
+        """Return the fraction of the final height from which on more costs much."""
+        return float(load("validation.timeliness", "plateau")(self))
 
     def plot(self, *, bound: bool = True, held_out: Any = None) -> Any:
         """Return a picture of what is explained against what is spent.
@@ -649,7 +853,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         ------
         SourceError : there is no such file, or it holds something else
         """
-        names = needed_of(cls._RECORD_TYPE)
+        names = cls._RECORD_TYPE.names
         return cls.from_struct(files.read_row(path, names, cls._WHAT))
 
     def _checked(self, step: int) -> int:

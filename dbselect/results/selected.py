@@ -1,8 +1,8 @@
 """What is chosen at once and is no sequence: the model, and how it was found."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,17 @@ from dbselect.errors import ArgumentError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record.gram import Vector
-from dbselect.record.inputs import HandleUnknown
-from dbselect.record.rows import rows_told
+from dbselect.record.inputs import HandleUnknown, MissingColumns
+from dbselect.record.rows import row_counts
 from dbselect.record.steps import Stop
+from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
+from dbselect.selection.dash import Run
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+    from dbselect.validation.robust.robust import RobustErrors
 
 AnyModel = Model | JointModel | GlmModel
 M_co = TypeVar("M_co", bound=AnyModel | None, covariant=True)
@@ -36,8 +42,8 @@ class Diagnostics:
     stalled : sets taken because a filter step left everybody in
     completed : candidates taken because too few passed the filter
     bound : no candidates at all are worth more, for an objective that only grows: the value of
-        all of them, of a wide search 1; None where nothing asked for it
-    scans, rows_fetched : of a wide search, readings of the table, and rows of the Gram read
+        all of them, of a lazy Gram 1; None where nothing asked for it
+    scans, rows_fetched : of a lazy Gram, readings of the table, and rows of the Gram read
     """
 
     value: float
@@ -51,6 +57,21 @@ class Diagnostics:
     bound: float | None
     scans: int | None = None
     rows_fetched: int | None = None
+
+    @classmethod
+    def of(cls, run: Run[Any]) -> Self:
+        """Return what is known of a run."""
+        return cls(
+            value=run.objective.value,
+            rounds=len(run.history),
+            queries=run.queries,
+            history=tuple(run.history),
+            opt=run.opt,
+            alpha=run.alpha,
+            stalled=run.stalled,
+            completed=run.completed,
+            bound=run.bound,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +150,13 @@ class Selected(InNotebooks, Generic[M_co]):
 
     Parameters
     ----------
-    model : Model, of several responses JointModel, of a `glm_objective` or a family
-        GlmModel; None of other objectives
+    model : Model, of several responses JointModel, of another family GlmModel; None of other
+        objectives
     chosen : numbers of the groups or candidates held, in the order taken
-    method : the call that chose them
+    method : its name
     how : Convergence of `sght`, Proof of `best_within`, Shrinkage of `lasso` and
         `sparse_group_lasso`, Diagnostics of `dash`, `greedy`, `top_k` and `random_k`
+    call : the problem that it answers, without rows, and the method
 
     Examples
     --------
@@ -146,7 +168,7 @@ class Selected(InNotebooks, Generic[M_co]):
     Selected(greedy: a; explained 0.9524, spent 5; 4 rows)
     >>> found.chosen, found.columns, found.diagnostics.rounds
     ((0,), ['a'], 1)
-    >>> ds.greedy(ds.coverage(table, "y"), k=2)  # an objective that has no model
+    >>> ds.greedy(ds.objectives.coverage(table, "y"), k=2)  # an objective that has no model
     Selected(greedy: candidates 0, 1; value 0.1000)
     """
 
@@ -154,6 +176,7 @@ class Selected(InNotebooks, Generic[M_co]):
     chosen: tuple[int, ...]
     method: str
     how: Convergence | Diagnostics | Proof | Shrinkage
+    call: Call | None = field(default=None, compare=False, kw_only=True)
 
     def __repr__(self) -> str:
         if self.model is None:
@@ -164,7 +187,7 @@ class Selected(InNotebooks, Generic[M_co]):
         return (
             f"Selected({self.method}: {listed(self.groups)}; "
             f"explained {self.explained:.4f}, spent {self.spent:g}{self._certainty}; "
-            f"{rows_told(self.model.rows, self.model.skipped)}{full})"
+            f"{row_counts(self.model.rows, self.model.skipped, self.rows_searched)}{full})"
         )
 
     @property
@@ -207,6 +230,32 @@ class Selected(InNotebooks, Generic[M_co]):
             own = {Proof: "proof", Shrinkage: "shrinkage"}.get(type(self.how), "diagnostics")
             raise ArgumentError(f"{self.method} is no descent; see its {own}")
         return self.how
+
+    @property
+    def problem(self) -> "Problem | None":
+        """What is asked about the data, without its rows; None of an objective without columns."""
+        return None if self.call is None else self.call.problem
+
+    @property
+    def rows_searched(self) -> int | None:
+        """Rows that the search looked at, where these are not all rows of the table."""
+        return getattr(self.model, "rows_searched", None)
+
+    def refit(self, source: Any) -> Any:
+        """Return the same columns, fitted to the rows of another source."""
+        found: Any = self._found
+        return found.refit(source)
+
+    def robust_errors(
+        self,
+        source: Any,
+        *,
+        cov_type: Any = None,
+        cluster: str | None = None,
+        weight: str | None = None,
+    ) -> "RobustErrors":
+        """Return robust standard errors of the model, as `Model.robust_errors`."""
+        return self._found.robust_errors(source, cov_type=cov_type, cluster=cluster, weight=weight)
 
     @property
     def columns(self) -> list[str]:
@@ -303,7 +352,7 @@ class Selected(InNotebooks, Generic[M_co]):
         """The model's own `summary`, so that its warning points to whoever calls it."""
         own: Callable[[], pl.DataFrame] | None = getattr(self._found, "summary", None)
         if own is None:
-            raise ArgumentError(f"a {type(self.model).__name__} has no summary; its deviance tells")
+            raise ArgumentError(f"a {type(self.model).__name__} has no summary; see its deviance")
         return own
 
     def expr(
@@ -338,14 +387,17 @@ class Selected(InNotebooks, Generic[M_co]):
         columns: Sequence[str] | None = None,
         *,
         handle_unknown: HandleUnknown = "unavailable",
+        missing_columns: MissingColumns = "error",
     ) -> npt.NDArray[np.float64]:
         """Return predictions for rows in memory.
 
         Parameters
         ----------
-        X, columns, handle_unknown : as in the `predict` of the model
+        X, columns, handle_unknown, missing_columns : as in the `predict` of the model
         """
-        return self._found.predict(X, columns, handle_unknown=handle_unknown)
+        return self._found.predict(
+            X, columns, handle_unknown=handle_unknown, missing_columns=missing_columns
+        )
 
 
 def model_in(result: Any) -> Any:

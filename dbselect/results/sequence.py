@@ -17,10 +17,12 @@ from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
-from dbselect.record.rows import at_most_all, rows_told
+from dbselect.record.rows import clip_share, row_counts
+from dbselect.record.shares import shares_of
 from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.record.terms import Terms
 from dbselect.results import store
+from dbselect.results.call import Call
 from dbselect.results.model import Model
 from dbselect.results.prefixes import Prefixes
 
@@ -29,8 +31,8 @@ from dbselect.results.prefixes import Prefixes
 class Sequence(Prefixes[Model]):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
-    Step 0 is the model without features; its intercept is the target's mean. What all
-    families of sequences have is told at `Prefixes`.
+    Step 0 is the model without features; its intercept is the target's mean. `Prefixes` has what
+    the sequences of all families have.
 
     Parameters
     ----------
@@ -38,7 +40,6 @@ class Sequence(Prefixes[Model]):
     target : the column that is predicted
     groups : Groups, their columns and costs
     rule : name of the rule, or of the method
-    ridge, scale : penalty, and whether it is on unit-variance columns
     records : the steps 1, 2, ...
     spent : shape (steps + 1,), summed cost of the groups held
     explained, r2, intercept : shape (steps + 1,)
@@ -46,8 +47,8 @@ class Sequence(Prefixes[Model]):
     aliased : columns that depend linearly on columns before them
     stop : why the search ended
     condition : estimated condition number of the selected columns' correlations
-    has_intercept : False where models go through the origin; explained and r2 are then shares
-        of the sum of squares of the target about 0
+    call : what is asked. Of models through the origin explained and r2 are shares of the sum
+        of squares of the target about 0
 
     Examples
     --------
@@ -66,8 +67,6 @@ class Sequence(Prefixes[Model]):
     target: str
     groups: Groups
     rule: str
-    ridge: float
-    scale: bool
     records: list[Step]
     spent: Vector
     explained: Vector
@@ -77,7 +76,7 @@ class Sequence(Prefixes[Model]):
     aliased: tuple[str, ...]
     stop: Stop
     condition: float
-    has_intercept: bool = field(default=True, kw_only=True)
+    call: Call = field(kw_only=True)
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.SEQUENCE_TYPE
     _WHAT: ClassVar[str] = "a sequence"
@@ -86,22 +85,26 @@ class Sequence(Prefixes[Model]):
     __repr__ = Prefixes.__repr__
 
     @property
-    def _told(self) -> tuple[str, str]:
+    def _summary(self) -> tuple[str, str]:
         return self.target, f"r2 {self.r2[-1]:.4f}"
 
     @property
     def _used(self) -> str:
-        return rows_told(self.gram.rows, self.gram.skipped)
+        return row_counts(self.gram.rows, self.gram.skipped)
 
     @cached_property
-    def problem(self) -> Linear:
-        """The problem on unit-variance columns."""
+    def linear(self) -> Linear:
+        """The linear problem on unit-variance columns."""
         return linear(self.gram, self.target, self.columns, self.ridge, self.scale)
 
-    @property
+    @cached_property
     def terms(self) -> Terms:
-        """How the columns of the table became those of the sequence."""
-        return self.gram.terms
+        """How the columns of the table became those of the sequence, and the shares of levels."""
+        return self.gram.terms.with_shares(self._shares())
+
+    def _shares(self) -> dict[str, float]:
+        """Return the share of each level in the rows of the search, by its column."""
+        return shares_of(self.gram)
 
     def model(self, step: int) -> Model:
         """Return the model after a step.
@@ -114,6 +117,9 @@ class Sequence(Prefixes[Model]):
         ------
         ArgumentError : there is no such step
         """
+        return replace(self._at_step(step), fit=self._fitted_rows(step))
+
+    def _at_step(self, step: int) -> Model:
         held = self.held(step)
         coefficients = {self.columns[j]: float(self.coef[step, j]) for j in self.columns_held(step)}
         return Model(
@@ -127,17 +133,17 @@ class Sequence(Prefixes[Model]):
             aliased=tuple(name for name in self.aliased if name in coefficients),
             rows=self.gram.rows,
             skipped=self.gram.skipped,
-            fit=self._fitted_rows(step),
             terms=self.terms.of(coefficients),
+            call=self.call,
         )
 
     def _state(self) -> State:
         """Return the state of the search, without selected groups."""
-        return State(self.problem, self.positions)
+        return State(self.linear, self.positions)
 
     def _fitted_rows(self, step: int) -> FittedRows:
         """Return the rows that the model after a step was fitted to."""
-        return FittedRows(self.gram, self.ridge, self._was_chosen(step), self.has_intercept)
+        return FittedRows(self.gram, self.ridge, self._was_chosen(step), self.problem.intercept)
 
     def _fits(self) -> information.Fits:
         """Return what information criteria need of the models."""
@@ -147,7 +153,7 @@ class Sequence(Prefixes[Model]):
             self._state(),
             self.records,
             self.r2,
-            self.has_intercept,
+            self.problem.intercept,
         )
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
@@ -165,7 +171,7 @@ class Sequence(Prefixes[Model]):
         return replace(self, groups=groups, spent=spent, rule=f"{self.rule}, at other costs")
 
     def _quadratic(self, what: str) -> Linear:
-        return self.problem
+        return self.linear
 
     def to_struct(self) -> dict[str, Any]:
         """Return the sequence as plain Python data, the Gram of its columns included."""
@@ -184,19 +190,17 @@ class Sequence(Prefixes[Model]):
 
 def build(
     gram: Gram,
-    problem: Linear,
+    own: Linear,
     *,
+    call: Call,
     target: str,
     groups: Groups,
     rule: str,
-    ridge: float,
-    scale: bool,
     records: list[Step],
     coef: Matrix,
     aliased: Ordered[int],
     stop: Stop,
     condition: float,
-    has_intercept: bool,
 ) -> Sequence:
     """Return the sequence of some steps, in the table's units.
 
@@ -208,23 +212,21 @@ def build(
     aliased : column numbers
     """
     explained = np.array([0.0] + [step.explained for step in records])
-    own = coef * (problem.target_spread / problem.spread)
+    in_units = coef * (own.target_spread / own.spread)
     members = groups.members
     return Sequence(
         gram=gram,
         target=target,
         groups=groups,
         rule=rule,
-        ridge=ridge,
-        scale=scale,
         records=records,
         spent=spent_after(records, groups),
         explained=explained,
-        r2=at_most_all(explained + coef**2 @ problem.ridge),
-        intercept=problem.target_mean - own @ problem.mean,
-        coef=own,
+        r2=clip_share(explained + coef**2 @ own.ridge),
+        intercept=own.target_mean - in_units @ own.mean,
+        coef=in_units,
         aliased=tuple(members[j] for j in aliased),
         stop=stop,
         condition=condition,
-        has_intercept=has_intercept,
+        call=call,
     )

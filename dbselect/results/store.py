@@ -1,13 +1,12 @@
 """Sequences as plain data: lists of steps for the engines, records for files.
 
 A list of steps, each with its model, is what SQL and Polars see; a record is one such
-list and all else that a sequence knows. What the records of all families have in common is
+list and all other fields of a sequence. What the records of all families have in common is
 read and written here: groups, steps and choices; `glm.store` adds what its models have.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from dbselect.pages.short import listed
 from dbselect.record.gram import RECORD_TYPE, Gram, Vector
 from dbselect.record.groups import Groups, costs_of
 from dbselect.record.steps import STEP_TYPE, Choice, Step, Stop, held_after, is_useful
+from dbselect.results.call import Call
 
 if TYPE_CHECKING:
     from dbselect.results.sequence import Sequence as LinearSequence
@@ -28,9 +28,8 @@ GROUP_TYPE = pa.struct(
 )
 #: How a sequence was searched, and what came of it: in the records of all families.
 SEARCH_FIELDS = (
+    ("problem", pa.string()),
     ("rule", pa.string()),
-    ("ridge", pa.float64()),
-    ("scale", pa.bool_()),
     ("groups", pa.list_(GROUP_TYPE)),
     ("unused", pa.list_(pa.string())),
     ("choices", pa.list_(pa.string())),
@@ -41,7 +40,6 @@ _OWN_FIELDS = [
     ("target", pa.string()),
     *SEARCH_FIELDS,
     ("condition", pa.float64()),
-    ("has_intercept", pa.bool_()),
     ("sequence", pa.list_(STEP_TYPE)),
 ]
 #: A stored sequence.
@@ -53,10 +51,6 @@ JOINT_TYPE = pa.struct(
         ("responses", pa.list_(pa.struct(_OWN_FIELDS))),
         ("gram", RECORD_TYPE),
     ]
-)
-#: Fields that records of earlier versions lack, and what these meant.
-LATER_FIELDS: Mapping[str, Any] = MappingProxyType(
-    {"has_intercept": True, "levels": [], "exposure": None, "level_group": None}
 )
 #: What reading a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -144,7 +138,6 @@ def _own_record(sequence: "LinearSequence") -> dict[str, Any]:
         "target": sequence.target,
         **search_record(sequence),
         "condition": float(sequence.condition) if finite_condition else None,
-        "has_intercept": bool(sequence.has_intercept),
         "sequence": write_sequences([sequence]).to_pylist(maps_as_pydicts="strict")[0],
     }
 
@@ -153,9 +146,8 @@ def search_record(sequence: Any) -> dict[str, Any]:
     """Return how a sequence of any family was searched, and what came of it, as plain data."""
     groups = sequence.groups
     return {
+        "problem": sequence.call.to_json(),
         "rule": sequence.rule,
-        "ridge": float(sequence.ridge),
-        "scale": bool(sequence.scale),
         "groups": [
             {"name": name, "columns": columns, "cost": float(cost)}
             for (name, columns), cost in zip(groups.columns.items(), groups.costs, strict=True)
@@ -229,11 +221,6 @@ def damaged(error: Exception) -> RecordError:
     return RecordError(f"sequence record is damaged: {error}")
 
 
-def needed_of(type_: pa.StructType) -> list[str]:
-    """Return the fields that every record of a type has, be it of an earlier version."""
-    return [field.name for field in type_ if field.name not in LATER_FIELDS]
-
-
 def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
     """Return a record with plain values, if it has all fields of a type.
 
@@ -249,11 +236,11 @@ def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
         name: value.as_py(maps_as_pydicts="strict") if isinstance(value, pa.Scalar) else value
         for name, value in record.items()
     }
-    fields = needed_of(type_)
+    fields = type_.names
     missing = [name for name in fields if name not in found]
     if missing:
         raise RecordError(f"sequence record lacks {missing}; its fields must be {fields}")
-    return {name: meant for name, meant in LATER_FIELDS.items() if name in type_.names} | found
+    return found
 
 
 def _parts(record: Mapping[str, Any], gram: Gram, apart: str | None = None) -> dict[str, Any]:
@@ -278,15 +265,7 @@ def _parts(record: Mapping[str, Any], gram: Gram, apart: str | None = None) -> d
         **{name: finite(step[name] for step in (start, *steps)) for name in ("r2", "intercept")},
         "coef": coef,
         "condition": float("inf") if record["condition"] is None else float(record["condition"]),
-        "has_intercept": _flag(record, "has_intercept"),
     }
-
-
-def _flag(record: Mapping[str, Any], name: str) -> bool:
-    value = record.get(name, True)
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r} in '{name}' is neither true nor false")
-    return value
 
 
 def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -302,9 +281,6 @@ def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) 
         costs_of(names, {group["name"]: group["cost"] for group in record["groups"]}),
         tuple(_texts(record["unused"])),
     )
-    (ridge,) = finite([record["ridge"]]).tolist()
-    if ridge < 0:
-        raise ValueError(f"its ridge is {ridge}")
     records = [
         _step(step, Choice[choice], groups)
         for step, choice in zip(steps[1:], record["choices"], strict=True)
@@ -313,8 +289,7 @@ def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) 
     return {
         "groups": groups,
         "rule": str(record["rule"]),
-        "ridge": ridge,
-        "scale": bool(record["scale"]),
+        "call": Call.from_json(record["problem"]),
         "records": records,
         **{name: finite(step[name] for step in steps) for name in ("spent", "explained")},
         "aliased": tuple(_texts(record["aliased"])),

@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear import information
-from dbselect.linear.beside_levels import beside_levels
 from dbselect.linear.inference import FittedRows
-from dbselect.linear.level_rows import fitted_rows_of
-from dbselect.linear.level_state import LevelState
+from dbselect.linear.levels.beside_levels import beside_levels
+from dbselect.linear.levels.level_rows import fitted_rows_of
+from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.problem import Linear
 from dbselect.linear.state import State
 from dbselect.record.level_group import LEVEL_GROUP_TYPE, LevelGroup
+from dbselect.record.shares import shares_of
 from dbselect.results import store
 from dbselect.results.sequence import Sequence
 
@@ -52,13 +53,13 @@ class WideSequence(Sequence):
     Parameters
     ----------
     gram : Gram of the groups held and the target
-    target, groups, rule, ridge, scale, records, spent : as in `Sequence`, of the groups held
+    target, groups, rule, records, spent : as in `Sequence`, of the groups held
     explained, r2, intercept, coef, aliased, stop, condition : as in `Sequence`
     scans : readings of the table
     rows_fetched : rows of the Gram that were read: products of one column with all
     n_groups, n_columns : groups and columns that there were to choose from
     n_searched : columns that the search looked at: all, but for `screened`
-    has_intercept : True
+    call : the problem that it answers, without rows, and the method
     by_level : what `gram` lacks of a group of more than 1,000 levels of one text, of which sums by
         level are held; None if no such group is
 
@@ -67,7 +68,7 @@ class WideSequence(Sequence):
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> seq = ds.anytime_sequence(table, "y", max_groups=1, wide=True)
+    >>> seq = ds.anytime_sequence(table, "y", max_groups=1, gram="lazy")
     >>> seq.scans, seq.n_groups, seq.groups.names
     (2, 2, ['a'])
     """
@@ -100,19 +101,24 @@ class WideSequence(Sequence):
         return Screened(self.n_columns, self.n_searched)
 
     @cached_property
-    def problem(self) -> Linear:
-        """The problem of the groups held, on unit-variance columns."""
+    def linear(self) -> Linear:
+        """The linear problem of the groups held, on unit-variance columns."""
         if self.by_level is None:
-            return super().problem
+            return super().linear
         return beside_levels(
             self.gram, self.target, self.groups, self.by_level, self.ridge, self.scale
         )
+
+    def _shares(self) -> dict[str, float]:
+        if self.by_level is None:
+            return super()._shares()
+        return shares_of(self.gram, self.by_level, self.groups.columns[self.by_level.group])
 
     def _state(self) -> State:
         if self.by_level is None:
             return super()._state()
         number = self.groups.number(self.by_level.group, "levels")
-        return LevelState(self.problem, self.positions, number)
+        return LevelState(self.linear, self.positions, number)
 
     def _fitted_rows(self, step: int) -> FittedRows:
         if self.by_level is None:
@@ -147,15 +153,16 @@ class WideSequence(Sequence):
         known = len(self.gram.columns) - 1
         but = "" if self.by_level is None else f", without group '{self.by_level.group}'"
         raise ArgumentError(
-            f"{what} needs the correlations of all {self.n_columns} columns, and a wide search "
-            f"read those of {known}; of these{but}, "
-            f"anytime_sequence(seq.gram, {self.target!r}).{what}() tells"
+            f"{what} needs the correlations of all {self.n_columns} columns, and a lazy Gram "
+            f"read those of {known}; for these{but}, call "
+            f"anytime_sequence(seq.gram, {self.target!r}).{what}()"
         )
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         if criterion == "cp":
             return ArgumentError(
-                "criterion is 'cp', which needs the model on all columns, and a wide search fits "
+                "criterion is 'cp', which needs the model on all columns, and a search with a lazy "
+                "Gram fits "
                 "those that it takes"
             )
         return super()._no_criterion(criterion)

@@ -47,7 +47,7 @@ def backward_search(
         if budget is not None and fits(groups.costs[state.held].sum(), budget):
             return Stop.BUDGET
         if steps == max_steps:
-            return Stop.ROUNDS
+            return Stop.MAX_STEPS
         group, worth = least_useful(state, groups, usefulness, always)
         loss = state.remove(group)
         record(Step("remove", group, -worth, -loss, state.value, Choice.FREE))

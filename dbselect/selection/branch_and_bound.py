@@ -12,7 +12,7 @@ turn: they prove most problems of some 30 groups in a second, and wide ones neve
 A question holds some groups, has left out some others, and is about the rest. It is closed
 if F of all of its groups, or the relaxed choice within the budget (`linear.relaxation`),
 explains no more than the best set. A group is held if without it F of all others would
-not; held or left out if the bound says so of the other decision. The largest bound of the
+not; held or left out if the bound rules out the other decision. The largest bound of the
 questions that are open is one for every set within the budget, at any time.
 
 Of sets that explain the same, the cheapest is searched for in the same way, with less than
@@ -137,7 +137,7 @@ class _Tree:
         return best.value
 
     def _leap(self, groups: Sequence[int], best: _Best) -> bool:
-        """Improve the best set by leaps and bounds, and tell whether it is the best of all."""
+        """Improve the best set by leaps and bounds; return whether it is proved optimal."""
         limit = self.budget * (1.0 + BUDGET_SLACK)
         costs = self.problem.costs
         left = limit - costs[list(self.always)].sum()

@@ -13,9 +13,9 @@ Each is summed over the responses; the column of omp-single is the same for all 
 
 Near a fit of a generalised linear model there are two linear problems: that of its gradient
 on the correlations of the columns, X'X as the paper whitens, with a response for each
-predictor; and that of its information, X'WX, whose exact gain is the score test. What the
-gradient rules say of several predictors does not depend on their basis, and so not on the
-names of classes. ``omp-information`` whitens by X'WX instead.
+predictor; and that of its information, X'WX, whose exact gain is the score test. The
+gradient rules of several predictors do not depend on their basis, and so not on the names
+of classes. ``omp-information`` whitens by X'WX instead.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5, appendix B.
 """
@@ -182,5 +182,5 @@ def rules_of_glm() -> list[str]:
 
 
 def rules_of_foba() -> list[str]:
-    """Return the names of the rules that a forward step of FoBa has: it knows no cost limit."""
+    """Return the names of the rules of a forward step of FoBa: those without a cost limit."""
     return [name for name, rule in RULES.items() if not rule.doubling]

@@ -51,11 +51,11 @@ class Run(Generic[O]):
     ----------
     objective : with k candidates selected
     history : value after each adaptive round
-    queries : sets whose value was asked for
+    queries : sets whose value was computed
     opt, alpha : the guess that DASH ran under
-    stalled : sets taken because a filter step left everybody in
+    stalled : sets taken because a filter step removed no candidate
     completed : candidates taken because too few passed the filter
-    bound : no candidates at all are worth more; None if that was not asked for
+    bound : upper bound on the value of any set; None if not computed
     """
 
     objective: O
@@ -69,10 +69,10 @@ class Run(Generic[O]):
 
 
 class Looks(Generic[O]):
-    """What adaptive rounds told: runs under several guesses share what they have in common.
+    """A cache of adaptive rounds: runs under several guesses share their common rounds.
 
-    A guess decides by its thresholds alone what follows a round. So runs of one seed are one
-    until they decide otherwise, and what they asked till then is asked once.
+    What follows a round depends on the guess only by its thresholds. So runs of one seed are
+    equal until they decide differently, and the queries up to there are made once.
     """
 
     def __init__(self, samples: int) -> None:
@@ -80,7 +80,7 @@ class Looks(Generic[O]):
         self._known: dict[tuple[tuple[int, ...], bytes, int, int], _Look[O]] = {}
 
     def at(self, objective: O, left: Index, size: int, rng: np.random.Generator) -> "_Look[O]":
-        """Return what random sets of those left tell; `rng` moves as if they were drawn."""
+        """Return the gains of random sets of `left`; `rng` advances as if they were drawn."""
         drawn = rng.bit_generator.state["state"]["state"]
         key = tuple(objective.held), left.tobytes(), size, drawn
         look = self._known.get(key)
@@ -95,8 +95,8 @@ class Looks(Generic[O]):
 class _Look(Generic[O]):
     """What some random sets would add, and what each candidate would beside them.
 
-    The states with the sets are held until it is known which of the two is asked for: a
-    guess that comes later has lower thresholds and hardly ever asks for the other.
+    The states with the sets are kept until one of the two is used: a later guess has lower
+    thresholds and hardly ever uses the other.
     """
 
     def __init__(self, objective: O, sets: list[list[int]], drawn: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@
         add the candidate that fits and gains most
         else exchange the pair that fits and gains most
 
-Ties go to the candidate named first. An exchange asks for the gains without each selected
+Ties go to the candidate named first. An exchange needs the gains without each selected
 candidate: k removals and k rounds of gains.
 """
 
@@ -47,7 +47,12 @@ def improve(
         pass
 
 
-def improved(state: Objective, open_to: OpenTo, always: Sequence[int]) -> list[float]:
+def improved(
+    state: Objective,
+    open_to: OpenTo,
+    always: Sequence[int],
+    told: Callable[[float], None] = lambda _: None,
+) -> list[float]:
     """Exchange and add candidates until neither raises the value; `state` changes in place.
 
     Parameters
@@ -62,6 +67,7 @@ def improved(state: Objective, open_to: OpenTo, always: Sequence[int]) -> list[f
     values = []
     while _add(state, open_to) or _exchange(state, open_to, always, lambda: False):
         values.append(state.value)
+        told(state.value)
     return values
 
 

@@ -103,7 +103,7 @@ def foba_search(
     steps = 0
     while steps < limit:
         if max_groups is not None and len(state.held) >= max_groups:
-            return Stop.STEPS
+            return Stop.MAX_GROUPS
         scores = criterion(state) / groups.costs
         gains = state.gains()
         waiting = np.ones(len(gains), dtype=bool)
@@ -131,4 +131,4 @@ def foba_search(
             allowance.removed(state)
             record(Step("remove", group, -worth, -loss, state.value))
             steps += 1
-    return Stop.ROUNDS
+    return Stop.MAX_STEPS

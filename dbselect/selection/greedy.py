@@ -8,7 +8,7 @@ order given. Steps whose gain is at rounding level are listed, flagged as not
 useful. Cost per step and memory are those of the state (`linear.state`).
 
 With a cost limit (`doubling`) only groups within the limit at that point are
-candidates; where none is, the cheapest of the others is taken and the step says so.
+candidates; where none is, the cheapest of the others is taken and the step records it.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithm 1 (CS-G-OMP and CS-G-FR) and
 Algorithm 2 (Doubling), which leaves open what to do where no group is within the limit.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dbselect.objectives.contract import Growing
+from dbselect.objectives.contract import MonotoneObjective
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Record, Step, Stop, within
@@ -30,7 +30,7 @@ CostLimit = Callable[[float], float]
 
 
 def greedy_search(
-    state: Growing,
+    state: MonotoneObjective,
     groups: Groups,
     criterion: Criterion,
     *,
@@ -68,7 +68,7 @@ def greedy_search(
     spent = 0.0
     while waiting.any():
         if max_groups is not None and len(steps) >= max_groups:
-            return steps, Stop.STEPS
+            return steps, Stop.MAX_GROUPS
         fitting = waiting & within(spent + groups.costs, budget)
         if not fitting.any():
             return steps, Stop.BUDGET

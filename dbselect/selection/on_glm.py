@@ -1,4 +1,4 @@
-"""What a rule of a gradient or of a model says near a fit of a generalised linear model."""
+"""Criteria near a fit of a generalised linear model, by its gradient or a linear model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.glm.newton import GlmFit, Problem
+from dbselect.glm.newton import GlmFit, GlmProblem
 from dbselect.linear.problem import Index, Linear, by_size
 from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.criteria import OnGlm, Rule
@@ -14,7 +14,7 @@ from dbselect.selection.criteria import OnGlm, Rule
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """The gradient of the deviance, as the criteria ask for that of a linear problem.
+    """The gradient of the deviance, in the form of a linear problem for the criteria.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Gradient:
         return by_size(self.members)
 
 
-def gradient_near(problem: Problem, fit: GlmFit) -> Gradient:
+def gradient_near(problem: GlmProblem, fit: GlmFit) -> Gradient:
     """Return the gradient at a fit; O(D P).
 
     The predictors have an orthonormal basis (`glm.families`), so that sums of squares over
@@ -57,7 +57,7 @@ def gradient_near(problem: Problem, fit: GlmFit) -> Gradient:
     return Gradient(linear, problem.members, b)
 
 
-def criterion_near(problem: Problem, fit: GlmFit, rule: Rule) -> Vector:
+def criterion_near(problem: GlmProblem, fit: GlmFit, rule: Rule) -> Vector:
     """Return what a rule that needs no refits gives each of the J groups; a fit has its own."""
     by_gradient = rule.on_glm is OnGlm.GRADIENT
     near: Any = gradient_near(problem, fit) if by_gradient else fit.state

@@ -39,7 +39,7 @@ def least_useful(
 ) -> tuple[int, float]:
     """Return the selected group that is worth least per cost, and what it is worth.
 
-    Of groups that are worth nothing it is the dearest: a copy may stand in for it.
+    Of groups that are worth nothing, the most expensive: a copy may replace it.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ LEAST_FALL = 1e-7
 
 @dataclass(frozen=True)
 class Judge:
-    """What a criterion says of a set of groups: the lower the better.
+    """A criterion of a set of groups: the lower the better.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def step_search(
             return Stop.BUDGET if beyond else Stop.THRESHOLD
         take(best.action, best.group, Choice.FREE)
         steps += 1
-    return Stop.ROUNDS
+    return Stop.MAX_STEPS
 
 
 def _additions(state: Objective, judge: Judge) -> Iterator[Move]:

@@ -9,7 +9,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dbselect.errors import DataError
-from dbselect.record.checks import check_choice
+from dbselect.options.kinds import one_of
+from dbselect.record.inputs import MissingColumns
 from dbselect.sklearn.predictor import AnytimePredictor, coefficients_on
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import splits_of
@@ -102,9 +103,9 @@ class AnytimeClassifier(ClassifierMixin, AnytimePredictor):
 
         Warns
         -----
-        SeparationWarning : columns tell the class of some rows for certain; give a ridge
+        SeparationWarning : columns determine the class of some rows; give a ridge
         """
-        check_choice("family", self.family, FAMILIES)
+        one_of(FAMILIES).check("family", self.family)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         kept, weight = rows_that_count(X, sample_weight)
@@ -122,24 +123,36 @@ class AnytimeClassifier(ClassifierMixin, AnytimePredictor):
         self.intercept_ = np.array(constants)
         return self
 
-    def predict_proba(self, X: Any, budget: float | None = None) -> npt.NDArray[np.float64]:
+    def predict_proba(
+        self,
+        X: Any,
+        budget: float | None = None,
+        *,
+        missing_columns: MissingColumns = "error",
+    ) -> npt.NDArray[np.float64]:
         """Return the probabilities of the classes; shape (n, K).
 
         Parameters
         ----------
-        X, budget : as of `AnytimeRegressor.predict`
+        X, budget, missing_columns : as of `AnytimeRegressor.predict`
         """
-        found = self._means(X, budget)
+        found = self._means(X, budget, missing_columns)
         return np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
 
-    def predict(self, X: Any, budget: float | None = None) -> npt.NDArray[Any]:
+    def predict(
+        self,
+        X: Any,
+        budget: float | None = None,
+        *,
+        missing_columns: MissingColumns = "error",
+    ) -> npt.NDArray[Any]:
         """Return the likeliest classes; shape (n,).
 
         Parameters
         ----------
-        X, budget : as of `AnytimeRegressor.predict`
+        X, budget, missing_columns : as of `AnytimeRegressor.predict`
         """
-        probabilities = self.predict_proba(X, budget)
+        probabilities = self.predict_proba(X, budget, missing_columns=missing_columns)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     def _family(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dbselect.errors import ArgumentError
-from dbselect.record.checks import is_whole
+from dbselect.options.kinds import is_whole
 
 #: What ColumnTransformer and FeatureUnion put between the name of a transformer and a column's.
 BETWEEN = "__"

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
-from dbselect.judging.evaluate import EveryPrefix
+from dbselect.results.every import AnySequence
 from dbselect.results.glm.sequence import GlmSequence, Precision
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence
@@ -16,16 +16,16 @@ _PRECISION = ("degrees", "dispersion", "errors")
 
 
 class Portable(BaseEstimator):
-    """An estimator whose sequence is told as text, and what the text lacks as arrays.
+    """An estimator whose sequence is pickled as text, and as arrays what the text lacks.
 
-    Its state then has numbers, texts and arrays only: skops need trust nothing but the class.
+    Its state has numbers, texts and arrays only, so skops needs to trust only the class.
     """
 
     _KINDS: ClassVar[dict[str, Any]] = {
         one.__name__: one for one in (Sequence, JointSequence, GlmSequence)
     }
 
-    sequence_: EveryPrefix
+    sequence_: AnySequence
     step_: int
 
     @property

@@ -7,10 +7,10 @@ import numpy.typing as npt
 from sklearn.utils.validation import _get_feature_names, check_array, check_is_fitted, validate_data
 
 from dbselect.errors import ArgumentError
-from dbselect.judging.evaluate import EveryPrefix
-from dbselect.methods.anytime import anytime_sequence
-from dbselect.record.checks import check_budget
-from dbselect.record.steps import longest_within
+from dbselect.problem.problem import Problem
+from dbselect.record.inputs import MissingColumns, check_missing_columns
+from dbselect.record.steps import uninterrupted
+from dbselect.results.every import AnySequence
 from dbselect.sklearn.grouping import columns_of_groups
 from dbselect.sklearn.portable import Portable
 from dbselect.sklearn.training import Training
@@ -54,65 +54,53 @@ class AnytimePredictor(Portable):
             raise ArgumentError(f"choice is {self.choice!r}; it must be one of {list(CHOICES)}")
         return self
 
-    def _search(self, training: Training, family: str) -> EveryPrefix:
+    def _search(self, training: Training, family: str) -> AnySequence:
         """Return the sequence of some rows: of a Gram, or of a frame in passes."""
-        options: dict[str, Any] = {
-            "rule": self.rule, "ridge": self.ridge, "scale": self.scale,
-            "intercept": self.fit_intercept, "budget": self.budget,
-            "max_groups": self.max_groups, "always": self.always or (),
-        }  # fmt: skip
-        groups = columns_of_groups(self.groups, training.names)
-        if family == "gaussian":
-            source: Any = training.gram()
-        else:
-            source = training.frame()
-            options |= {"family": family, "weight": training.weight_name}
         targets: Any = training.targets if training.y.shape[1] > 1 else training.targets[0]
-        found: EveryPrefix = anytime_sequence(source, targets, groups, self.costs, **options)
-        return found
+        is_linear = family == "gaussian"
+        problem = Problem(
+            training.gram() if is_linear else training.frame(),
+            targets,
+            columns_of_groups(self.groups, training.names),
+            self.costs,
+            family=family,
+            weight=None if is_linear else training.weight_name,
+            intercept=self.fit_intercept,
+            ridge=self.ridge,
+            scale=self.scale,
+            always=self.always or (),
+        )
+        limits: dict[str, Any] = {"budget": self.budget, "max_groups": self.max_groups}
+        return uninterrupted(problem.anytime_sequence(rule=self.rule, **limits))
 
     @property
     def _names(self) -> list[str]:
         return column_names(self)
 
-    def _means(self, X: Any, budget: float | None) -> Numbers:
+    def _means(self, X: Any, budget: Any, missing_columns: MissingColumns) -> Numbers:
         """Return what the prefix predicts, or of each row the longest prefix that it can have."""
         check_is_fitted(self)
-        if budget is None:
+        check_missing_columns(missing_columns)
+        if budget is None and missing_columns == "error":
             rows = validate_data(self, X, dtype=np.float64, reset=False)
-            model = self.model_
-            return np.asarray(model.predict(rows[:, self._places(model)], model.columns))
-        check_budget(budget)
-        rows = self._partial_rows(X)
-        found = self.sequence_.model(0).predict(np.empty((len(rows), 0)))
-        waiting = np.ones(len(rows), dtype=bool)
-        for step in range(longest_within(self.sequence_.spent, budget), 0, -1):
-            model = self.sequence_.model(step)
-            needed = rows[:, self._places(model)]
-            able = waiting & np.isfinite(needed).all(axis=1)
-            if able.any():
-                found[able] = model.predict(needed[able], model.columns)
-                waiting &= ~able
-        return found
+            return np.asarray(self.model_.predict(rows, self._names))
+        if budget is None:
+            budget = float(self.sequence_.spent[self.step_])
+        rows, names = self._partial_rows(X)
+        return np.asarray(
+            self.sequence_.predict(rows, budget, columns=names, missing_columns=missing_columns)
+        )
 
-    def _places(self, model: Any) -> list[int]:
-        place = {name: j for j, name in enumerate(self._names)}
-        return [place[name] for name in model.columns]
-
-    def _partial_rows(self, X: Any) -> Numbers:
-        """Return rows with NaN for what is not there; a frame may lack columns."""
+    def _partial_rows(self, X: Any) -> tuple[Numbers, list[str]]:
+        """Return rows in which values may be missing, and their columns; a frame may lack some."""
         given = _get_feature_names(X)
         if given is None or not hasattr(self, "feature_names_in_"):
-            return np.asarray(
-                validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-            )
+            rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+            return np.asarray(rows), self._names
         there = [name for name in given if name in self._names]
-        rows = np.full((len(X), len(self._names)), np.nan)
-        if there:
-            own = check_array(X[there], dtype=np.float64, ensure_all_finite=False)
-            place = {name: j for j, name in enumerate(self._names)}
-            rows[:, [place[name] for name in there]] = own
-        return rows
+        if not there:
+            return np.empty((len(X), 0)), there
+        return check_array(X[there], dtype=np.float64, ensure_all_finite=False), there
 
 
 def column_names(estimator: Any) -> list[str]:

@@ -7,7 +7,8 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from dbselect.record.checks import check_choice
+from dbselect.options.kinds import one_of
+from dbselect.record.inputs import MissingColumns
 from dbselect.sklearn.predictor import AnytimePredictor, coefficients_on
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import splits_of
@@ -105,7 +106,7 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
         ------
         ValueError : a parameter is out of range, or the rows have nothing to explain
         """
-        check_choice("family", self.family, FAMILIES)
+        one_of(FAMILIES).check("family", self.family)
         X, y = validate_data(
             self, X, y, dtype=np.float64, ensure_min_samples=2,
             multi_output=self.family == "gaussian", y_numeric=True,
@@ -124,21 +125,35 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
         self.intercept_ = intercept if y.ndim > 1 else float(intercept[0])
         return self
 
-    def predict(self, X: Any, budget: float | None = None) -> npt.NDArray[np.float64]:
+    def predict(
+        self,
+        X: Any,
+        budget: float | None = None,
+        *,
+        missing_columns: MissingColumns = "error",
+    ) -> npt.NDArray[np.float64]:
         """Return predictions.
 
         Parameters
         ----------
-        X : shape (n, d); with `budget` columns may be missing in a frame, and values anywhere
-        budget : what may be spent at prediction time: each row has the longest prefix within it
-            whose columns are all there, be it the one without columns; None = the chosen prefix
-            on complete rows
+        X : shape (n, d); with `budget` values may be missing, and a frame may lack columns that
+            the budget does not buy
+        budget : what may be spent at prediction time, or one for each row: each row has the
+            longest prefix within it whose columns are all available, at least the one without
+            columns; None = the chosen prefix on complete rows
+        missing_columns : ``"unavailable"`` lets a frame lack columns: their groups are not
+            available; without a budget each row then has the longest prefix of the chosen one
 
         Returns
         -------
         shape (n,), or (n, K)
+
+        Raises
+        ------
+        ValueError : X is not as the rows of the fit; without `budget` a value is missing
+        ColumnError : the frame lacks a column that the budget buys
         """
-        found = self._means(X, budget)
+        found = self._means(X, budget, missing_columns)
         return found.reshape(len(found), -1) if self._is_joint else found
 
     def __sklearn_tags__(self) -> Any:

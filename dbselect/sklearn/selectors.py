@@ -9,10 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dbselect.methods.anytime import anytime_sequence
-from dbselect.methods.foba import foba
-from dbselect.methods.sght import sght
-from dbselect.record.steps import longest_within
+from dbselect.problem.problem import Problem
+from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.sklearn.grouping import columns_of_groups
 from dbselect.sklearn.portable import Portable
 from dbselect.sklearn.predictor import column_names
@@ -28,6 +26,9 @@ class GramSelector(SelectorMixin, BaseEstimator):
 
     groups: Any
     costs: Any
+    ridge: float
+    scale: bool
+    fit_intercept: bool
     model_: Any
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -51,13 +52,22 @@ class GramSelector(SelectorMixin, BaseEstimator):
         kept, weight = rows_that_count(X, sample_weight)
         names = column_names(self)
         training = Training(X[kept], np.asarray(y, dtype=np.float64)[kept, None], weight, names)
-        groups = columns_of_groups(self.groups, names)
-        self._choose(training.gram(), training.targets[0], groups)
+        problem = Problem(
+            training.gram(),
+            training.targets[0],
+            columns_of_groups(self.groups, names),
+            self.costs,
+            intercept=self.fit_intercept,
+            ridge=self.ridge,
+            scale=self.scale,
+            always=getattr(self, "always", None) or (),
+        )
+        self._choose(problem)
         self.support_ = np.isin(names, self.model_.columns)
         return self
 
     @abstractmethod
-    def _choose(self, gram: Any, target: str, groups: Any) -> None:
+    def _choose(self, problem: Problem) -> None:
         """Keep what the method finds."""
 
     def _get_support_mask(self) -> npt.NDArray[np.bool_]:
@@ -128,13 +138,11 @@ class AnytimeSelector(GramSelector, Portable):
         self.always = always
         self.fit_intercept = fit_intercept
 
-    def _choose(self, gram: Any, target: str, groups: Any) -> None:
+    def _choose(self, problem: Problem) -> None:
         options: dict[str, Any] = {
-            "rule": self.rule, "ridge": self.ridge, "scale": self.scale,
-            "intercept": self.fit_intercept, "budget": self.budget,
-            "max_groups": self.max_groups, "always": self.always or (),
+            "rule": self.rule, "budget": self.budget, "max_groups": self.max_groups,
         }  # fmt: skip
-        self.sequence_ = anytime_sequence(gram, target, groups, self.costs, **options)
+        self.sequence_ = uninterrupted(problem.anytime_sequence(**options))
         self.step_ = longest_within(self.sequence_.spent, None)
 
 
@@ -146,7 +154,7 @@ class FoBaSelector(GramSelector, Portable):
     epsilon : share of the target's variance that a group must gain, >= 0
     nu : share of a gain that a removal may lose, in (0, 1)
     groups, costs : as of `AnytimeSelector`
-    rule, backward, max_steps, ridge, budget, always : as of `dbselect.foba`
+    rule, backward, max_steps, ridge, scale, budget, always : as of `dbselect.foba`
     fit_intercept : False for models through the origin
 
     Attributes
@@ -174,6 +182,7 @@ class FoBaSelector(GramSelector, Portable):
         backward: str = "loss",
         max_steps: int | None = None,
         ridge: float = 0.0,
+        scale: bool = True,
         budget: float | None = None,
         always: Any = None,
         fit_intercept: bool = True,
@@ -186,17 +195,17 @@ class FoBaSelector(GramSelector, Portable):
         self.backward = backward
         self.max_steps = max_steps
         self.ridge = ridge
+        self.scale = scale
         self.budget = budget
         self.always = always
         self.fit_intercept = fit_intercept
 
-    def _choose(self, gram: Any, target: str, groups: Any) -> None:
+    def _choose(self, problem: Problem) -> None:
         options: dict[str, Any] = {
             "epsilon": self.epsilon, "nu": self.nu, "rule": self.rule, "backward": self.backward,
-            "max_steps": self.max_steps, "ridge": self.ridge, "intercept": self.fit_intercept,
-            "budget": self.budget, "always": self.always or (),
+            "max_steps": self.max_steps, "budget": self.budget,
         }  # fmt: skip
-        self.sequence_ = foba(gram, target, groups, self.costs, **options)
+        self.sequence_ = uninterrupted(problem.foba(**options))
         self.step_ = longest_within(self.sequence_.spent, None)
 
 
@@ -207,7 +216,7 @@ class SGHTSelector(GramSelector):
     ----------
     max_columns, max_groups : limits; default: half of those there are, at least 1, as RFE does
     groups, costs : as of `AnytimeSelector`
-    variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
+    ridge, scale, variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
     fit_intercept : False for models through the origin
 
     Attributes
@@ -232,6 +241,8 @@ class SGHTSelector(GramSelector):
         *,
         groups: Any = None,
         costs: Any = None,
+        ridge: float = 0.0,
+        scale: bool = True,
         variant: str = "ista",
         start: Any = "ridge",
         refit: bool = True,
@@ -244,6 +255,8 @@ class SGHTSelector(GramSelector):
         self.max_groups = max_groups
         self.groups = groups
         self.costs = costs
+        self.ridge = ridge
+        self.scale = scale
         self.variant = variant
         self.start = start
         self.refit = refit
@@ -252,15 +265,15 @@ class SGHTSelector(GramSelector):
         self.max_iter = max_iter
         self.fit_intercept = fit_intercept
 
-    def _choose(self, gram: Any, target: str, groups: Any) -> None:
+    def _choose(self, problem: Problem) -> None:
         options: dict[str, Any] = {
             "variant": self.variant, "start": self.start, "refit": self.refit,
             "polish": self.polish, "tol": self.tol, "max_iter": self.max_iter,
-            "intercept": self.fit_intercept,
         }  # fmt: skip
+        groups: Any = problem.groups
         columns = sum(len(members) for members in groups.values())
-        self.selected_ = sght(
-            gram, target, groups, self.costs, **options,
+        self.selected_ = problem.sght(
+            **options,
             max_columns=max(columns // 2, 1) if self.max_columns is None else self.max_columns,
             max_groups=max(len(groups) // 2, 1) if self.max_groups is None else self.max_groups,
         )  # fmt: skip

@@ -94,7 +94,7 @@ class Training:
 
 
 class GramCache:
-    """The Grams that were asked for last, within some bytes; from any thread.
+    """A thread-safe cache of the last Grams used, limited in bytes.
 
     Parameters
     ----------

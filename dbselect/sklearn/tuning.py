@@ -8,14 +8,15 @@ import polars as pl
 from sklearn.model_selection import check_cv
 
 from dbselect.errors import ArgumentError
-from dbselect.judging.evaluate import EveryPrefix, squared_errors
-from dbselect.judging.row_scores import row_scores
 from dbselect.record.gram import Vector
 from dbselect.record.steps import longest_within
+from dbselect.results.every import AnySequence
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.sklearn.training import Training
 from dbselect.sources.rows import Index
+from dbselect.validation.scoring.evaluate import squared_errors
+from dbselect.validation.scoring.row_scores import row_scores
 
 #: Rows to fit to and rows to judge, in pairs.
 Splits = list[tuple[Index, Index]]
@@ -43,10 +44,10 @@ def splits_of(cv: Any, X: Any, y: Any, kept: Index, *, classifier: bool = False)
 
 
 def chosen_step(
-    sequence: EveryPrefix,
+    sequence: AnySequence,
     training: Training,
     splits: Splits,
-    search: Callable[[Training], EveryPrefix],
+    search: Callable[[Training], AnySequence],
     choice: str,
 ) -> tuple[int, pl.DataFrame]:
     """Return the step whose budget is best on the rows held out, and what each scored.
@@ -90,10 +91,10 @@ def chosen_step(
 
 
 def _errors(
-    search: Callable[[Training], EveryPrefix],
+    search: Callable[[Training], AnySequence],
     fitted: Training,
     judged: Training,
-    whole: EveryPrefix,
+    whole: AnySequence,
 ) -> Vector:
     """Return the error of each budget's prefix on rows that the search has not seen."""
     budgets = whole.spent
@@ -110,7 +111,7 @@ def _errors(
     return np.asarray(np.mean([squared_errors(own, gram)[0] for own in responses], axis=0)[steps])
 
 
-def _to_explain(sequence: EveryPrefix, training: Training) -> float:
+def _to_explain(sequence: AnySequence, training: Training) -> float:
     """Return the error of the model without columns, on the rows of the search."""
     weight = len(training.y) if training.weight is None else training.weight.sum()
     if isinstance(sequence, GlmSequence):

@@ -6,7 +6,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from dbselect.errors import SourceError
-from dbselect.sources.polars import LazyTable
+from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.request import Table
 
 

@@ -23,7 +23,7 @@ from dbselect.errors import (
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
-from dbselect.sources.formats import format_of
+from dbselect.sources.engines.formats import format_of
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.
@@ -32,7 +32,7 @@ PROGRESS_DELAY = 2
 
 @dataclass(frozen=True)
 class Engine:
-    """Who reads a kind of source.
+    """The reader of a kind of source.
 
     Parameters
     ----------
@@ -45,67 +45,67 @@ class Engine:
 
 
 def _path(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.polars import from_path
+    from dbselect.sources.engines.polars import from_path
 
     return from_path(source)
 
 
 def _polars(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.polars import from_frame
+    from dbselect.sources.engines.polars import from_frame
 
     return from_frame(source)
 
 
 def _numpy(source: Any, columns: Sequence[str] | None) -> Table:
-    from dbselect.sources.numpy import ArrayTable
+    from dbselect.sources.engines.numpy import ArrayTable
 
     return ArrayTable(source, columns)
 
 
 def _relation(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.duckdb import RelationTable
+    from dbselect.sources.engines.duckdb import RelationTable
 
     return RelationTable(source)
 
 
 def _dataset(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.arrow import DatasetTable
+    from dbselect.sources.engines.arrow import DatasetTable
 
     return DatasetTable(source)
 
 
 def _ibis(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.ibis import from_expression
+    from dbselect.sources.engines.ibis import from_expression
 
     return from_expression(source)
 
 
 def _stream(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.arrow import StreamTable
+    from dbselect.sources.engines.arrow import StreamTable
 
     return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
 
 
 def _delta(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.polars import from_frame
+    from dbselect.sources.engines.polars import from_frame
 
     return from_frame(pl.scan_delta(source))
 
 
 def _spark(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.spark import SparkTable
+    from dbselect.sources.engines.spark import SparkTable
 
     return SparkTable(source)
 
 
 def _dask(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.dask import DaskTable
+    from dbselect.sources.engines.dask import DaskTable
 
     return DaskTable(source)
 
 
 def _ray(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.ray import RayTable
+    from dbselect.sources.engines.ray import RayTable
 
     return RayTable(source)
 
@@ -128,7 +128,7 @@ def _is_of(module: str, name: str) -> Callable[[Any], bool]:
 
 
 def _is_open(source: Any) -> bool:
-    """Return whether a source is a `Table`; its schema is not asked for, which may take long."""
+    """Return whether a source is a `Table`, without its schema, which may take long."""
     return all(hasattr(type(source), name) for name in ("scan", "batches"))
 
 
@@ -158,7 +158,7 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
     source, columns, on : as in `dbselect.gram`
     """
     if on is not None:
-        from dbselect.sources.files import FilesTable
+        from dbselect.sources.engines.files import FilesTable
 
         return FilesTable(source, on)
     source = native(source)
@@ -172,10 +172,15 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
     )
 
 
-def stored_gram(source: Any) -> Gram | None:
+def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram | None:
     """Return the Gram of a record, of several in a list, or of a table that holds records.
 
     None if the source is something else.
+
+    Parameters
+    ----------
+    opened : opens the table of the source for a caller that also needs it; default: the
+        table is opened here
 
     Raises
     ------
@@ -188,16 +193,18 @@ def stored_gram(source: Any) -> Gram | None:
         return Gram.from_struct(source)
     if isinstance(source, list | tuple):
         return _gram_of_list(source)
-    return _gram_of_table(source) if _can_be_looked_at(source) else None
+    if not _can_be_looked_at(source):
+        return None
+    return _gram_of_table(source, opened or (lambda: open_table(source, None)))
 
 
-def _gram_of_table(source: Any) -> Gram | None:
+def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
     files = _files_of(source)
     if [path.suffix for path in files] == [".json"]:
         return _gram_in_json(files[0])
     for path in files:
         check_digest(path, "a gram")
-    table = open_table(source, None)
+    table = opened()
     fields = [field.name for field in table.schema if is_record(field.type)]
     if not fields:
         return None

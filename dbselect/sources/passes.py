@@ -1,7 +1,7 @@
 """A table that is read again and again, each time into weighted Grams by formula.
 
 A pass is described without an engine: the columns of the Gram, more columns by formula
-(`dbselect.formulas`) and what multiplies the row weight. The engine that holds the table
+(`dbselect.record.formulas`) and what multiplies the row weight. The engine that holds the table
 adds the formulas as columns: Polars to its query, DuckDB in SQL on the relation's own
 connection, and batches of Arrow get them from NumPy. All else is what `gram` does: the
 aggregate where DuckDB has it, the kernel on batches elsewhere, and the same rows are left
@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 from tqdm import tqdm
 
 from dbselect.errors import ColumnError, SourceError
-from dbselect.formulas import (
+from dbselect.record.columns import Leaf, leaf_of, leaves
+from dbselect.record.formulas import (
     Algebra,
     Formula,
     Path,
@@ -36,14 +37,22 @@ from dbselect.formulas import (
     polars,
     translate,
 )
-from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_as_fitted
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
-from dbselect.sources.gather import GramSums, GramWork
-from dbselect.sources.learn import MAX_LEVELS, terms_for
 from dbselect.sources.open import PROGRESS_DELAY, open_table
+from dbselect.sources.partial.gather import GramSums, GramWork
+from dbselect.sources.partial.learn import MAX_LEVELS, terms_for
+from dbselect.sources.partial.partial_aggregates import (
+    Changed,
+    Reduce,
+    Together,
+    Work,
+    gather,
+    tally,
+)
+from dbselect.sources.partial.values import Values, read_values
 from dbselect.sources.read import check_left_out, why_left_out
 from dbselect.sources.request import (
     Consumer,
@@ -54,9 +63,7 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.sources.rows import part_of, values
-from dbselect.sources.values import Values, read_values
 from dbselect.sources.with_bar import with_bar
-from dbselect.sources.works import Changed, Reduce, Together, Work, gather, tally
 
 #: How columns by formula are called, which no column of a table is.
 PREFIX = "__dbselect_"
@@ -66,13 +73,13 @@ KEPT = f"{PREFIX}kept"
 
 @dataclass(frozen=True)
 class Weighted:
-    """A Gram wanted of a pass: that of the table's columns, and more.
+    """A Gram to compute in a pass: of the table's columns, and more.
 
     Parameters
     ----------
     added : name -> formula, the columns after those of the table
     factor : what multiplies the row weight; None = 1
-    columns : those of the table that are wanted; None = all
+    columns : those of the table to read; None = all
     """
 
     added: Mapping[str, Formula] = field(default_factory=dict)
@@ -87,8 +94,10 @@ class Passes:
     ----------
     source, columns, weight : as in `dbselect.gram`
     apart : columns that are not in the Gram, unless formulas use them
-    terms : how fields become columns; default: text as categories, learnt by a pass of its
-        own. Made columns are computed by formulas in every pass
+    terms : how fields become columns, filled means among it; default: text as categories,
+        learnt by a pass of its own. Made columns are computed by formulas in every pass
+    names : columns of every Gram, indicators of missing values among them; default: all that
+        come of `columns` by the terms
 
     Attributes
     ----------
@@ -113,6 +122,7 @@ class Passes:
         weight: str | None = None,
         apart: Sequence[str] = (),
         terms: Terms | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         self._table = open_table(source, columns)
         if not self._table.again:
@@ -128,21 +138,23 @@ class Passes:
         every = wanted_of(columns_of(self._table.schema), columns)
         wanted = [leaf for leaf in every if leaf.name not in left_out]
         learnt = terms_for(self._table, [one.name for one in wanted if one.is_text], terms=terms)
-        names = [leaf.name for leaf in wanted] or columns
-        request = request_of(self._table.schema, names, weight, terms=learnt)
+        read = [leaf.name for leaf in wanted] or columns
+        request = request_of(self._table.schema, read, weight, terms=learnt)
         if wanted and terms is None:
             check_left_out(self._table, request, columns, why_left_out(self._table, MAX_LEVELS))
         self.taken = [name for name in request.taken if name not in left_out]
         self._columns = [self._leaves[name] for name in self.taken]
         self._weight = weight
-        self.terms = request.terms
+        self.terms = request.terms if names is None else learnt
         made = self.terms.columns
-        self.names = [each for name in self.taken for each in made.get(name, [name])]
+        if names is None:
+            names = [each for name in self.taken for each in made.get(name, [name])]
+        self.names = list(names)
         inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
-            name: inputs[name].formula({name: 1.0}, "zero")
+            name: inputs[name].made(name)
             for name in self.names
-            if name not in self._leaves
+            if name not in self._leaves or inputs[name].missing is not None
         }
         others = left_out.union(self.taken)
         self.unread = [
@@ -205,7 +217,7 @@ class Passes:
         return sorted(found)
 
     def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
-        """Warn where more than half of the rows are left out; one more pass tells why.
+        """Warn if more than half of the rows are left out; one more pass finds the causes.
 
         Parameters
         ----------
@@ -235,7 +247,7 @@ class Passes:
         return {name: found[name] for name in names}
 
     def read(self, wanted: Sequence[Weighted]) -> list[Gram]:
-        """Make one pass and return a Gram for each one wanted.
+        """Make one pass and return a Gram for each request.
 
         Raises
         ------
@@ -277,7 +289,7 @@ class Passes:
 
     def _wanted(self, name: str, formulas: dict[str, Formula]) -> Leaf:
         """Return a column to read; one that is made is a formula more."""
-        if name in self._leaves:
+        if name not in self._made:
             return self._leaves[name]
         made = f"{PREFIX}made{self.names.index(name)}"
         formulas[made] = self._made[name]
@@ -340,7 +352,7 @@ class _Extended:
 
 def _extending(formulas: Mapping[str, Formula], fields: list[str]) -> Callable[[Any], pa.Table]:
     """Return what adds columns by formula to a batch, and takes some fields of that."""
-    # Formulas are told apart by identity, so a process cuts its own into layers.
+    # Formulas are compared by identity, so each process cuts its own into layers.
     steps = plan(formulas, KEPT)
 
     def extend(batch: Any) -> pa.Table:

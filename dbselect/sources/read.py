@@ -15,10 +15,11 @@ from dbselect.record.missing import fill, fill_jointly
 from dbselect.record.policies import check_missing
 from dbselect.record.rows import warn_of_skipped
 from dbselect.record.terms import Terms
-from dbselect.sources.gather import GramSums, GramWork
-from dbselect.sources.grouping import folds_of, warn_of_folds
-from dbselect.sources.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.open import open_table, stored_gram
+from dbselect.sources.partial.gather import GramSums, GramWork
+from dbselect.sources.partial.grouping import folds_of, warn_of_folds
+from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
+from dbselect.sources.partial.partial_aggregates import gather
 from dbselect.sources.request import (
     NullPolicy,
     Request,
@@ -30,7 +31,6 @@ from dbselect.sources.request import (
 )
 from dbselect.sources.types import TableSource
 from dbselect.sources.with_bar import with_bar
-from dbselect.sources.works import gather
 
 
 def gram(
@@ -49,8 +49,8 @@ def gram(
 
     Parameters
     ----------
-    source : a path, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow files, told by the
-        ending of their names, or a Delta table; a Polars LazyFrame or DataFrame, a DuckDB
+    source : a path, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow files, recognised by
+        the ending of their names, or a Delta table; a Polars LazyFrame or DataFrame, a DuckDB
         relation, a frame of Spark or Dask or a dataset of Ray, which sum on their workers, a
         table of ibis, narwhals or Modin, anything else with ``__arrow_c_stream__`` (pyarrow,
         pandas), or a NumPy array of shape (n, d), whose d names are then `columns`. A
@@ -68,8 +68,8 @@ def gram(
         last that means a column holds, ``"skip"`` for a column that none means.
         Of a category, ``"mean"`` puts the share of each level in the place of its 0 and
         1, and ``"indicator"`` makes what is missing one more level; of a basis, its
-        columns are filled, and one indicator follows the first. No policy knows a
-        target: give a column to be predicted ``"skip"``
+        columns are filled, and one indicator follows the first. No policy treats
+        a target differently: give a column to be predicted ``"skip"``
     categories, basis, max_levels : as in `terms`; what they name gives way to the
         columns made of it, whether or not it is one of `columns`. Text that they do not
         name and that has more than `max_levels` levels is left out
@@ -82,7 +82,7 @@ def gram(
     -------
     Gram of d columns in the order of `columns`, or of the table; then those of categories
     and bases that are none of `columns`. Its `missing` counts the rows in which each is
-    NULL or NaN, and its `terms` tell how the columns came to be
+    NULL or NaN, and its `terms` describe how the columns are made
 
     Raises
     ------
@@ -173,10 +173,11 @@ def read_columns(
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     null_policy: NullPolicy = "skip",
+    terms: Terms | None = None,
 ) -> tuple[Gram, list[str]]:
     """Return what `gram` returns, and the columns of numbers and text that were not read."""
     table = open_table(source, columns)
-    request, texts = prepared(table, columns, weight, null_policy)
+    request, texts = prepared(table, columns, weight, null_policy, terms=terms)
     read = {*request.taken, weight}.difference(request.left_out)
     unread = [
         name
@@ -195,11 +196,11 @@ def texts_of(
 
 
 def why_left_out(table: Table, max_levels: int, terms: Terms | None = None) -> str:
-    """Say why a column of text has no levels, which a caller gave as `terms` or not."""
+    """Return why a column of text has no levels, with or without `terms` from the caller."""
     if terms is not None:
-        return "text, of which the terms tell no levels"
+        return "text, for which the terms have no levels"
     if not table.again:
-        return "text, of which a stream that can be read only once tells no levels"
+        return "text in a stream that can be read only once, before its levels are known"
     return f"more than {max_levels} levels"
 
 
@@ -208,10 +209,10 @@ def check_left_out(
     request: Request,
     columns: Sequence[str] | None,
     why: str,
-    way: str = "categories=['{name}'], which keeps the most frequent levels; a wide search "
-    "(wide=True) takes a million levels",
+    way: str = "categories=['{name}'], which keeps the most frequent levels; a lazy Gram "
+    "(gram='lazy') takes a million levels",
 ) -> None:
-    """Warn of what a caller wants by a glob, or with all others, and does not get.
+    """Warn of columns left out that a caller requests by a glob, or by default.
 
     Parameters
     ----------
@@ -220,7 +221,7 @@ def check_left_out(
 
     Raises
     ------
-    ColumnError : a column of text is wanted by its name
+    ColumnError : a column of text is requested by its name
     """
     for name in request.left_out:
         if columns is not None and name in columns:
@@ -238,7 +239,7 @@ def check_left_out(
         }
     if found:
         told = ", ".join(f"'{name}' ({reason})" for name, reason in found.items())
-        warn_caller(f"columns left out: {told}; columns= says which are wanted", LeftOutWarning)
+        warn_caller(f"columns left out: {told}; choose columns with columns=", LeftOutWarning)
 
 
 def seen(gram: Gram, texts: Collection[str]) -> Gram:
@@ -288,7 +289,7 @@ def _read(table: Table, request: Request) -> Gram:
 
 
 def to_read(request: Request) -> Request:
-    """Return what to read for a request, of which `finished` makes what was asked for.
+    """Return the request to read with; `finished_gram` turns its result into the original.
 
     A fold must not be filled by rows of its own alone.
     """
@@ -373,7 +374,7 @@ def gram_by(
 
     Returns
     -------
-    DataFrame with the columns `by`, ``fold`` (Int64, from 0) if asked for, and ``gram``,
+    DataFrame with the columns `by`, ``fold`` (Int64, from 0) if requested, and ``gram``,
     sorted by the keys, NULL last; a fold without rows has no row
 
     Raises

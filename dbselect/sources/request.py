@@ -1,4 +1,4 @@
-"""What is wanted of a table: checked against its schema before any row is read."""
+"""A request to read a table, checked against its schema before any row is read."""
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, ColumnError
-from dbselect.record.checks import is_whole
-from dbselect.record.columns import SUFFIX, Leaf, leaves, match, unknown
+from dbselect.errors import ArgumentError, ColumnError, unknown
+from dbselect.options.kinds import is_whole
+from dbselect.record.columns import SUFFIX, Leaf, leaves, match
 from dbselect.record.gram import is_record
 from dbselect.record.policies import policies_of
 from dbselect.record.terms import Terms
@@ -25,7 +25,7 @@ NullPolicy = str | Mapping[str, str]
 
 
 class Table(Protocol):
-    """A table that can be read once, in runs of rows; more often if it says so."""
+    """A table that can be read in runs of rows: once, or repeatedly if `again` is True."""
 
     schema: pa.Schema
     rows: int | None
@@ -56,7 +56,7 @@ class Folding:
 
 @dataclass(frozen=True)
 class Request:
-    """Which columns of a table are wanted.
+    """The columns to read of a table, and how.
 
     Parameters
     ----------
@@ -65,15 +65,15 @@ class Request:
     by : fields whose values make groups
     policies : what becomes of the missing values of each column, then of each category
     folding : how the groups are cut into folds; None if they are not
-    terms : how the columns of the table become those of the Gram, but for what the rows
-        tell: which indicators there are, and the means of policy ``"mean"``. The means
-        that it has are put where values are missing
-    taken : the columns of the table that are wanted; they decide the fold of a row where
-        there is no key
+    terms : how the columns of the table become those of the Gram, except for what follows
+        from the rows: the indicators, and the means of policy ``"mean"``. Means that it has
+        are put where values are missing
+    taken : the columns of the table to read; they decide the fold of a row where there is
+        no key
     order : the columns and categories in the order of the Gram: numbers of the columns, and,
         after these, of the categories; empty if that is their order
     made_of : fields that categories and bases are made of, and text that only decides folds
-    left_out : columns of text that are wanted and have no category
+    left_out : columns of text that are requested and have no category
     """
 
     columns: list[Leaf]
@@ -104,7 +104,7 @@ class Request:
 
     @property
     def base(self) -> Terms:
-        """The terms but for means and indicators, which the rows tell."""
+        """The terms without means and indicators, which follow from the rows."""
         return replace(self.terms, means={}, indicators=())
 
     def marked(self) -> "Request":
@@ -159,7 +159,7 @@ class Request:
 
     @property
     def keys(self) -> list[str]:
-        """Names of the columns that tell the groups of the result apart."""
+        """Names of the columns that identify the groups of the result."""
         return self.by if self.folding is None else [*self.by, FOLD]
 
 
@@ -177,12 +177,12 @@ def request_of(
     Without `columns`, every column of numbers, booleans, dates and text is taken, nested
     ones included, except the weight, the keys and what decides the fold. A column of
     `terms` gives way to the columns that are made of it, whether or not it is one of
-    `columns`; where `terms` say what becomes of its missing values, that holds.
+    `columns`; a policy of `terms` for its missing values takes precedence.
 
     Raises
     ------
     ColumnError : a column is unknown, named twice or of another type, or there is none; or
-        a date counts in another unit than `terms` say
+        a date counts in another unit than in `terms`
     ArgumentError : there is no such policy
     """
     terms = Terms() if terms is None else terms
@@ -248,7 +248,7 @@ def request_of(
 
 
 def _check_date(leaf: Leaf, terms: Terms) -> None:
-    """Refuse a date that counts in another unit than terms say; numbers are as they are."""
+    """Refuse a date that counts in another unit than in the terms; numbers have no unit."""
     learnt = terms.dates.get(leaf.name, leaf.unit)
     if leaf.unit not in (learnt, None):
         raise ColumnError(
@@ -315,8 +315,12 @@ def _made(
     return made, [numbers[at] if isinstance(at, str) else at for at in order], policies
 
 
-def folding_of(fold: Any, key: Any, seed: Any) -> Folding | None:
-    """Return what the arguments of `gram_by` ask for; None if they ask for no folds.
+def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | None:
+    """Return the folding that the arguments of a call describe; None for no folds.
+
+    Parameters
+    ----------
+    name : of the argument that is the number of folds
 
     Raises
     ------
@@ -325,9 +329,9 @@ def folding_of(fold: Any, key: Any, seed: Any) -> Folding | None:
     check_seed(seed)
     if fold is None:
         if key is not None:
-            raise ArgumentError(f"key is {key!r}, but fold is missing; give the number of folds")
+            raise ArgumentError(f"key is {key!r}, but {name} is missing; give the number of folds")
         return None
-    check_folds("fold", fold)
+    check_folds(name, fold)
     return Folding(int(fold), key, int(seed))
 
 

@@ -1,4 +1,4 @@
-"""What a target may be, said before any row is read."""
+"""Checks of the target's type, before any row is read."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ from dbselect.sources.request import Table
 def check_numeric(table: Table, targets: Iterable[str]) -> None:
     """Refuse a column of text, or of another type that is no number, as target of a linear model.
 
-    A name that is no column is not told here.
+    A name that is no column is not reported here.
     """
     types = {leaf.name: leaf.type for leaf in leaves(table.schema) if not leaf.is_numeric}
     for target in targets:
@@ -22,7 +22,7 @@ def check_numeric(table: Table, targets: Iterable[str]) -> None:
 
 
 def refusal(target: str, type_: pa.DataType, allowed: str, model: str) -> str:
-    """Say that a target has a type that the model does not take, and what to do."""
+    """Return the message for a target of a type that the model does not take."""
     if kind_of(type_) != "text":
         return f"target '{target}' has type {type_}; a {model} target must be {allowed}"
     return (

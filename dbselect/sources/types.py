@@ -1,4 +1,4 @@
-"""What a table may be, and what may stand in its place."""
+"""Types of the sources that can be read as a table, or used in place of one."""
 
 from collections.abc import Mapping
 from pathlib import Path

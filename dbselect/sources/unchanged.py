@@ -45,7 +45,7 @@ class Unchanged:
         try:
             yield
         except Exception as error:
-            # What an engine says of a torn file, or a check of its values, is not what is wrong.
+            # An error of an engine or of a check of values may come from a torn file: report that.
             self._check_in_place(error)
             raise
         self._check_in_place(None)

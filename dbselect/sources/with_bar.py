@@ -4,8 +4,8 @@ from threading import Lock
 from typing import Any
 
 from dbselect.sources.open import progress
+from dbselect.sources.partial.partial_aggregates import Scan
 from dbselect.sources.request import Consumer
-from dbselect.sources.works import Scan
 
 
 def with_bar(table: Any, rows: int | None, title: str | None = None) -> Scan:
@@ -14,8 +14,8 @@ def with_bar(table: Any, rows: int | None, title: str | None = None) -> Scan:
     Parameters
     ----------
     table : Table, or a part of one that is read alike
-    rows : how many there are; None if nobody knows
-    title : what the bar says before its count
+    rows : how many there are; None if unknown
+    title : text of the bar before its count
     """
 
     def scan(fields: list[str], consume: Consumer) -> None:

@@ -1,16 +1,18 @@
 """Records of parts by their keys, and every Gram that is a sum of some."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, DataError
-from dbselect.methods.anytime import AnytimeOptions
-from dbselect.methods.drift import Drift, drift
-from dbselect.methods.types import Costs, GroupColumns, GroupNames, RuleName
-from dbselect.record.columns import unknown
+from dbselect.errors import ArgumentError, DataError, unknown
+from dbselect.options.fields import FIRST, ProblemOptions
+from dbselect.options.option import shows
+from dbselect.options.table import AnytimeOptions
+from dbselect.problem.calls import AnytimeCall, drift
 from dbselect.record.gram import RECORD_DTYPE, Gram
+from dbselect.record.groups import Costs, GroupColumns
+from dbselect.results.drift import Drift
 from dbselect.sources.open import merged
 from dbselect.sources.request import FOLD, check_folds, check_seed
 from dbselect.store.interval import keys_between
@@ -24,6 +26,11 @@ from dbselect.store.merging import (
 )
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
 from dbselect.store.rolling import Rolling, ends_of_windows
+
+_WINDOWS = (
+    'a, b : what `window` takes: a key, ``"2013-01"``, or the first and the last, '
+    '``("2013-01", "2013-03")``. No record may be in both'
+)
 
 
 class Cut:
@@ -114,7 +121,7 @@ class Cut:
         Returns
         -------
         DataFrame with a column each and ``gram``, sorted, as `gram_by` gives: for
-        `anytime_sequences`, SQL and Polars
+        `anytime_sequence_by`, SQL and Polars
 
         Raises
         ------
@@ -191,6 +198,7 @@ class Cut:
         table = pl.DataFrame(kept, schema={"first": keys.dtype, "last": keys.dtype}, orient="row")
         return Rolling(table.with_columns(column_of(found)))
 
+    @shows(AnytimeOptions, ProblemOptions, first=(_WINDOWS, *FIRST[1:]))
     def drift(
         self,
         a: Any,
@@ -198,23 +206,9 @@ class Cut:
         target: str,
         groups: GroupColumns | None = None,
         costs: Costs | None = None,
-        *,
-        rule: RuleName = AnytimeOptions.rule,
-        ridge: float = AnytimeOptions.ridge,
-        scale: bool = AnytimeOptions.scale,
-        budget: float | None = AnytimeOptions.budget,
-        max_groups: int | None = AnytimeOptions.max_groups,
-        always: GroupNames = AnytimeOptions.always,
-        c_min: float | None = AnytimeOptions.c_min,
+        **options: Unpack[AnytimeCall],
     ) -> Drift:
         """Compare two windows: moments, the sequence, and what a model of one is worth.
-
-        Parameters
-        ----------
-        a, b : what `window` takes: a key, ``"2013-01"``, or the first and the last,
-            ``("2013-01", "2013-03")``. No record may be in both
-        target, groups, costs, rule, ridge, scale, budget, max_groups, always, c_min : as in
-            `anytime_sequence`
 
         Returns
         -------
@@ -236,10 +230,7 @@ class Cut:
                  for name, value, rows in zip("ab", (a, b), inside, strict=True)]  # fmt: skip
         every = alike([*grams[0], *grams[1]])
         one, two = merged(every[: len(grams[0])]), merged(every[len(grams[0]) :])
-        return drift(
-            *settled_pair(one, two, reading), target, groups, costs, rule=rule, ridge=ridge,
-            scale=scale, budget=budget, max_groups=max_groups, always=always, c_min=c_min,
-        )  # fmt: skip
+        return drift(*settled_pair(one, two, reading), target, groups, costs, **options)
 
     def show(self) -> pl.DataFrame:
         """Return what there is: the keys, part, rows, skipped, and version of each record.
@@ -306,7 +297,7 @@ def _grams(records: pl.DataFrame, why: str) -> list[Gram]:
 
 
 def _ends(name: str, value: Any) -> tuple[Any, Any]:
-    """Return the first and the last key that one says."""
+    """Return the first and the last key of a range, or one key as both."""
     if not isinstance(value, tuple | list):
         return value, value
     if len(value) != 2:
@@ -319,5 +310,5 @@ def _evaluated(keys: pl.DataFrame, cuts: list[Any], what: str) -> pl.DataFrame:
         return keys.select(cuts)
     except (pl.exceptions.PolarsError, TypeError) as error:
         raise ArgumentError(
-            f"{what} cannot be told from the keys {keys.columns}: {error}"
+            f"{what} cannot be computed from the keys {keys.columns}: {error}"
         ) from error

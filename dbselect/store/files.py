@@ -1,4 +1,4 @@
-"""The parts of a table of files: each file is one, told by its size and its time.
+"""The parts of a table of files: each file is one, with its size and time as fingerprint.
 
 Keys may be columns of the files or names of folders, ``day=2013-01-01``; a file may have rows
 of many keys. Files have the names that they have below the folder of the source, so that a
@@ -16,9 +16,9 @@ import polars as pl
 
 from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import is_of
-from dbselect.sources.delta import delta_table, is_delta, refuse_files_of_delta
-from dbselect.sources.formats import PARQUET, format_of
-from dbselect.store.parts import labelled, read
+from dbselect.sources.engines.delta import delta_table, is_delta, refuse_files_of_delta
+from dbselect.sources.engines.formats import PARQUET, format_of
+from dbselect.store.parts import labelled, read_part
 from dbselect.store.reading import Reading
 
 #: The folder of rows without a value, in Hive.
@@ -36,7 +36,7 @@ class Files(Protocol):
         """Return the files there are now, by name."""
 
     def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
-        """Return the type of what folders say."""
+        """Return the types of the keys in folder names."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
 
     Raises
     ------
-    SourceError : a path on another machine, whose files have no time to tell changes by
+    SourceError : a path on another machine, whose files have no modification time
     """
     if is_of(source, "deltalake"):
         from dbselect.store.delta_files import DeltaFiles
@@ -176,7 +176,7 @@ class FileParts:
                                 hive_schema=hive or None)  # fmt: skip
         try:
             own = set(pl.read_parquet_schema(path))
-            found = read(frame.drop(above - own, strict=False), self._reading)
+            found = read_part(frame.drop(above - own, strict=False), self._reading)
         except (DbselectError, OSError, pl.exceptions.PolarsError) as error:
             # Half a file is no table, but that it changes is what counts.
             if _fingerprint(path) != self._told[part]:
@@ -197,7 +197,7 @@ def _fingerprint(path: Path) -> str | None:
 
 
 def _folders(name: str) -> dict[str, str]:
-    """Return what the folders of a file say: ``name=value``."""
+    """Return the keys and values in the folder names ``name=value`` of a file."""
     pairs = (folder.partition("=") for folder in name.split("/")[:-1])
     return {key: unquote(value) for key, equals, value in pairs if equals}
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from dbselect.backends.folder import Folder
+from dbselect.backends.shelf import Shelf, Shelved
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.record.terms import Terms
-from dbselect.shelves.folder import Folder
-from dbselect.shelves.shelf import Shelf, Shelved
-from dbselect.sources.delta import is_delta
+from dbselect.sources.engines.delta import is_delta
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import TableSource
 from dbselect.store.cut import Cut, sorted_records
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Endings of files of DuckDB; anything else is a folder.
 DATABASES = (".duckdb", ".db", ".ddb")
-#: Endings of files of other kinds, which nobody means as a folder.
+#: Endings of files of other kinds, refused as the name of a folder.
 OTHERS = (".parquet", ".sqlite", ".sqlite3", ".csv", ".json", ".arrow", ".feather", ".zip")
 
 
@@ -85,15 +85,15 @@ class GramStore(Cut):
 
         Parameters
         ----------
-        source : the whole table, as in `gram`. Of a Parquet path, folder or glob each file is a
-            part, told by its size and its time, without those of the store itself; of a Delta
-            table each file of that version; of anything else the rows of equal keys are
-            one, told by their number and hash, for which the columns are read once
+        source : the whole table, as in `gram`. The parts of a Parquet path, folder or glob are
+            its files except those of the store, compared by size and time; those of a Delta
+            table are the files of that version; those of any other source are the rows of
+            equal keys, compared by number and hash, for which the columns are read once
         by : one or more columns, of the files or of folders ``day=2013-01-01``: the keys; the
             first is that of windows. Needed at the first refresh
-        columns, weight, null_policy, max_levels, terms : as in `gram`. What the first refresh
-            is told holds for all, and the defaults of `gram` where it is told nothing; it may
-            be said again. Means are those of each window.
+        columns, weight, null_policy, max_levels, terms : as in `gram`. The values
+            passed to the first refresh, or the defaults of `gram`, hold for all later ones;
+            the same values may be passed again. Means are those of each window.
             Categories of text have the levels that the rows of a window have; what `terms`
             learnt stays as it is
 
@@ -103,8 +103,8 @@ class GramStore(Cut):
 
         Raises
         ------
-        ArgumentError : `by` is missing at the first refresh, or something else is told than at
-            the first
+        ArgumentError : `by` is missing at the first refresh, or an option differs from that
+            of the first
         SourceError : there is no such table, it is a stream that can be read only once, or it
             has no rows any more, which would drop all parts
         BusyError : a part changes while it is read, or another process has refreshed
@@ -150,12 +150,12 @@ def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
             "table (.delta) or a folder, on this machine"
         )
     if connection is None and (own.suffix == ".delta" or is_delta(own)):
-        from dbselect.shelves.delta import DeltaFolder
+        from dbselect.backends.delta import DeltaFolder
 
         return DeltaFolder(own)
     if connection is None and own.suffix not in DATABASES:
         return Folder(own)
-    from dbselect.shelves.database import DatabaseFile, DatabaseTable
+    from dbselect.backends.database import DatabaseFile, DatabaseTable
 
     if connection is None:
         return DatabaseFile(own)

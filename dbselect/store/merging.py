@@ -69,12 +69,12 @@ def columns_of_table(gram: Gram) -> dict[str, Any]:
     found |= {basis.column: basis for basis in terms.bases}
     for each in terms.categories:
         levels = each.levels if each.rest else None
-        found[each.column] = Kind(each.kind, each.null_policy, levels)
+        found[each.column] = RecordKind(each.kind, each.null_policy, levels)
     return found
 
 
 @dataclass(frozen=True)
-class Kind:
+class RecordKind:
     """What must agree of a category: where one column stands for all other levels, these too."""
 
     levels: str | None
@@ -83,13 +83,17 @@ class Kind:
 
 
 def _is_shared(name: str, described: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether all have a column, of one kind; of a category without levels nobody knows it."""
+    """Whether all have a column of one kind; a category without levels matches any kind."""
     if not all(name in each for each in described):
         return False
     kinds = [each[name] for each in described]
-    levels = next((kind.levels for kind in kinds if isinstance(kind, Kind) and kind.levels), None)
+    levels = next(
+        (kind.levels for kind in kinds if isinstance(kind, RecordKind) and kind.levels), None
+    )
     told = {
-        replace(kind, levels=levels) if isinstance(kind, Kind) and kind.levels is None else kind
+        replace(kind, levels=levels)
+        if isinstance(kind, RecordKind) and kind.levels is None
+        else kind
         for kind in kinds
     }
     return len(told) == 1

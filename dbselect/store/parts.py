@@ -24,8 +24,8 @@ class Partitions(Protocol):
 
     Attributes
     ----------
-    looked_at : whether fingerprints are cheap and say nothing of what was read, so that they
-        are asked for again after it
+    looked_at : whether fingerprints are cheap and taken before reading, not from the rows read,
+        so that they are computed again afterwards
     shown : the table, for errors
     """
 
@@ -39,7 +39,7 @@ class Partitions(Protocol):
         """Yield records of some parts, as `labelled` returns them; none of a part that is gone."""
 
 
-def read(source: Any, reading: Reading) -> pl.DataFrame:
+def read_part(source: Any, reading: Reading) -> pl.DataFrame:
     """Return the keys and records of the rows of a table."""
     return gram_by(
         source,

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from dbselect.errors import ArgumentError, ColumnError, RecordError
-from dbselect.record.checks import check_column
+from dbselect.options.kinds import COLUMN
 from dbselect.record.policies import check_policies
 from dbselect.record.terms import Terms
-from dbselect.sources.learn import MAX_LEVELS, check_max_levels
+from dbselect.sources.partial.learn import MAX_LEVELS, check_max_levels
 from dbselect.sources.request import NullPolicy
 
 #: Columns that a store has beside its keys.
@@ -19,7 +19,7 @@ OWN = (PART, FINGERPRINT, READING, GRAM)
 
 @dataclass(frozen=True)
 class Reading:
-    """What `GramStore.refresh` is told of a table, kept beside each record.
+    """The options of `GramStore.refresh`, stored beside each record.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class Reading:
         if twice:
             raise ArgumentError(f"by is {list(self.by)}; it names '{twice[0]}' twice")
         for name in self.by:
-            check_column("by", name)
+            COLUMN.or_none().check("by", name)
             if name in OWN:
                 raise ArgumentError(
                     f"by names a column '{name}'; rename it, as the store has a column of that name"
                 )
-        check_column("weight", self.weight)
+        COLUMN.or_none().check("weight", self.weight)
         check_policies(self.null_policy)
         check_max_levels(self.max_levels)
         if not isinstance(self.terms, Terms | None):
@@ -65,7 +65,8 @@ class Reading:
 
     def to_json(self) -> str:
         """Return the same text for equal readings."""
-        told = asdict(self) | {"terms": None if self.terms is None else self.terms.to_dict()}
+        terms = None if self.terms is None else self.terms.without_shares().to_dict()
+        told = asdict(self) | {"terms": terms}
         return json.dumps(told)
 
     @classmethod
@@ -82,20 +83,20 @@ class Reading:
             lists = {name: _tuple(told[name]) for name in ("by", "columns")}
             return cls(**{**told, **lists, "terms": terms and Terms.from_dict(terms)})
         except (KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"the store does not say how its table was read: {error}") from None
+            raise RecordError(f"the store has no valid reading options: {error}") from None
 
 
 def agreed(said: Mapping[str, Any], kept: Reading) -> Reading:
-    """Return how a store reads its table, where a caller may say it again but not otherwise.
+    """Return the reading options of a store; refuse different ones.
 
     Parameters
     ----------
-    said : fields that a caller gives
-    kept : what the store says
+    said : options that the caller passes
+    kept : those of the store
 
     Raises
     ------
-    ArgumentError : the caller says something else
+    ArgumentError : an option differs
     """
     for name, value in said.items():
         was = getattr(kept, name)
@@ -108,7 +109,7 @@ def agreed(said: Mapping[str, Any], kept: Reading) -> Reading:
 
 
 def untyped(name: str) -> ColumnError:
-    """Return the error of a key of which nothing tells the type."""
+    """Return the error for a key whose type is unknown."""
     return ColumnError(
         f"by names column '{name}', of which all values are NULL and of no type; cast it"
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from dbselect.backends.shelf import Shelf, Shelved
 from dbselect.errors import (
     ArgumentError,
     BusyError,
@@ -19,7 +20,6 @@ from dbselect.errors import (
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
 from dbselect.record.rows import warn_of_skipped
-from dbselect.shelves.shelf import Shelf, Shelved
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.store.files import FileParts, files_of
 from dbselect.store.parts import ATTEMPTS, Partitions, labelled
@@ -180,7 +180,7 @@ def _alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.
 
 
 def _typed(new: pl.DataFrame, reading: Reading) -> pl.DataFrame:
-    """Return the first records; refuse keys of which nothing tells the type."""
+    """Return the first records; refuse keys of unknown type."""
     for name in reading.by:
         if new.schema[name] == pl.Null:
             raise untyped(name)
@@ -195,7 +195,7 @@ def _nothing(before: Shelved, reading: Reading) -> pl.DataFrame:
 
 
 def _tell(caught: list[warnings.WarningMessage], parts: int) -> None:
-    """Say once what is warned of in many parts, and in how many."""
+    """Repeat each warning once, with the number of parts that raised it."""
     told = Counter((str(each.message), each.category) for each in caught)
     for (message, category), count in told.items():
         if issubclass(category, SkippedRowsWarning):

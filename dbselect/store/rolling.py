@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.methods.anytime import AnytimeOptions
-from dbselect.methods.segments import anytime_sequences
-from dbselect.methods.types import Costs, GroupColumns, GroupNames, RuleName
-from dbselect.record.checks import check_count
+from dbselect.options.fields import FIRST, ProblemOptions
+from dbselect.options.kinds import COUNT
+from dbselect.options.option import shows
+from dbselect.options.table import AnytimeOptions
+from dbselect.problem.calls import AnytimeCall, anytime_sequence_by
+from dbselect.record.groups import Costs, GroupColumns
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,32 +45,21 @@ class Rolling:
         low, high = self.grams["first"].min(), self.grams["last"].max()
         return f"Rolling({self.grams.height} windows from {low!s} to {high!s})"
 
+    @shows(AnytimeOptions, ProblemOptions, first=FIRST[1:])
     def sequences(
         self,
         target: str,
         groups: GroupColumns | None = None,
         costs: Costs | None = None,
-        *,
-        rule: RuleName = AnytimeOptions.rule,
-        ridge: float = AnytimeOptions.ridge,
-        scale: bool = AnytimeOptions.scale,
-        budget: float | None = AnytimeOptions.budget,
-        max_groups: int | None = AnytimeOptions.max_groups,
-        always: GroupNames = AnytimeOptions.always,
-        c_min: float | None = AnytimeOptions.c_min,
+        **options: Unpack[AnytimeCall],
     ) -> "OverTime":
         """Return the sequence of each window.
 
-        Parameters
-        ----------
-        target, groups, costs, rule, ridge, scale, budget, max_groups, always, c_min : as in
-            `anytime_sequences`, which also says what is raised and warned of
+        Raises
+        ------
+        As `dbselect.anytime_sequence_by`, with the same warnings
         """
-        found = anytime_sequences(
-            self.grams, target, groups, costs, rule=rule, ridge=ridge, scale=scale, budget=budget,
-            max_groups=max_groups, always=always, c_min=c_min,
-        )  # fmt: skip
-        return OverTime(target, found)
+        return OverTime(target, anytime_sequence_by(self.grams, target, groups, costs, **options))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +69,7 @@ class OverTime:
     Parameters
     ----------
     target : the column to predict
-    windows : a row a window: first, last, sequence and status, as of `anytime_sequences`
+    windows : a row a window: first, last, sequence and status, as of `anytime_sequence_by`
 
     Examples
     --------
@@ -121,7 +112,7 @@ class OverTime:
 
         steps = self.steps
         if steps.is_empty():
-            raise DataError("no window has a step to draw; `windows` says why in its status")
+            raise DataError("no window has a step to draw; see the column status of `windows`")
         return order_over_time(steps, self.target)
 
 
@@ -142,7 +133,7 @@ def ends_of_windows(keys: pl.Series, days: int, every: int) -> list[tuple[Any, A
     for name, value in (("days", days), ("every", every)):
         if value is None:
             raise ArgumentError(f"{name} is None; it must be a whole number >= 1")
-        check_count(name, value)
+        COUNT.or_none().check(name, value)
     if isinstance(keys.dtype, pl.Datetime):
         keys = keys.dt.date()
     if keys.dtype != pl.Date and not keys.dtype.is_integer():

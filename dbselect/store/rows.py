@@ -1,4 +1,4 @@
-"""The parts of a table without files: the rows of equal keys, told by their hash.
+"""The parts of a table without files: the rows of equal keys, with a hash as fingerprint.
 
 The hash of a row is that of folds, which depends on the values alone: not on the engine, its
 version, the order of the rows or their cut into batches. That of a part is the sum over its
@@ -19,8 +19,8 @@ import pyarrow as pa
 from dbselect._native import folds
 from dbselect.errors import BusyError, SourceError
 from dbselect.record.columns import Leaf
-from dbselect.sources.grouping import folds_of
 from dbselect.sources.open import open_table
+from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.request import (
     LIMIT,
     Consumer,
@@ -30,7 +30,7 @@ from dbselect.sources.request import (
     columns_of,
     wanted_of,
 )
-from dbselect.store.parts import ATTEMPTS, labelled, read
+from dbselect.store.parts import ATTEMPTS, labelled, read_part
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading, untyped
 
 #: Sums of a key: rows, and the halves of their hashes.
@@ -39,7 +39,7 @@ ROWS, HIGH, LOW = "__dbselect_rows", "__dbselect_high", "__dbselect_low"
 AT = "__dbselect_row"
 #: Before the name of a key: whether it is NaN.
 NAN = "__dbselect_nan_"
-#: Values of the first key up to which the engine is asked for these rows only.
+#: Most values of the first key for which the engine filters the rows.
 MOST_ASKED = 1000
 
 
@@ -83,7 +83,7 @@ class RowParts:
         table = open_table(_narrowed(self._source, wanted[:, 0]), columns)
         for _ in range(ATTEMPTS):
             watched = Watched(table, self._reading, self._hashed, wanted)
-            records = read(watched, self._reading)
+            records = read_part(watched, self._reading)
             if watched.is_steady:
                 seen = watched.seen()
                 break
@@ -110,7 +110,7 @@ class Watched:
     table : the table
     reading : how it is read
     hashed : columns that decide the hash
-    wanted : keys whose rows are handed on; None for all
+    wanted : keys whose rows are kept; None for all
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Watched:
         )
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Read the fields, hash what is wanted of them and hand it on."""
+        """Read the fields, hash the requested rows and pass them on."""
         sums: list[pl.DataFrame] = []
 
         def take(batch: Any) -> None:
@@ -164,12 +164,12 @@ class Watched:
         self._scans.append(_added(every.lazy(), self._by).sort(self._by, nulls_last=True).collect())
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Read the fields of the rows wanted, in order, without a hash."""
+        """Read the fields of the requested rows, in order, without a hash."""
         for batch in self._table.batches(list(dict.fromkeys([*fields, *self._by]))):
             yield from self._kept(pa.table(batch)).select(fields).to_batches()
 
     def _kept(self, batch: Any) -> Any:
-        """Return the rows that are wanted."""
+        """Return the rows of the requested keys."""
         if self._wanted is None:
             return batch
         keys = _comparable(pl.DataFrame(batch.select(self._by)))
@@ -199,7 +199,7 @@ def _added(parts: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
 
 
 def _comparable(keys: pl.DataFrame) -> pl.DataFrame:
-    """Return keys to join by: a NaN, which joins by one column do not find, is NULL and told."""
+    """Return keys to join by: NaN becomes NULL with a flag, as single-column joins miss NaN."""
     floats = pl.selectors.float()
     return keys.select(~floats, floats.fill_nan(None), floats.is_nan().name.prefix(NAN))
 

@@ -4,10 +4,10 @@
 
 use std::time::Instant;
 
-use dbselect_native::block::{BLOCK_ROWS, Block, stride};
-use dbselect_native::kernel::{Kernel, Tile, n_tiles};
-use dbselect_native::moments::Moments;
-use dbselect_native::sums::Sums;
+use dbselect_native::kernel::block::{BLOCK_ROWS, Block, stride};
+use dbselect_native::kernel::moments::Moments;
+use dbselect_native::kernel::rank_update::{Kernel, Tile, n_tiles};
+use dbselect_native::kernel::sums::Sums;
 
 const REPEATS: usize = 200;
 

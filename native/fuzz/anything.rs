@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, TimeUnit, UnionFields};
-use dbselect_native::arrow::{Place, leaves, read_record};
+use dbselect_native::record::arrow::{Place, leaves, read_record};
 
 use crate::draw::Draw;
 use crate::host::{Asked, Reader, distinct, folds, no_panic};

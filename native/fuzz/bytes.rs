@@ -2,8 +2,8 @@
 //! anew, is an error or a record that holds together.
 
 use arrow_array::Array;
-use dbselect_native::arrow::read_record;
-use dbselect_native::terms;
+use dbselect_native::record::arrow::read_record;
+use dbselect_native::record::terms;
 
 use crate::draw::Draw;
 use crate::host::{Reader, no_panic};

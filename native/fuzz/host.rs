@@ -7,7 +7,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, StructArray, make_array};
 use arrow_schema::ArrowError;
-use dbselect_native::python as native;
+use dbselect_native::hosts::python as native;
 
 /// Some texts of C, and where each is.
 pub struct Texts {
@@ -167,7 +167,7 @@ pub fn search(records: &ArrayRef, request: &RecordBatch) -> Result<StructArray, 
     let (mut records, mut request) = (one_field(records), stream(std::slice::from_ref(request)));
     // SAFETY: the streams are alive, the structures empty.
     let found = array(|array, schema| unsafe {
-        native::dbselect_search(&mut records, &mut request, array, schema)
+        native::dbselect_search(&mut records, &mut request, None, array, schema)
     })?;
     Ok(found.as_any().downcast_ref::<StructArray>().expect("answers").clone())
 }

@@ -10,9 +10,9 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, StructArray,
 };
 use arrow_schema::{Field, Fields};
-use dbselect_native::arrow::{read_record, write_records};
-use dbselect_native::gaps::impute;
-use dbselect_native::record::{RawRecord, Record};
+use dbselect_native::kernel::gaps::impute;
+use dbselect_native::record::arrow::{read_record, write_records};
+use dbselect_native::record::gram::{RawRecord, Record};
 
 use crate::anything;
 use crate::draw::Draw;

@@ -9,10 +9,10 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::Field;
-use dbselect_native::arrow::{Place, leaves};
-use dbselect_native::inputs::{Column, Unknown};
-use dbselect_native::prefix::{Case, Plan};
-use dbselect_native::sequences::Sequences;
+use dbselect_native::record::arrow::{Place, leaves};
+use dbselect_native::record::inputs::{Column, MissingColumns, Unknown};
+use dbselect_native::record::prefix::{Case, Plan};
+use dbselect_native::record::sequences::Sequences;
 
 use crate::anything;
 use crate::draw::Draw;
@@ -49,7 +49,8 @@ pub fn case(draw: &mut Draw) -> Result<(), String> {
     let plan = Plan::new(&one.steps(), one.terms()?, &columns, case, Unknown::default())?;
     let budget = if draw.one_in(2) { f64::INFINITY } else { draw.below(8) as f64 };
     for row in 0..rows {
-        let found = plan.predict(&columns, row, budget)?.map(|one| (one.step, one.value));
+        let found = plan.predict(&columns, row, budget, MissingColumns::Error)?;
+        let found = found.map(|one| (one.step, one.value));
         let exact = steps.iter().enumerate().rev().find_map(|(step, one)| {
             let terms = one.terms.iter().map(|&(column, factor)| {
                 let column = &table.columns[column];
@@ -152,6 +153,8 @@ fn altered(
         r#"{"categories":[],"bases":[]}"#,
         r#"{"categories":[],"bases":[],"means":{"a":1}}"#,
         r#"{"categories":[{"column":"a","levels":[1],"rest":true}],"bases":[]}"#,
+        r#"{"categories":[{"column":"a","levels":[1],"rest":false,"shares":[1,0]}],"bases":[]}"#,
+        r#"{"categories":[{"column":"a","levels":[1],"rest":false,"shares":[1]}],"bases":[]}"#,
         "]",
         "{\"bases\":[{\"column\":\"a\"}]}",
     ];
@@ -175,11 +178,12 @@ fn altered(
     let Some(sequences) = no_panic(Sequences::new(&array))? else { return Ok(()) };
     let Some(one) = sequences.at(0) else { return Ok(()) };
     let Some(terms) = no_panic(one.terms())? else { return Ok(()) };
-    let unknown = draw.of(&[Unknown::Unavailable, Unknown::Error, Unknown::Zero]);
+    let unknown = draw.of(&[Unknown::Unavailable, Unknown::Error, Unknown::Mean]);
     let plan = Plan::new(&one.steps(), terms, columns, Case::Insensitive, unknown);
     let Some(plan) = no_panic(plan)? else { return Ok(()) };
+    let missing_columns = draw.of(&[MissingColumns::Error, MissingColumns::Unavailable]);
     for row in 0..rows {
-        no_panic(plan.predict(columns, row, 4.0))?;
+        no_panic(plan.predict(columns, row, 4.0, missing_columns))?;
     }
     Ok(())
 }

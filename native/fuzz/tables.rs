@@ -12,8 +12,8 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{Field, Fields, Schema};
-use dbselect_native::arrow::read_record;
-use dbselect_native::record::Record;
+use dbselect_native::record::arrow::read_record;
+use dbselect_native::record::gram::Record;
 
 use crate::draw::Draw;
 use crate::host::{Asked, Reader};

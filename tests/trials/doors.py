@@ -76,7 +76,7 @@ class Doors:
             return ds.gram(str(path), weight=weight)
 
         def in_parts() -> Any:
-            plan = ds.plan_gram(arrow.schema, weight=weight)
+            plan = ds.io.plan_gram(arrow.schema, weight=weight)
             half = arrow.num_rows // 2
             return plan.finish([plan.partial(arrow[:half]), plan.partial(arrow[half:])])
 
@@ -221,7 +221,7 @@ def stored(draw: random.Random, doors: Doors) -> None:
     """Alter the bytes of what is stored: an error, or what was stored."""
     table = cases.table(draw, 20)
     gram = ds.gram(table.frame, weight=table.weight)
-    plan = ds.plan_gram(table.frame.to_arrow().schema, weight=table.weight)
+    plan = ds.io.plan_gram(table.frame.to_arrow().schema, weight=table.weight)
     path = doors.folder / "stored"
     sequence = _answer(lambda: ds.anytime_sequence(gram, gram.columns[0])) or gram
     kept = draw.choice([gram, sequence, gram.terms])

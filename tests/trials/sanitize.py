@@ -93,7 +93,7 @@ def main(given: list[str]) -> int:
             "ARROW_DEFAULT_MEMORY_POOL": "system",
         }
         python = [sys.executable, "-P"]
-        tests = [str(ROOT / "tests" / name) for name in TESTS]
+        tests = [str(next((ROOT / "tests").rglob(name))) for name in TESTS]
         canary = subprocess.run(
             [*python, "-c", CANARY], env=environment, capture_output=True, text=True, check=False
         )

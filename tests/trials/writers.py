@@ -62,7 +62,7 @@ def gram(state: int) -> ds.Gram:
 
 
 @cache
-def sequence(state: int) -> ds.Sequence:
+def sequence(state: int) -> ds.results.Sequence:
     return ds.anytime_sequence(gram(state).select(["x0", "x1", "x2", "y"]), "y")
 
 
@@ -130,7 +130,7 @@ def by_command(name: str, *options: str, read: Callable[[Path], int]) -> Writer:
         command = [name, str(_source(state)), *options, "--out", str(path)]
         with redirect_stdout(StringIO()):
             if main(command):
-                raise ds.SourceError("exit code 2")
+                raise ds.errors.SourceError("exit code 2")
 
     return Writer(f"dbselect {name} --out", write, read)
 
@@ -141,7 +141,7 @@ def _gram_there(path: Path) -> int:
 
 
 def _steps_there(path: Path) -> int:
-    found = ds.Sequence.read_parquet(path).steps["r2"].to_list()
+    found = ds.results.Sequence.read_parquet(path).steps["r2"].to_list()
     return state_of(found, lambda at: sequence(at).steps["r2"].to_list())
 
 

@@ -7,7 +7,8 @@ from collections.abc import Container, Sequence
 from importlib import import_module
 from typing import Any
 
-from dbselect.doors.cli.command import Parser
+from dbselect.doors.cli.command import Command, Parser
+from dbselect.doors.cli.commands.method import command_of
 from dbselect.doors.cli.exits import (
     INTERRUPTED,
     MISTAKE,
@@ -20,12 +21,12 @@ from dbselect.doors.cli.exits import (
 from dbselect.doors.cli.out import check_out
 from dbselect.doors.cli.terminal import RED, YELLOW, coloured, escape_letters, leave_pipe
 from dbselect.errors import BusyError, DbselectError
+from dbselect.options.methods import METHODS
 
-#: Commands and what each does; its module here has its name.
+#: Commands beside the methods, and what each does; its module here has its name.
 COMMANDS = {
     "gram": "read a table once and write its Gram record",
-    "sequence": "order groups of columns by gain per cost",
-    "report": "the same, told on one page of HTML",
+    "report": "the same, as one page of HTML",
     "tables": "order tables to join by gain per cost",
     "compare": "how early several sequences explain",
     "predict": "the rows of a table with what a sequence predicts for them",
@@ -37,6 +38,10 @@ COMMANDS = {
     "extension": "where the DuckDB extension lies, and how each client loads it",
     "completion": "what a shell needs to complete commands, options and files",
 }
+
+
+#: Other names of commands.
+_ALSO = {"anytime_sequence": ["sequence"]}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         leave_pipe()
         return PIPE_CLOSED
     except (DbselectError, OSError) as error:
-        # What an engine says may have lines.
+        # An engine's message may span several lines.
         told = " ".join(str(error).split())
         print(f"{coloured('dbselect:', RED, sys.stderr)} {told}", file=sys.stderr)
         return _code_of(error)
@@ -74,22 +79,28 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"{coloured('dbselect: warning:', YELLOW, sys.stderr)} {message}", file=sys.stderr)
 
 
-def every_command(named: Container[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+def _loaded(name: str) -> Command:
+    command: Command = import_module(f"{__name__}.commands.{name}").COMMAND
+    return command
+
+
+def every_command(named: Container[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser, with the arguments of commands that are named.
 
     Parameters
     ----------
-    named : words among which are names of commands; the modules of others are not loaded
+    named : words among which are names of commands, of others no module is loaded; default: all
     """
     from importlib.metadata import version
 
     parser = Parser(prog="dbselect", description=__doc__)
     parser.add_argument("--version", action="version", version=f"dbselect {version('dbselect')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, told in COMMANDS.items():
-        added = commands.add_parser(name, help=told, description=told)
-        if name in named:
-            command = import_module(f"{__name__}.{name}").COMMAND
+    for name, told in {**COMMANDS, **{name: one.about for name, one in METHODS.items()}}.items():
+        names = [name, *_ALSO.get(name, [])]
+        added = commands.add_parser(name, help=told, description=told, aliases=names[1:])
+        if named is None or any(one in named for one in names):
+            command = command_of(name) if name in METHODS else _loaded(name)
             command.add(added)
             added.set_defaults(run=command.run, parser=added)
     return parser

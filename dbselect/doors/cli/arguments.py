@@ -1,90 +1,123 @@
-"""What several commands take: how a table is read, and what is asked of a sequence."""
+"""What several commands take: a source, the fields of a problem, and options of methods."""
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.names import FamilyName, RuleName
+from dbselect.options.option import REQUIRED, Option
 
-#: Of an option without a default: where nothing is given, the record of options has one.
+#: Of an option without a default: where nothing is given, the table of options has one.
 UNSET = argparse.SUPPRESS
 #: What a table can be.
 SOURCE = "file, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow, or folder of a Delta table"
+#: Options read from a JSON file, and the content of that file.
+_JSON = {
+    "groups": "name -> list of columns or globs",
+    "costs": "name -> cost > 0",
+    "penalty_factors": "column, glob or group -> factor >= 0",
+    "grid": "option -> values to try",
+}
 
 
-def add_sequence_options(parser: argparse.ArgumentParser) -> None:
-    """Add what `anytime_sequence` takes, but for how a table is read."""
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Add a table or a Gram."""
+    parser.add_argument("source", help=f"{SOURCE}; or what 'gram' wrote, - from a pipe")
+
+
+def add_problem(parser: argparse.ArgumentParser, *, fields: Iterable[str] | None = None) -> None:
+    """Add the options of a problem.
+
+    Parameters
+    ----------
+    fields : names of those that make sense; default: all
+    """
+    from dbselect.options.fields import ProblemOptions
+    from dbselect.options.option import options_of
+
     parser.add_argument(
         "--target",
         required=True,
         action="append",
         help="column to predict; given twice, two responses that share the groups",
     )
-    parser.add_argument("--groups", help="JSON file: name -> list of columns or globs")
-    parser.add_argument("--costs", help="JSON file: name -> cost")
-    parser.add_argument("--rule", default=UNSET, help=_one_of(RuleName))
-    parser.add_argument("--ridge", default=UNSET, type=float)
-    parser.add_argument(
-        "--scale", default=UNSET, type=_flag, metavar="yes|no", help="ridge on unit variances"
-    )
-    add_intercept(parser)
-    parser.add_argument("--budget", default=UNSET, type=float, help="limit on the summed cost")
-    parser.add_argument("--max-groups", default=UNSET, type=int)
-    parser.add_argument("--always", default=UNSET, nargs="+", help="groups to take first")
-    parser.add_argument(
-        "--c-min", default=UNSET, type=float, help="rule doubling: of the first group"
-    )
-    parser.add_argument("--family", default=UNSET, help=f"{_one_of(FamilyName)}, tweedie(1.5)")
-    parser.add_argument("--link", default=UNSET, help="of a family: probit, inverse, sqrt, ...")
-    parser.add_argument(
-        "--offset", default=UNSET, help="of a family: column added to the predictor"
-    )
-    parser.add_argument(
-        "--exposure", default=UNSET, help="of a link log: column whose logarithm is added to it"
-    )
-    parser.add_argument(
-        "--positive", default=UNSET, help="of binomial: level of the target that counts as 1"
-    )
-    parser.add_argument("--max-iter", default=UNSET, type=int, help="of a family: most passes")
-    parser.add_argument("--tol", default=UNSET, type=float, help="of a family: when to end")
+    known = options_of(ProblemOptions)
+    names = ["groups", "costs", *(known if fields is None else fields)]
+    for name in names:
+        if name == "null_policy":
+            add_null_policy(parser)
+        elif name in _JSON:
+            _add_json(parser, name)
+        else:
+            add_option(parser, name, known[name])
 
 
-def add_intercept(parser: argparse.ArgumentParser) -> None:
-    """Add whether models have a constant term."""
-    parser.add_argument(
-        "--intercept", default=UNSET, type=_flag, metavar="yes|no", help="no: through the origin"
+def add_option(parser: argparse.ArgumentParser, name: str, option: Option) -> None:
+    """Add an option of a method as a flag, if it can be parsed from text."""
+    kind = option.kind
+    if name in _JSON:
+        _add_json(parser, name)
+        return
+    if kind.parse is None:
+        return
+    settings: dict[str, Any] = {"type": _parsed(option), "default": UNSET, "help": _help(option)}
+    if kind.several:
+        settings |= {"nargs": "+", "action": "extend"}
+    if kind.sql == "BOOLEAN":
+        settings["metavar"] = "yes|no"
+    parser.add_argument(_flag(name), required=option.default is REQUIRED, **settings)
+
+
+def add_columns(parser: argparse.ArgumentParser, names: Mapping[str, str]) -> None:
+    """Add options that are lists of names."""
+    for name, told in names.items():
+        parser.add_argument(_flag(name), default=UNSET, nargs="+", action="extend", help=told)
+
+
+def _add_json(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(_flag(name), metavar="FILE", help=f"JSON file: {_JSON[name]}")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _help(option: Option) -> str:
+    """Return the text of an option for a terminal, where no quotes set names off."""
+    text = (
+        "no:" + option.text.removeprefix("False")
+        if option.text.startswith("False")
+        else option.text
     )
+    return text.replace('``"', "").replace('"``', "").replace("`", "").replace("%", "%%")
 
 
-def add_search(parser: argparse.ArgumentParser) -> None:
-    """Add what `anytime_sequence` takes."""
-    parser.add_argument("source", help=f"{SOURCE}; or what 'gram' wrote, - from a pipe")
-    add_sequence_options(parser)
-    parser.add_argument("--weight", default=UNSET, help="column of row weights")
-    add_null_policy(parser)
+def _parsed(option: Option) -> Any:
+    kind = option.kind
+    assert kind.parse is not None
+
+    def parse(text: str) -> Any:
+        assert kind.parse is not None
+        try:
+            return kind.parse(text)
+        except ValueError:
+            wanted = "be yes or no" if kind.sql == "BOOLEAN" else kind.words or "be a number"
+            raise argparse.ArgumentTypeError(f"'{text}' must {wanted}") from None
+
+    return parse
 
 
-def add_wide(parser: argparse.ArgumentParser) -> None:
-    """Add the search of a table too wide for its Gram."""
+def add_null_policy(parser: argparse.ArgumentParser) -> None:
+    """Add what happens to missing values."""
     parser.add_argument(
-        "--wide",
+        "--null-policy",
+        nargs="+",
         default=UNSET,
-        type=_flag,
-        metavar="yes|no",
-        help="read the table some times for the rows of its Gram that are needed",
-    )
-    parser.add_argument(
-        "--resume", default=UNSET, metavar="FILE", help="go on from what a wide search wrote"
-    )
-    parser.add_argument(
-        "--screen",
-        default=UNSET,
-        type=int,
-        metavar="COLUMNS",
-        help="of a wide search, not exact: only so many columns, the best alone",
+        metavar="[COLUMNS=]POLICY",
+        help="missing values: skip their row, error, mean, or indicator (0 and a column of 0 "
+        "and 1); COLUMNS is a name or a glob, and the last that means a column holds",
     )
 
 
@@ -92,8 +125,6 @@ def add_cv(parser: argparse.ArgumentParser) -> None:
     """Add cross-validation."""
     parser.add_argument(
         "--cv",
-        "--fold",
-        dest="cv",
         type=int,
         metavar="FOLDS",
         help="cut the table into so many folds, for r2 on held-out rows",
@@ -107,39 +138,38 @@ def add_prediction(parser: argparse.ArgumentParser) -> None:
         "--budget", default=UNSET, type=float, help="the longest prefix within it predicts"
     )
     parser.add_argument(
-        "--handle-unknown", default=UNSET, help="levels never seen: unavailable, error or zero"
-    )
-
-
-def add_null_policy(parser: argparse.ArgumentParser) -> None:
-    """Add what becomes of missing values."""
-    parser.add_argument(
-        "--null-policy",
-        nargs="+",
+        "--handle-unknown",
         default=UNSET,
-        metavar="[COLUMNS=]POLICY",
-        help="missing values: skip their row, error, mean, or indicator (0 and a column of 0 "
-        "and 1); COLUMNS is a name or a glob, and the last that means a column holds",
+        help="levels that the fit has not seen: unavailable, error or mean",
     )
-
-
-def _one_of(names: Any) -> str:
-    """Return names in words; the record of options checks them."""
-    return ", ".join(get_args(names))
-
-
-def _flag(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise argparse.ArgumentTypeError(f"'{text}' must be yes or no")
-    return text == "yes"
 
 
 def options_given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Return those of some options that were given, by the names of Python."""
-    found = {name: value for name, value in vars(options).items() if name in names}
+    """Return those of some options that were given, by the names of Python.
+
+    Raises
+    ------
+    ArgumentError : the file of an option cannot be read, or is not JSON
+    """
+    found = {}
+    for name in names:
+        if name in _JSON:
+            value = read_option(getattr(options, name, None), _flag(name))
+            if value is not None:
+                found[name] = value
+        elif name in options:
+            found[name] = getattr(options, name)
     if "null_policy" in found:
         found["null_policy"] = _policies(found["null_policy"])
     return found
+
+
+def problem_given(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what was given of a problem: target, groups, costs and fields."""
+    from dbselect.options.names import PROBLEM_FIELDS
+
+    target = options.target[0] if len(options.target) == 1 else options.target
+    return {"target": target, **options_given(options, ("groups", "costs", *PROBLEM_FIELDS))}
 
 
 def _policies(texts: list[str]) -> Any:
@@ -166,11 +196,3 @@ def read_option(path: str | None, option: str) -> Any:
         ) from None
     except ValueError as error:
         raise ArgumentError(f"{option}: '{path}' is not JSON: {error}") from None
-
-
-def named(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the groups and costs that were given."""
-    return {
-        "groups": read_option(options.groups, "--groups"),
-        "costs": read_option(options.costs, "--costs"),
-    }

@@ -19,7 +19,7 @@ class Command:
     Parameters
     ----------
     add : adds the arguments to the parser of the command
-    run : does what the arguments ask for
+    run : executes the command
     """
 
     add: Callable[[argparse.ArgumentParser], None]
@@ -27,14 +27,14 @@ class Command:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes whole options only, and tells a mistake in one sentence."""
+    """A parser that refuses abbreviated options and reports an error in one sentence."""
 
     def __init__(self, **settings: Any) -> None:
-        # A shorter form would mean another option one day, in a script that nobody looks at.
+        # An abbreviation could match another option in a later release and break scripts.
         super().__init__(**{"allow_abbrev": False, "epilog": TOLD, **settings})
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse all arguments; of one that is unknown the nearest is told."""
+        """Parse all arguments; for an unknown one, suggest the nearest."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
             used: Parser = getattr(options, "parser", self)
@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def error(self, message: str) -> NoReturn:
-        """Tell a mistake, and end with its exit code."""
+        """Print an error and exit with its code."""
         choice = re.fullmatch(r"(.*: invalid choice: )'(.*)' \(choose from (.*)\)", message)
         if choice:
             start, wrong, choices = choice.groups()

@@ -6,22 +6,22 @@ from typing import Any
 
 from dbselect.errors import ArgumentError, DataError
 
-#: A mistake in the command, the files or the data; one sentence tells which.
+#: An error in the command, the files or the data, reported in one sentence.
 MISTAKE = 2
 #: More rows are left out than ``--max-skipped`` allows; nothing is written (EX_DATAERR).
 SKIPPED = 65
-#: Somebody else writes; the same command may do later (EX_TEMPFAIL).
+#: Another process is writing; retry later (EX_TEMPFAIL).
 TRY_AGAIN = 75
 #: Interrupted by the keyboard (SIGINT).
 INTERRUPTED = 130
-#: Who reads what is printed has gone, as ``head`` does (SIGPIPE).
+#: The reader of the output has closed the pipe, as ``head`` does (SIGPIPE).
 PIPE_CLOSED = 141
 
-#: Told below the help of every command.
+#: Printed below the help of every command.
 TOLD = (
-    f"Exit codes: 0 done; {MISTAKE} a mistake, told in one sentence; {SKIPPED} more rows left out "
-    f"than --max-skipped; {TRY_AGAIN} somebody else writes, try again later; {INTERRUPTED} "
-    f"interrupted; {PIPE_CLOSED} the pipe was closed."
+    f"Exit codes: 0 done; {MISTAKE} an error, reported in one sentence; {SKIPPED} more rows left "
+    f"out than --max-skipped; {TRY_AGAIN} another process is writing, try again later; "
+    f"{INTERRUPTED} interrupted; {PIPE_CLOSED} the pipe was closed."
 )
 
 

@@ -84,9 +84,9 @@ def check_ending(out: str, endings: tuple[str, ...]) -> None:
 
 
 def tell(options: argparse.Namespace, lines: Iterable[str], facts: Mapping[str, Any]) -> None:
-    """Print what came of a command: lines, or the facts as JSON.
+    """Print the outcome of a command: lines, or the facts as JSON.
 
-    Nothing where the result itself goes to standard output.
+    Prints nothing if the result itself goes to standard output.
     """
     if options.json:
         print(json.dumps(facts, default=str))

@@ -1,26 +1,25 @@
 """From fits of generalised linear models to the models and sequences that users see."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 import scipy.linalg
 
 from dbselect.errors import SeparationWarning, warn_caller
 from dbselect.glm.expansion import Coefficients
-from dbselect.glm.newton import GlmFit, Problem, Status
+from dbselect.glm.newton import GlmFit, GlmProblem, Status
 from dbselect.glm.passes import Data
 from dbselect.linear.condition import warn_of
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.rows import is_saturated
 from dbselect.record.steps import Step, Stop, spent_after
+from dbselect.record.terms import Terms
+from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
 from dbselect.results.glm.sequence import GlmSequence, Precision
-
-M = TypeVar("M", bound=GlmModel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,23 +48,23 @@ class Prefix:
 
 def model_of(
     data: Data,
-    problem: Problem,
+    problem: GlmProblem,
     fit: GlmFit,
     columns: Sequence[str],
-    make: Callable[..., M],
+    call: Call,
     *,
     groups: Sequence[str] = (),
     spent: float = 0.0,
-    **more: Any,
-) -> M:
+    rows_searched: int | None = None,
+) -> GlmModel:
     """Return the model of a fit.
 
     Parameters
     ----------
     columns : those that have coefficients, in the model's order
-    make : the kind of model
+    call : what is asked
     groups, spent : groups held, and their cost
-    more : what else the kind of model has
+    rows_searched : rows that the search looked at, where that were not all
 
     Warns
     -----
@@ -77,14 +76,10 @@ def model_of(
     intercept, coef = in_units(data, fit.point)
     at = [data.roles.members.index(name) for name in columns]
     intercept, coefficients = on_table(family.classes, intercept, coef[at], columns)
-    return make(
-        target=data.roles.target,
+    return GlmModel(
         family=family.name,
         classes=family.classes,
         levels=family.levels,
-        offset=data.roles.beside.offset,
-        exposure=data.roles.beside.exposure,
-        has_intercept=data.roles.has_intercept,
         intercept=intercept,
         coefficients=coefficients,
         groups=list(groups),
@@ -100,8 +95,9 @@ def model_of(
         rows_read=data.passes.rows_read,
         bytes_read=data.passes.bytes_read,
         errors=_of_model(data, problem, fit, at),
-        terms=data.passes.terms,
-        **more,
+        terms=_terms(data),
+        rows_searched=rows_searched,
+        call=call,
     )
 
 
@@ -110,11 +106,11 @@ def sequence_of(
     last: GlmFit,
     groups: Groups,
     rule: str,
-    ridge: float,
-    scale: bool,
+    call: Call,
     empty: Prefix,
     taken: Sequence[tuple[Step, Prefix]],
     stop: Stop,
+    rows_searched: int | None = None,
 ) -> GlmSequence:
     """Return the sequence of some steps, each with the fit after it.
 
@@ -134,19 +130,13 @@ def sequence_of(
             _warn_of_separation(f"from step {number} on, with '{groups.names[step.group]}',")
             break
     used = max(int(prefix.coef.any(axis=1).sum()) for prefix in prefixes)
-    full = is_saturated(data.rows, data.roles.has_intercept + used, ridge)
+    full = is_saturated(data.rows, data.roles.has_intercept + used, call.problem.ridge)
     return GlmSequence(
-        target=data.roles.target,
         family=data.roles.family.name,
         classes=data.roles.family.classes,
         levels=data.roles.family.levels,
-        offset=data.roles.beside.offset,
-        exposure=data.roles.beside.exposure,
-        has_intercept=data.roles.has_intercept,
         groups=groups,
         rule=rule,
-        ridge=ridge,
-        scale=scale,
         records=steps,
         spent=spent_after(steps, groups),
         explained=np.array([prefix.explained for prefix in prefixes]),
@@ -167,7 +157,16 @@ def sequence_of(
             np.array([prefix.dispersion for prefix in prefixes]),
             np.stack([prefix.errors for prefix in prefixes]),
         ),
-        terms=data.passes.terms,
+        terms=_terms(data),
+        rows_searched=rows_searched,
+        call=call,
+    )
+
+
+def _terms(data: Data) -> Terms:
+    """Return how the table became the columns, and the share of each level in the rows."""
+    return data.passes.terms.with_shares(
+        dict(zip(data.roles.members, data.centre.tolist(), strict=True))
     )
 
 
@@ -179,8 +178,8 @@ def _warn_of_separation(where: str) -> None:
     where : of which model, in words
     """
     warn_caller(
-        f"{where} some columns determine the target of some rows (separation), so no coefficients "
-        "are best and those of the last pass stand; a ridge > 0 has best ones",
+        f"{where} some columns determine the target of some rows (separation), so the "
+        "coefficients diverge; these are from the last pass, and a ridge > 0 gives finite ones",
         SeparationWarning,
     )
 
@@ -213,7 +212,7 @@ def _degrees(data: Data, fit: GlmFit) -> float:
 
 
 def _of_model(
-    data: Data, problem: Problem, fit: GlmFit, at: Sequence[int]
+    data: Data, problem: GlmProblem, fit: GlmFit, at: Sequence[int]
 ) -> StandardErrors | None:
     if fit.state.held != fit.groups:
         return None  # a descent found the coefficients, and no information is there of them
@@ -263,7 +262,7 @@ def standard_errors(data: Data, fit: GlmFit) -> Matrix:
 
 
 def _dispersion(data: Data, fit: GlmFit) -> float:
-    """Return the factor of the variance, where the family does not tell it: Pearson's estimate."""
+    """Return the factor of the variance: 1, or an estimate where the family does not fix it."""
     family = data.roles.family
     if not family.has_dispersion:
         return 1.0

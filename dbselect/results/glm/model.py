@@ -2,25 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from scipy.special import ndtr, ndtri
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.formulas import Formula
-from dbselect.glm.beside import Beside
 from dbselect.glm.named import family_of
 from dbselect.glm.newton import Status
+from dbselect.glm.offset import Offset
 from dbselect.linear.inference import INTERCEPT, with_ends
+from dbselect.options.kinds import SHARE
 from dbselect.pages.short import listed
-from dbselect.record.checks import check_share
+from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
-from dbselect.record.rows import is_saturated, rows_told
+from dbselect.record.rows import is_saturated, row_counts
 from dbselect.record.terms import Terms
+from dbselect.results.call import Call
 from dbselect.results.choice import warn_of_choice
-from dbselect.results.predict import Predicting, Predictor
+from dbselect.results.prediction.predict import Predicting, Predictor
+from dbselect.results.refit import Refitted
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +35,7 @@ class StandardErrors:
     Parameters
     ----------
     values : shape (K, 1 + d), of intercept and columns of each predictor; NaN if aliased
-    ridge : as of the model; with a ridge they say nothing
+    ridge : as of the model; with a ridge they are not valid
     chosen : whether the rows also chose the columns
     dispersion : the factor of the variance that is in the errors
     """
@@ -42,15 +47,13 @@ class StandardErrors:
 
 
 @dataclass(frozen=True, eq=False)
-class GlmModel(Predicting):
+class GlmModel(Refitted, Predicting):
     """A generalised linear model on some columns.
 
     Parameters
     ----------
-    target : the column that is predicted
-    family : as in `fit_glm`, its link or number in brackets
+    family : as in `fit`, its link or number in brackets
     classes : of a multinomial target, in their order
-    offset : column that is added to the predictor
     intercept : on the scale of the predictor; multinomial: class -> intercept
     coefficients : column -> coefficient, in the table's units; aliased columns have 0;
         multinomial: class -> column -> coefficient, which sum to 0 over the classes
@@ -67,25 +70,23 @@ class GlmModel(Predicting):
     terms : how the columns of the table became those of the model
     levels : of a binomial target that is not 0/1, the level that counts as 0 and the one that
         counts as 1, whose probability is predicted
-    exposure : column whose logarithm is added to the predictor
-    has_intercept : False where the model goes through the origin, its intercept 0
+    rows_searched : of a search that held some rows of the table, how many
+    call : the problem that it answers, without rows, and the method
 
     Examples
     --------
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
-    >>> model = ds.fit_glm(table, "y", family="binomial")
+    >>> model = ds.fit(table, "y", family="binomial")
     >>> model.predict(pl.DataFrame({"x": [0, 1]})).round(6).tolist()  # 1 in 3, 3 in 4
     [0.333333, 0.75]
     >>> table.select(model.expr().round(6).alias("p"))["p"].unique().sort().to_list()
     [0.333333, 0.75]
     """
 
-    target: str
     family: str
     classes: tuple[Any, ...]
-    offset: str | None
     intercept: Any
     coefficients: dict[Any, Any]
     groups: list[str]
@@ -103,8 +104,8 @@ class GlmModel(Predicting):
     errors: StandardErrors | None = field(default=None, kw_only=True, repr=False)
     terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
     levels: tuple[Any, ...] = field(default=(), kw_only=True)
-    exposure: str | None = field(default=None, kw_only=True)
-    has_intercept: bool = field(default=True, kw_only=True)
+    rows_searched: int | None = field(default=None, kw_only=True)
+    call: Call = field(kw_only=True, repr=False)
 
     def __repr__(self) -> str:
         # A fit of columns has no groups, and they no costs.
@@ -113,8 +114,34 @@ class GlmModel(Predicting):
             f"{type(self).__name__}({self.family}, {predicted(self.target, self.levels)} ~ "
             f"{listed(self.columns)}; "
             f"explained {self.explained:.4f}{spent}; "
-            f"{rows_told(self.rows, self.skipped)}; {self.status.value}, {self.passes} passes)"
+            f"{row_counts(self.rows, self.skipped, self.rows_searched)}; {self.status.value}, "
+            f"{self.passes} passes)"
         )
+
+    @property
+    def problem(self) -> "Problem":
+        """What is asked about the data, without its rows."""
+        return self.call.problem
+
+    @property
+    def target(self) -> str:
+        """The column that is predicted."""
+        return self.problem.targets[0]
+
+    @property
+    def offset(self) -> str | None:
+        """Column that is added to the predictor."""
+        return self.problem.offset
+
+    @property
+    def exposure(self) -> str | None:
+        """Column whose logarithm is added to the predictor."""
+        return self.problem.exposure
+
+    @property
+    def has_intercept(self) -> bool:
+        """False where the model goes through the origin."""
+        return self.problem.intercept
 
     @property
     def columns(self) -> list[str]:
@@ -130,14 +157,14 @@ class GlmModel(Predicting):
 
     @property
     def dispersion(self) -> float:
-        """The factor of the variance that the family does not tell; 1 where it does.
+        """The estimated factor of the variance; 1 for families that fix it.
 
         Pearson's statistic / (rows - rank), NaN where no rows are left; `summary` has it in its
         standard errors. The number of a negative binomial is in the name of its family.
 
         Raises
         ------
-        ArgumentError : it is not known, as `summary` says
+        ArgumentError : the model has no standard errors, as in `summary`
         """
         if not family_of(self.family, self.classes).has_dispersion:
             return 1.0
@@ -148,7 +175,7 @@ class GlmModel(Predicting):
         if self.errors is None:
             raise ArgumentError(
                 "the model has no standard errors, which files do not hold and a descent does "
-                "not give; fit its columns with dbselect.fit_glm"
+                "not give; fit its columns with dbselect.fit"
             )
         return self.errors
 
@@ -178,7 +205,7 @@ class GlmModel(Predicting):
         The covariance is the inverse of the information at the last pass, which the last
         step of the fit leaves by a share of some 1e-5; of links that are not the canonical
         one the expected information. Families gaussian, gamma, inverse_gaussian and tweedie:
-        times Pearson's statistic / (rows - rank). Row weights tell how much a row counts.
+        times Pearson's statistic / (rows - rank). A row weight is how much its row counts.
 
         References
         ----------
@@ -189,7 +216,7 @@ class GlmModel(Predicting):
         >>> import dbselect as ds
         >>> import polars as pl
         >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
-        >>> model = ds.fit_glm(table, "y", family="binomial")
+        >>> model = ds.fit(table, "y", family="binomial")
         >>> model.summary()["std_error"].round(3).to_list()  # roots of 3/2 and 3/2 + 4/3
         [1.225, 1.683]
         """
@@ -254,11 +281,11 @@ class GlmModel(Predicting):
         >>> import dbselect as ds
         >>> import polars as pl
         >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
-        >>> model = ds.fit_glm(table, "y", family="binomial")
+        >>> model = ds.fit(table, "y", family="binomial")
         >>> model.intervals().select("term", pl.col("low", "high").round(2)).rows()
         [('(intercept)', -3.09, 1.71), ('x', -1.51, 5.09)]
         """
-        check_share("level", level)
+        SHARE.check("level", level)
         table = self._tested()
         if self._was_chosen:
             warn_of_choice()
@@ -277,24 +304,24 @@ class GlmModel(Predicting):
 
     @property
     def _prepared(self) -> Terms:
-        return self.beside.with_log(self.terms)
+        return self.offsets.with_log(self.terms)
 
     @property
     def _predictors(self) -> list[Predictor]:
-        fixed = self.beside.coefficients
+        fixed = self.offsets.coefficients
         return [
             Predictor(one.intercept, {**fixed, **one.coefficients})
             for one in self._predictors_of_columns
         ]
 
     @property
-    def beside(self) -> Beside:
+    def offsets(self) -> Offset:
         """What is added to every predictor."""
-        return Beside(self.offset, self.exposure)
+        return Offset(self.problem.offset, self.problem.exposure)
 
     @property
     def _inputs(self) -> list[str]:
-        return [*self.columns, *self.beside.names]
+        return [*self.columns, *self.offsets.names]
 
     @property
     def _fields(self) -> list[str] | None:

@@ -9,16 +9,17 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError, DbselectError
-from dbselect.glm.beside import Beside
 from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
+from dbselect.glm.offset import Offset
 from dbselect.linear import information
 from dbselect.linear.problem import Linear
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
-from dbselect.record.rows import rows_told
+from dbselect.record.rows import row_counts
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
+from dbselect.results.call import Call
 from dbselect.results.glm import store
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table, predicted
 from dbselect.results.prefixes import Prefixes
@@ -46,15 +47,13 @@ class Precision:
 class GlmSequence(Prefixes[GlmModel]):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
-    Step 0 is the model without columns. What all families of sequences have is told at
-    `Prefixes`.
+    Step 0 is the model without columns. `Prefixes` documents what all sequences share.
 
     Parameters
     ----------
-    target, family, classes, offset : as in `GlmModel`
+    family, classes : as in `GlmModel`
     groups : Groups, their columns and costs
     rule : name of the rule
-    ridge, scale : penalty, and whether it is on unit-variance columns
     records : the steps 1, 2, ...
     spent : shape (steps + 1,), summed cost of the groups held
     explained : shape (steps + 1,), share of the null deviance, less what the ridge takes
@@ -69,7 +68,7 @@ class GlmSequence(Prefixes[GlmModel]):
     passes_made, rows_read, bytes_read : by the whole search; bytes as Arrow holds numbers
     precision : how sure the coefficients are; None after reading a file, which has none
     terms : how the columns of the table became those of the sequence
-    levels, exposure, has_intercept : as in `GlmModel`
+    levels, rows_searched, call : as in `GlmModel`
 
     Examples
     --------
@@ -84,14 +83,10 @@ class GlmSequence(Prefixes[GlmModel]):
     [0.25, 0.75]
     """
 
-    target: str
     family: str
     classes: tuple[Any, ...]
-    offset: str | None
     groups: Groups
     rule: str
-    ridge: float
-    scale: bool
     records: list[Step]
     spent: Vector
     explained: Vector
@@ -110,8 +105,8 @@ class GlmSequence(Prefixes[GlmModel]):
     precision: Precision | None = field(default=None, kw_only=True)
     terms: Terms = field(default_factory=Terms, kw_only=True)
     levels: tuple[Any, ...] = field(default=(), kw_only=True)
-    exposure: str | None = field(default=None, kw_only=True)
-    has_intercept: bool = field(default=True, kw_only=True)
+    rows_searched: int | None = field(default=None, kw_only=True)
+    call: Call = field(kw_only=True)
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.GLM_TYPE
     _WHAT: ClassVar[str] = "a sequence"
@@ -121,18 +116,33 @@ class GlmSequence(Prefixes[GlmModel]):
     __repr__ = Prefixes.__repr__
 
     @property
-    def _told(self) -> tuple[str, str]:
+    def _summary(self) -> tuple[str, str]:
         told = predicted(self.target, self.levels)
         return f"{self.family}, {told}", f"explained {self.explained[-1]:.4f}"
 
     @property
     def _used(self) -> str:
-        return rows_told(self.rows, self.skipped)
+        return row_counts(self.rows, self.skipped, self.rows_searched)
 
     @property
-    def beside(self) -> Beside:
+    def target(self) -> str:
+        """The column that is predicted."""
+        return self.problem.targets[0]
+
+    @property
+    def offset(self) -> str | None:
+        """Column that is added to the predictor."""
+        return self.problem.offset
+
+    @property
+    def exposure(self) -> str | None:
+        """Column whose logarithm is added to the predictor."""
+        return self.problem.exposure
+
+    @property
+    def offsets(self) -> Offset:
         """What is added to every predictor."""
-        return Beside(self.offset, self.exposure)
+        return Offset(self.problem.offset, self.problem.exposure)
 
     @property
     def r2(self) -> Vector:
@@ -164,13 +174,11 @@ class GlmSequence(Prefixes[GlmModel]):
             self.classes, self.intercept[step], self.coef[step, at], names
         )
         return GlmModel(
-            target=self.target,
             family=self.family,
             classes=self.classes,
             levels=self.levels,
-            exposure=self.exposure,
-            has_intercept=self.has_intercept,
-            offset=self.offset,
+            call=self.call,
+            rows_searched=self.rows_searched,
             intercept=intercept,
             coefficients=coefficients,
             groups=[self.groups.names[group] for group in held],
@@ -186,7 +194,7 @@ class GlmSequence(Prefixes[GlmModel]):
             rows_read=self.rows_read,
             bytes_read=self.bytes_read,
             errors=self._errors(step, at),
-            terms=self.terms.of({*names, *self.beside.names}),
+            terms=self.terms.of({*names, *self.offsets.names}),
         )
 
     def _errors(self, step: int, at: list[int]) -> StandardErrors | None:
@@ -207,8 +215,9 @@ class GlmSequence(Prefixes[GlmModel]):
         is_gaussian = kind_of_family(self.family) == "gaussian"
         if family.has_dispersion and not is_gaussian:
             raise ArgumentError(
-                f"family is {self.family!r}, whose dispersion no deviance tells, so that there "
-                "is no likelihood to compare; choose by rows held out, as cross_validate does"
+                f"family is {self.family!r}, whose dispersion the deviance does not "
+                "determine, so that there is no likelihood to compare; choose by rows held out, "
+                "as cross_validate does"
             )
         if not is_gaussian:
             return information.by_likelihood(self.deviance, trials, gamma, penalty)
@@ -247,7 +256,14 @@ class GlmSequence(Prefixes[GlmModel]):
 
     @property
     def _inputs(self) -> list[str]:
-        return [*self.columns, *self.beside.names]
+        return [*self.columns, *self.offsets.names]
+
+    @property
+    def _prepared(self) -> Terms:
+        return self.offsets.with_log(self.terms)
+
+    def _read_at(self, step: int) -> list[str]:
+        return [*self.offsets.coefficients, *super()._read_at(step)]
 
     def _priced(self, groups: Groups, spent: Vector) -> "GlmSequence":
         return replace(self, groups=groups, spent=spent, rule=f"{self.rule}, at other costs")

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from dbselect.glm.beside import Beside
 from dbselect.glm.newton import Status
+from dbselect.glm.offset import Offset
 from dbselect.record.steps import MODEL_FIELDS, SEQUENCE_DTYPE, STEP_DTYPES, STEP_TYPE
 from dbselect.record.terms import Terms
 from dbselect.results.store import (
@@ -44,10 +44,10 @@ GLM_TYPE = pa.struct(
         ("levels", pa.list_(pa.string())),
         ("offset", pa.string()),
         ("exposure", pa.string()),
-        ("has_intercept", pa.bool_()),
         *SEARCH_FIELDS,
         ("rows", pa.int64()),
         ("skipped", pa.int64()),
+        ("rows_searched", pa.int64()),
         ("passes", pa.int64()),
         ("rows_read", pa.int64()),
         ("bytes_read", pa.int64()),
@@ -83,10 +83,10 @@ def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
         "levels": [str(one) for one in sequence.levels],
         "offset": sequence.offset,
         "exposure": sequence.exposure,
-        "has_intercept": bool(sequence.has_intercept),
         **search_record(sequence),
         "rows": sequence.rows,
         "skipped": sequence.skipped,
+        "rows_searched": sequence.rows_searched,
         "passes": sequence.passes_made,
         "rows_read": sequence.rows_read,
         "bytes_read": sequence.bytes_read,
@@ -99,7 +99,7 @@ def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
 
 
 def _predicted(sequence: "GlmSequence") -> list[str | None]:
-    """Return the classes, or the level, whose probabilities are told; None for a number."""
+    """Return the classes, or the level, whose probabilities are predicted; None for a number."""
     return [str(one) for one in sequence.classes or sequence.levels[1:]] or [None]
 
 
@@ -114,12 +114,12 @@ def _predictor(
     shared = [{name: step[name] for name in STEP_DTYPES} for step in steps]
     for number, step in enumerate(shared):
         at = sequence.columns_held(number)
-        coefficients = sequence.beside.coefficients
+        coefficients = sequence.offsets.coefficients
         values = sequence.coef[number, at, k].tolist()
         coefficients |= dict(zip([names[j] for j in at], values, strict=True))
         step["intercept"] = float(sequence.intercept[number, k])
         step["coefficients"] = coefficients
-        step["terms"] = None if number else sequence.beside.with_log(sequence.terms).to_json()
+        step["terms"] = None if number else sequence.offsets.with_log(sequence.terms).to_json()
     return shared
 
 
@@ -150,7 +150,7 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
     class_type, levels = record["class_type"], record["levels"] or []
     read = _CLASS_TYPES[class_type] if class_type is not None else str
     classes = [] if class_type is None or levels else [read(p["class"]) for p in predictors]
-    beside = Beside(record["offset"], record["exposure"])
+    offsets = Offset(record["offset"], record["exposure"])
     terms = Terms.from_json(predictors[0]["sequence"][0]["terms"])
     numbers = {name: j for j, name in enumerate(search["groups"].members)}
     intercept = np.zeros((len(steps), len(predictors)))
@@ -159,17 +159,13 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         for number, step in enumerate(predictor["sequence"]):
             intercept[number, k] = step["intercept"]
             for name, value in step["coefficients"].items():
-                if name not in beside.coefficients:
+                if name not in offsets.coefficients:
                     coef[number, numbers[name], k] = value
     finite([*intercept.ravel(), *coef.ravel()])
     return {
-        "target": record["target"],
         "family": record["family"],
         "classes": tuple(classes),
         "levels": tuple(read(one) for one in levels),
-        "offset": beside.offset,
-        "exposure": beside.exposure,
-        "has_intercept": record["has_intercept"] is not False,
         **search,
         "deviance": finite(step["deviance"] for step in steps),
         "intercept": intercept,
@@ -178,8 +174,9 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "passes": np.array([step["passes"] for step in steps], dtype=np.int64),
         "rows": record["rows"],
         "skipped": record["skipped"],
+        "rows_searched": record["rows_searched"],
         "passes_made": record["passes"],
         "rows_read": record["rows_read"],
         "bytes_read": record["bytes_read"],
-        "terms": beside.without_log(terms),
+        "terms": offsets.without_log(terms),
     }

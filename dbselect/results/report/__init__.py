@@ -1,1 +1,1 @@
-"""What a report tells of a sequence, gathered for `dbselect.pages.report`."""
+"""The parts of the report of a sequence, gathered for `dbselect.pages.report`."""

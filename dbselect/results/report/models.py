@@ -144,7 +144,7 @@ def _certainty(refusal: str | None, untested: bool) -> str:
     if refusal is not None:
         return f"No standard errors: {refusal}."
     most = (
-        f"Standard errors are told of models of at most {MOST_TESTED} columns, and of the whole. "
+        f"Standard errors are given for models of at most {MOST_TESTED} columns, and the whole. "
         if untested
         else ""
     )

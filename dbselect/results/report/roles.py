@@ -1,4 +1,4 @@
-"""What each group is worth: alone, given all others, and which other says the same."""
+"""The gain of each group, alone and given all others, and the group it is redundant with."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import polars as pl
 
 from dbselect.linear.state import State
 
-#: Groups of which redundancy is asked, each against each other: J states of one group.
+#: Groups of which redundancy is computed, each against each other: J states of one group.
 MOST_GROUPS = 300
 #: A group that takes less than this share of another's gain away is not redundant with it.
 REDUNDANT = 0.1
@@ -31,7 +31,7 @@ def worth_of_groups(sequence: Any) -> pl.DataFrame:
     One state of each group: O(J D^2) and O(D^3) for all together.
     """
     groups = sequence.groups
-    state = State(sequence.problem, groups.positions)
+    state = State(sequence.linear, groups.positions)
     alone = np.asarray(state.gains())
     whole = state.copy()
     whole.add_all(list(range(len(groups.names))))

@@ -100,10 +100,10 @@ def _predictions(model: Any, source: Any) -> Iterator[tuple[str, Any, Any]]:
     table = open_table(source, None)
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
     targets = list(model.responses) if isinstance(model, JointModel) else [model.target]
-    beside = model.beside.names if isinstance(model, GlmModel) else []
+    offsets = model.offsets.names if isinstance(model, GlmModel) else []
     inputs = [one.source for one in inputs_as_fitted(model.columns, model.terms)]
     marked = [name.removesuffix(".missing") if name not in known else name for name in inputs]
-    wanted = {name: leaf_of(name, known, "source") for name in [*targets, *beside, *marked]}
+    wanted = {name: leaf_of(name, known, "source") for name in [*targets, *offsets, *marked]}
     fields = list(dict.fromkeys(leaf.field for leaf in wanted.values()))
     with closing(table.batches(fields)) as batches, progress(table.rows) as bar:
         for batch in batches:

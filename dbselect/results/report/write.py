@@ -7,12 +7,12 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
+from dbselect.options.kinds import check_folder
 from dbselect.pages.chart import LEFT, RIGHT, WIDTH, Line, cost_chart
 from dbselect.pages.html import small_curve
 from dbselect.pages.report import Section, page
 from dbselect.pages.short import listed
 from dbselect.pictures.cost import cost_axis
-from dbselect.record.checks import check_folder
 from dbselect.record.writing import check_place
 from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.report.models import steps_of
@@ -51,7 +51,7 @@ def report_page(sequence: Any, source: Any, held_out: Any, segments: Any) -> str
     axis = cost_axis(pl.DataFrame({"spent": sequence.spent, "r2": sequence.r2}), "r2")
     lines = _lines(sequence, held)
     words = (
-        f"{sequence._told[0]}: share explained against cost. {sequence._told[1]} at cost "
+        f"{sequence._summary[0]}: share explained against cost. {sequence._summary[1]} at cost "
         f"{sequence.spent[-1]:g}. The first groups: {listed(sequence._order)}."
     )
     about = {"most": axis.most, "constant": axis.constant}
@@ -62,7 +62,7 @@ def report_page(sequence: Any, source: Any, held_out: Any, segments: Any) -> str
     if listed_segments is not None:
         sections.append(listed_segments)
     sections.append(code_of(sequence, source))
-    title = f"What tells most of {sequence._told[0]} for its cost"
+    title = f"Which data best predict {sequence._summary[0]} for their cost"
     return page(title, _question(sequence), cost_chart(lines, axis, words), data, sections)
 
 
@@ -71,10 +71,10 @@ def _question(sequence: Any) -> list[str]:
     costs = groups.costs
     penalty = f", ridge {sequence.ridge:g}" if sequence.ridge else ""
     return [
-        f"Which groups of columns tell most of {sequence._told[0]} for their cost, and in which "
+        f"Which groups of columns best predict {sequence._summary[0]} for their cost, and in which "
         f"order? There are {len(costs)} groups of {len(sequence.columns)} columns; a group costs "
-        f"{costs.min():g} to {costs.max():g}, all together {costs.sum():g}.",
-        f"Found by {sequence.rule}{penalty}. It ended because: {sequence.stop.value}.",
+        f"{costs.min():g} to {costs.max():g}, {costs.sum():g} in total.",
+        f"Found by {sequence.rule}{penalty}. Stopped: {sequence.stop.value}.",
     ]
 
 
@@ -118,18 +118,18 @@ def _rows(sequence: Any) -> Section:
 def _roles(sequence: Any) -> Section:
     if not sequence._is_quadratic:
         told = [
-            "What a group is worth alone and given the rest is known of linear models, whose Gram "
-            "tells it; of this family the gains are those of the steps."
+            "The gains of a group alone and given the rest are available for linear models only; "
+            "for this family the gains are those of the steps."
         ]
         taken = sequence.steps.filter(pl.col("group").is_not_null())
         return Section("The groups", told, table=taken.select("step", "group", "cost", "gain"))
     told = [
         "Gains are shares of the variance: alone, and lost without the group when all others are "
-        "held. Redundant with a group is the one that takes most of its gain; a share of 1 leaves "
+        "held. A group is redundant with the one that takes most of its gain; a share of 1 leaves "
         "nothing."
     ]
     if len(sequence.groups.names) > MOST_GROUPS:
-        told.append(f"With more than {MOST_GROUPS} groups redundancy is not asked.")
+        told.append(f"With more than {MOST_GROUPS} groups redundancy is not computed.")
     return Section("What each group is worth", told, table=worth_of_groups(sequence))
 
 

@@ -9,8 +9,8 @@
 
 use super::options::Usefulness;
 use super::removal::{held_cost, least_useful, removal};
-use super::state::State;
-use super::steps::{Step, Stop, fits};
+use super::steps::{Interrupted, Record, Stop, fits};
+use crate::search::linear::state::State;
 
 /// What bounds the removals.
 #[derive(Clone, Copy, Debug)]
@@ -25,29 +25,28 @@ pub struct Limits<'l> {
     pub always: &'l [usize],
 }
 
-/// Remove groups until only those that stay are left, or the rest fits a budget; `record`
-/// takes every step, as soon as the state has made it.
+/// Remove groups until only those that stay are left, or the rest fits a budget.
 pub fn backward_search(
     state: &mut State,
     costs: &[f64],
     limits: Limits,
-    record: &mut dyn FnMut(Step, &mut State),
-) -> Stop {
+    record: &mut Record,
+) -> Result<Stop, Interrupted> {
     let mut steps = 0;
     while state.held().len() > limits.always.len() {
         if limits.budget.is_some() && fits(held_cost(state, costs), limits.budget) {
-            return Stop::Budget;
+            return Ok(Stop::Budget);
         }
         if limits.max_steps == Some(steps) {
-            return Stop::Rounds;
+            return Ok(Stop::Rounds);
         }
         let Some((group, worth)) = least_useful(state, costs, limits.usefulness, limits.always)
         else {
             break;
         };
         let step = removal(state, group, worth);
-        record(step, state);
+        record(step, state)?;
         steps += 1;
     }
-    Stop::Empty
+    Ok(Stop::Empty)
 }

@@ -16,9 +16,11 @@
 use super::criteria::Criterion;
 use super::options::Usefulness;
 use super::removal::{held_cost, least_useful, removal};
-use super::state::State;
-use super::steps::{Action, Choice, ROUNDING_GAIN, Step, Stop, fits, is_possible};
+use super::steps::{
+    Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits, is_possible,
+};
 use super::ties::first_of_the_best;
+use crate::search::linear::state::State;
 
 /// What bounds the search, forward and backward.
 #[derive(Clone, Copy, Debug)]
@@ -37,15 +39,14 @@ pub struct Limits<'l> {
     pub always: &'l [usize],
 }
 
-/// Add and remove groups until none gains epsilon; `record` takes every step, as soon as the
-/// state has made it.
+/// Add and remove groups until none gains epsilon.
 pub fn foba_search(
     state: &mut State,
     costs: &[f64],
     criterion: &mut Criterion,
     limits: Limits,
-    record: &mut dyn FnMut(Step, &mut State),
-) -> Stop {
+    record: &mut Record,
+) -> Result<Stop, Interrupted> {
     let Limits { epsilon, nu, budget, usefulness, always, .. } = limits;
     let limit = limits.max_steps.unwrap_or(usize::MAX);
     let (mut scores, mut gains, mut losses) = (Vec::new(), Vec::new(), Vec::new());
@@ -66,19 +67,19 @@ pub fn foba_search(
             Some(&group) => (group, Choice::Forced),
             None => match first_of_the_best(&scores, &candidates) {
                 Some(group) => (group, Choice::Free),
-                None if gaining.contains(&true) => return Stop::Budget,
-                None if state.waiting().contains(&true) => return Stop::Threshold,
-                None => return Stop::Exhausted,
+                None if gaining.contains(&true) => return Ok(Stop::Budget),
+                None if state.waiting().contains(&true) => return Ok(Stop::Threshold),
+                None => return Ok(Stop::Exhausted),
             },
         };
         let gain = state.add(group);
         gained.push(gain);
         let (score, explained) = (scores[group], state.explained());
-        record(Step { action: Action::Add, group, score, gain, explained, choice }, state);
+        record(Step { action: Action::Add, group, score, gain, explained, choice }, state)?;
         steps += 1;
         if !is_possible(explained) {
             // That all steps gain at most 1 is what ends the search.
-            return Stop::Threshold;
+            return Ok(Stop::Threshold);
         }
         // What looked like a gain and was rounding stays: given back, it would come again.
         while let Some(&last) = gained.last()
@@ -96,10 +97,10 @@ pub fn foba_search(
                 break;
             }
             let step = removal(state, group, worth);
-            record(step, state);
+            record(step, state)?;
             gained.pop();
             steps += 1;
         }
     }
-    Stop::Rounds
+    Ok(Stop::Rounds)
 }

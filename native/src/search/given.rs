@@ -1,18 +1,17 @@
 //! A search as a door asks for it, values by name, read into a request.
 //!
-//! The twin of `Method.read` in `dbselect/doors/results.py`: every door of the library makes the
+//! The twin of `dbselect/problem/records.py`: every door of the library makes the
 //! same request of the same words, and refuses the same ones.
 
 use super::error::Error;
-use super::fit::FitRequest;
 use super::groups::{Costs, GroupColumns};
-use super::nearest::unknown_option;
-use super::options::{AnytimeOptions, BackwardOptions, FobaOptions, Rule, Usefulness, refused};
+use super::nearest::unknown;
+use super::options::{
+    AnytimeOptions, BackwardOptions, Fields, FobaOptions, Rule, Usefulness, refused,
+};
 use super::setup::{Method, Request};
 use super::value::Value;
-
-/// What every search takes besides the options of its method.
-const ALWAYS: [&str; 2] = ["groups", "costs"];
+use crate::search::linear::fit::FitRequest;
 
 /// Read a request of a method, by the name that users give; NULL is the default.
 ///
@@ -24,17 +23,15 @@ pub fn read_request(
     given: &[(String, Value)],
 ) -> Result<Request, Error> {
     let given = Given { method, values: given };
-    let method = match method {
+    given.check()?;
+    let options = match method {
         "anytime_sequence" => Method::Anytime(anytime(&given)?),
         "foba" => Method::Foba(foba(&given)?),
-        "backward" => {
-            given.check(BackwardOptions::NAMES)?;
-            Method::Backward(backward(&given)?)
-        }
+        "backward" => Method::Backward(backward(&given)?),
         other => return Err(Error::argument(format!("there is no search '{other}'"))),
     };
-    let (groups, costs) = (given.groups()?, given.costs()?);
-    Ok(Request { target: target.to_string(), groups, costs, method })
+    let (groups, costs, fields) = (given.groups()?, given.costs()?, given.fields()?);
+    Ok(Request { target: target.to_string(), groups, costs, fields, method: options })
 }
 
 /// Read a request of `fit` or of its `summary`; NULL is the default.
@@ -44,51 +41,40 @@ pub fn read_fit(
     given: &[(String, Value)],
 ) -> Result<FitRequest, Error> {
     let given = Given { method, values: given };
-    given.check_names(&names_of(method))?;
+    given.check()?;
     let default = FitRequest::of(target);
     Ok(FitRequest {
         columns: given.names("columns")?,
-        intercept: given.truth("intercept")?.unwrap_or(default.intercept),
-        ridge: given.number("ridge")?.unwrap_or(default.ridge),
-        scale: given.truth("scale")?.unwrap_or(default.scale),
+        fields: given.fields()?,
         level: given.number("level")?.unwrap_or(default.level),
+        is_summary: method == "summary",
         ..default
     })
 }
 
 /// The names of what a method takes, in the order of its parameters; none for another name.
 pub fn names_of(method: &str) -> Vec<&'static str> {
-    match method {
-        "fit" => return FitRequest::NAMES.to_vec(),
-        "summary" => return FitRequest::OF_SUMMARY.to_vec(),
-        _ => {}
-    }
-    let own: &[&str] = match method {
-        "anytime_sequence" => AnytimeOptions::NAMES,
-        "foba" => FobaOptions::NAMES,
-        "backward" => BackwardOptions::NAMES,
+    let own: [&[&str]; 2] = match method {
+        "anytime_sequence" => [&["groups", "costs"], AnytimeOptions::NAMES],
+        "foba" => [&["groups", "costs"], FobaOptions::NAMES],
+        "backward" => [&["groups", "costs"], BackwardOptions::NAMES],
+        "fit" => [&["columns"], &[]],
+        "summary" => [&["columns"], &["level"]],
         _ => return Vec::new(),
     };
-    ALWAYS.iter().chain(own).copied().collect()
+    own.concat().into_iter().chain(Fields::NAMES.iter().copied()).collect()
 }
 
 fn anytime(given: &Given) -> Result<AnytimeOptions, Error> {
-    given.check(AnytimeOptions::NAMES)?;
-    let default = AnytimeOptions::default();
     Ok(AnytimeOptions {
-        rule: given.get("rule").map_or(Ok(default.rule), Rule::of)?,
-        ridge: given.number("ridge")?.unwrap_or(default.ridge),
-        scale: given.truth("scale")?.unwrap_or(default.scale),
-        intercept: given.truth("intercept")?.unwrap_or(default.intercept),
+        rule: given.get("rule").map_or(Ok(Rule::default()), Rule::of)?,
         budget: given.number("budget")?,
         max_groups: given.count("max_groups")?,
-        always: given.names("always")?.unwrap_or_default(),
         c_min: given.number("c_min")?,
     })
 }
 
 fn foba(given: &Given) -> Result<FobaOptions, Error> {
-    given.check(FobaOptions::NAMES)?;
     let default = FobaOptions::default();
     Ok(FobaOptions {
         backward: backward(given)?,
@@ -99,14 +85,10 @@ fn foba(given: &Given) -> Result<FobaOptions, Error> {
 }
 
 fn backward(given: &Given) -> Result<BackwardOptions, Error> {
-    let default = BackwardOptions::default();
     Ok(BackwardOptions {
-        backward: given.get("backward").map_or(Ok(default.backward), Usefulness::of)?,
+        backward: given.get("backward").map_or(Ok(Usefulness::default()), Usefulness::of)?,
         max_steps: given.count("max_steps")?,
-        ridge: given.number("ridge")?.unwrap_or(default.ridge),
-        intercept: given.truth("intercept")?.unwrap_or(default.intercept),
         budget: given.number("budget")?,
-        always: given.names("always")?.unwrap_or_default(),
     })
 }
 
@@ -118,18 +100,18 @@ struct Given<'g> {
 
 impl<'g> Given<'g> {
     /// Refuse options that the method does not have, and such as come twice.
-    fn check(&self, names: &[&str]) -> Result<(), Error> {
-        self.check_names(&[&ALWAYS, names].concat())
-    }
-
-    /// `check`, by all names that there are.
-    fn check_names(&self, names: &[&str]) -> Result<(), Error> {
+    fn check(&self) -> Result<(), Error> {
         let method = self.method;
-        let names: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
+        let names: Vec<String> = names_of(method).into_iter().map(str::to_string).collect();
         for (at, (name, value)) in self.values.iter().enumerate() {
+            if Fields::OF_ROWS.contains(&&name[..]) && is_there(value) {
+                return Err(Error::argument(format!(
+                    "{name} is {value}; a record holds no rows: dbselect.{method}(table, ..., \
+                     {name}={value}) reads a table"
+                )));
+            }
             if !names.contains(name) {
-                let unknown = unknown_option(name, &names);
-                return Err(Error::argument(format!("{method} has {unknown}")));
+                return Err(Error::argument(self.unknown(name, value, &names)));
             }
             let is_same = |(other, value): &(String, Value)| other == name && is_there(value);
             if is_there(value) && self.values[..at].iter().any(is_same) {
@@ -137,6 +119,18 @@ impl<'g> Given<'g> {
             }
         }
         Ok(())
+    }
+
+    /// The error for an unknown option, which may be a group in the wrong place.
+    fn unknown(&self, name: &str, value: &Value, names: &[String]) -> String {
+        let method = self.method;
+        if names.iter().any(|known| known == "groups") && value.texts().is_some() {
+            return format!(
+                "{method} has no option '{name}'; groups are given as {{'groups': {{'{name}': \
+                 {value}}}}}"
+            );
+        }
+        format!("{method} has {}", unknown("option", name, names))
     }
 
     fn get(&self, name: &str) -> Option<&'g Value> {
@@ -171,6 +165,17 @@ impl<'g> Given<'g> {
         self.read(name, Value::texts)
     }
 
+    fn fields(&self) -> Result<Fields, Error> {
+        let default = Fields::default();
+        Ok(Fields {
+            intercept: self.truth("intercept")?.unwrap_or(default.intercept),
+            ridge: self.number("ridge")?.unwrap_or(default.ridge),
+            scale: self.truth("scale")?.unwrap_or(default.scale),
+            always: self.names("always")?.unwrap_or_default(),
+            seed: self.count("seed")?.unwrap_or(default.seed),
+        })
+    }
+
     fn groups(&self) -> Result<Option<GroupColumns>, Error> {
         let group = |(name, means): &(String, Value)| {
             let columns = match means {
@@ -180,7 +185,13 @@ impl<'g> Given<'g> {
                 other => other.texts(),
             };
             columns.map(|columns| (name.clone(), columns)).ok_or_else(|| {
-                let words = "it must be a list of columns or globs";
+                let words = match means {
+                    Value::Map(_) => costs_meant(&means.to_string()),
+                    Value::Whole(_) | Value::Number(_) => {
+                        costs_meant(&format!("{{'{name}': {means}}}"))
+                    }
+                    _ => "it must list columns or globs".to_string(),
+                };
                 Error::group(format!("group '{name}' is {means}; {words}"))
             })
         };
@@ -212,6 +223,14 @@ impl<'g> Given<'g> {
             ))),
         }
     }
+}
+
+/// The call that a mapping or a number in the place of columns meant.
+fn costs_meant(costs: &str) -> String {
+    format!(
+        "a group lists columns or globs, and costs are given by name: costs={costs} in Python, \
+         {{'costs': {costs}}} as options in SQL"
+    )
 }
 
 fn is_there(value: &Value) -> bool {
@@ -248,15 +267,13 @@ mod tests {
                 assert!(error.starts_with(&format!("{name} is 'nonsense'; it must")), "{error}");
             }
             let error = read(method, &[("rigde", Value::Nothing)]).unwrap_err();
-            let start =
-                format!("{method} has unknown option 'rigde'; there is 'ridge', 'groups', ");
-            assert!(error.starts_with(&start), "{error}");
+            assert_eq!(error, format!("{method} has unknown option 'rigde'; there is 'ridge'"));
             let error = read(method, &[("ridge", Value::Whole(1)), ("ridge", Value::Whole(1))]);
             assert_eq!(error.unwrap_err(), format!("{method} is given ridge twice"));
         }
         let group = |means| Value::Map(vec![("g".to_string(), means)]);
         let error = read("foba", &[("groups", group(Value::Whole(5)))]).unwrap_err();
-        assert_eq!(error, "group 'g' is 5; it must be a list of columns or globs");
+        assert!(error.ends_with("{'costs': {'g': 5}} as options in SQL"), "{error}");
         let error = read("foba", &[("costs", group(Value::Nothing))]).unwrap_err();
         assert_eq!(error, "group 'g' has cost None; costs must be > 0 and finite");
         let one = read("foba", &[("groups", group(text()))]).unwrap();

@@ -12,9 +12,9 @@
 //! Algorithm 1 (CS-G-OMP and CS-G-FR) and Algorithm 2 (Doubling).
 
 use super::criteria::Criterion;
-use super::state::State;
-use super::steps::{Action, Choice, Step, Stop, fits};
+use super::steps::{Action, Choice, Interrupted, Record, Step, Stop, fits};
 use super::ties::first_of_the_best;
+use crate::search::linear::state::State;
 
 /// What bounds a greedy search.
 #[derive(Clone, Copy, Debug)]
@@ -32,26 +32,26 @@ pub struct Limits<'l> {
 
 /// Select groups until nothing fits; `state` ends with all of them selected.
 ///
-/// `steps` gets one step for each group, in order; `scores` is overwritten.
+/// `record` takes one step for each group, in order; `scores` is overwritten.
 pub fn greedy_search(
     state: &mut State,
     costs: &[f64],
     criterion: &mut Criterion,
     limits: Limits,
     scores: &mut Vec<f64>,
-    steps: &mut Vec<Step>,
-) -> Stop {
+    record: &mut Record,
+) -> Result<Stop, Interrupted> {
     let mut candidates = Vec::with_capacity(costs.len());
     let (mut spent, mut forced) = (0.0, limits.always.iter());
-    while steps.len() < costs.len() {
-        if limits.max_groups.is_some_and(|limit| steps.len() >= limit) {
-            return Stop::Steps;
+    while state.held().len() < costs.len() {
+        if limits.max_groups.is_some_and(|limit| state.held().len() >= limit) {
+            return Ok(Stop::Steps);
         }
         let waiting = state.waiting().iter().zip(costs);
         candidates.clear();
         candidates.extend(waiting.map(|(waits, cost)| *waits && fits(spent + cost, limits.budget)));
         if !candidates.contains(&true) {
-            return Stop::Budget;
+            return Ok(Stop::Budget);
         }
         criterion.scores(state, costs, scores);
         let (group, choice) = match forced.next() {
@@ -61,16 +61,16 @@ pub fn greedy_search(
                 let choice = narrow(&mut candidates, state.waiting(), costs, limit);
                 match first_of_the_best(scores, &candidates) {
                     Some(group) => (group, choice),
-                    None => return Stop::Budget,
+                    None => return Ok(Stop::Budget),
                 }
             }
         };
         let (score, gain) = (scores[group], state.add(group));
         spent += costs[group];
         let explained = state.explained();
-        steps.push(Step { action: Action::Add, group, score, gain, explained, choice });
+        record(Step { action: Action::Add, group, score, gain, explained, choice }, state)?;
     }
-    Stop::Exhausted
+    Ok(Stop::Exhausted)
 }
 
 /// Leave the candidates within a cost limit; where none is, the cheapest.

@@ -4,10 +4,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::columns::{SUFFIX, fields_of, match_columns, with_indicators};
 use super::error::{Error, listed, shown};
 use super::nearest::unknown;
-use crate::terms::Terms;
+use crate::record::terms::Terms;
+use crate::search::linear::columns::{SUFFIX, fields_of, match_columns, with_indicators};
 
 /// Which searches take a column in several groups: those that give no group back.
 const WHO_SHARES: &str =
@@ -56,8 +56,8 @@ impl Groups {
 ///
 /// `features` are the columns other than the target; without `groups` every top-level field
 /// is a group, without `costs` every cost is 1. Indicators `x.missing` follow their columns
-/// unless a group names these. `terms` tell how the columns of the table became the features;
-/// `sharing`, whether a column may lie in several groups.
+/// unless a group names these. `terms` describe how the columns of the table became the
+/// features; `sharing` is whether a column may lie in several groups.
 pub fn groups_of(
     features: &[String],
     groups: Option<&GroupColumns>,

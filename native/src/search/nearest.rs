@@ -19,13 +19,25 @@ pub fn unknown(kind: &str, name: &str, names: &[String]) -> String {
     format!("unknown {kind} '{name}'; there is {}{more}", quoted(&shown))
 }
 
-/// Describe an unknown option, with all that there are, as they are few; the nearest come first.
-pub fn unknown_option(name: &str, names: &[String]) -> String {
-    let mut shown = near(name, names);
-    let others = names.iter().map(String::as_str).filter(|other| !shown.contains(other));
-    let others: Vec<&str> = others.collect();
-    shown.extend(others);
-    format!("unknown option '{name}'; there is {}", quoted(&shown))
+/// Describe columns that a table lacks, with names of it that are near.
+///
+/// `lacking` in `dbselect/record/columns.py` says the same.
+pub fn lacking(columns: &[&str], names: &[String]) -> String {
+    let shown = &columns[..columns.len().min(FIRST)];
+    let more = columns.len() - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let noun = if columns.len() == 1 { "column" } else { "columns" };
+    let mut likely: Vec<&str> = Vec::new();
+    for name in shown.iter().filter_map(|name| near(name, names).first().copied()) {
+        if likely.len() < NEAR && !likely.contains(&name) {
+            likely.push(name);
+        }
+    }
+    let there = match likely.is_empty() {
+        true => String::new(),
+        false => format!("; there is {}", quoted(&likely)),
+    };
+    format!("the rows lack {noun} {}{more}, which the prediction reads{there}", quoted(shown))
 }
 
 fn quoted(names: &[&str]) -> String {
@@ -89,6 +101,20 @@ mod tests {
     }
 
     #[test]
+    fn columns_that_are_lacking_are_named_with_near_ones() {
+        let there = names(&["Age", "sex", "distance"]);
+        assert_eq!(lacking(&["age"], &there), {
+            "the rows lack column 'age', which the prediction reads; there is 'Age'"
+        });
+        assert_eq!(lacking(&["age", "zzz"], &there), {
+            "the rows lack columns 'age', 'zzz', which the prediction reads; there is 'Age'"
+        });
+        let many: Vec<String> = (0..12).map(|i| format!("x{i}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(lacking(&many, &there).ends_with("'x9' and 2 more, which the prediction reads"));
+    }
+
+    #[test]
     fn without_a_near_name_the_first_ones_are_shown() {
         let many: Vec<String> = (0..12).map(|i| format!("x{i}")).collect();
         assert_eq!(unknown("column", "abc", &many[..2]), {
@@ -96,9 +122,5 @@ mod tests {
         });
         assert!(unknown("column", "abc", &many).ends_with("'x9', ..."));
         assert_eq!(unknown("group", "g", &[]), "unknown group 'g'; there is none");
-        let options = names(&["groups", "costs", "ridge"]);
-        assert_eq!(unknown_option("rigde", &options), {
-            "unknown option 'rigde'; there is 'ridge', 'groups', 'costs'"
-        });
     }
 }

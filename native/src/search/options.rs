@@ -1,13 +1,13 @@
 //! The options of each method, which check themselves, and their defaults.
 //!
-//! The twin of `AnytimeOptions`, `FobaOptions` and `BackwardOptions` in `dbselect/methods/`,
-//! without what needs the rows of a table.
+//! The twin of `dbselect/options/table.py` and `dbselect/problem/fields.py`, without what needs
+//! the rows of a table; a test compares names, defaults and what is allowed.
 
 use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 12] = [
+const ALLOWED: [(&str, &str); 13] = [
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),
@@ -17,6 +17,7 @@ const ALLOWED: [(&str, &str); 12] = [
     ("max_groups", "be a whole number >= 1"),
     ("max_steps", "be a whole number >= 1"),
     ("always", "be a list of group names"),
+    ("seed", "be a whole number from 0 to 2^63 - 1"),
     ("c_min", "be a number > 0"),
     ("epsilon", "be a number >= 0"),
     ("nu", "lie between 0 and 1, both excluded"),
@@ -49,7 +50,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Rules by the name that users give; the last one knows a cost limit, as FoBa does not.
+    /// Rules by the name that users give; the last one has a cost limit, and FoBa does not take it.
     const NAMES: [(&str, Rule); 7] = [
         ("fr", Rule::Fr),
         ("score", Rule::Score),
@@ -103,55 +104,79 @@ fn choice<T: Copy>(option: &str, name: &Value, names: &[(&str, T)]) -> Result<T,
     })
 }
 
-/// The options of `anytime_sequence`.
+/// The fields of a problem, beside target, groups and costs, that a record can answer.
 #[derive(Clone, Debug)]
-pub struct AnytimeOptions {
-    /// What a step maximises.
-    pub rule: Rule,
+pub struct Fields {
+    /// False for models through the origin.
+    pub intercept: bool,
     /// Penalty, >= 0, on unit-variance columns.
     pub ridge: f64,
     /// False takes the ridge on the columns as they are.
     pub scale: bool,
-    /// False for models through the origin.
-    pub intercept: bool,
+    /// Groups taken first, in this order.
+    pub always: Vec<String>,
+    /// Of all that is drawn; what is here draws nothing.
+    pub seed: i64,
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Fields { intercept: true, ridge: 0.0, scale: true, always: Vec::new(), seed: 0 }
+    }
+}
+
+impl Fields {
+    /// Fields by the names that users give.
+    pub const NAMES: &[&str] = &["intercept", "ridge", "scale", "always", "seed"];
+    /// Those that only a table can answer.
+    pub const OF_ROWS: &[&str] = &[
+        "family",
+        "weight",
+        "offset",
+        "exposure",
+        "positive",
+        "null_policy",
+        "rows",
+        "gram",
+        "terms",
+    ];
+
+    /// Refuse fields that no Gram could make right.
+    pub fn check(&self) -> Result<(), Error> {
+        if !(self.ridge >= 0.0 && self.ridge.is_finite()) {
+            return Err(refused("ridge", &Value::Number(self.ridge)));
+        }
+        if self.seed < 0 {
+            return Err(refused("seed", &Value::Whole(self.seed)));
+        }
+        Ok(())
+    }
+}
+
+/// The options of `anytime_sequence`.
+#[derive(Clone, Debug, Default)]
+pub struct AnytimeOptions {
+    /// What a step maximises.
+    pub rule: Rule,
     /// Limit on the summed cost.
     pub budget: Option<f64>,
     /// Limit on the number of groups.
     pub max_groups: Option<i64>,
-    /// Groups taken first, in this order.
-    pub always: Vec<String>,
     /// Rule doubling: the largest cost of the first group; default: the cheapest there is.
     pub c_min: Option<f64>,
 }
 
-impl Default for AnytimeOptions {
-    fn default() -> Self {
-        AnytimeOptions {
-            rule: Rule::Fr,
-            ridge: 0.0,
-            scale: true,
-            intercept: true,
-            budget: None,
-            max_groups: None,
-            always: Vec::new(),
-            c_min: None,
-        }
-    }
-}
-
 impl AnytimeOptions {
     /// Options by the names that users give.
-    pub const NAMES: &[&str] =
-        &["rule", "ridge", "scale", "intercept", "budget", "max_groups", "always", "c_min"];
+    pub const NAMES: &[&str] = &["rule", "budget", "max_groups", "c_min"];
 
     /// Refuse options that no Gram could make right.
     pub fn check(&self) -> Result<(), Error> {
-        check_ridge(self.ridge)?;
         check_budget(self.budget)?;
         check_count("max_groups", self.max_groups)?;
         match self.c_min {
             Some(c_min) if self.rule != Rule::Doubling => Err(Error::argument(format!(
-                "c_min is {}; rule '{}' has none, rule 'doubling' has",
+                "c_min is {}; rule '{}' has none, 'doubling' of the linear model has",
                 Value::Number(c_min),
                 self.rule.name()
             ))),
@@ -164,43 +189,23 @@ impl AnytimeOptions {
 }
 
 /// The options of `backward`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BackwardOptions {
     /// What makes a group the least useful one.
     pub backward: Usefulness,
     /// Limit on the removals.
     pub max_steps: Option<i64>,
-    /// Penalty, >= 0, on unit-variance columns.
-    pub ridge: f64,
-    /// False for models through the origin.
-    pub intercept: bool,
     /// Removal ends as soon as what is held fits it.
     pub budget: Option<f64>,
-    /// Groups that stay.
-    pub always: Vec<String>,
-}
-
-impl Default for BackwardOptions {
-    fn default() -> Self {
-        BackwardOptions {
-            backward: Usefulness::Loss,
-            max_steps: None,
-            ridge: 0.0,
-            intercept: true,
-            budget: None,
-            always: Vec::new(),
-        }
-    }
 }
 
 impl BackwardOptions {
     /// Options by the names that users give.
-    pub const NAMES: &[&str] = &["backward", "max_steps", "ridge", "intercept", "budget", "always"];
+    pub const NAMES: &[&str] = &["backward", "max_steps", "budget"];
 
     /// Refuse options that no Gram could make right.
     pub fn check(&self) -> Result<(), Error> {
         check_count("max_steps", self.max_steps)?;
-        check_ridge(self.ridge)?;
         check_budget(self.budget)
     }
 }
@@ -227,17 +232,7 @@ impl Default for FobaOptions {
 
 impl FobaOptions {
     /// Options by the names that users give.
-    pub const NAMES: &[&str] = &[
-        "backward",
-        "max_steps",
-        "ridge",
-        "intercept",
-        "budget",
-        "always",
-        "epsilon",
-        "nu",
-        "rule",
-    ];
+    pub const NAMES: &[&str] = &["rule", "epsilon", "nu", "backward", "max_steps", "budget"];
 
     /// Refuse options that no Gram could make right.
     pub fn check(&self) -> Result<(), Error> {
@@ -250,14 +245,6 @@ impl FobaOptions {
         }
         Err(refused("nu", &Value::Number(self.nu)))
     }
-}
-
-/// Refuse a penalty that is none.
-pub fn check_ridge(ridge: f64) -> Result<(), Error> {
-    if ridge >= 0.0 && ridge.is_finite() {
-        return Ok(());
-    }
-    Err(refused("ridge", &Value::Number(ridge)))
 }
 
 fn check_budget(budget: Option<f64>) -> Result<(), Error> {
@@ -294,8 +281,6 @@ mod tests {
     fn numbers_out_of_range_are_refused() {
         let anytime = AnytimeOptions::default;
         let wrong = [
-            AnytimeOptions { ridge: f64::NAN, ..anytime() },
-            AnytimeOptions { ridge: -1.0, ..anytime() },
             AnytimeOptions { budget: Some(-0.5), ..anytime() },
             AnytimeOptions { max_groups: Some(0), ..anytime() },
             AnytimeOptions { c_min: Some(1.0), ..anytime() },
@@ -303,6 +288,11 @@ mod tests {
         ];
         assert!(wrong.iter().all(|options| options.check().is_err()));
         assert!(AnytimeOptions { budget: Some(f64::INFINITY), ..anytime() }.check().is_ok());
+        let fields = Fields::default;
+        for ridge in [f64::NAN, f64::INFINITY, -1.0] {
+            assert!(Fields { ridge, ..fields() }.check().is_err());
+        }
+        assert!(fields().check().is_ok() && Fields { seed: -1, ..fields() }.check().is_err());
         for (epsilon, nu) in [(-1.0, 0.5), (0.0, 0.0), (0.0, 1.0), (f64::NAN, 0.5)] {
             assert!(FobaOptions { epsilon, nu, ..FobaOptions::default() }.check().is_err());
         }

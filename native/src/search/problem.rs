@@ -8,11 +8,11 @@
 //! The twin of `dbselect/linear/problem.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
 //! and section 3.
 
-use super::columns::{SUFFIX, position};
 use super::error::Error;
-use crate::kernel::triangle;
-use crate::possible::{INDEFINITE, fault, is_indefinite};
-use crate::terms::Terms;
+use crate::kernel::possible::{INDEFINITE, fault, is_indefinite};
+use crate::kernel::rank_update::triangle;
+use crate::record::terms::Terms;
+use crate::search::linear::columns::{SUFFIX, position};
 
 /// A column is constant where its deviation is below this share of its mean, the rounding of
 /// the means of constant blocks; or of what rounding took from the mean, where a record knows it.
@@ -89,7 +89,7 @@ impl Gram<'_> {
 
 /// A record for models through the origin: raw moments, and means of 0.
 ///
-/// A search of it has no intercept, as that is what the means leave, and knows nothing of it. The
+/// Means of 0 leave an intercept of 0, so that a search needs no option for it. The
 /// twin of `through_origin` in `dbselect/linear/inference.py`.
 #[derive(Clone, Debug, Default)]
 pub struct Raw {

@@ -3,9 +3,9 @@
 //! The twin of `dbselect/selection/removal.py`.
 
 use super::options::Usefulness;
-use super::state::State;
 use super::steps::{Action, Choice, Step};
 use super::ties::first_of_the_best;
+use crate::search::linear::state::State;
 
 /// Losses below this share of the target's variance are rounding, so that they tie.
 const ROUNDING_LOSS: f64 = 1e-14;

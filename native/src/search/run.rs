@@ -1,20 +1,20 @@
 //! A search of one record after another, in memory that is used again.
 //!
-//! The twin of `dbselect/methods/anytime.py` and `foba.py`: from a record to a sequence.
+//! The twin of `dbselect/search/gram.py`: from a record to a sequence.
 
 use super::backward::{self, backward_search};
 use super::criteria::Criterion;
 use super::error::listed;
 use super::foba::{self, foba_search};
 use super::greedy::{self, greedy_search};
-use super::options::{AnytimeOptions, BackwardOptions, FobaOptions, Rule, Usefulness};
+use super::options::{AnytimeOptions, BackwardOptions, Fields, FobaOptions, Rule, Usefulness};
 use super::problem::{Gram, Linear, Raw};
-use super::refine::{Refiner, is_refined};
 use super::sequence::Sequence;
 use super::setup::{Method, Plan, Request};
-use super::state::{Buffers, State, Trace};
-use super::steps::{Action, Choice, Step, Stop, is_possible};
-use crate::possible::INDEFINITE;
+use super::steps::{Action, Choice, Interrupted, Record, Step, Stop, Turn, is_possible};
+use crate::kernel::possible::INDEFINITE;
+use crate::search::linear::refine::{Refiner, is_refined};
+use crate::search::linear::state::{Buffers, State, Trace};
 
 /// The memory of a search.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Search a record whose columns the plan was made for.
+    /// Search a record whose columns the plan was made for, for as long as `turn` returns true.
     ///
     /// A record that cannot be searched gives the reason, one sentence.
     pub fn search(
@@ -38,15 +38,11 @@ impl Workspace {
         request: &Request,
         plan: &Plan,
         gram: &Gram,
+        turn: &mut Turn,
     ) -> Result<&Sequence, String> {
-        let intercept = request.method.intercept();
+        let Fields { intercept, ridge, scale, .. } = request.fields;
         let target = plan.target.usable(gram, intercept)?;
         let gram = &if intercept { *gram } else { self.raw.of(gram)? };
-        let (ridge, scale) = match &request.method {
-            Method::Anytime(options) => (options.ridge, options.scale),
-            Method::Foba(options) => (options.backward.ridge, true),
-            Method::Backward(options) => (options.ridge, true),
-        };
         self.problem.set_up(gram, target, &plan.at, ridge, scale);
         self.problem.share(&plan.groups.same);
         self.sequence.begin(&self.problem);
@@ -56,8 +52,8 @@ impl Workspace {
         let searched = match &request.method {
             Method::Anytime(options) => {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
-                let steps = &mut sequence.steps;
-                let stop = anytime(&mut state, plan, options, criterion, scores, steps);
+                let mut record = |step, _: &mut State| write_down(sequence, turn, step);
+                let stop = anytime(&mut state, plan, options, criterion, scores, &mut record);
                 let refined = is_refined(state.condition(), ridge).then(|| {
                     refiner.set_up(gram, &state, &plan.at, target);
                     refiner
@@ -67,9 +63,12 @@ impl Workspace {
             }
             Method::Foba(options) => {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
-                Ok((foba(&mut state, plan, options, criterion, sequence), None))
+                let mut record = recorder(sequence, turn);
+                Ok((foba(&mut state, plan, options, criterion, &mut record), None))
             }
-            Method::Backward(options) => backward(&mut state, plan, options, sequence),
+            Method::Backward(options) => {
+                backward(&mut state, plan, options, ridge, &mut recorder(sequence, turn))
+            }
         };
         sequence.condition = state.condition();
         sequence.used = sequence.used.max(state.support().len());
@@ -86,7 +85,8 @@ impl Workspace {
             return Err(INDEFINITE.to_string());
         }
         self.sequence.limit_shares();
-        if self.sequence.is_saturated(gram.rows, ridge, intercept) {
+        let is_whole = stop != Stop::Interrupted;
+        if is_whole && self.sequence.is_saturated(gram.rows, ridge, intercept) {
             self.sequence.stop = Stop::Saturated;
         }
         Ok(&self.sequence)
@@ -100,7 +100,7 @@ fn anytime(
     options: &AnytimeOptions,
     criterion: &mut Criterion,
     scores: &mut Vec<f64>,
-    steps: &mut Vec<Step>,
+    record: &mut Record,
 ) -> Stop {
     let costs = &plan.groups.costs;
     let cheapest = || costs.iter().copied().fold(f64::INFINITY, f64::min);
@@ -111,7 +111,8 @@ fn anytime(
             .then(|| options.c_min.unwrap_or_else(cheapest)),
         always: &plan.first,
     };
-    greedy_search(state, costs, criterion, limits, scores, steps)
+    let stop = greedy_search(state, costs, criterion, limits, scores, record);
+    stop.unwrap_or(Stop::Interrupted)
 }
 
 /// Append the model of every prefix of the groups added: `w = M'z` is a sum over the rows of M.
@@ -150,7 +151,7 @@ fn foba(
     plan: &Plan,
     options: &FobaOptions,
     criterion: &mut Criterion,
-    sequence: &mut Sequence,
+    record: &mut Record,
 ) -> Stop {
     let limits = foba::Limits {
         epsilon: options.epsilon,
@@ -160,58 +161,71 @@ fn foba(
         usefulness: options.backward.backward,
         always: &plan.first,
     };
-    let mut record = recorder(sequence);
-    foba_search(state, &plan.groups.costs, criterion, limits, &mut record)
+    let stop = foba_search(state, &plan.groups.costs, criterion, limits, record);
+    stop.unwrap_or(Stop::Interrupted)
 }
 
 /// Start from all groups and remove the least useful one, again and again.
 ///
-/// The error says which columns depend on others, where coefficients were to tell what a group
-/// is worth: there is no certain one.
+/// Where coefficients rank the groups, columns that depend on others are an error that names
+/// them: their coefficients are not unique.
 fn backward(
     state: &mut State,
     plan: &Plan,
     options: &BackwardOptions,
-    sequence: &mut Sequence,
+    ridge: f64,
+    record: &mut Record,
 ) -> Result<(Stop, Option<Trace>), String> {
     let costs = &plan.groups.costs;
     let rest = (0..costs.len()).filter(|group| !plan.first.contains(group));
     let order: Vec<usize> = plan.first.iter().copied().chain(rest).collect();
-    let mut record = recorder(sequence);
     for group in order {
         let gain = state.add(group);
         let (score, explained) = (gain / costs[group], state.explained());
         let choice = Choice::Forced;
-        record(Step { action: Action::Add, group, score, gain, explained, choice }, state);
+        let step = Step { action: Action::Add, group, score, gain, explained, choice };
+        if record(step, state) == Err(Interrupted) {
+            return Ok((Stop::Interrupted, None));
+        }
     }
-    // A loss is told of dependent columns, too.
+    // A loss is defined for dependent columns, too.
     let dependent = match options.backward {
         Usefulness::Loss => Vec::new(),
         Usefulness::Coefficient => state.aliased(),
     };
-    if !dependent.is_empty() && options.ridge == 0.0 {
+    if !dependent.is_empty() && ridge == 0.0 {
         let names = listed(dependent.iter().map(|&j| plan.groups.members[j].as_str()));
         return Err(format!(
             "columns {names} depend linearly on others, so that coefficients are not certain; \
              take backward 'loss', leave them out, or give a ridge > 0"
         ));
     }
-    // What is held in the end does not tell what the columns that went had in common.
+    // The groups held at the end do not show how the removed columns depended on each other.
     if state.is_indefinite() {
         return Err(INDEFINITE.to_string());
     }
-    let trace = if options.ridge == 0.0 { state.trace() } else { None };
+    let trace = if ridge == 0.0 { state.trace() } else { None };
     let limits = backward::Limits {
         budget: options.budget,
         max_steps: options.max_steps.and_then(|limit| usize::try_from(limit).ok()),
         usefulness: options.backward,
         always: &plan.first,
     };
-    Ok((backward_search(state, costs, limits, &mut record), trace))
+    let stop = backward_search(state, costs, limits, record);
+    Ok((stop.unwrap_or(Stop::Interrupted), trace))
+}
+
+/// Write down a step and ask whether to go on: the one place where a search is interrupted.
+fn write_down(sequence: &mut Sequence, turn: &mut Turn, step: Step) -> Result<(), Interrupted> {
+    sequence.steps.push(step);
+    if turn(&step) { Ok(()) } else { Err(Interrupted) }
 }
 
 /// Keep every step with its model.
-fn recorder(sequence: &mut Sequence) -> impl FnMut(Step, &mut State) {
+fn recorder(
+    sequence: &mut Sequence,
+    turn: &mut Turn,
+) -> impl FnMut(Step, &mut State) -> Result<(), Interrupted> {
     let mut coef = Vec::new();
     // In the order taken; that of the state changes where a removal takes groups anew.
     let mut held = Vec::new();
@@ -222,15 +236,16 @@ fn recorder(sequence: &mut Sequence) -> impl FnMut(Step, &mut State) {
         }
         state.coefficients(&mut coef);
         sequence.push_model(state, held.iter().copied(), &coef, step.explained);
-        sequence.steps.push(step);
+        write_down(sequence, turn, step)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::terms::Terms;
     use crate::search::options::AnytimeOptions;
-    use crate::terms::Terms;
+    use crate::search::steps::to_the_end;
 
     /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
     const GRAM: Gram = Gram {
@@ -243,8 +258,12 @@ mod tests {
     };
 
     fn request(method: Method) -> (Request, Plan) {
+        request_with(method, Fields::default())
+    }
+
+    fn request_with(method: Method, fields: Fields) -> (Request, Plan) {
         let costs = Some(vec![("b".to_string(), 1.0), ("a".to_string(), 50.0)]);
-        let request = Request { target: "y".to_string(), groups: None, costs, method };
+        let request = Request { target: "y".to_string(), groups: None, costs, fields, method };
         let columns = ["a", "b", "y"].map(str::to_string);
         let fit = request.fit(&columns, &Terms::default()).unwrap();
         let plan = fit.plan(&GRAM).unwrap().unwrap().clone();
@@ -256,7 +275,7 @@ mod tests {
         let (request, plan) = request(Method::Anytime(AnytimeOptions::default()));
         let mut workspace = Workspace::default();
         for _ in 0..2 {
-            let found = workspace.search(&request, &plan, &GRAM).unwrap();
+            let found = workspace.search(&request, &plan, &GRAM, &mut to_the_end).unwrap();
             let order: Vec<usize> = found.steps.iter().map(|step| step.group).collect();
             assert_eq!((order, &found.spent[..]), (vec![1, 0], &[0.0, 1.0, 51.0][..]));
             assert_eq!((&found.columns[..], &found.ends[..]), (&[1, 1, 0][..], &[0, 1, 3][..]));
@@ -270,10 +289,10 @@ mod tests {
 
     #[test]
     fn through_the_origin_a_model_has_no_constant_term() {
-        let options = AnytimeOptions { intercept: false, ..AnytimeOptions::default() };
-        let (request, plan) = request(Method::Anytime(options));
+        let fields = Fields { intercept: false, ..Fields::default() };
+        let (request, plan) = request_with(Method::Anytime(AnytimeOptions::default()), fields);
         let mut workspace = Workspace::default();
-        let found = workspace.search(&request, &plan, &GRAM).unwrap();
+        let found = workspace.search(&request, &plan, &GRAM, &mut to_the_end).unwrap();
         // Of sum a y = 65, sum a a = 30, sum b y = 2, sum b b = 4 and sum y y = 142.
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-14, "{a} {b}");
         assert_eq!(found.intercept, [0.0; 3]);
@@ -286,9 +305,9 @@ mod tests {
         found.r2.iter().zip(r2).for_each(|(a, b)| near(*a, b));
         // A target of one value is not nothing; one of zeros is.
         let one = Gram { comoment: &[5.0, 0.0, 4.0, 0.0, 0.0, 0.0], ..GRAM };
-        assert!(workspace.search(&request, &plan, &one).is_ok());
+        assert!(workspace.search(&request, &plan, &one, &mut to_the_end).is_ok());
         let zero = Gram { mean: &[2.5, 0.0, 0.0], ..one };
-        let error = workspace.search(&request, &plan, &zero).unwrap_err();
+        let error = workspace.search(&request, &plan, &zero, &mut to_the_end).unwrap_err();
         assert_eq!(error, "target 'y' is constant (4 rows)");
     }
 
@@ -296,7 +315,7 @@ mod tests {
     fn an_elimination_ends_with_the_model_without_columns() {
         let (request, plan) = request(Method::Backward(BackwardOptions::default()));
         let mut workspace = Workspace::default();
-        let found = workspace.search(&request, &plan, &GRAM).unwrap();
+        let found = workspace.search(&request, &plan, &GRAM, &mut to_the_end).unwrap();
         let order: Vec<usize> = found.steps.iter().map(|step| step.group).collect();
         // A loss of 20/21 for 50 is less than one of 1/21 for 1.
         assert_eq!((order, found.stop), (vec![0, 1, 0, 1], Stop::Empty));
@@ -306,14 +325,48 @@ mod tests {
     }
 
     #[test]
+    fn a_search_that_is_interrupted_has_the_steps_so_far() {
+        // At each step, the last one included.
+        let methods = [
+            Method::Anytime(AnytimeOptions::default()),
+            Method::Foba(FobaOptions::default()),
+            Method::Backward(BackwardOptions::default()),
+        ];
+        for method in methods {
+            let (request, plan) = request(method);
+            let mut workspace = Workspace::default();
+            let whole = workspace.search(&request, &plan, &GRAM, &mut to_the_end).unwrap().clone();
+            for count in 1..=whole.steps.len() {
+                let mut told = Vec::new();
+                let mut turn = |step: &Step| {
+                    told.push(*step);
+                    told.len() < count
+                };
+                let found = workspace.search(&request, &plan, &GRAM, &mut turn).unwrap();
+                assert_eq!(found.stop, Stop::Interrupted);
+                assert_eq!(found.steps, whole.steps[..count]);
+                assert_eq!(found.spent, whole.spent[..=count]);
+                assert_eq!(found.r2, whole.r2[..=count]);
+                assert_eq!(found.intercept, whole.intercept[..=count]);
+                assert_eq!(found.ends, whole.ends[..=count]);
+                let end = whole.ends[count];
+                assert_eq!(found.columns, whole.columns[..end]);
+                assert_eq!(found.coefficients, whole.coefficients[..end]);
+                told.iter_mut().for_each(|step| step.explained = step.explained.min(1.0));
+                assert_eq!(told, found.steps);
+            }
+        }
+    }
+
+    #[test]
     fn a_record_without_rows_or_spread_says_so() {
         let (request, plan) = request(Method::Foba(FobaOptions::default()));
         let mut workspace = Workspace::default();
         let nothing = Gram { rows: 0, skipped: 3, weight: 0.0, ..GRAM };
-        let error = workspace.search(&request, &plan, &nothing).unwrap_err();
+        let error = workspace.search(&request, &plan, &nothing, &mut to_the_end).unwrap_err();
         assert_eq!(error, "no usable rows: 3 rows were skipped");
         let constant = Gram { comoment: &[0.0; 6], ..GRAM };
-        let error = workspace.search(&request, &plan, &constant).unwrap_err();
+        let error = workspace.search(&request, &plan, &constant, &mut to_the_end).unwrap_err();
         assert_eq!(error, "target 'y' is constant (4 rows)");
     }
 }

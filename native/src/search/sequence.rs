@@ -5,8 +5,8 @@
 
 use super::groups::Groups;
 use super::problem::Linear;
-use super::state::{State, Trace};
 use super::steps::{Action, Step, Stop};
+use crate::search::linear::state::{State, Trace};
 
 /// Groups in the order in which they buy prediction, with a model for each prefix.
 ///

@@ -1,16 +1,16 @@
 //! What every search begins with: a request, matched to the columns of a record.
 //!
-//! The twin of `dbselect/methods/setup.py`.
+//! The twin of `dbselect/search/gram.py`.
 
 use std::collections::HashMap;
 
-use super::columns::features_of;
 use super::error::{Error, rounded, shown};
 use super::groups::{Costs, GroupColumns, Groups, groups_of};
-use super::options::{AnytimeOptions, BackwardOptions, FobaOptions};
+use super::options::{AnytimeOptions, BackwardOptions, Fields, FobaOptions};
 use super::problem::{Gram, Target};
 use super::steps::fits;
-use crate::terms::Terms;
+use crate::record::terms::Terms;
+use crate::search::linear::columns::features_of;
 
 /// Which search, and its options.
 #[derive(Clone, Debug)]
@@ -23,18 +23,7 @@ pub enum Method {
     Backward(BackwardOptions),
 }
 
-impl Method {
-    /// Whether models have a constant term.
-    pub fn intercept(&self) -> bool {
-        match self {
-            Method::Anytime(options) => options.intercept,
-            Method::Foba(options) => options.backward.intercept,
-            Method::Backward(options) => options.intercept,
-        }
-    }
-}
-
-/// What is asked of every record.
+/// A method and its arguments, the same for every record.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Column to predict.
@@ -43,6 +32,8 @@ pub struct Request {
     pub groups: Option<GroupColumns>,
     /// Name of each group -> cost > 0; default: 1 each.
     pub costs: Option<Costs>,
+    /// The other fields of the problem.
+    pub fields: Fields,
     /// The search.
     pub method: Method,
 }
@@ -85,6 +76,7 @@ impl Fit {
 impl Request {
     /// Refuse what no columns could make right.
     pub fn check(&self) -> Result<(), Error> {
+        self.fields.check()?;
         match &self.method {
             Method::Anytime(options) => options.check(),
             Method::Foba(options) => options.check(),
@@ -97,7 +89,7 @@ impl Request {
     /// The error says that they have no such target.
     pub fn fit(&self, columns: &[String], terms: &Terms) -> Result<Fit, Error> {
         let target = Target::of(&self.target, columns, terms)?;
-        let intercept = self.method.intercept();
+        let intercept = self.fields.intercept;
         Ok(Fit { plan: self.plan(target.clone(), columns, terms), target, intercept })
     }
 
@@ -110,12 +102,12 @@ impl Request {
             columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
         let at = groups.members.iter().filter_map(|name| numbers.get(name.as_str()).copied());
         let at = at.collect();
-        let (always, budget, max_groups) = match &self.method {
-            Method::Anytime(options) => (&options.always, options.budget, options.max_groups),
-            Method::Foba(options) => (&options.backward.always, options.backward.budget, None),
-            Method::Backward(options) => (&options.always, options.budget, None),
+        let (budget, max_groups) = match &self.method {
+            Method::Anytime(options) => (options.budget, options.max_groups),
+            Method::Foba(options) => (options.backward.budget, None),
+            Method::Backward(options) => (options.budget, None),
         };
-        let first = groups.numbers(always)?;
+        let first = groups.numbers(&self.fields.always)?;
         check_first(&groups, &first, budget, max_groups)?;
         Ok(Plan { target, groups, at, first })
     }

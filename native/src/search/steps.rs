@@ -2,6 +2,8 @@
 //!
 //! The twin of `dbselect/record/steps.py`.
 
+use crate::search::linear::state::State;
+
 /// A gain below this share of the target's variance is rounding, not explanation.
 pub const ROUNDING_GAIN: f64 = 1e-14;
 /// Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
@@ -25,14 +27,24 @@ pub enum Stop {
     Threshold,
     /// No group is left to remove.
     Empty,
+    /// Whoever followed the search ended it.
+    Interrupted,
     /// It has as many coefficients as rows, which fit any target, whatever else was left.
     Saturated,
 }
 
 impl Stop {
     /// Names by number, as Python writes them.
-    pub const NAMES: [&str; 7] =
-        ["EXHAUSTED", "BUDGET", "STEPS", "ROUNDS", "THRESHOLD", "EMPTY", "SATURATED"];
+    pub const NAMES: [&str; 8] = [
+        "EXHAUSTED",
+        "BUDGET",
+        "MAX_GROUPS",
+        "MAX_STEPS",
+        "THRESHOLD",
+        "EMPTY",
+        "INTERRUPTED",
+        "SATURATED",
+    ];
 }
 
 /// Among which groups a step chose.
@@ -84,6 +96,21 @@ impl Step {
     pub fn is_useful(&self) -> bool {
         self.gain.abs() > ROUNDING_GAIN
     }
+}
+
+/// That a search ends with the step just made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted;
+
+/// Takes every step of a search, as soon as the state has made it.
+pub type Record<'r> = dyn FnMut(Step, &mut State) -> Result<(), Interrupted> + 'r;
+
+/// Hears of every step once it is written down, and answers whether the search goes on.
+pub type Turn<'t> = dyn FnMut(&Step) -> bool + 't;
+
+/// The turn of a search that nobody follows.
+pub fn to_the_end(_: &Step) -> bool {
+    true
 }
 
 /// Whether so much is explained of the variance of some rows; where it is not, comoments are

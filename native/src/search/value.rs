@@ -1,4 +1,4 @@
-//! A value that a door was given for an option, before anybody knows whether it is allowed.
+//! A value passed for an option, not yet checked.
 
 use std::fmt;
 
@@ -26,10 +26,9 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value as a number, if it is one; true and false are 1 and 0.
+    /// The value as a number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match self {
-            Value::Truth(truth) => Some(f64::from(u8::from(*truth))),
             Value::Whole(number) => Some(*number as f64),
             Value::Number(number) => Some(*number),
             _ => None,

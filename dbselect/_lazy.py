@@ -1,0 +1,55 @@
+"""Names that are loaded when they are used: the public ones, and those of a layer above.
+
+A result is asked for a refit or a cross-validation by a method of its own, which a layer above
+its module answers. `load` finds the answer then; imports at the top of a file point one way.
+
+Source: Scientific Python, SPEC 1, lazy loading of submodules and functions.
+"""
+
+import ast
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+
+def load(module: str, name: str) -> Any:
+    """Return a name of a module of the package, which is imported if it was not."""
+    return getattr(importlib.import_module(f"dbselect.{module}"), name)
+
+
+def public(
+    package: str, modules: Iterable[str] = ()
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package (PEP 562).
+
+    Its names are those that the stub beside its ``__init__.py`` imports, each loaded when it is
+    first used; type checkers and editors read the same stub.
+
+    Parameters
+    ----------
+    package : name of the package
+    modules : submodules that are public as well
+    """
+    space = vars(sys.modules[package])
+    stub = ast.parse(Path(space["__file__"]).with_suffix(".pyi").read_text(encoding="utf-8"))
+    homes = {
+        alias.name: str(line.module)
+        for line in stub.body
+        if isinstance(line, ast.ImportFrom) and line.module != package
+        for alias in line.names
+    }
+    names = sorted([*homes, *modules])
+
+    def getattribute(name: str) -> Any:
+        if name in homes:
+            value = getattr(importlib.import_module(homes[name]), name)
+        elif name in modules:
+            value = importlib.import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        space[name] = value
+        return value
+
+    return names, getattribute, lambda: sorted([*names, *(one for one in space if one[:2] == "__")])

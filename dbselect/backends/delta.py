@@ -1,0 +1,61 @@
+"""A store in a Delta table: each step is one version of it.
+
+A step writes the whole state, on top of the version that it starts from; a writer that finds the
+next version taken fails. Older versions stay until the table is vacuumed.
+"""
+
+from pathlib import Path
+
+import polars as pl
+
+from dbselect.backends.shelf import Shelved, was_first
+from dbselect.errors import SourceError
+from dbselect.record.gram import RECORD_DTYPE
+from dbselect.sources.engines.delta import delta_table, is_delta
+
+
+class DeltaFolder:
+    """Records in a Delta table on this machine.
+
+    Parameters
+    ----------
+    path : its folder; it is made at the first step
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.folder: Path | None = path
+
+    def read(self) -> Shelved:
+        """Return the state."""
+        if not is_delta(self._path):
+            return Shelved(None)
+        table = delta_table(self._path)
+        frame = pl.DataFrame(table.to_pyarrow_table())
+        if "reading" not in frame.columns:
+            raise SourceError(f"the Delta table '{self._path}' is no store; it has {frame.columns}")
+        return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)), table)
+
+    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Write the next version."""
+        from deltalake import CommitProperties, write_deltalake
+        from deltalake.exceptions import CommitFailedError, DeltaError
+
+        state = new
+        if before.frame is not None and before.frame.height:
+            state = pl.concat([before.frame.filter(~pl.col("part").is_in(gone)), new])
+        try:
+            write_deltalake(
+                before.mark or str(self._path),
+                state.to_arrow(compat_level=pl.CompatLevel.oldest()),
+                mode="error" if before.mark is None else "overwrite",
+                schema_mode=None if before.mark is None else "overwrite",
+                # A second try would put this state on top of the other writer's.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except CommitFailedError as error:
+            raise was_first(str(self._path)) from error
+        except (DeltaError, OSError) as error:
+            if before.mark is None and is_delta(self._path):
+                raise was_first(str(self._path)) from error
+            raise SourceError(f"cannot write the store '{self._path}': {error}") from error

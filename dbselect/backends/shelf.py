@@ -1,0 +1,68 @@
+"""The protocol of a place of records: read the whole state, write one step to the next."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from dbselect.errors import BusyError
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """The state of a store.
+
+    Parameters
+    ----------
+    frame : the keys, ``part``, ``fingerprint``, ``reading`` and ``gram``, NULL for a part
+        without rows; None of a store that has never been written
+    mark : version with which the place detects later writes
+    """
+
+    frame: pl.DataFrame | None
+    mark: Any = None
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """The fingerprint of each part."""
+        if self.frame is None:
+            return {}
+        return dict(self.frame.select("part", "fingerprint").iter_rows())
+
+
+class Shelf(Protocol):
+    """A place of records. A step is all or nothing, and fails if another was first.
+
+    Attributes
+    ----------
+    folder : that of its files, which are no part of a table around it; None if it has none
+    """
+
+    folder: Path | None
+
+    def read(self) -> Shelved:
+        """Return the state."""
+
+    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Take the records of some parts out and put new ones in.
+
+        Parameters
+        ----------
+        before : the state that this is a step from
+        gone : parts of which no old record stays
+        new : records, with the columns of the state
+
+        Raises
+        ------
+        BusyError : another process has written since
+        SourceError : nothing can be written
+        """
+
+
+def was_first(path: str) -> BusyError:
+    """Return the error for the second of two writers."""
+    return BusyError(
+        f"another process has refreshed the store '{path}' meanwhile and nothing was written; "
+        "refresh again"
+    )

@@ -1,0 +1,47 @@
+"""``dbselect compare``: how early several sequences explain."""
+
+import argparse
+from pathlib import Path
+
+from dbselect.doors.cli.arguments import SOURCE, UNSET, options_given
+from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.out import TABLES, add_out, tell, write_frame
+from dbselect.errors import ArgumentError
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sequences",
+        nargs="+",
+        metavar="[NAME=]FILE",
+        help="files that 'sequence --out' wrote; without a name they are called as the file",
+    )
+    parser.add_argument("--reference", default=UNSET, help="whose stopping cost cuts all")
+    parser.add_argument("--fraction", default=UNSET, type=float, help="0 to 1; default: plateau")
+    parser.add_argument("--data", default=UNSET, help=f"to judge on other rows: {SOURCE}")
+    parser.add_argument("--weight", default=UNSET, help="of the data: column of row weights")
+    add_out(parser, "the table", TABLES)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from dbselect.doors.cli.printing import plain_rows, table_text
+    from dbselect.doors.cli.stored import stored_sequence
+    from dbselect.validation.timeliness import compare
+
+    paths: dict[str, str] = {}
+    for text in options.sequences:
+        # A file may have such a sign in its name.
+        name, equals, path = text.partition("=")
+        if not equals or Path(text).exists():
+            name, path = Path(text).stem, text
+        if name in paths:
+            raise ArgumentError(f"two sequences are called '{name}'; give names: a={text}")
+        paths[name] = path
+    asked = options_given(options, ("reference", "fraction", "data", "weight"))
+    found = compare({name: stored_sequence(path) for name, path in paths.items()}, **asked)
+    write_frame(found.table, options.out)
+    lines = [table_text(found.table), f"Cut at cost {found.cut:g}."]
+    tell(options, lines, {"cut": found.cut, "sequences": plain_rows(found.table)})
+
+
+COMMAND = Command(_add, _run)

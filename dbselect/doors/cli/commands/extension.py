@@ -1,0 +1,39 @@
+"""``dbselect extension``: where the DuckDB extension lies, and how each client loads it."""
+
+import argparse
+from pathlib import Path
+
+from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.out import ANY, tell
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", metavar="FILE", help="file or folder to copy it to, under its own name"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
+    parser.set_defaults(endings=ANY)
+    parser.add_argument("--platform", help="the client's PRAGMA platform; default: this machine's")
+
+
+def _run(options: argparse.Namespace) -> None:
+    from dbselect.doors.extension import (
+        LOWEST_DUCKDB,
+        copied,
+        extension_path,
+        loading,
+        platform_of_this_machine,
+    )
+
+    platform = options.platform or platform_of_this_machine()
+    path = extension_path(platform)
+    if options.out is not None:
+        path = copied(path, Path(options.out))
+    clients = loading(path)
+    told = [f"The DuckDB extension for {platform}, DuckDB {LOWEST_DUCKDB} or newer:\n{path}\n"]
+    told += [f"{client}\n    " + "\n    ".join(lines) for client, lines in clients.items()]
+    tell(options, told, {"path": path, "platform": platform, "lowest_duckdb": LOWEST_DUCKDB,
+                         "loading": clients})  # fmt: skip
+
+
+COMMAND = Command(_add, _run)

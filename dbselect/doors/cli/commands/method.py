@@ -1,0 +1,156 @@
+"""``dbselect <method>``: a method of a problem, with its options and the fields as flags."""
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dbselect.doors.cli.arguments import (
+    add_cv,
+    add_option,
+    add_problem,
+    add_source,
+    options_given,
+    problem_given,
+)
+from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.exits import add_max_skipped, check_skipped
+from dbselect.doors.cli.out import RECORDS, TABLES, add_out, tell, write_frame
+from dbselect.errors import ArgumentError, SourceError
+from dbselect.options.methods import CHOOSING, JUDGED, METHODS
+from dbselect.options.option import Option
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dbselect.problem.problem import Problem
+    from dbselect.validation.cross_validation import CrossValidation
+
+#: Methods that run another one, whose options they also take.
+_OF_OTHERS = ("cross_validate", "stability")
+
+
+def command_of(name: str) -> Command:
+    """Return the command of a method."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        add_source(parser)
+        add_problem(parser)
+        add_method(parser, name)
+        add_max_skipped(parser)
+        is_sequence = METHODS[name].returns == "sequence"
+        add_out(parser, f"the {'sequence' if is_sequence else 'table'}",
+                RECORDS if is_sequence else TABLES)  # fmt: skip
+
+    def run(options: argparse.Namespace) -> None:
+        _run(name, options)
+
+    return Command(add, run)
+
+
+def add_method(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the options of a method."""
+    for option, one in _known(name).items():
+        add_option(parser, option, one)
+    if name == "anytime_sequence":
+        parser.add_argument(
+            "--resume", default=argparse.SUPPRESS, metavar="FILE",
+            help="go on from what a search with --gram lazy wrote",
+        )  # fmt: skip
+    if name in _OF_OTHERS:
+        parser.add_argument("--method", default="anytime_sequence", help="method that is judged")
+    if name in JUDGED:
+        add_cv(parser)
+
+
+def _known(name: str) -> Mapping[str, Option]:
+    others = [METHODS[one].known for one in CHOOSING if name in _OF_OTHERS]
+    own = METHODS[name].known
+    every = {option: one for known in others for option, one in known.items()}
+    # An option of one method is none of another, so none has to be given.
+    given = {option: Option(None, one.kind, one.text) for option, one in every.items()}
+    return {**given, **own}
+
+
+def problem_of(source: Any, options: argparse.Namespace) -> "Problem":
+    """Return the problem that the arguments are about."""
+    from dbselect.problem.problem import Problem
+
+    return Problem(source, **problem_given(options))
+
+
+def answer_asked(problem: "Problem", name: str, options: argparse.Namespace) -> Any:
+    """Return what a method answers to the arguments."""
+    own = _options(name, options)
+    if name in _OF_OTHERS:
+        own["method"] = options.method
+    return getattr(problem, name)(**own)
+
+
+def cross_validated(
+    problem: "Problem", name: str, options: argparse.Namespace
+) -> "CrossValidation | None":
+    """Return the scores of a method on held-out rows, None without ``--cv``.
+
+    Raises
+    ------
+    ArgumentError : the source is a Gram
+    """
+    from dbselect.sources.open import stored_gram
+
+    if getattr(options, "cv", None) is None:
+        return None
+    if stored_gram(problem.source) is not None:
+        raise ArgumentError(
+            f"--cv is {options.cv}; a Gram holds no rows to cut, which the table does"
+        )
+    return problem.cross_validate(name, folds=options.cv, **_options(name, options))
+
+
+def _options(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    from dbselect.doors.cli.stored import stored_sequence
+
+    given = options_given(options, [*_known(name), "grid"])
+    if "resume" in given:
+        try:
+            given["resume"] = stored_sequence(given["resume"])
+        except SourceError as error:
+            raise SourceError(f"--resume: {error}") from None
+    return given
+
+
+def _run(name: str, options: argparse.Namespace) -> None:
+    from dbselect.doors.cli.printing import show
+    from dbselect.doors.cli.stored import source_of
+
+    problem = problem_of(source_of(options.source), options)
+    held_out = cross_validated(problem, name, options)
+    scores = None if held_out is None else _scores(held_out)
+    found = answer_asked(problem, name, options)
+    if METHODS[name].returns == "sequence":
+        show(options, found, "In no group", scores)
+    else:
+        _show(options, found, scores)
+
+
+def _scores(held_out: "CrossValidation") -> "pl.DataFrame":
+    names = ["step", "spent", "r2", "r2_std_error", "mse", "deviance", "accuracy"]
+    kept = [name for name in names if held_out.table[name].count()]
+    return held_out.table.select(*kept, "best", "one_standard_error")
+
+
+def _show(options: argparse.Namespace, found: Any, scores: "pl.DataFrame | None") -> None:
+    """Check, write and print a result that is no sequence: a line, and its table."""
+    from dbselect.doors.cli.printing import plain_rows, table_text
+    from dbselect.results.selected import model_in
+
+    judged = model_in(found)
+    if hasattr(judged, "skipped"):
+        check_skipped(options, judged.rows, judged.skipped)
+    table = found._glance.table
+    write_frame(table, options.out)
+    lines = [table_text(table), f"{found!r}."]
+    facts: dict[str, Any] = {"result": repr(found), "rows": plain_rows(table)}
+    if scores is not None:
+        lines += ["On held-out rows:", table_text(scores)]
+        facts["held_out"] = plain_rows(scores)
+    tell(options, lines, facts)

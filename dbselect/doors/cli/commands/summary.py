@@ -1,0 +1,114 @@
+"""``dbselect summary``: least squares on named columns, and how sure each coefficient is."""
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from dbselect.doors.cli.arguments import (
+    UNSET,
+    add_columns,
+    add_problem,
+    add_source,
+    options_given,
+    problem_given,
+)
+from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.exits import add_max_skipped, check_skipped
+from dbselect.doors.cli.out import TABLES, add_out, tell, write_frame
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dbselect.results.model import Model
+    from dbselect.validation.robust.robust import RobustErrors
+
+#: Of the table what is printed: as wide as a terminal.
+_SHOWN = ("term", "estimate", "std_error", "p_value", "low", "high", "standardized", "vif")
+#: Options of the fit; those of `robust_errors` besides the weight.
+_FIELDS = ("weight", "intercept", "null_policy", "rows", "seed")
+_ROBUST = ("cov_type", "cluster")
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    add_source(parser)
+    add_problem(parser, fields=_FIELDS)
+    add_columns(parser, {"columns": "names and globs; default: all"})
+    parser.add_argument("--level", default=0.95, type=float, help="of the intervals; default 0.95")
+    parser.add_argument(
+        "--cov-type", default=UNSET, help="HC0, HC1, HC2 or HC3, by one more pass over the rows"
+    )
+    parser.add_argument(
+        "--cluster", default=UNSET, help="column whose values are clusters, by one more pass"
+    )
+    add_max_skipped(parser)
+    add_out(parser, "the table of terms", TABLES)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from dbselect.doors.cli.printing import plain_rows, table_text
+    from dbselect.doors.cli.stored import source_of
+    from dbselect.options.kinds import SHARE
+    from dbselect.problem.problem import Problem
+    from dbselect.validation.robust.robust import check_kind
+
+    SHARE.check("--level", options.level)
+    robust = options_given(options, _ROBUST)
+    check_kind(robust.get("cov_type"), robust.get("cluster"))
+    source = source_of(options.source)
+    problem = Problem(source, **problem_given(options))
+    model = cast("Model", problem.fit(**options_given(options, ("columns",))))
+    check_skipped(options, model.rows, model.skipped)
+    errors = None
+    if robust:
+        errors = model.robust_errors(source, **robust)
+    table = _terms(model, errors, options.level)
+    write_frame(table, options.out)
+    # The F test rests on errors of equal variance, of which robust errors do without.
+    test = model.f_test() if errors is None else None
+    facts = {
+        "rows": model.rows,
+        "skipped": model.skipped,
+        "r2": model.r2,
+        "condition_number": model.condition_number,
+        "f_test": None if test is None else plain_rows(test)[0],
+        "cov_type": "nonrobust" if errors is None else errors.cov_type,
+        "clusters": None if errors is None else errors.clusters,
+        "terms": plain_rows(table),
+    }
+    tell(options, [table_text(table.select(_SHOWN)), *_lines(model, errors, test)], facts)
+
+
+def _terms(model: "Model", errors: "RobustErrors | None", level: float) -> "pl.DataFrame":
+    """Return a row a term: how sure it is, and how far its column depends on the others."""
+    own: Any = model if errors is None else errors
+    columns = model.vif().join(model.partial_correlations(), on="column")
+    beside = (
+        own.intervals(level).select("term", "low", "high"),
+        model.summary().select("term", "standardized"),
+        columns.select("vif", "partial", term="column"),
+    )
+    table: pl.DataFrame = own.summary().select(
+        "term", "estimate", "std_error", "statistic", "p_value"
+    )
+    for frame in beside:
+        table = table.join(frame, on="term", how="left", maintain_order="left")
+    return table
+
+
+def _lines(
+    model: "Model", errors: "RobustErrors | None", test: "pl.DataFrame | None"
+) -> Iterator[str]:
+    told = ""
+    if test is not None and test["statistic"][0] is not None:
+        df, free, statistic, p_value = test.row(0)
+        told = f", F({df}, {free:,}) {statistic:,.4g}, p {p_value:.3g}"
+    yield f"r2 {model.r2:.4f}{told}; condition number {model.condition_number:,.4g}."
+    if errors is not None:
+        clusters = "" if errors.clusters is None else f", {errors.clusters:,} clusters"
+        yield f"Standard errors: {errors.cov_type}{clusters}."
+    yield f"{model.rows:,} rows, {model.skipped:,} skipped."
+    if model.aliased:
+        yield f"Dependent on others: {', '.join(model.aliased)}."
+
+
+COMMAND = Command(_add, _run)

@@ -1,0 +1,46 @@
+"""``dbselect svmlight``: files of learning to rank, written as a Parquet file."""
+
+import argparse
+
+from dbselect.doors.cli.arguments import UNSET, options_given
+from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.out import STDOUT, tell
+from dbselect.errors import ArgumentError
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", nargs="+", help="files or globs; .gz are read as well")
+    parser.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write")
+    parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
+    parser.set_defaults(endings=(".parquet",))
+    parser.add_argument(
+        "--features", default=UNSET, type=int, help="largest number of a feature; default: found"
+    )
+    parser.add_argument(
+        "--entries",
+        default=UNSET,
+        metavar="FIELD",
+        help="one field of entries for all features, as sequence --wide yes reads it",
+    )
+
+
+def _run(options: argparse.Namespace) -> None:
+    import pyarrow.parquet as pq
+
+    from dbselect.sources.engines.svmlight import svmlight_to_parquet
+
+    if options.out == STDOUT:
+        raise ArgumentError("--out is '-'; a Parquet file is written at its place, give a name")
+    given = options_given(options, ("features", "entries"))
+    svmlight_to_parquet(options.source, options.out, **given)
+    schema, rows = pq.read_schema(options.out), pq.read_metadata(options.out).num_rows
+    told: dict[str, int | str] = {"features": len(schema) - 2}
+    what = f"{len(schema) - 2:,} features"
+    if "entries" in given:
+        told = {"entries": given["entries"]}
+        what = f"features in field '{given['entries']}'"
+    line = f"{options.out}: {rows:,} documents, {what}, query and relevance"
+    tell(options, [line], {"path": options.out, "rows": rows, **told})
+
+
+COMMAND = Command(_add, _run)

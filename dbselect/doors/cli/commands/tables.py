@@ -1,0 +1,74 @@
+"""``dbselect tables``: which tables to buy, from a JSON file of candidates."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any
+
+from dbselect.doors.cli.arguments import (
+    SOURCE,
+    add_option,
+    add_problem,
+    options_given,
+    problem_given,
+    read_option,
+)
+from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.exits import add_max_skipped
+from dbselect.doors.cli.out import RECORDS, add_out
+from dbselect.errors import ArgumentError, unknown
+from dbselect.options.option import options_of
+from dbselect.options.table import TablesOptions
+
+if TYPE_CHECKING:
+    from dbselect.methods.tables.candidates import Candidate
+
+
+def _add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", help=SOURCE + ": the facts")
+    parser.add_argument(
+        "--candidates",
+        required=True,
+        help='JSON file: name -> {"table": path, "key": name, list or mapping, "cost": 5, ...}',
+    )
+    add_problem(parser, fields=("weight", "intercept", "ridge", "scale", "always"))
+    for name, option in options_of(TablesOptions).items():
+        add_option(parser, name, option)
+    add_max_skipped(parser)
+    add_out(parser, "the sequence", RECORDS)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from dbselect.doors.cli.printing import show
+    from dbselect.problem.calls import anytime_tables
+
+    candidates = read_option(options.candidates, "--candidates")
+    if not isinstance(candidates, Mapping):
+        raise ArgumentError(f"--candidates: '{options.candidates}' must map names to candidates")
+    sequence = anytime_tables(
+        options.source,
+        candidates={name: _candidate(name, each) for name, each in candidates.items()},
+        **problem_given(options),
+        **options_given(options, options_of(TablesOptions)),
+    )
+    show(options, sequence, "Not bought")
+
+
+def _candidate(name: str, told: Any) -> "Candidate":
+    from dbselect.methods.tables.candidates import Candidate, naming
+
+    names = [field.name for field in fields(Candidate)]
+    needed = [field.name for field in fields(Candidate) if field.default is MISSING]
+    if not isinstance(told, Mapping):
+        raise ArgumentError(f"candidate '{name}' is {told!r}; it must have {needed}")
+    for option in told:
+        if option not in names:
+            raise ArgumentError(f"candidate '{name}' has {unknown('option', option, names)}")
+    lacking = [option for option in needed if option not in told]
+    if lacking:
+        raise ArgumentError(f"candidate '{name}' lacks {lacking}")
+    with naming(name):
+        return Candidate(**told)
+
+
+COMMAND = Command(_add, _run)

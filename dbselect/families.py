@@ -1,0 +1,279 @@
+"""Families of generalised linear models: a distribution of the target, and a link.
+
+Every call takes a family as an object or as the text that SQL has: ``Binomial(link="probit")``
+is ``"binomial(probit)"``, ``Tweedie(1.5)`` is ``"tweedie(1.5)"``.
+
+Source: McCullagh, Nelder (1989), Generalized Linear Models, section 2.2.
+"""
+
+import math
+import numbers
+import re
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from dbselect.errors import ArgumentError, shown
+
+__all__ = [
+    "Binomial", "Family", "Gamma", "Gaussian", "InverseGaussian", "Multinomial",
+    "NegativeBinomial", "Poisson", "Tweedie", "parse",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family and its link; ``str(family)`` is the text that SQL has.
+
+    Parameters
+    ----------
+    link : one of `links`; default: their first
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> ds.families.Binomial.links[:3]
+    ('logit', 'probit', 'cloglog')
+    >>> print(ds.families.Binomial(link="probit"), ds.families.Tweedie(1.5), ds.families.Poisson())
+    binomial(probit) tweedie(1.5) poisson
+    """
+
+    #: The text before the brackets.
+    name: ClassVar[str]
+    #: The links that the family has, its default first.
+    links: ClassVar[tuple[str, ...]]
+
+    link: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse a link that the family does not have."""
+        if self.link == "":
+            object.__setattr__(self, "link", self.links[0])
+        if self.link not in self.links:
+            raise ArgumentError(
+                f"link is {shown(self.link)}; family '{self.name}' has {list(self.links)}"
+            )
+
+    def __str__(self) -> str:
+        inside = [repr(self.number)] if self.number is not None else []
+        inside += [self.link] if self.link != self.links[0] else []
+        return f"{self.name}({', '.join(inside)})" if inside else self.name
+
+    @property
+    def number(self) -> float | None:
+        """The parameter of the distribution, where the family has one."""
+        return None
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a Gram matrix has all that a fit needs."""
+        return False
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether there is a predictor for each of several classes."""
+        return False
+
+
+@dataclass(frozen=True)
+class Gaussian(Family):
+    """Normal errors; with the identity link the linear model."""
+
+    name = "gaussian"
+    links = ("identity", "log", "inverse")
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a Gram matrix has all that a fit needs."""
+        return self.link == "identity"
+
+
+@dataclass(frozen=True)
+class Binomial(Family):
+    """A target of 0 and 1, of booleans, or of two levels."""
+
+    name = "binomial"
+    links = ("logit", "probit", "cloglog", "loglog", "cauchit", "log", "identity")
+
+
+@dataclass(frozen=True)
+class Poisson(Family):
+    """Counts whose variance is their mean."""
+
+    name = "poisson"
+    links = ("log", "identity", "sqrt")
+
+
+@dataclass(frozen=True)
+class Gamma(Family):
+    """Numbers > 0 whose variance is proportional to the square of their mean."""
+
+    name = "gamma"
+    links = ("log", "identity", "inverse")
+
+
+@dataclass(frozen=True)
+class InverseGaussian(Family):
+    """Numbers > 0 whose variance is proportional to the cube of their mean."""
+
+    name = "inverse_gaussian"
+    links = ("log", "identity", "inverse", "inverse_squared")
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Family):
+    """Counts whose variance is ``mean + dispersion mean^2``.
+
+    Parameters
+    ----------
+    dispersion : > 0; None: a fit takes the most likely one, of the log link
+    link : as in `Family`
+    """
+
+    name = "negative_binomial"
+    links = ("log", "identity", "sqrt")
+
+    dispersion: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a dispersion out of range."""
+        super().__post_init__()
+        if self.dispersion is not None:
+            _set_number(self, "dispersion", 0.0)
+        elif self.link != "log":
+            raise ArgumentError(
+                f"dispersion is None; the most likely one is that of link 'log', not {self.link!r}"
+            )
+
+    @property
+    def number(self) -> float | None:
+        """The dispersion."""
+        return self.dispersion
+
+
+@dataclass(frozen=True)
+class Tweedie(Family):
+    """Numbers >= 0 whose variance is proportional to ``mean^power``.
+
+    Parameters
+    ----------
+    power : > 1; below 2 the target may be 0
+    link : as in `Family`
+    """
+
+    name = "tweedie"
+    links = ("log", "identity", "inverse", "inverse_squared", "sqrt")
+
+    power: float
+
+    def __post_init__(self) -> None:
+        """Refuse a power out of range."""
+        super().__post_init__()
+        _set_number(self, "power", 1.0)
+
+    @property
+    def number(self) -> float | None:
+        """The power."""
+        return self.power
+
+
+@dataclass(frozen=True)
+class Multinomial(Family):
+    """One of several classes, at most 40."""
+
+    name = "multinomial"
+    links = ("softmax",)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether there is a predictor for each of several classes."""
+        return True
+
+
+_FAMILIES: dict[str, type[Family]] = {
+    one.name: one
+    for one in (
+        Gaussian, Binomial, Poisson, Gamma, InverseGaussian, NegativeBinomial, Tweedie, Multinomial,
+    )
+}  # fmt: skip
+#: Names of other libraries for a family.
+_MEANT = {
+    "logistic": "binomial", "logit": "binomial", "bernoulli": "binomial", "normal": "gaussian",
+    "linear": "gaussian", "softmax": "multinomial", "nb": "negative_binomial",
+    "negbin": "negative_binomial", "probit": "binomial(probit)",
+}  # fmt: skip
+_TEXT = re.compile(r"(\w+)(?:\((.*)\))?")
+
+
+def parse(family: Any) -> Family:
+    """Return the family of a text, or one as it is.
+
+    Parameters
+    ----------
+    family : a Family, or its text: a name, in brackets a number, a link, or both
+
+    Raises
+    ------
+    ArgumentError : there is no such family, or it has no such link or number
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> ds.families.parse("binomial(probit)")
+    Binomial(link='probit')
+    >>> str(ds.families.NegativeBinomial(0.8, link="sqrt"))
+    'negative_binomial(0.8, sqrt)'
+    """
+    if isinstance(family, Family):
+        return family
+    found = _TEXT.fullmatch(family) if isinstance(family, str) else None
+    if found is None or found[1] not in _FAMILIES:
+        raise _unknown(family)
+    kind = _FAMILIES[found[1]]
+    given = [part.strip() for part in found[2].split(",")] if found[2] is not None else []
+    numbers_given = [part for part in given if part not in kind.links]
+    links = [part for part in given if part in kind.links]
+    options: dict[str, Any] = {"link": links[0]} if links else {}
+    if len(links) > 1 or len(numbers_given) > 1:
+        raise _unknown(family)
+    if kind not in (NegativeBinomial, Tweedie):
+        if numbers_given:
+            raise ArgumentError(f"family is {family!r}; the links of {kind.name} are "
+                                f"{list(kind.links)}")  # fmt: skip
+        return kind(**options)
+    try:
+        values = [float(part) for part in numbers_given]
+    except ValueError:
+        raise ArgumentError(
+            f"family is {family!r}; in brackets it has a number and one of {list(kind.links)}"
+        ) from None
+    if kind is Tweedie and not values:
+        raise ArgumentError(f"family is {family!r}; it needs a power > 1, as 'tweedie(1.5)'")
+    return kind(*values, **options)
+
+
+def names() -> list[str]:
+    """Return the families without a number, with each of their links."""
+    return [
+        kind.name if link == kind.links[0] else f"{kind.name}({link})"
+        for kind in _FAMILIES.values()
+        if kind is not Tweedie
+        for link in (kind.links if kind is not NegativeBinomial else kind.links[:1])
+    ]
+
+
+def _set_number(family: Any, name: str, above: float) -> None:
+    """Refuse a number that is not above a limit; it is kept as a double."""
+    value = getattr(family, name)
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not above < float(value) < math.inf:
+        raise ArgumentError(
+            f"{name} is {shown(value)}; of '{family.name}' it must be a number > {above:g}"
+        )
+    object.__setattr__(family, name, float(value))
+
+
+def _unknown(family: Any) -> ArgumentError:
+    meant = _MEANT.get(family) if isinstance(family, str) else None
+    more = "" if meant is None else f"; did you mean {meant!r}?"
+    listed = [*_FAMILIES]
+    return ArgumentError(f"family is {shown(family)}; it must be one of {listed}{more}")

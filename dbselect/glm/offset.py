@@ -1,0 +1,75 @@
+"""Terms of a predictor with coefficient 1: an offset, and the logarithm of an exposure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dbselect.record.bases import Log
+from dbselect.record.formulas import Formula, choose, log, nothing, total
+from dbselect.record.terms import Terms
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Columns that are added to a predictor with coefficient 1.
+
+    Parameters
+    ----------
+    offset : added as it is
+    exposure : of which the logarithm is added, > 0
+    """
+
+    offset: str | None = None
+    exposure: str | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What each column is called by the calls that take it, after its name."""
+        both = {"offset": self.offset, "exposure": self.exposure}
+        return {name: what for what, name in both.items() if name is not None}
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return list(self.named)
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """Coefficients of what a prediction reads."""
+        of_exposure = [] if self.exposure is None else Log(self.exposure).names
+        return dict.fromkeys([*(n for n in self.names if n == self.offset), *of_exposure], 1.0)
+
+    def with_log(self, terms: Terms) -> Terms:
+        """Return the terms of a model with that of the logarithm."""
+        if self.exposure is None:
+            return terms
+        return replace(terms, bases=(*terms.bases, Log(self.exposure)))
+
+    def without_log(self, terms: Terms) -> Terms:
+        """Return what `with_log` was given."""
+        return replace(
+            terms,
+            bases=tuple(
+                one
+                for one in terms.bases
+                if not (isinstance(one, Log) and one.column == self.exposure)
+            ),
+        )
+
+    def formula(
+        self, column: Callable[[str, str], Formula], *, is_checked: bool = True
+    ) -> Formula | None:
+        """Return what is added to the predictor of a row; None if nothing is.
+
+        Parameters
+        ----------
+        column : name, argument that it is of -> the column
+        is_checked : whether the exposure has no logarithm where it is not above 0; else that
+            is 0, so that the row is not left out and can be refused
+        """
+        parts = []
+        if self.offset is not None:
+            parts.append(column(self.offset, "offset"))
+        if self.exposure is not None:
+            x = column(self.exposure, "exposure")
+            parts.append(choose(x, log(choose(x, x, 1.0)), nothing() if is_checked else x * 0.0))
+        return total(parts) if parts else None

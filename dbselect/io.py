@@ -1,0 +1,12 @@
+"""What goes in and out: plans for parts of a table, records of rows drawn anew, other formats."""
+
+from dbselect.methods.tables.candidates import Candidate
+from dbselect.record.missing import impute_mean
+from dbselect.sources.engines.sparse_table import sparse_table
+from dbselect.sources.engines.svmlight import svmlight_to_parquet
+from dbselect.sources.partial.plan import plan_gram
+from dbselect.sources.sampling.resample import resample
+
+__all__ = [
+    "Candidate", "impute_mean", "plan_gram", "resample", "sparse_table", "svmlight_to_parquet",
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Linear problems one of whose groups has very many levels."""

@@ -1,0 +1,101 @@
+"""The linear problem of some groups on their Gram, beside a group of levels that the Gram lacks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dbselect.linear.levels.levels import ByLevel
+from dbselect.linear.problem import Index, Linear, linear
+from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.groups import Groups
+from dbselect.record.level_group import LevelGroup
+
+
+@dataclass(frozen=True)
+class BesideLevels(Linear):
+    """A problem of some columns and a group of levels, whose block is not made.
+
+    Parameters
+    ----------
+    others : the problem of the other columns
+    place : shape (D - L,), where these stand
+    beside : the products of the levels with them
+    """
+
+    others: Any = None
+    place: Any = None
+    beside: Any = None
+
+    @property
+    def variances(self) -> Vector:
+        """The diagonal of G; shape (D,)."""
+        return np.where(self.constant, 0.0, 1.0)
+
+    def _number(self, columns: Index) -> Index:
+        return np.searchsorted(self.place, columns)
+
+    def rows(self, columns: Index) -> Matrix:
+        """Return the rows of G of some columns that are no levels; shape (k, D)."""
+        rows = np.zeros((len(columns), len(self.mean)))
+        rows[:, self.place] = self.others.rows(self._number(columns))
+        rows[:, self.beside.levels] = self.beside.of(columns).T
+        return rows
+
+    def block(self, columns: Index) -> Matrix:
+        """Return G of some columns among themselves that are no levels; shape (k, k)."""
+        return np.asarray(self.others.block(self._number(columns)))
+
+    def blocks(self, columns: Index) -> Matrix:
+        """Return G of the columns of B groups of s columns; shape (B, s, s)."""
+        return np.asarray(self.others.blocks(self._number(columns)))
+
+    def by_level(self, _: Index) -> ByLevel:
+        """Return the products of the levels with all columns."""
+        return self.beside  # type: ignore[no-any-return]
+
+
+def beside_levels(
+    gram: Gram, target: str, groups: Groups, levels: LevelGroup, ridge: float, scale: bool
+) -> BesideLevels:
+    """Set up the problem of groups one of which has levels that a Gram lacks.
+
+    Parameters
+    ----------
+    gram : of the columns of the other groups and the target
+    levels : of the rows of the Gram
+    ridge, scale : as in `linear.problem.linear`
+    """
+    own = groups.positions[groups.number(levels.group, "levels")]
+    place = np.delete(np.arange(len(groups.members)), own)
+    others = linear(gram, target, [groups.members[j] for j in place.tolist()], ridge, scale)
+    share, root = levels.weight / gram.weight, np.sqrt(gram.weight)
+    deviation = np.sqrt(np.maximum(share * (1.0 - share), 0.0))
+    constant = deviation == 0
+
+    def joined(of_others: Any, of_levels: Any) -> Any:
+        found = np.empty(len(groups.members), dtype=of_levels.dtype)
+        found[place], found[own] = of_others, of_levels
+        return found
+
+    spread = joined(others.spread, np.where(constant, 1.0, deviation))
+    is_constant = joined(others.constant, constant)
+    mean = joined(others.mean, share)
+    unit = np.ones_like(spread) if scale else spread
+    inverse = np.where(is_constant, 0.0, 1.0 / (spread * root))
+    c = levels.sums[:, -1] * inverse[own] / (others.target_spread * root)
+    sums = levels.sums[:, :-1]
+    return BesideLevels(
+        G=np.empty((0, 0)),
+        c=joined(others.c, c),
+        ridge=ridge / unit**2,
+        unit=unit,
+        spread=spread,
+        constant=is_constant,
+        mean=mean,
+        target_mean=others.target_mean,
+        target_spread=others.target_spread,
+        others=others,
+        place=place,
+        beside=ByLevel(sums, place, None, len(mean), levels.weight, mean, inverse, own),
+    )

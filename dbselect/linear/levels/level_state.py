@@ -1,0 +1,279 @@
+"""The state of a linear problem one of whose groups has very many levels.
+
+While the levels are not held they are columns like others, but for their own block; once they are,
+the problem is that of all other columns within levels (`linear.levels`), and a search goes on in it
+as in any. So everything is as from the whole Gram, and no row of it is read for a level.
+
+Cost: to take or give back the levels makes the state anew, O(D |S|^2); what they would gain is
+O(L |S|^2) a step.
+
+Source: Frisch, Waugh (1933), Lovell (1963): what columns explain beyond others is what they explain
+within them.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from dbselect.linear.elimination import factored
+from dbselect.linear.levels.levels import ByLevel, LevelBlock, WithinLevels
+from dbselect.linear.problem import RANK_SHARE, Index
+from dbselect.linear.state import DEPENDENT_WEIGHT, HeldGroup, State
+from dbselect.record.gram import Matrix, Vector
+
+
+class LevelState(State):
+    """The selected groups and what every other would add, one of which is levels.
+
+    Parameters
+    ----------
+    problem : `WideLinear` or `BesideLevels`, which give the products of levels by ``by_level``
+    members : the columns of each of the J groups
+    group : number of the group of levels
+    """
+
+    problem: Any
+
+    def __init__(self, problem: Any, members: Sequence[Index], group: int) -> None:
+        self._whole = problem
+        self._group = group
+        self._levels = LevelBlock.of(problem, members[group])
+        self._within: WithinLevels | None = None
+        self._unsettled: WithinLevels | None = None
+        super().__init__(problem, members)
+
+    @property
+    def blocked(self) -> Iterator[tuple[Index, Index]]:
+        """The groups but the levels, those of each size together."""
+        for groups, columns in super().blocked:
+            rest = groups != self._group
+            if rest.any():
+                yield groups[rest], columns[rest]
+
+    @property
+    def apart(self) -> list[tuple[int, LevelBlock]]:
+        """The group of levels, for rules that leave out the ridge."""
+        return [(self._group, LevelBlock.of(self._whole, self._levels.columns, ridge=False))]
+
+    @property
+    def whole(self) -> Any:
+        """The problem of all columns, whatever is held."""
+        return self._whole
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the levels are selected."""
+        return self.problem is not self._whole
+
+    @property
+    def explained(self) -> float:
+        """F of the selected groups, as a share of the target's variance."""
+        if not self.is_within:
+            return super().explained
+        within: WithinLevels = self.problem
+        return min(float((self._z**2).sum()) + within.explained, 1.0)
+
+    @property
+    def rank(self) -> int:
+        """The number of columns of the selected groups that are not aliased."""
+        return len(self.support) + (int(self._levels.kept.sum()) if self.is_within else 0)
+
+    @property
+    def aliased(self) -> list[int]:
+        """The columns of the selected groups that depend on columns before them."""
+        of_levels = self._levels.columns[~self._levels.kept].tolist()
+        each = [of_levels if own.group == self._group else own.aliased for own in self._held]
+        return [column for own in each for column in own]
+
+    def gains(self) -> Vector:
+        """Return gain(g | S) of each of the J groups; 0 for the selected ones.
+
+        With ``U = L^-1 C_S.`` the problem of S within levels is that of ``I - U_h C_hh^-1 U_h'``.
+        """
+        gains = super().gains()
+        if self.is_within:
+            return gains
+        columns = self._levels.columns
+        U, c = self._U[:, columns], self._whole.c[columns]
+        solved = self._levels.solve(U.T)
+        z, floor = self._z[0], np.full(len(U), RANK_SHARE)
+        within = _explained(np.eye(len(U)) - U @ solved, z - c @ solved, floor)
+        gain = float(c @ self._levels.solve(c)) + within - float(z @ z)
+        gains[self._group] = max(gain, 0.0)
+        return gains
+
+    def losses(self) -> Vector:
+        """Return loss(g | S) of each of the J groups; 0 for those not selected."""
+        losses = super().losses()
+        if self.is_within:
+            losses[self._group] = max(self.explained - self._without_levels(), 0.0)
+        return losses
+
+    def _without_levels(self) -> float:
+        """Return F of the selected groups but the levels."""
+        columns = np.array([*self.support, *self._idle], dtype=np.intp)
+        C = self._whole.block(columns)
+        C[np.diag_indices_from(C)] += self._whole.ridge[columns]
+        return _explained(C, self._whole.c[columns], self._floor[columns])
+
+    def add_all(self, groups: Sequence[int]) -> float:
+        """Select several groups at once and return what they gain together."""
+        if self._group not in groups:
+            return super().add_all(groups)
+        before = self.explained
+        self._select([*self.held, *groups])
+        return self.explained - before
+
+    def remove(self, group: int) -> float:
+        """Give a selected group back and return its loss."""
+        if group != self._group:
+            return super().remove(group)
+        before = self.explained
+        self._select([other for other in self.held if other != group])
+        return before - self.explained
+
+    def _select(self, held: Sequence[int]) -> None:
+        """Select some groups in place of all."""
+        self.problem = self._inside() if self._group in held else self._whole
+        self._variance = self.problem.variances + self.problem.ridge
+        self._losses = None
+        self._clear()
+        for group in held:
+            if group == self._group:
+                self._held.append(HeldGroup(group, [], []))
+            else:
+                super().add_all([group])
+
+    def _inside(self) -> WithinLevels:
+        if self._within is None:
+            self._within = WithinLevels.of(self._whole, self._levels, self._beside)
+        return self._within
+
+    @property
+    def _beside(self) -> ByLevel:
+        return self._whole.by_level(self._levels.columns)  # type: ignore[no-any-return]
+
+    def dependent(self) -> tuple[Index, Vector, Vector]:
+        """Return the columns of which only rounding is left given the selected ones, as `State`.
+
+        Also those that levels determine but for that, whether or not they are aliased for it.
+        """
+        found = super().dependent()
+        if self.is_within:
+            within = self._inside() if self._unsettled is None else self._unsettled
+            lost, variance = within.lost, self._whole.variances
+            left, squares = (values[lost] / variance[lost] for values in within.nearly)
+            parts = zip(found, (lost, left, squares), strict=True)
+            own, share, square = (np.concatenate(pair) for pair in parts)
+            found = own.astype(np.intp), share, square
+        return found
+
+    def settled(self) -> Self:
+        """Return the state that aliases levels where columns of groups before them need these.
+
+        Of columns and levels that depend on each other those are aliased that came last, as from
+        the whole Gram; what is explained is the same.
+        """
+        if not self.is_within:
+            return self
+        before = self.held[: self.held.index(self._group)]
+        free = LevelState(self._whole, self.members, self._group)
+        free._select(before)
+        lost = sorted({*self._idle} & {*free.support})
+        if not lost:
+            return self
+        settled = self.copy()
+        dropped = np.flatnonzero(~self._levels.kept).tolist()
+        settled._levels = LevelBlock.of(
+            self._whole, self._levels.columns, [*dropped, *self._dependent_levels(lost)]
+        )
+        settled._unsettled, settled._within = self._inside(), None
+        settled._select(self.held)
+        return settled
+
+    def _dependent_levels(self, lost: Sequence[int]) -> list[int]:
+        """Return as many levels that depend on some columns and the rest, the last ones.
+
+        Each of the columns is a combination of others that are held and of levels: the weights
+        of these, eliminated from the last level on, decide which to leave out.
+        """
+        columns, support = np.array(lost), np.array(self.support, dtype=np.intp)
+        between = self._beside.of(columns)
+        if len(support):
+            weights = self._inverse_factor() @ self._U[:, columns]
+            between -= self._beside.of(support) @ weights
+        rest = self._levels.solve(between)
+        rest /= np.maximum(np.abs(rest).max(axis=0), np.finfo(float).tiny)
+        found: list[int] = []
+        while (weighty := np.flatnonzero((np.abs(rest) > DEPENDENT_WEIGHT).any(axis=1))).size:
+            last = int(weighty[-1])
+            by = int(np.abs(rest[last]).argmax())
+            pivot = rest[:, by]
+            rest = np.delete(rest - np.outer(pivot, rest[last] / pivot[last]), by, axis=1)
+            rest[last:] = 0.0
+            found.append(last)
+        return found
+
+    def coef(self) -> Vector:
+        """Return w(S) of the selected groups, settled, on unit-variance columns; shape (D,)."""
+        return self.settled()._coef()
+
+    def _coef(self) -> Vector:
+        coef = super().coef()
+        if self.is_within:
+            columns, support = self._levels.columns, np.array(self.support, dtype=np.intp)
+            right = self._whole.c[columns]
+            if len(support):
+                right = right - self._beside.of(support) @ coef[support]
+            coef[columns] = self._levels.solve(right)
+        return coef
+
+    def coefficients(self) -> Matrix:
+        """Return w(S) of the groups added so far, after none, one, two, ... of them."""
+        state = LevelState(self._whole, self.members, self._group)
+        coef = [state.coef()]
+        for group in self.held:
+            state.add(group)
+            coef.append(state.coef())
+        return np.array(coef)
+
+    def degrees(self) -> float:
+        """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
+        own = super().degrees()
+        if not self.is_within:
+            return own
+        columns = self._levels.columns
+        ridge = self._whole.ridge[columns]
+        return own + float(self._levels.kept.sum() - ridge @ self.inverse_diagonal()[columns])
+
+    def inverse_diagonal(self) -> Vector:
+        """Return the diagonal of C_SS^-1, 0 for columns that are not in it; shape (D,)."""
+        found = np.zeros(len(self._variance))
+        inverse, support = self._inverse_factor(), np.array(self.support, dtype=np.intp)
+        found[support] = np.einsum("ij,ij->i", inverse, inverse)
+        if self.is_within:
+            along = self._levels.solve(self._beside.of(support)) @ inverse
+            own = self._levels.inverse_diagonal + np.einsum("lj,lj->l", along, along)
+            found[self._levels.columns] = own
+        return found
+
+    def lever(self, x: Vector) -> float:
+        """Return x' C_SS^-1 x; x has shape (D,)."""
+        inverse, support = self._inverse_factor(), np.array(self.support, dtype=np.intp)
+        own = x[support]
+        found = 0.0
+        if self.is_within:
+            levels = x[self._levels.columns]
+            solved = self._levels.solve(levels)
+            found, own = float(levels @ solved), own - self._beside.of(support).T @ solved
+        along = own @ inverse
+        return found + float(along @ along)
+
+
+def _explained(C: Matrix, c: Vector, floor: Vector) -> float:
+    """Return ``c' C^-1 c`` of the columns that are not aliased."""
+    factor, kept = factored(C, floor)
+    z = solve_triangular(factor, c[kept], lower=True) if kept.any() else c[kept]
+    return float(z @ z)

@@ -1,0 +1,83 @@
+"""The types of what each kind of method answers for a Gram record, in Arrow, SQL and Polars."""
+
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from dbselect.record.steps import STEP_TYPE
+
+_MODEL = [
+    ("columns", pa.list_(pa.string())),
+    ("groups", pa.list_(pa.string())),
+    ("intercept", pa.float64()),
+    ("coefficients", pa.map_(pa.string(), pa.float64())),
+    ("explained", pa.float64()),
+    ("r2", pa.float64()),
+    ("spent", pa.float64()),
+]
+
+
+def _numbers(*names: str) -> list[tuple[str, pa.DataType]]:
+    return [(name, pa.float64()) for name in names]
+
+
+def _by_column(*names: str) -> pa.DataType:
+    return pa.list_(pa.struct([("column", pa.string()), *_numbers(*names)]))
+
+
+#: The type of what each kind of method returns for a record.
+TYPES: dict[str, pa.DataType] = {
+    "sequence": pa.list_(STEP_TYPE),
+    "model": pa.struct(_MODEL),
+    "proof": pa.struct([*_MODEL, *_numbers("bound", "gap"), ("proven", pa.bool_())]),
+    "penalised": pa.struct([*_MODEL, *_numbers("penalty", "df", "gap", "violation")]),
+    "selection": pa.list_(
+        pa.struct(
+            [
+                ("group", pa.string()),
+                *_numbers("cost", "statistic", "frequency", "e_value"),
+                ("selected", pa.bool_()),
+            ]
+        )
+    ),
+    "fit": pa.struct(
+        [
+            ("intercept", pa.float64()),
+            ("coefficients", pa.map_(pa.string(), pa.float64())),
+            *_numbers("explained", "r2", "sigma"),
+            ("rows", pa.int64()),
+            ("skipped", pa.int64()),
+            ("aliased", pa.list_(pa.string())),
+            ("note", pa.string()),
+        ]
+    ),
+    "summary": pa.list_(
+        pa.struct(
+            [
+                ("term", pa.string()),
+                *_numbers("estimate", "std_error", "statistic", "p_value", "standardized", "low"),
+                *_numbers("high"),
+            ]
+        )
+    ),
+    "vif": _by_column("vif"),
+    "partial_correlations": _by_column("correlation", "partial", "semipartial"),
+    "condition_number": pa.float64(),
+    "f_test": pa.struct(
+        [("df", pa.int64()), ("df_residual", pa.int64()), *_numbers("statistic", "p_value")]
+    ),
+}
+
+
+def dtype_of(type_: pa.DataType) -> Any:
+    """Return an Arrow type in Polars, where a MAP is a list of its entries, as records have it."""
+    if isinstance(type_, pa.MapType):
+        entry = {"key": dtype_of(type_.key_type), "value": dtype_of(type_.item_type)}
+        return pl.List(pl.Struct(entry))
+    if isinstance(type_, pa.ListType):
+        return pl.List(dtype_of(type_.value_type))
+    if isinstance(type_, pa.StructType):
+        return pl.Struct({field.name: dtype_of(field.type) for field in type_})
+    found: Any = pl.from_arrow(pa.array([], type_))
+    return found.dtype

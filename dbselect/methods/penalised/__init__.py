@@ -1,0 +1,1 @@
+"""Paths of the lasso and its kin, and the models on them."""

@@ -1,0 +1,162 @@
+"""What the penalised paths have in common: penalties, their factors, and the result."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
+from dbselect.linear.condition import check_definite
+from dbselect.linear.problem import Index
+from dbselect.record.columns import match
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+from dbselect.results.model import Model
+from dbselect.results.paths.penalty_path import PenaltyPath, preferred
+from dbselect.results.selected import Selected, Shrinkage
+from dbselect.search.gram import GramSearch
+from dbselect.selection.penalised import group_lasso as paths
+from dbselect.selection.penalised.group_norms import Penalty
+from dbselect.sources.open import progress
+
+#: Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
+NEVER = 1e12
+#: What the optimality conditions are promised to hold to, in correlations.
+PROMISED = 1e-8
+
+
+def penalties_of(known: Mapping[str, Any]) -> Vector | None:
+    """Return the penalties that options ask for, falling; None for a grid."""
+    one = known.get("penalty")
+    given = known.get("penalties") if one is None else [one]
+    return None if given is None else np.array([float(penalty) for penalty in given])
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """What penalties are multiplied by.
+
+    Parameters
+    ----------
+    columns : shape (D,)
+    groups : shape (J,)
+    own : columns whose factor is not that of their group
+    """
+
+    columns: Vector
+    groups: Vector
+    own: list[str]
+
+
+def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequence[int]) -> Factors:
+    """Match factors to groups and columns; 1 each by default, 0 of the groups taken first.
+
+    The factor of a group is that of its columns, unless a glob or a field names them, and
+    that unless they are named themselves.
+
+    Raises
+    ------
+    ColumnError : a name is neither a group nor a column
+    ArgumentError : a name is a group and a column of another
+    """
+    given = given or {}
+    members = groups.members
+    place = {name: j for j, name in enumerate(members)}
+    by_group, by_column = np.ones(len(groups.names)), np.ones(len(members))
+    apart: dict[str, None] = {}
+    for name, factor in given.items():
+        if name not in groups.columns:
+            continue
+        if name in place and groups.columns[name] != [name]:
+            raise ArgumentError(
+                f"penalty_factors names '{name}', which is a group and a column of another"
+            )
+        number = groups.number(name, "penalty_factors")
+        by_group[number] = factor
+        by_column[groups.positions[number]] = factor
+    rest = [name for name in given if name not in groups.columns]
+    for number in always:
+        by_group[number] = 0.0
+        by_column[groups.positions[number]] = 0.0
+    for name in sorted(rest, key=place.__contains__):  # those named themselves last
+        try:
+            columns = match([name], members, "penalty_factors")
+        except ColumnError:
+            raise ColumnError(
+                f"penalty_factors names {unknown('column or group', name, members)}"
+            ) from None
+        for column in columns:
+            by_column[place[column]] = given[name]
+            apart[column] = None
+    return Factors(by_column, by_group, list(apart))
+
+
+def adapted(search: GramSearch, members: Sequence[Index], power: float | None) -> Vector:
+    """Return ``1 / ||w_g||^power`` of the least-squares w of all columns; shape (J,).
+
+    ``NEVER`` of groups whose columns depend on others, 1 each without a power.
+
+    Source: Zou (2006), JASA 101, section 3.1; of groups Wang, Leng (2008).
+    """
+    if power is None:
+        return np.ones(len(members))
+    state = search.state.copy()
+    state.add_all(range(state.size))
+    w = state.coef() / search.linear.unit
+    lengths = np.array([np.linalg.norm(w[at]) for at in members])
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(np.minimum(lengths**-power, NEVER))
+
+
+def found_path(
+    search: GramSearch, members: Sequence[Index], weights: Penalty, known: Mapping[str, Any]
+) -> paths.Path:
+    """Return the path of a problem that is set up.
+
+    Raises
+    ------
+    ArgumentError : nothing is penalised
+    RecordError : a record that no rows can have
+
+    Warns
+    -----
+    ConvergenceWarning : rounding kept a point from its optimality conditions
+    """
+    if not (weights.norm.any() or weights.absolute.any()):
+        raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
+    check_definite(search.linear.G)
+    given = penalties_of(known)
+    count = int(known["n_lambda"]) if given is None else len(given)
+    with progress(count, "penalties") as bar:
+        found = paths.path(
+            search.linear,
+            members,
+            weights,
+            given,
+            n_lambda=count,
+            lambda_min_ratio=float(known["lambda_min_ratio"]),
+            turn=bar.update,
+        )
+    if (worst := float(found.violation.max())) > PROMISED:
+        warn_caller(
+            f"optimality conditions hold to {worst:.0e} only, in correlations: the columns keep "
+            "too few digits for penalties as small; raise lambda_min_ratio, or leave columns out",
+            ConvergenceWarning,
+        )
+    return found
+
+
+def selected(path: PenaltyPath, known: Mapping[str, Any]) -> Selected[Model]:
+    """Return the model of the only penalty of a path, or the one that the criterion prefers."""
+    point = 0 if known["penalty"] is not None else preferred(path, known["criterion"])
+    model = path.model(point)
+    names = path.groups.names
+    how = Shrinkage(
+        penalty=float(path.penalties[point]),
+        df=float(path.df[point]),
+        gap=float(path.gap[point]),
+        violation=float(path.violation[point]),
+    )
+    chosen = tuple(names.index(name) for name in model.groups)
+    return Selected(model, chosen, path.call.method, how, call=path.call)

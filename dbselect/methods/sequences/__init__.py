@@ -1,0 +1,1 @@
+"""Methods that order groups, each group a step."""

@@ -1,0 +1,81 @@
+"""Backward elimination: from all groups down to none."""
+
+from typing import TYPE_CHECKING, Unpack
+
+from dbselect.errors import DataError
+from dbselect.options.option import shows
+from dbselect.options.table import BackwardOptions
+from dbselect.record.steps import Choice, Record, Step, Stop
+from dbselect.results.every import AnySequence
+from dbselect.search.open import asked, open_search
+from dbselect.search.protocol import check_first
+from dbselect.selection.backward import backward_search
+from dbselect.selection.removal import USEFULNESS
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+@shows(BackwardOptions)
+def backward(problem: "Problem", **options: Unpack[BackwardOptions]) -> AnySequence:
+    """Start from all groups and remove the least useful one, again and again.
+
+    Returns
+    -------
+    Sequence whose steps add every group, in the order given, and then remove them;
+    ``at(size=k)`` is the model of k groups; after a whole elimination ``at(budget)`` is
+    the largest that the budget buys, otherwise the last
+
+    Raises
+    ------
+    ArgumentError, ColumnError, GroupError, SourceError : as `anytime_sequence`
+    DataError : no usable rows, or a constant target; by ``"coefficient"`` columns that
+        depend linearly on others, as the levels of a category do, and no ridge
+
+    Warns
+    -----
+    SampleWarning : as `foba`
+
+    Notes
+    -----
+    O(D |S|) a step, and O(D |S|^2) at most for the state: O(D^3 J) in all. A group whose
+    columns depend on those of others loses nothing and is removed first; of several the
+    dearest, then the one named first.
+
+    References
+    ----------
+    Zhang (2008), section 2.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> ds.backward(table, "y").steps.filter(action="remove")["group"].to_list()
+    ['b', 'a']
+    """
+    known, call = asked(problem, "backward", BackwardOptions, options)
+    search = open_search(problem, call)
+    check_first(search.groups, search.first, known["budget"])
+    rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
+
+    def walk(record: Record) -> Stop:
+        state = search.state
+        for group in [*search.first, *rest]:
+            gain = state.add(group)
+            score = gain / search.groups.costs[group]
+            record(Step("add", group, float(score), gain, state.value, Choice.FORCED))
+        # The loss of dependent columns is known; the coefficient of one is not.
+        names = search.dependent() if known["backward"] == "coefficient" else []
+        if names and not problem.ridge:
+            raise DataError(
+                f"columns {names} depend linearly on others, so that coefficients are not certain; "
+                "take backward 'loss', leave them out, or give a ridge > 0"
+            )
+        search.check_held()
+        return backward_search(
+            state, search.groups, USEFULNESS[known["backward"]], record,
+            budget=known["budget"], max_steps=known["max_steps"], always=search.first,
+        )  # fmt: skip
+
+    return search.run("backward", walk, known["callback"])

@@ -1,0 +1,77 @@
+"""Floating search: groups are given back where fewer never did as well."""
+
+from typing import TYPE_CHECKING, Unpack
+
+from dbselect.options.option import shows
+from dbselect.options.table import FloatingOptions
+from dbselect.record.steps import Record, Stop
+from dbselect.results.every import AnySequence
+from dbselect.search.open import asked, open_search
+from dbselect.search.protocol import check_first
+from dbselect.selection.floating import Beaten
+from dbselect.selection.foba import foba_search
+from dbselect.selection.removal import by_loss
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+@shows(FloatingOptions)
+def floating(problem: "Problem", **options: Unpack[FloatingOptions]) -> AnySequence:
+    """Add groups greedily, and go back to fewer where these explain more than ever for the cost.
+
+    After every addition the least useful group is removed, as long as what is left explains more
+    than every set before it that cost no more: at costs of 1, than the best set of its size. That
+    is sequential floating forward selection (SFFS).
+
+    Returns
+    -------
+    Sequence whose steps add and remove; ``at(size=k)`` is the best model of k groups; of
+    another family a GlmSequence
+
+    Raises
+    ------
+    ColumnError, GroupError, DataError : as `anytime_sequence`
+    ArgumentError : rule, max_groups, max_steps, ridge, budget or family out of range
+
+    Notes
+    -----
+    `foba` with `nu` near 1 is nearly the same: it gives a group back that loses less than the
+    last step to the present size gained, and so forgets what smaller sets reached on other ways.
+    mlxtend's ``SequentialFeatureSelector(floating=True)`` also asks that a smaller set explain
+    more than the present one, which none does on the rows of the fit: there it is forward
+    selection, and this search is at least as good. `exchange` and `best_within` go further.
+    A step costs O(D |S|) once the state is updated; in Python, one record at a time.
+
+    References
+    ----------
+    Pudil, Novovicova, Kittler (1994), Floating search methods in feature selection, Pattern
+    Recognition Letters 15.
+
+    Examples
+    --------
+    c is best alone, and superfluous beside a and b:
+
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> a, b = [1, 2, 3, 4, 5, 6], [3, 1, 4, 1, 5, 9]
+    >>> c = [i + j + d for i, j, d in zip(a, b, [0.1, -0.2, 0.1, 0.2, -0.1, -0.1])]
+    >>> table = pl.DataFrame({"a": a, "b": b, "c": c, "y": [i + j for i, j in zip(a, b)]})
+    >>> seq = ds.floating(table, "y")
+    >>> seq.steps.select("action", "group").rows()[1:]
+    [('add', 'c'), ('add', 'b'), ('add', 'a'), ('remove', 'c')]
+    >>> seq.at(size=2).groups
+    ['b', 'a']
+    """
+    known, call = asked(problem, "floating", FloatingOptions, options)
+    search = open_search(problem, call, lazy=True)
+    check_first(search.groups, search.first, known["budget"], known["max_groups"])
+
+    def walk(record: Record) -> Stop:
+        return foba_search(
+            search.state, search.groups, search.criterion(known["rule"]), by_loss, record,
+            epsilon=0.0, allowance=Beaten(search.groups.costs), budget=known["budget"],
+            max_groups=known["max_groups"], max_steps=known["max_steps"], always=search.first,
+        )  # fmt: skip
+
+    return search.run(f"floating-{known['rule']}", walk, known["callback"])

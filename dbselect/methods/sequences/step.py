@@ -1,0 +1,151 @@
+"""Stepwise search by AIC or BIC, as R's `step`."""
+
+import math
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from dbselect.errors import ArgumentError
+from dbselect.linear.information import SMALLEST_SHARE, gaussian_loss
+from dbselect.options.option import shows
+from dbselect.options.table import StepOptions
+from dbselect.record.steps import Record, Stop
+from dbselect.results.every import AnySequence
+from dbselect.search.gram import GramSearch
+from dbselect.search.open import asked, open_search
+from dbselect.search.protocol import Search, check_first
+from dbselect.search.rows import RowSearch
+from dbselect.selection.step import Judge, step_search
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+@shows(StepOptions)
+def step(problem: "Problem", **options: Unpack[StepOptions]) -> AnySequence:
+    """Add or remove the group that lowers AIC most, until none does: R's `step`.
+
+    Returns
+    -------
+    Sequence whose steps add and remove; the last is where no move helps, and its `score` is how
+    far each move lowers the criterion. Where no group is worth its parameters it has step 0
+    only. Of another family a GlmSequence
+
+    Raises
+    ------
+    ColumnError, GroupError, DataError : as `anytime_sequence`
+    ArgumentError : an option out of range; the groups to begin with are over the budget; a
+        family without a likelihood to compare, or an objective with a ridge
+
+    Notes
+    -----
+    O(D |S|) a step and some trials, as of `foba`. The numbers of ``seq.criteria()`` are those of
+    R's ``AIC`` but for the parameter of the variance, 2; what R's ``step`` prints of a linear
+    model is less by n (log(2 pi) + 1). After a search standard errors are too small, as R's are.
+
+    References
+    ----------
+    Venables, Ripley (2002), Modern Applied Statistics with S, section 6.8.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> a, b = [1, 2, 3, 4, 5, 6, 7, 8], [3, 1, 4, 1, 5, 9, 2, 6]
+    >>> c = [2, 7, 1, 8, 2, 8, 1, 8]
+    >>> y = [2 * i + j + e for i, j, e in zip(a, b, [0.3, -0.2, 0.1, 0.2, -0.3, -0.1, 0.2, -0.2])]
+    >>> table = pl.DataFrame({"a": a, "b": b, "c": c, "y": y})
+    >>> steps = ds.step(table, "y", start=["c"]).steps
+    >>> steps.select("action", "group", pl.col("score").round(1)).rows()[1:]
+    [('add', 'c', -1.5), ('add', 'a', 14.0), ('add', 'b', 37.9), ('remove', 'c', 1.3)]
+    """
+    known, call = asked(problem, "step", StepOptions, options)
+    search = open_search(problem, call)
+    judge = _judge(search, known)
+    begin = _start(search, known)
+    held = list(dict.fromkeys([*search.first, *begin]))
+    check_first(search.groups, held, known["budget"])
+    penalty = known["penalty"]
+    name = f"step-{known['criterion']}" if penalty is None else f"step-{penalty:g}"
+
+    def walk(record: Record) -> Stop:
+        return step_search(
+            search.state, search.groups, judge, record, start=begin,
+            adds=known["direction"] != "backward", removes=known["direction"] != "forward",
+            budget=known["budget"], max_steps=known["max_steps"], always=search.first,
+        )  # fmt: skip
+
+    found = search.run(name, walk, known["callback"])
+    if found.records and not search.state.held:
+        # A prefix that holds nothing in the end would be taken for one of `backward`, of which
+        # the longest within a budget comes right after all groups.
+        stop = found.stop
+        return search.run(name, lambda _: stop, None)
+    return found
+
+
+def _start(search: Search, known: StepOptions) -> list[int]:
+    """Return the numbers of the groups to begin with."""
+    start = known["start"]
+    if start is None:
+        every = range(len(search.groups.costs))
+        return list(every) if known["direction"] == "backward" else []
+    return [search.groups.number(name, "start") for name in start]
+
+
+def _price(known: StepOptions, rows: int) -> float:
+    """Return what a parameter costs."""
+    if known["penalty"] is not None:
+        return float(known["penalty"])
+    return 2.0 if known["criterion"] == "aic" else math.log(rows)
+
+
+def _judge(search: Any, known: StepOptions) -> Judge:
+    """Return the criterion of a linear problem, or of a family."""
+    if isinstance(search, RowSearch):
+        return _judge_of_family(search, known)
+    assert isinstance(search, GramSearch)
+    sizes = [float(len(columns)) for columns in search.groups.positions]
+    rows = search.gram.rows
+    at = search.gram.position(search.target, "target")
+    total = float(search.gram.comoment[at, at])
+    price, none = _price(known, rows), float(search.call.problem.intercept)
+
+    def of_squares(value: float, parameters: float) -> float:
+        if rows - parameters <= 0:
+            return math.inf
+        left = max(1.0 - value, SMALLEST_SHARE) * total
+        return float(gaussian_loss(rows, np.array(left))) + price * parameters
+
+    return Judge(of_squares, lambda state: none + state.degrees(), sizes)
+
+
+def _judge_of_family(search: RowSearch, known: StepOptions) -> Judge:
+    data = search.state.data
+    family, rows = data.roles.family, data.rows
+    if search.state.call.problem.ridge:
+        raise ArgumentError(
+            f"the objective has ridge {search.state.call.problem.ridge:g}; a criterion counts "
+            "parameters, and a ridge makes them fewer: take ridge 0, or rows held out"
+        )
+    if family.has_dispersion and not family.quadratic:
+        raise ArgumentError(
+            f"family is '{family.name}', whose dispersion the deviance does not determine, so that "
+            "there is no likelihood to compare; choose by rows held out, as cross_validate does"
+        )
+    free = float(family.basis.shape[1])
+    null = search.state.fit.deviance
+    price = _price(known, rows)
+
+    def of_deviance(value: float, parameters: float) -> float:
+        if rows - parameters / free <= 0:
+            return math.inf
+        left = max(1.0 - value, SMALLEST_SHARE) * null
+        loss = float(gaussian_loss(rows, np.array(left))) if family.quadratic else left
+        return loss + price * parameters
+
+    def parameters(state: Any) -> float:
+        return free + float(state.fit.state.degrees())
+
+    sizes = [free * len(columns) for columns in search.groups.positions]
+    return Judge(of_deviance, parameters, sizes)

@@ -1,0 +1,1 @@
+"""Methods that choose a set of groups at once."""

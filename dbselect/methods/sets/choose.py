@@ -1,0 +1,130 @@
+"""Choosing k candidates: the frame of DASH, exchange and the greedy baselines."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dbselect.errors import ArgumentError, shown
+from dbselect.objectives.contract import Objective, is_objective
+from dbselect.objectives.diversity import Sum
+from dbselect.record.groups import Groups
+from dbselect.results.call import Call
+from dbselect.results.selected import Diagnostics, Selected
+from dbselect.search.lazy.search import LazySearch
+from dbselect.search.open import open_search
+from dbselect.search.protocol import Search, check_first
+from dbselect.search.rows import GlmObjective
+from dbselect.selection.dash import Limits, Run
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Names, costs and numbers to take first -> the limits of a choice.
+LimitsOf = Callable[[Groups, list[int]], Limits]
+
+
+def choice_of(
+    problem: "Problem",
+    call: Call,
+    known: Mapping[str, Any],
+    run: Callable[[Any, Limits], Run[Any]],
+    limits_of: LimitsOf,
+    *,
+    lazy: bool = False,
+    sharing: bool = False,
+) -> Selected[Any]:
+    """Run a search for k candidates and return what it chose, with the model if there is one.
+
+    Parameters
+    ----------
+    known : options of the method, `k` and `diversity` among them
+    run : objective, limits -> what was chosen
+    limits_of : the limits of groups with names and costs
+    lazy, sharing : as in `search.open.open_search`
+
+    Raises
+    ------
+    ArgumentError : k exceeds the candidates, or `diversity` is over others
+    """
+    search: Search | None = None
+    source = problem.source
+    if is_objective(source) and not isinstance(source, GlmObjective):
+        _check_nameless(problem, known)
+        start: Any = source
+    else:
+        search = open_search(problem, call, lazy=lazy, sharing=sharing)
+        start = search.state
+    k = known["k"]
+    if k > start.size:
+        raise ArgumentError(f"k is {k!r}; it must be a whole number from 1 to {start.size}")
+    limits = Limits(k) if search is None else limits_of(search.groups, search.first)
+    diversity = known["diversity"]
+    if diversity is not None:
+        _check_diversity(diversity, start)
+        if isinstance(search, LazySearch):
+            raise ArgumentError(
+                "diversity is given; what all groups are worth with it needs gram='full'"
+            )
+        start = Sum(start, diversity)
+    result = run(start, limits)
+    state = result.objective if diversity is None else result.objective.first
+    how = Diagnostics.of(result)
+    if isinstance(search, LazySearch):
+        how = replace(how, scans=search.table.scans.count, rows_fetched=search.sums.rows_fetched)
+    model = None if search is None else search.model(state)
+    chosen = tuple(result.objective.held)
+    return Selected(model, chosen, call.method, how, call=None if search is None else search.call)
+
+
+def limits_within(known: Mapping[str, Any]) -> LimitsOf:
+    """Return the limits of a choice one by one: k, a budget, and groups to take first."""
+
+    def limits(groups: Groups, first: list[int]) -> Limits:
+        check_first(groups, first, known["budget"])
+        if len(first) > known["k"]:
+            raise ArgumentError(f"always names {len(first)} groups; k allows {known['k']}")
+        return Limits(known["k"], tuple(first), known["budget"], groups.costs)
+
+    return limits
+
+
+def _check_nameless(problem: "Problem", known: Mapping[str, Any]) -> None:
+    """Refuse what needs groups with names, where candidates are numbers."""
+    if getattr(problem.source, "held", None):
+        _check_unselected("objective", problem.source)
+    asked = {
+        "costs": problem.costs, "always": problem.always or None, "budget": known.get("budget"),
+        "start": known.get("start") or None,
+    }  # fmt: skip
+    for name, value in asked.items():
+        if value is not None:
+            raise ArgumentError(
+                f"{name} is {shown(value)}; it is for groups, and a "
+                f"{type(problem.source).__name__} has candidates without names"
+            )
+
+
+def _check_diversity(diversity: Any, start: Any) -> None:
+    if not is_objective(diversity):
+        raise ArgumentError(f"diversity is {shown(diversity)}; it must be an objective")
+    _check_unselected("diversity", diversity)
+    if diversity.size != start.size:
+        raise ArgumentError(
+            f"diversity is over {diversity.size} candidates; there are {start.size}"
+        )
+
+
+def _check_unselected(name: str, objective: Any) -> None:
+    """Refuse an objective that does not begin with the empty set."""
+    if objective.held:
+        raise ArgumentError(
+            f"{name} has {len(objective.held)} candidates selected; it must have none"
+        )
+
+
+def with_first(objective: Objective, first: list[int]) -> Objective:
+    """Return an objective with the groups to take first selected, which changes alone."""
+    found = objective.copy()
+    if first:
+        found.add_all(first)
+    return found

@@ -1,0 +1,83 @@
+"""DASH: k groups in few adaptive rounds."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from dbselect.errors import ArgumentError
+from dbselect.methods.sets.choose import choice_of, with_first
+from dbselect.objectives.contract import Objective
+from dbselect.options.option import shows
+from dbselect.options.table import DashOptions
+from dbselect.record.groups import Groups
+from dbselect.results.selected import Selected
+from dbselect.search.open import asked
+from dbselect.selection import dash as sampling
+from dbselect.selection.dash import Limits, Run
+from dbselect.sources.progress import turns
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+@shows(DashOptions)
+def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
+    """Choose k groups in few adaptive rounds, random sets of good ones at a time.
+
+    Returns
+    -------
+    Selected, with the Model on the groups, of a family a GlmModel, of
+    other objectives None; its `diagnostics` describe the run
+
+    Raises
+    ------
+    ArgumentError : k, rounds, samples, epsilon, opt or alpha out of range; an objective
+        with selected candidates, or with `groups`, or without names for `costs`;
+        `diversity` is no objective over the same candidates
+    ColumnError, GroupError, DataError, SourceError : as `anytime_sequence`
+
+    Warns
+    -----
+    WideWarning : as `anytime_sequence`
+
+    Notes
+    -----
+    At most some ``2 rounds`` adaptive rounds, each `samples` times O(D |S| k / rounds) and
+    all gains. Guesses share the rounds until which they decide alike, and end after two in
+    a row that reached less. On a ready Gram the exact greedy search is cheap as well; DASH
+    pays where an answer of the objective is slow and many can be asked side by side. There
+    is neither a budget nor a group to take first: the thresholds and the guarantee are those
+    of any k candidates.
+
+    References
+    ----------
+    Qian, Singer (2019), Algorithm 1, appendix G.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> model = ds.dash(table, "y", k=1)
+    >>> model.groups, round(model.r2, 3)
+    (['a'], 0.952)
+    """
+    known, call = asked(problem, "dash", DashOptions, options)
+    k, rounds = known["k"], known["rounds"]
+    if rounds is not None and rounds > k:
+        raise ArgumentError(f"rounds is {rounds!r}; there are only k = {k} to choose")
+
+    def limits(groups: Groups, first: list[int]) -> Limits:
+        if len(first) > k:
+            raise ArgumentError(f"always names {len(first)} groups; k allows {k}")
+        return Limits(k, tuple(first))
+
+    with turns(None, "rounds", known["callback"]) as turn:
+
+        def run(start: Objective, limits: Limits) -> Run[Any]:
+            return sampling.best_guess(
+                with_first(start, list(limits.first)), k, rounds=rounds, samples=known["samples"],
+                epsilon=known["epsilon"], opt=known["opt"], alpha=known["alpha"],
+                seed=problem.seed, told=lambda value: turn(None, value),
+            )  # fmt: skip
+
+        return choice_of(problem, call, cast(Mapping[str, Any], known), run, limits, lazy=True)

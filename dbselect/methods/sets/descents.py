@@ -1,0 +1,334 @@
+"""What the calls of SGHT have in common: options, descents, and the models of what they keep.
+
+The descent (`selection.descent`) starts from projected ridge solutions; what it keeps is
+fitted again by least squares, or by Newton's method. Source: Xiang, Yang, Ye (2014).
+"""
+
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dbselect.errors import ArgumentError, ConvergenceWarning, warn_caller
+from dbselect.glm.deviance import Deviance
+from dbselect.glm.newton import extended, solved
+from dbselect.glm.newton import start as start_fit
+from dbselect.linear.condition import check_possible, warn_of
+from dbselect.linear.problem import Linear, linear
+from dbselect.linear.state import State
+from dbselect.objectives.smooth import LeastSquares, Smooth
+from dbselect.options.kinds import one_of
+from dbselect.options.names import StartName
+from dbselect.options.table import DescentOptions
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+from dbselect.record.rows import clip_share
+from dbselect.record.shares import shares_of
+from dbselect.results.glm.build import model_of, warn_of_fit
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.model import JointModel, Model
+from dbselect.results.selected import AnyModel
+from dbselect.search.gram import GramSearch
+from dbselect.search.rows import GlmObjective, RowSearch, refitted
+from dbselect.selection.exchange import LEAST_RISE
+from dbselect.selection.penalised.descent import (
+    STARTS,
+    VARIANTS,
+    Descent,
+    Settings,
+    descend,
+    lengths,
+    restricted,
+)
+from dbselect.selection.penalised.layout import Layout
+from dbselect.selection.penalised.polish import Within, forward, polish
+from dbselect.selection.penalised.projection import tabulate
+from dbselect.selection.ties import levelled
+from dbselect.sources.progress import Turn
+
+#: Columns times the square of most columns up to which exchanges are tried: a turn of them takes
+#: a second there.
+POLISH_WORK = 1e8
+#: How a result names what won: the user's own start, or forward steps in place of a descent.
+OWN_START, FORWARD_START = "given", "forward"
+
+
+def check_start(start: Any) -> None:
+    """Refuse what no descent can start from."""
+    if not isinstance(start, Mapping):
+        one_of(StartName).check("start", start)
+
+
+def settings_of(known: DescentOptions) -> Settings:
+    """Return the descent that options ask for."""
+    return Settings(VARIANTS[known["variant"]], float(known["tol"]), int(known["max_iter"]))
+
+
+def descents_of(
+    task: "DescentTask",
+    limits: Sequence[tuple[int, int]],
+    known: DescentOptions,
+    turn: Turn = lambda *_: None,
+) -> list[Descent]:
+    """Descend for every pair of limits, from projections of the same vectors.
+
+    Where it is cheap, what a descent keeps is polished by exchanges, and so are columns that
+    forward steps choose; the better of the two is returned.
+
+    Warns
+    -----
+    ConvergenceWarning : a descent ran out of steps, and no exchanges followed
+    """
+    problem, groups, settings = task.problem, task.groups, settings_of(known)
+    sizes = [len(members) for members in groups.columns.values()]
+    layout = Layout(None, np.cumsum([0, *sizes]))
+    most_columns, most_groups = np.max(limits, axis=0).tolist()
+    start = known["start"]
+    if isinstance(start, str):
+        name: str = start
+        starts = STARTS[name](problem)
+    else:
+        name, starts = OWN_START, [task.own(start)]
+    tables = [tabulate(levelled(lengths(one)), layout, most_columns, most_groups) for one in starts]
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    best = []
+    for pair in limits:
+        descents = [
+            descend(problem, layout, restricted(one, table.project(*pair)), pair, settings)
+            for one, table in zip(starts, tables, strict=True)
+        ]
+        descents = [replace(descent, start=name) for descent in descents]
+        within = Within(group, *pair)
+        work = len(group) * within.most_columns**2
+        if known["polish"] and known["refit"] and work <= POLISH_WORK:
+            descents = polished(problem, descents, within)
+        best.append(_lowest(descents))
+        turn(None, None)
+    loose = [pair for pair, one in zip(limits, best, strict=True) if not one.is_settled]
+    if loose:
+        warn_caller(
+            f"{len(loose)} of {len(limits)} descents had not converged after max_iter = "
+            f"{settings.max_iter} steps, the first within {loose[0]}; raise max_iter",
+            ConvergenceWarning,
+        )
+    return best
+
+
+def _lowest(descents: Sequence[Descent]) -> Descent:
+    """Return the descent that ends lowest, of those that differ by rounding the first."""
+    least = min(descent.objective for descent in descents)
+    return next(descent for descent in descents if descent.objective <= least + LEAST_RISE)
+
+
+def polished(problem: Smooth, descents: Sequence[Descent], within: Within) -> list[Descent]:
+    """Return descents after exchanges, and what forward steps and exchanges choose.
+
+    In least squares; other families keep what they have.
+    """
+    if not isinstance(problem, LeastSquares):
+        return list(descents)
+    columns = list(np.arange(len(problem.G))[:, None])
+    ends, supports = [], set()
+    for descent in descents:
+        state = State(problem.problem, columns)
+        for column in np.flatnonzero(lengths(descent.x)).tolist():
+            state.add(column)
+        if (support := frozenset(state.held)) not in supports:
+            supports.add(support)
+            ends.append((descent, *polish(state, within)))
+    state = State(problem.problem, columns)
+    forward(state, within)
+    least = _lowest(descents)
+    ends.append((replace(least, start=FORWARD_START), *polish(state, within)))
+    return [_after(problem, *end) for end in ends]
+
+
+def _after(problem: LeastSquares, descent: Descent, state: State, exchanges: int) -> Descent:
+    """Return a descent that ends at a state, which may have another support."""
+    if not exchanges and descent.start != FORWARD_START:
+        return replace(descent, exchanges=0)
+    x = state.coef()
+    return replace(descent, x=x, polished=problem.at(x).value, exchanges=exchanges)
+
+
+@dataclass(frozen=True)
+class DescentTask:
+    """What is minimised, the groups of its columns, and who makes the model of a descent."""
+
+    problem: Smooth
+    groups: Groups
+    model: Callable[[Descent], AnyModel]
+    own: Callable[[Mapping[str, float]], Vector]
+
+
+def task_of(search: GramSearch | RowSearch, refit: bool) -> DescentTask:
+    """Return what a search that is set up minimises, and how its models are made."""
+    # Partial functions have no frame, which a warning would point to.
+    if isinstance(search, RowSearch):
+        objective = search.state
+        if objective.whole is not None and not refit:
+            raise ArgumentError(
+                f"refit is False; the search looks at {objective.whole.searched:,} rows, and "
+                "coefficients are those of all: leave refit out, or give rows="
+            )
+        deviance = Deviance(objective.refits, objective.fit)
+        return DescentTask(
+            deviance,
+            search.groups,
+            partial(_glm_model, objective, deviance, refit),
+            partial(_start_of_family, objective, deviance),
+        )
+    make = _joint_model if search.is_joint else _model
+    return DescentTask(
+        LeastSquares(search.linear),
+        search.groups,
+        partial(make, search, refit),
+        partial(_start, search),
+    )
+
+
+def _start(search: GramSearch, given: Mapping[str, float]) -> Vector:
+    """Return coefficients of columns as they are on unit-variance columns."""
+    if search.is_joint:
+        raise ArgumentError("start is a mapping; of several responses it must be a name")
+    own = search.linear
+    x = _given(search.groups.members, given) * own.spread / own.target_spread
+    return np.asarray(x)
+
+
+def _start_of_family(
+    objective: GlmObjective, deviance: Deviance, given: Mapping[str, float]
+) -> Vector:
+    """Return coefficients of columns as they are in the units of the descent."""
+    if objective.refits.problem.free > 1:
+        raise ArgumentError("start is a mapping; with several classes it must be a name")
+    x = _given(objective.about.members, given)
+    return np.asarray(x * objective.data.spread / deviance.unit)[None]
+
+
+def _given(columns: Sequence[str], given: Mapping[str, float]) -> Vector:
+    x = np.zeros(len(columns))
+    place = {column: j for j, column in enumerate(columns)}
+    for column, value in given.items():
+        if column not in place:
+            raise ArgumentError(f"start has '{column}', which is in no group")
+        if not (isinstance(value, numbers.Real) and math.isfinite(value)):
+            raise ArgumentError(f"start of '{column}' is {value!r}; it must be a finite number")
+        x[place[column]] = value
+    return x
+
+
+def groups_held(groups: Groups, columns: Iterable[str]) -> list[int]:
+    """Return the numbers of the groups with a column that is kept."""
+    kept = set(columns)
+    return [i for i, members in enumerate(groups.columns.values()) if kept.intersection(members)]
+
+
+def _bought(groups: Groups, columns: Iterable[str]) -> dict[str, Any]:
+    """Return groups and spent of a model on some columns."""
+    held = groups_held(groups, columns)
+    names = groups.names
+    return {"groups": [names[i] for i in held], "spent": float(groups.costs[held].sum())}
+
+
+def _glm_model(
+    objective: GlmObjective, deviance: Deviance, refit: bool, descent: Descent
+) -> GlmModel:
+    """Fit the kept columns to all rows, or keep the coefficients of the descent."""
+    at = np.flatnonzero(lengths(descent.x))
+    groups, data, searched = objective.about, objective.data, None
+    problem = replace(objective.refits.problem, members=[at])
+    null = start_fit(problem, objective.fit.point, objective.fit.model)
+    if refit and objective.whole is not None:
+        (fit,), data, problem = refitted(objective.whole, groups, [[0]], [at])
+        searched = objective.whole.searched
+        warn_of_fit(fit)
+    elif refit:
+        (fit,) = solved([extended(problem, null, [0], alone=True)], objective.refits.rows.read)
+        warn_of_fit(fit)
+    else:
+        point, value = deviance.point(descent.x)
+        explained = 1.0 - (value + problem.penalty(point)) / problem.null_deviance
+        fit = replace(null, groups=[0], point=point, deviance=value, explained=explained)
+    columns = [groups.members[j] for j in at]
+    return model_of(
+        data, problem, fit, columns, objective.call, rows_searched=searched,
+        **_bought(groups, columns),
+    )  # fmt: skip
+
+
+def _model(search: GramSearch, refit: bool, descent: Descent) -> Model:
+    found = _fit(search, search.target, refit, descent)
+    return Model(**_parts(search, search.target, refit, found, found.problem, found.coef))
+
+
+def _joint_model(search: GramSearch, refit: bool, descent: Descent) -> JointModel:
+    targets = search.call.problem.targets
+    found = _fit(search, targets, refit, descent)
+    share = found.problem.share
+    coef = found.coef / np.sqrt(share)[:, None]
+    responses = {
+        target: Model(**_parts(search, target, refit, found, found.problem.response(k), coef[k]))
+        for k, target in enumerate(targets)
+    }
+    return JointModel(responses, share)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Coefficients of the kept columns, shape (s,) or (K, s), on unit-variance columns."""
+
+    columns: list[str]
+    problem: Linear
+    coef: Vector
+    aliased: tuple[str, ...] = ()
+
+
+def _fit(search: GramSearch, target: str | list[str], refit: bool, descent: Descent) -> _Fit:
+    """Fit the kept columns by least squares, or keep the coefficients of the descent."""
+    at = np.flatnonzero(lengths(descent.x))
+    columns = [search.groups.members[j] for j in at]
+    asked = search.call.problem
+    problem = linear(search.gram, target, columns, asked.ridge, asked.scale)
+    if not refit:
+        return _Fit(columns, problem, descent.x[..., at])
+    state = State(problem, [np.arange(len(columns))])
+    state.add(0)
+    check_possible(state)
+    warn_of(state.condition())
+    aliased = tuple(columns[j] for j in state.aliased)
+    return _Fit(columns, problem, state.coefficients()[-1], aliased)
+
+
+def _parts(
+    search: GramSearch, target: str, refit: bool, found: _Fit, problem: Linear, coef: Vector
+) -> dict[str, Any]:
+    """Return the parts of the `Model` of one response.
+
+    Parameters
+    ----------
+    problem, coef : of this response alone, coef on unit-variance columns
+    """
+    columns = found.columns
+    own = coef * (problem.target_spread / problem.spread)
+    r2 = coef @ (2.0 * problem.c - problem.G @ coef)
+    penalty = coef**2 @ problem.ridge
+    chosen = 0 < len(columns) < len(search.groups.members)
+    return {
+        "target": target,
+        "intercept": float(problem.target_mean - own @ problem.mean),
+        "coefficients": dict(zip(columns, own.tolist(), strict=True)),
+        **_bought(search.groups, columns),
+        "explained": float(clip_share(r2 - penalty)),
+        "r2": float(clip_share(r2)),
+        "aliased": found.aliased,
+        "rows": search.gram.rows,
+        "skipped": search.gram.skipped,
+        "fit": search.fitted_rows(chosen) if refit else None,
+        "terms": search.gram.terms.of(columns).with_shares(shares_of(search.gram)),
+        "call": search.call,
+    }

@@ -1,0 +1,1 @@
+"""Which tables to join to facts, and designs of rows."""

@@ -1,0 +1,345 @@
+"""In which order to buy tables that might be joined to facts, from sums by their keys."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Unpack
+
+import numpy as np
+from tqdm import tqdm
+
+from dbselect.errors import ArgumentError, DataError, GroupError, unknown
+from dbselect.linear.inference import through_origin
+from dbselect.linear.problem import linear, unusable
+from dbselect.linear.state import State
+from dbselect.methods.tables.candidates import (
+    Candidates,
+    CandidateTable,
+    candidate_tables,
+    candidates_of,
+)
+from dbselect.options.table import TablesOptions
+from dbselect.record.gram import Gram, Vector
+from dbselect.record.groups import Groups, groups_of
+from dbselect.record.steps import Choice, Record, Step, Stop, fits, is_useful
+from dbselect.results.call import Call
+from dbselect.results.sequence import Sequence as AnytimeSequence
+from dbselect.search.gram import gram_search
+from dbselect.search.open import asked
+from dbselect.search.table import referenced_columns
+from dbselect.selection.criteria import RULES
+from dbselect.selection.greedy import greedy_search
+from dbselect.selection.ties import TIE_SHARE, first_of_the_best
+from dbselect.sources.joins.facts import Facts, Fields
+from dbselect.sources.joins.joined_gram import side_by_side
+from dbselect.sources.joins.left_join import Mask
+from dbselect.sources.open import PROGRESS_DELAY, open_table
+from dbselect.sources.target import check_numeric
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Bytes of the values of candidates that are kept from step to step; others are read again.
+MEMORY = 2**30
+
+
+def anytime_tables(
+    problem: "Problem", candidates: Candidates, **options: Unpack[TablesOptions]
+) -> AnytimeSequence:
+    """Order tables by how much prediction each buys for its cost, without joining any.
+
+    Each step takes the table, or the group of the facts' own columns, with the largest exact
+    gain per cost given all that is held: the order of `anytime_sequence` on the join of
+    all tables, in which every table is a group.
+
+    Returns
+    -------
+    Sequence, whose models predict from facts joined with the tables, each a STRUCT of its
+    name; `unused` has the tables that were not bought
+
+    Raises
+    ------
+    ArgumentError, ColumnError, GroupError, DataError : as `anytime_sequence`; as
+        `KeySums.extend`, and the error then names the candidate
+    SourceError : facts that can be read only once
+
+    Warns
+    -----
+    LeftOutWarning : as `KeySums.extend`
+    ConditionWarning : as `anytime_sequence`
+
+    Notes
+    -----
+    Reads the facts once for their Gram and once a key; then once for each pair of keys of
+    which tables are bought, while others by the other key are left, unless one key has all
+    fields of the other; this keeps 16 bytes for each row, or each pair if these are far
+    fewer. Reads each table within the budget once, and again in each later
+    step but for values of up to 1 GB that are kept. In a step, a table that could not win if
+    it explained all that is left is not looked at. O(K p (d + p)) a table and step: p its
+    columns, d those that the last step added, all of them in the first.
+
+    Ends where no table gains more than `epsilon`, nor more than rounding. An interrupt
+    (Ctrl-C) ends the search with the tables bought so far.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> facts = pl.DataFrame({"shop": [1, 1, 2, 3], "day": [1, 2, 2, 2], "sales": [2, 4, 7, 9]})
+    >>> shops = pl.DataFrame({"shop": [1, 2, 3], "area": [10.0, 30.0, 60.0]})
+    >>> days = pl.DataFrame({"day": [1, 2], "rain": [1.0, 0.0]})
+    >>> tables = {"shops": (shops, "shop", 5.0), "days": (days, "day", 2.0)}
+    >>> seq = ds.anytime_tables(facts, "sales", tables)
+    >>> seq.steps["group"].to_list(), seq.steps["r2"].round(3).to_list()
+    ([None, 'days', 'shops'], [0.0, 0.563, 0.977])
+    """
+    known, call = asked(problem, "anytime_tables", TablesOptions, options)
+    named = candidates_of(candidates)
+    both = [name for name in problem.groups or () if name in named]
+    if both:
+        raise GroupError(f"'{both[0]}' is a candidate and a group of the facts; rename one")
+    if problem.costs is not None and not problem.groups:
+        raise GroupError(
+            "costs are those of the groups of the facts, and there are none; give that of a "
+            "candidate beside it: (table, key, cost)"
+        )
+    table = open_table(problem.source, None)
+    check_numeric(table, problem.targets)
+    own = [problem.targets[0], *(referenced_columns(problem) or ())]
+    there = Facts(table, list(dict.fromkeys(own)), problem.weight)
+    offered = candidate_tables(named, there, known["unmatched"])
+    search = _Search(there, problem, call, offered, known)
+    search.skip_incomplete()
+    stop = search.run()
+    return search.sequence(stop)
+
+
+class _Search:
+    """The tables bought so far, and what every other one would gain.
+
+    Parameters
+    ----------
+    facts : with the columns of the tables bought
+    groups, costs : of the facts' own columns
+    offers : tables that might be bought
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        problem: "Problem",
+        call: Call,
+        offered: Sequence[CandidateTable],
+        options: TablesOptions,
+    ) -> None:
+        self._facts, self._problem, self._call, self._options = facts, problem, call, options
+        self._target = problem.targets[0]
+        self._offers = {offer.name: offer for offer in offered}
+        features = [name for name in facts.own.columns if name != self._target]
+        if problem.groups:
+            terms = facts.own.terms
+            self._own = groups_of(features, problem.groups, problem.costs, self._target, terms)
+        else:
+            self._own = Groups({}, np.zeros(0))
+        self._columns = dict(self._own.columns)
+        self._costs = dict(zip(self._own.names, self._own.costs.tolist(), strict=True))
+        self._costs |= {offer.name: float(offer.candidate.cost) for offer in offered}
+        self._order: list[str] = []
+        self._choices: list[Choice] = []
+        self._forced = list(problem.always)
+        self._check_forced()
+
+    def _check_forced(self) -> None:
+        for name in self._forced:
+            if name not in self._costs:
+                raise GroupError(f"always names {unknown('group', name, list(self._costs))}")
+        if len(set(self._forced)) < len(self._forced):
+            raise GroupError(f"always is {self._forced}; it names a group twice")
+        cost, most = sum(self._costs[name] for name in self._forced), self._options["max_groups"]
+        if not fits(cost, self._options["budget"]):
+            raise ArgumentError(
+                f"always costs {cost:g} in all; that is over the budget of "
+                f"{self._options['budget']}"
+            )
+        if most is not None and len(self._forced) > most:
+            raise ArgumentError(
+                f"always names {len(self._forced)} groups; max_groups allows {most}"
+            )
+
+    def skip_incomplete(self) -> None:
+        """Leave out the rows for which some table within the budget lacks values."""
+        if self._options["unmatched"] != "skip":
+            return
+        kept: dict[Fields, Mask] = {}
+        for offer in self._offers.values():
+            if fits(self._costs[offer.name], self._options["budget"]):
+                complete = offer.complete(self._facts)
+                kept[offer.key] = kept.get(offer.key, complete) & complete
+        for key, complete in kept.items():
+            self._facts.keep(key, self._facts.by(key).keys.filter(complete))
+        self._facts.read_again()
+
+    def run(self) -> Stop:
+        """Buy until nothing fits or gains enough; return why there is no more."""
+        reason = unusable(self._moments(self._facts.gram), self._target)
+        if reason is not None:
+            raise DataError(reason)
+        try:
+            while True:
+                stop = self._step()
+                if stop is not None:
+                    return stop
+        except KeyboardInterrupt:
+            return Stop.INTERRUPTED
+
+    def _step(self) -> Stop | None:
+        limit, spent = self._options["max_groups"], sum(self._costs[name] for name in self._order)
+        waiting = [name for name in self._costs if name not in self._order]
+        fitting = [
+            name for name in waiting if fits(spent + self._costs[name], self._options["budget"])
+        ]
+        if not waiting:
+            return Stop.EXHAUSTED
+        if limit is not None and len(self._order) >= limit:
+            return Stop.MAX_GROUPS
+        if not fitting:
+            return Stop.BUDGET
+        if self._forced:
+            name, choice = self._forced.pop(0), Choice.FORCED
+        else:
+            gains = self._gains(fitting)
+            scores = gains / np.array([self._costs[name] for name in fitting])
+            enough = np.array([self._is_enough(gain) for gain in gains])
+            if not enough.any():
+                return Stop.THRESHOLD
+            best = first_of_the_best(scores, enough)
+            name = fitting[best]
+            choice = Choice.FREE if len(fitting) == len(waiting) else Choice.LIMITED
+        self._take(name, [each for each in fitting if each != name])
+        self._order.append(name)
+        self._choices.append(choice)
+        return None
+
+    def _is_enough(self, gain: float) -> bool:
+        """Whether a table that gains this may be bought, however little it costs."""
+        return is_useful(gain) and gain >= self._options["epsilon"]
+
+    def _take(self, name: str, left: Sequence[str]) -> None:
+        """Hold a group; the columns of a table join those of the facts."""
+        if name not in self._offers:
+            return
+        offer = self._offers[name]
+        offer.read(self._facts, MEMORY)
+        assert offer.own is not None
+        keys = {self._offers[each].key for each in left if each in self._offers} - {offer.key}
+        centred = offer.values(self._facts)
+        self._facts.add(offer.key, offer.own, offer.cross, centred, keys)
+        self._columns[name] = offer.own.columns
+        offer.centred = None
+
+    def _gains(self, fitting: Sequence[str]) -> Vector:
+        """Return what each group gains; 0 of those that cannot be the best that gains enough."""
+        explained, gains = self._of_columns()
+        best = max(
+            (gains[name] / self._costs[name] for name in fitting
+             if name in gains and self._is_enough(gains[name])), default=0,
+        )  # fmt: skip
+        held = [name for group in self._order for name in self._columns[group]]
+        gram = self._facts.gram.select([self._target, *held])
+        at = [self._facts.gram.columns.index(name) for name in gram.columns]
+        tables = [self._offers[name] for name in fitting if name in self._offers]
+        # The best of the last step first: they leave the least room for the others.
+        tables.sort(key=lambda offer: -offer.score)
+        room = MEMORY - sum(one.centred.nbytes for one in tables if one.centred is not None)
+        for offer in tqdm(tables, unit=" tables", delay=PROGRESS_DELAY, disable=None, leave=False):
+            cost = self._costs[offer.name]
+            if (1.0 - explained) / cost < best * (1.0 - TIE_SHARE):
+                continue
+            room = offer.read(self._facts, room)
+            gains[offer.name] = self._gain_of(offer, gram, at)
+            offer.score = gains[offer.name] / cost
+            if self._is_enough(gains[offer.name]):
+                best = max(best, offer.score)
+        return np.array([gains.get(name, 0.0) for name in fitting])
+
+    def _of_columns(self) -> tuple[float, dict[str, float]]:
+        """Return what is explained, and what each group of columns that are there gains."""
+        if not self._columns:
+            return 0.0, {}
+        groups = Groups(self._columns, np.ones(len(self._columns)))
+        state = self._state(self._facts.gram, groups)
+        names = groups.names
+        for name in self._order:
+            state.add(names.index(name))
+        gains = RULES["fr"].criterion(state)(state)
+        return state.explained, dict(zip(names, gains.tolist(), strict=True))
+
+    def _gain_of(self, offer: CandidateTable, gram: Gram, at: Sequence[int]) -> float:
+        """Return what a table gains beside the columns held.
+
+        Parameters
+        ----------
+        gram : of the target and the columns held
+        at : where they stand in the facts' Gram
+        """
+        assert offer.own is not None
+        both = side_by_side(gram, offer.own, offer.cross[at])
+        groups = {"held": gram.columns[1:], "table": offer.own.columns}
+        groups = {name: columns for name, columns in groups.items() if columns}
+        if "table" not in groups:
+            return 0.0
+        state = self._state(both, Groups(groups, np.ones(len(groups))))
+        if len(groups) > 1:
+            state.add(0)
+        return float(RULES["fr"].criterion(state)(state)[-1])
+
+    def _state(self, gram: Gram, groups: Groups) -> State:
+        ridge, scale, rows = self._problem.ridge, self._problem.scale, self._moments(gram)
+        return State(linear(rows, self._target, groups.members, ridge, scale), groups.positions)
+
+    def _moments(self, gram: Gram) -> Gram:
+        return gram if self._problem.intercept else through_origin(gram)
+
+    def sequence(self, stop: Stop) -> AnytimeSequence:
+        """Return the sequence of what was bought, which is searched once more on its Gram.
+
+        Raises
+        ------
+        ArgumentError, DataError : nothing was bought, and the facts have no groups
+        """
+        columns = {name: self._columns[name] for name in self._costs if name in self._columns}
+        if not columns:
+            raise self._nothing(stop)
+        costs = {name: self._costs[name] for name in columns}
+        problem = self._problem.replace(
+            source=self._facts.gram, groups=columns, costs=costs, always=self._order, weight=None
+        )
+        search = gram_search(problem, self._call, adds_only=True)
+        unused = tuple(name for name in self._offers if name not in columns)
+        search.groups = replace(search.groups, unused=unused)
+        choices = iter(self._choices)
+
+        def walk(record: Record) -> Stop:
+            def chosen(step: Step) -> None:
+                record(replace(step, choice=next(choices)))
+
+            greedy_search(
+                search.state, search.groups, search.criterion("fr"),
+                max_groups=len(self._order), always=search.first, record=chosen,
+            )  # fmt: skip
+            return stop
+
+        found: AnytimeSequence = search.run("fr", walk, None)
+        return found
+
+    def _nothing(self, stop: Stop) -> Exception:
+        if stop is Stop.BUDGET:
+            least = min(self._costs.values())
+            return ArgumentError(
+                f"budget is {self._options['budget']}; the cheapest candidate costs {least:g}"
+            )
+        if stop is Stop.THRESHOLD:
+            return DataError(
+                "nothing was bought, as no candidate gains more than rounding and at least "
+                f"epsilon, {self._options['epsilon']:g}"
+            )
+        return DataError(f"nothing was bought: {stop.value}")

@@ -1,0 +1,179 @@
+"""Which rows to observe: Bayesian A-optimal designs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Unpack
+
+import numpy as np
+
+from dbselect.errors import ArgumentError, SourceError
+from dbselect.objectives.a_optimal import AOptimal, ChosenRows, Posterior
+from dbselect.options.kinds import COUNT
+from dbselect.options.option import checked_options, options_of, shows
+from dbselect.options.table import DashOptions, DesignOptions
+from dbselect.record.gram import Matrix, Vector
+from dbselect.results.design import Design
+from dbselect.selection.candidates import Block, Pick
+from dbselect.selection.dash import best_guess
+from dbselect.selection.lazy_greedy import lazy_greedy
+from dbselect.sources.rows import TableRows, usable
+from dbselect.sources.types import TableSource
+
+#: Lines of the docstring for what has no option.
+FIRST = (
+    "source : as in `dbselect.gram`; each row is a candidate",
+    "columns : names and globs, nested fields by the name of the field; None: every numeric "
+    "column but the key. Numbers are taken as they are, not centred",
+    "k : >= 1, rows to choose; no row is chosen twice",
+)
+#: Bytes a row held: the numbers and their two products, and what goes with a row.
+COLUMN_BYTES, ROW_BYTES = 24, 64
+#: Bytes of the numbers read at a time: they stay in the caches while a product runs.
+BLOCK_BYTES = 2**22
+
+
+@shows(DesignOptions, first=FIRST)
+def a_optimal(
+    source: TableSource,
+    columns: Sequence[str] | None,
+    k: int,
+    **options: Unpack[DesignOptions],
+) -> Design:
+    """Choose k rows to observe so that a linear model's coefficients are known best.
+
+    Coefficients have the prior N(0, I / beta2), and each row x is answered by x'theta plus
+    noise of variance sigma2. Maximised is Tr(Lambda^-1) - Tr(P), Lambda = beta2 I and
+    P = (Lambda + X_S' X_S / sigma2)^-1 the posterior covariance: by how much observing the
+    rows S lowers the summed variance of the coefficients.
+
+    Returns
+    -------
+    Design of k rows; ties go to the lowest row number, within 1e-12 of the gain
+
+    Raises
+    ------
+    ArgumentError : an argument out of range; k above the number of candidates
+    ColumnError : a column is unknown, named twice or not numeric
+    DataError : an infinite value, or one above 1e60
+    SourceError : there is no such table; more candidates than `memory_limit` holds from a
+        source that can be read once only, or that changes from one reading to the next
+
+    Notes
+    -----
+    Time O(n d^2) to read, then O(n d) a step at most: bounds leave out rows that cannot be
+    best, so that the result is that of computing every gain. Candidates above
+    `memory_limit` cost a reading whenever the bounds do not prove that the best row is among
+    those held, at most k in all; the source must give its rows in the same order each time,
+    and Parquet is read fastest. Memory is that of the candidates held and of the blocks
+    being read.
+
+    References
+    ----------
+    Qian, Singer (2019), corollary 9, appendix D.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import numpy as np
+    >>> rows = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 2.0]])
+    >>> design = ds.a_optimal(rows, ["a", "b"], 2)
+    >>> design.rows.tolist(), design.value.round(6).tolist()
+    ([1, 2], [0.9, 1.7])
+    """
+    known = checked_options(DesignOptions, "a_optimal", options)
+    COUNT.check("k", k)
+    key, method, memory_limit = known["key"], known["method"], known["memory_limit"]
+    beta2, sigma2 = known["beta2"], known["sigma2"]
+    rows = TableRows(source, columns, key, known["scale_rows"])
+    rows.tell_left_out()
+    width = len(rows.names)
+    capacity = max(2, int(memory_limit) // (COLUMN_BYTES * width + ROW_BYTES))
+
+    enough = False
+
+    def read() -> Iterator[Block]:
+        nonlocal enough
+        count = 0
+        for block in rows.blocks(_block_rows(width)):
+            count += len(block[0])
+            if count > capacity and (method == "dash" or not rows.again):
+                why = "method 'dash' holds all" if rows.again else "this source is read once only"
+                raise SourceError(
+                    f"more than {capacity} rows do not fit into memory_limit {memory_limit}, and "
+                    f"{why}; raise the limit{'' if rows.again else ' or write it to Parquet'}"
+                )
+            yield Block(*block)
+        if count < k and not enough:
+            left_out = f"; {rows.skipped} rows with NULL or NaN are none" if rows.skipped else ""
+            raise ArgumentError(f"k is {k}; there are {count} candidates{left_out}")
+        enough = True
+
+    posterior = Posterior(width, beta2, sigma2)
+    if method == "greedy":
+        picks, gain = lazy_greedy(posterior, read, k, capacity)
+    else:
+        picks, gain = _sampled(posterior, list(read()), k, known)
+    return Design(
+        columns=rows.names,
+        rows=np.array([pick.row for pick in picks]),
+        keys=None if key is None else [pick.key for pick in picks],
+        gain=gain,
+        value=np.cumsum(gain),
+        covariance=posterior.covariance,
+        skipped=rows.skipped,
+    )
+
+
+def _sampled(
+    posterior: Posterior, blocks: list[Block], k: int, known: DesignOptions
+) -> tuple[list[Pick], Vector]:
+    """Choose by DASH; gains are those of the rows one by one, in the order taken."""
+    X = np.concatenate([block.X for block in blocks])
+    defaults = options_of(DashOptions)
+    run = best_guess(
+        ChosenRows(AOptimal(X, known["beta2"], known["sigma2"])),
+        k,
+        rounds=None,
+        samples=defaults["samples"].default,
+        epsilon=defaults["epsilon"].default,
+        opt=None,
+        alpha=None,
+        seed=known["seed"],
+    )
+    starts = np.cumsum([0, *(len(block.numbers) for block in blocks)])
+    picks = []
+    for at in run.objective.held:
+        number = int(np.searchsorted(starts, at, side="right")) - 1
+        picks.append(blocks[number].pick(at - int(starts[number])))
+    return picks, np.array([posterior.add(pick.x) for pick in picks])
+
+
+def chosen(
+    X: Matrix, columns: Sequence[str], k: int, **options: Unpack[DesignOptions]
+) -> list[int]:
+    """Return the positions that `a_optimal` chooses from a matrix, all if k is more.
+
+    Parameters
+    ----------
+    X : shape (n, d)
+    columns : their names, for errors
+    """
+    COUNT.check("k", k)
+    known = checked_options(DesignOptions, "a_optimal", options)
+    used, X = usable(X, columns, known["scale_rows"])
+    if not len(used):
+        return []
+    count, width = X.shape
+    size = _block_rows(width)
+
+    def read() -> Iterator[Block]:
+        for start in range(0, count, size):
+            yield Block(used[start : start + size], X[start : start + size])
+
+    picks, _ = lazy_greedy(
+        Posterior(width, known["beta2"], known["sigma2"]), read, min(k, count), count
+    )
+    return [pick.row for pick in picks]
+
+
+def _block_rows(width: int) -> int:
+    return max(1, BLOCK_BYTES // (8 * width))

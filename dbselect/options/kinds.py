@@ -1,0 +1,167 @@
+"""What single values may be: a kind says whether a value is allowed, and in an error what is."""
+
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from typing import Any, get_args
+
+from dbselect.errors import ArgumentError, shown
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value may be.
+
+    Parameters
+    ----------
+    words : what the value must do, as an error says it: ``"be a number >= 0"``
+    allows : value -> whether it is allowed
+    sql : the type in SQL; None: it has none
+    parse : a text of the command line -> value; None: the command line does not take it
+    several : whether the value is a list of what `parse` returns
+    each : what every value of a mapping of names must be
+    """
+
+    words: str
+    allows: Callable[[Any], bool]
+    sql: str | None = None
+    parse: Callable[[str], Any] | None = None
+    several: bool = False
+    each: "Kind | None" = None
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that is not allowed.
+
+        Raises
+        ------
+        ArgumentError : names the argument, the value and what is allowed
+        """
+        if not self.allows(value):
+            raise ArgumentError(f"{name} is {shown(value)}; it must {self.words}")
+        if self.each is not None:
+            for key, one in value.items():
+                if not isinstance(key, str):
+                    raise ArgumentError(f"{name} names {shown(key)}; names are text")
+                self.each.check(f"{name} of '{key}'", one)
+
+    def or_none(self, words: str = "") -> "Kind":
+        """Return the kind that also allows None."""
+        return Kind(
+            self.words + words, lambda value: value is None or self.allows(value),
+            self.sql, self.parse, self.several,
+        )  # fmt: skip
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, which True is not."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_flag(value: Any) -> bool:
+    """Whether a value is true or false, of Python or NumPy."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not is_flag(value)
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_names(value: Any) -> bool:
+    listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    return listed and all(isinstance(one, str) for one in value)
+
+
+def _are_falling(value: Any) -> bool:
+    listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    values = list(value) if listed else []
+    if not values or not all(_is_number(one) and 0 < float(one) < math.inf for one in values):
+        return False
+    return all(before > after for before, after in pairwise(values))
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(text)
+    return text == "yes"
+
+
+def _number(words: str, allows: Callable[[float], bool]) -> Kind:
+    return Kind(words, lambda v: _is_number(v) and allows(float(v)), "DOUBLE", float)
+
+
+def whole(least: int = 1) -> Kind:
+    """Return the kind of whole numbers from `least` on."""
+    words = f"be a whole number >= {least}"
+    return Kind(words, lambda v: is_whole(v) and int(v) >= least, "BIGINT", int)
+
+
+def one_of(names: Any) -> Kind:
+    """Return the kind of some names, given as a Literal or listed."""
+    listed = list(get_args(names) or names)
+    return Kind(f"be one of {listed}", lambda v: isinstance(v, str) and v in listed, "VARCHAR", str)
+
+
+FLAG = Kind("be True or False", is_flag, "BOOLEAN", _yes_or_no)
+TEXT = Kind("be text", _is_column, "VARCHAR", str)
+#: The name of a column.
+COLUMN = Kind("be the name of a column", _is_column, "VARCHAR", str)
+#: Names of groups, or of columns.
+GROUP_NAMES = Kind("be a list of group names", _are_names, "VARCHAR[]", str, several=True)
+COLUMNS = Kind("be a list of column names and globs", _are_names, "VARCHAR[]", str, several=True)
+NOT_NEGATIVE = _number("be a number >= 0", lambda v: 0 <= v < math.inf)
+POSITIVE = _number("be a number > 0", lambda v: 0 < v < math.inf)
+#: A limit, which may be infinite.
+AT_LEAST_ZERO = _number("be a number >= 0", lambda v: v >= 0)
+BUDGET = AT_LEAST_ZERO.or_none(", or None for no limit")
+#: A share of which neither nothing nor all is allowed.
+SHARE = _number("lie between 0 and 1, both excluded", lambda v: 0 < v < 1)
+FRACTION = _number("be a number from 0 to 1", lambda v: 0 <= v <= 1)
+ALPHA = _number("lie in (0, 1]", lambda v: 0 < v <= 1)
+#: A share of records above which frequencies are bounded.
+THRESHOLD = _number("be above 0.5 and at most 1", lambda v: 0.5 < v <= 1)
+SECONDS = _number("be a number of seconds > 0", lambda v: v > 0)
+#: A variance whose gains do not overflow.
+VARIANCE = _number("be a number > 0, from 1e-60 to 1e+60", lambda v: 1e-60 <= v <= 1e60)
+COUNT = whole()
+SEED = Kind("be a whole number from 0 to 2^63 - 1", lambda v: is_whole(v) and 0 <= int(v) < 2**63,
+            "BIGINT", int)  # fmt: skip
+CALLBACK = Kind("be a function of a Progress", callable)
+#: What the method itself checks.
+ANYTHING = Kind("", lambda _: True)
+FALLING = Kind("list numbers > 0, each less than the one before", _are_falling,
+               "DOUBLE[]", float, several=True)  # fmt: skip
+#: Factors of columns, globs or groups.
+FACTORS = Kind("map columns, globs or groups to numbers >= 0",
+               lambda value: isinstance(value, Mapping), each=NOT_NEGATIVE)  # fmt: skip
+WHOLES = Kind("", lambda _: True, "BIGINT[]", int, several=True)
+
+
+def check_at(name: str, value: Any, count: int) -> None:
+    """Refuse what is not the number of one of `count` things, from 0 on."""
+    if not (is_whole(value) and 0 <= int(value) < count):
+        raise ArgumentError(
+            f"{name} is {shown(value)}; it must be a whole number from 0 to {count - 1}"
+        )
+
+
+def check_folder(name: str, path: Any) -> None:
+    """Refuse what is not the path of a file in a folder that exists."""
+    fits = isinstance(path, str | PathLike)
+    if not fits or not Path(path).absolute().parent.is_dir():
+        value = str(path) if fits else path
+        raise ArgumentError(f"{name} is {shown(value)}; it must be a file in a folder that exists")
+
+
+def check_list(name: str, value: Any) -> None:
+    """Refuse what is neither None nor a list of column names and globs."""
+    whole_list = isinstance(value, Sequence) and _are_names(value)
+    if value is not None and not whole_list:
+        raise ArgumentError(f"{name} is {shown(value)}; it must {COLUMNS.words}")

@@ -1,0 +1,229 @@
+"""The methods of a problem: the options of each, what it takes before them, and what it returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbselect.options import table
+from dbselect.options.kinds import AT_LEAST_ZERO, COLUMNS
+from dbselect.options.option import REQUIRED, Option, options_of
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a problem.
+
+    Parameters
+    ----------
+    about : what it does, in words of a list of commands
+    options : TypedDict of its options
+    returns : ``"sequence"``, ``"model"``, ``"proof"``, ``"penalised"``, ``"fit"``, ``"selection"``
+        or ``"other"``: the kind of its result, which decides its form in SQL
+    first : what it takes before its options, by name
+    in_sql : whether SQL and Polars have it, of a record
+    """
+
+    about: str
+    options: type
+    returns: str
+    first: Mapping[str, Option] = field(default_factory=dict)
+    in_sql: bool = True
+
+    @property
+    def known(self) -> dict[str, Option]:
+        """All that the method takes by name."""
+        return {**self.first, **options_of(self.options)}
+
+    @property
+    def in_engines(self) -> dict[str, Option]:
+        """What it takes for a Gram record."""
+        return {name: one for name, one in self.known.items() if one.in_engines}
+
+
+_BUDGET = {"budget": Option(REQUIRED, AT_LEAST_ZERO, "limit on the summed cost, >= 0")}
+_COLUMNS: dict[str, Any] = {
+    "columns": Option(None, COLUMNS, "names and globs; default: all columns of the groups")
+}
+
+_TESTED: dict[str, Any] = {
+    "tested": Option(None, COLUMNS, "columns to test; default: all of the model")
+}
+
+#: Methods by name.
+METHODS: dict[str, Method] = {
+    "anytime_sequence": Method(
+        "order groups of columns by how much prediction each buys for its cost",
+        table.AnytimeOptions,
+        "sequence",
+    ),
+    "foba": Method(
+        "add groups greedily, and give back those that later ones made dispensable",
+        table.FobaOptions,
+        "sequence",
+    ),
+    "backward": Method(
+        "start from all groups and remove the least useful one, again and again",
+        table.BackwardOptions,
+        "sequence",
+    ),
+    "floating": Method(
+        "add groups greedily, and go back to fewer where these explain more than ever for the cost",
+        table.FloatingOptions,
+        "sequence",
+    ),
+    "step": Method(
+        "add or remove the group that lowers AIC most, until none does",
+        table.StepOptions,
+        "sequence",
+    ),
+    "group_lasso": Method(
+        "order groups by the penalty of the group lasso at which each enters",
+        table.GroupLassoOptions,
+        "sequence",
+        in_sql=False,
+    ),
+    "exchange": Method(
+        "choose k groups greedily, then exchange one for another until none of that helps",
+        table.ExchangeOptions,
+        "model",
+    ),
+    "dash": Method(
+        "choose k groups in few adaptive rounds, random sets of good ones at a time",
+        table.DashOptions,
+        "model",
+    ),
+    "greedy": Method(
+        "choose k groups, the one of the largest gain each time",
+        table.GreedyOptions,
+        "model",
+        in_sql=False,
+    ),
+    "top_k": Method(
+        "choose the k groups that explain most alone",
+        table.GreedyOptions,
+        "model",
+        in_sql=False,
+    ),
+    "random_k": Method(
+        "choose k groups at random",
+        table.GreedyOptions,
+        "model",
+        in_sql=False,
+    ),
+    "sght": Method(
+        "fit a model on few columns in few groups, by hard thresholding",
+        table.SghtOptions,
+        "model",
+    ),
+    "best_within": Method(
+        "fit the groups that explain most for a budget, with proof",
+        table.BestWithinOptions,
+        "proof",
+        _BUDGET,
+    ),
+    "lasso": Method(
+        "fit the lasso, or the elastic net, at one penalty",
+        table.LassoOptions,
+        "penalised",
+    ),
+    "sparse_group_lasso": Method(
+        "fit the sparse group lasso at one penalty",
+        table.SparseGroupLassoOptions,
+        "penalised",
+    ),
+    "fit": Method(
+        "fit a model on some columns, all of them",
+        table.FitOptions,
+        "fit",
+        _COLUMNS,
+    ),
+    "knockoffs": Method(
+        "select groups with a bound on the expected share of false ones",
+        table.KnockoffOptions,
+        "selection",
+    ),
+    "lasso_path": Method(
+        "fit the lasso, or the elastic net, for falling penalties",
+        table.LassoPathOptions,
+        "other",
+        in_sql=False,
+    ),
+    "group_lasso_path": Method(
+        "fit the group lasso for falling penalties",
+        table.GroupLassoPathOptions,
+        "other",
+        in_sql=False,
+    ),
+    "sght_path": Method(
+        "fit models on few columns in few groups, for a grid of both numbers",
+        table.SghtPathOptions,
+        "other",
+        in_sql=False,
+    ),
+    "cross_validate": Method(
+        "score a method on rows held out",
+        table.CrossValidateOptions,
+        "other",
+        in_sql=False,
+    ),
+    "stability": Method(
+        "count how often a method chooses each group of rows drawn anew",
+        table.StabilityOptions,
+        "other",
+        in_sql=False,
+    ),
+    "stopped_sequence": Method(
+        "order groups, and end where rows held out are predicted no better",
+        table.StoppedOptions,
+        "other",
+        in_sql=False,
+    ),
+}
+
+#: Functions of a Gram record in SQL and Polars beside the methods: least squares on named columns.
+OF_FITS: dict[str, Method] = {
+    "summary": Method(
+        "return the coefficients of `fit` with standard errors, tests and intervals",
+        table.SummaryOptions,
+        "summary",
+        _COLUMNS,
+    ),
+    "vif": Method(
+        "return by how much dependence on the other columns inflates the variance of a coefficient",
+        table.NoOptions,
+        "vif",
+        _COLUMNS,
+    ),
+    "partial_correlations": Method(
+        "return the correlation of each column with the target, given the others",
+        table.NoOptions,
+        "partial_correlations",
+        _COLUMNS,
+    ),
+    "condition_number": Method(
+        "return the condition number of the columns' correlations",
+        table.NoOptions,
+        "condition_number",
+        _COLUMNS,
+    ),
+    "f_test": Method(
+        "return the F test that the coefficients of some columns are all 0",
+        table.NoOptions,
+        "f_test",
+        _TESTED | _COLUMNS,
+    ),
+}
+#: All methods and functions of a Gram record.
+OF_RECORDS = {name: one for name, one in METHODS.items() if one.in_sql} | OF_FITS
+
+
+def places_of(method: Method) -> list[str]:
+    """Return what a method of a record takes by its place after the target."""
+    required = [name for name, one in method.known.items() if one.default is REQUIRED]
+    return list(dict.fromkeys([*method.first, *required]))
+
+
+#: Methods whose results are a sequence or a model, which rows held out can judge.
+JUDGED = [name for name, one in METHODS.items() if one.returns not in ("selection", "other")]
+#: Those that choose among groups.
+CHOOSING = [name for name in JUDGED if name not in ("fit", "group_lasso")]

@@ -1,0 +1,132 @@
+"""Which fields of a problem a method refuses, and why they cannot mean anything there.
+
+The table of the documentation (method x field x door) and its tests read this one.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from dbselect.errors import ArgumentError, shown
+from dbselect.families import parse
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+_QUADRATIC = (
+    "the path of {method} is that of a quadratic objective, which the Gram matrix holds; "
+    "anytime_sequence and the other searches take families"
+)
+_PENALISED = "the penalty of {method} takes its place: l1_ratio below 1 adds a squared one"
+_WHOLE = "{method} looks at all correlations of the columns: gram='full' makes the whole matrix"
+_ONE = "it must be one column here; lists of responses are for anytime_sequence and sght"
+_LASSO = {"family": _QUADRATIC, "ridge": _PENALISED, "gram": _WHOLE, "target": _ONE}
+_SET = {"target": _ONE, "gram": _WHOLE}
+_RECORDS = (
+    "{method} searches records of rows, which hold no rows: cross_validate(table, folds=...) "
+    "judges families"
+)
+
+#: Method -> field -> the reason why the method does not take it.
+REFUSED: dict[str, dict[str, str]] = {
+    "anytime_sequence": {},
+    "foba": {"target": _ONE},
+    "floating": {"target": _ONE},
+    "backward": _SET,
+    "step": {
+        **_SET,
+        "ridge": "a criterion counts parameters, and a ridge makes them fewer: choose by rows held "
+        "out, as cross_validate does",
+    },
+    "exchange": _SET,
+    "greedy": {"target": _ONE},
+    "top_k": _SET,
+    "random_k": _SET,
+    "dash": {"target": _ONE},
+    "best_within": {
+        **_SET,
+        "family": "best_within proves its answer by bounds of least squares, which other families "
+        "do not have: exchange(k=...) searches their sets, without a proof",
+    },
+    "sght": {
+        "gram": _WHOLE,
+        "always": "sght keeps the largest coefficients and cannot force a group: best_within and "
+        "exchange can",
+    },
+    "sght_path": {
+        **_SET,
+        "always": "sght keeps the largest coefficients and cannot force a group: best_within and "
+        "exchange can",
+    },
+    "lasso": _LASSO,
+    "lasso_path": _LASSO,
+    "group_lasso_path": _LASSO,
+    "sparse_group_lasso": _LASSO,
+    "group_lasso": {"family": _QUADRATIC, "gram": _WHOLE, "target": _ONE},
+    "fit": {"gram": _WHOLE, "target": _ONE},
+    "cross_validate": {},
+    "stopped_sequence": {
+        "target": _ONE,
+        "family": "every step of every fold would be passes over the table: "
+        "cross_validate(table, folds=...) scores families",
+    },
+    "stability": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
+    "knockoffs": {
+        "target": _ONE,
+        "family": _RECORDS,
+        "gram": _WHOLE,
+        "always": "a group that is forced cannot come before its copy",
+        "intercept": "copies have the correlations of centred columns",
+        "ridge": "the statistics of knockoffs are those of least squares",
+    },
+    "drift": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
+    "anytime_tables": {
+        "target": _ONE,
+        "family": "what a table adds is summed by its key, which holds for least squares only",
+        "gram": "the Gram matrix of facts and candidates is never made whole",
+        "null_policy": "rows of facts with missing values are left out; `unmatched` says what "
+        "happens to keys without a row",
+        "rows": "sums by key are those of all facts",
+        "terms": "texts of facts and candidates are categories by themselves",
+    },
+    "coverage": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
+    "foba_epsilon": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
+}
+
+
+def require_single_target(target: Any) -> None:
+    """Refuse a list of responses.
+
+    Raises
+    ------
+    ArgumentError : shows the list, and names the methods that take one
+    """
+    if isinstance(target, list | tuple):
+        raise ArgumentError(f"target is {shown(list(target))}; {_ONE}")
+
+
+def refuse(problem: "Problem", method: str) -> None:
+    """Refuse a problem with a field that cannot mean anything to a method.
+
+    Raises
+    ------
+    ArgumentError : names the field, its value and the reason
+    """
+    reasons = REFUSED[method]
+    for field, value in _asked(problem).items():
+        if field in reasons:
+            reason = reasons[field].format(method=method)
+            raise ArgumentError(f"{field} is {shown(value)}; {reason}")
+
+
+def _asked(problem: "Problem") -> dict[str, Any]:
+    """Return the fields that ask for something, by the names of `REFUSED`."""
+    found = dict(problem.changed())
+    family = parse(problem.family)
+    found.pop("family", None)
+    if not problem.is_linear:
+        # An offset makes even a linear model one of passes.
+        found["family"] = str(family) if not family.is_linear else "gaussian with an offset"
+    if found.get("gram") != "lazy":
+        found.pop("gram", None)
+    if isinstance(problem.target, list | tuple):
+        found["target"] = problem.target
+    return found

@@ -1,0 +1,564 @@
+"""The options of every method: name, type, default, what it may be and what it does, once.
+
+What a method asks about the data is not here: that is the `Problem`, whose fields every method
+has. Signatures, checks, the SQL macros, Polars, the command line and the documentation read
+these tables; the compiled library's own (``native/src/search/options.rs``) is checked by a test.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+
+from dbselect.options.kinds import (
+    ALPHA,
+    ANYTHING,
+    BUDGET,
+    CALLBACK,
+    COLUMN,
+    COUNT,
+    FACTORS,
+    FALLING,
+    FLAG,
+    FRACTION,
+    GROUP_NAMES,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SECONDS,
+    SEED,
+    SHARE,
+    THRESHOLD,
+    VARIANCE,
+    WHOLES,
+    one_of,
+    whole,
+)
+from dbselect.options.names import (
+    BackwardName,
+    ChoiceName,
+    CriterionName,
+    DirectionName,
+    DrawName,
+    ForwardName,
+    KnockoffName,
+    OrderingName,
+    PathCriterionName,
+    RuleName,
+    StartName,
+    UnmatchedName,
+    VariantName,
+)
+from dbselect.options.option import REQUIRED, Option
+
+if TYPE_CHECKING:
+    from dbselect.objectives.contract import Objective
+    from dbselect.sources.progress import Progress
+
+Callback = Annotated[
+    "Callable[[Progress], object] | None",
+    Option(None, CALLBACK, "is called with a `Progress` after every turn; an exception that it "
+           "raises ends the call", in_engines=False),
+]  # fmt: skip
+Budget = Annotated[
+    float | None,
+    Option(None, BUDGET, "limit on the summed cost: only groups that still fit are candidates"),
+]
+MaxSteps = Annotated[int | None, Option(None, COUNT, "limit on additions and removals together")]
+MaxGroups = Annotated[int | None, Option(None, COUNT, "limit on the number of groups")]
+ForwardRule = Annotated[
+    ForwardName,
+    Option("fr", one_of(ForwardName), "what a forward step maximises per unit of cost, as in "
+           "`anytime_sequence`, but for ``\"doubling\"``"),
+]  # fmt: skip
+Backward = Annotated[
+    BackwardName,
+    Option("loss", one_of(BackwardName), "which group is the least useful: by ``\"loss\"``, the "
+           "exact loss per cost, or by ``\"coefficient\"``, the length of its coefficients on "
+           "unit-variance columns"),
+]  # fmt: skip
+HowMany = Annotated[int, Option(REQUIRED, COUNT, "number of groups to choose, >= 1")]
+Diversity = Annotated[
+    "Objective | None",
+    Option(None, ANYTHING, "objective over the same candidates that is added to the gain, as "
+           "`dbselect.objectives.coverage`", in_engines=False),
+]  # fmt: skip
+MaxIter = Annotated[
+    int | None,
+    Option(None, COUNT, "limit on the Newton steps of a fit of another family; default 25",
+           in_engines=False),
+]  # fmt: skip
+Tol = Annotated[
+    float | None,
+    Option(None, SHARE, "a fit of another family ends when its next step explains less than this "
+           "share of the null deviance; default 1e-8 for sequences, 1e-10 for `fit`",
+           in_engines=False),
+]  # fmt: skip
+
+
+class AnytimeOptions(TypedDict, total=False):
+    """Options of `anytime_sequence`."""
+
+    rule: Annotated[
+        RuleName,
+        Option("fr", one_of(RuleName), "what a step maximises per unit of cost: ``\"fr\"``, the "
+               "exact gain; ``\"omp\"``, the group-whitened gradient; ``\"omp-unwhitened\"``, the "
+               "gradient as it is; ``\"omp-single\"``, its largest entry; ``\"doubling\"``, the "
+               "exact gain among groups that at most double the cost. With another family "
+               "``\"fr\"`` refits with every group, ``\"score\"`` takes the score test, which is "
+               "nearly as good and much cheaper, and ``\"omp-information\"`` the gradient whitened "
+               "by the information; of a Gram these two are ``\"fr\"`` and ``\"omp\"``"),
+    ]  # fmt: skip
+    budget: Budget
+    max_groups: MaxGroups
+    c_min: Annotated[
+        float | None,
+        Option(None, POSITIVE, "rule ``\"doubling\"`` only: the largest cost of the first group; "
+               "default: the cheapest cost there is"),
+    ]  # fmt: skip
+    resume: Annotated[
+        Any,
+        Option(None, ANYTHING, "with ``gram=\"lazy\"``, the result of an earlier search of the "
+               "same table, whose groups are taken first", in_engines=False),
+    ]  # fmt: skip
+    screen: Annotated[
+        int | None,
+        Option(None, COUNT, "with ``gram=\"lazy\"``, the number of columns to search among, those "
+               "of the largest correlations with the target; not exact, as ``screened`` of the "
+               "result says", in_engines=False),
+    ]  # fmt: skip
+    max_iter: MaxIter
+    tol: Tol
+    callback: Callback
+
+
+class FobaOptions(TypedDict, total=False):
+    """Options of `foba`."""
+
+    rule: ForwardRule
+    epsilon: Annotated[
+        float,
+        Option(0.0, NOT_NEGATIVE, "share of the target's variance, or of the null deviance, that "
+               "a group must gain"),
+    ]  # fmt: skip
+    nu: Annotated[
+        float,
+        Option(0.5, SHARE, "share of the gain of the last step to the present size that a removal "
+               "may lose"),
+    ]  # fmt: skip
+    backward: Backward
+    max_steps: MaxSteps
+    budget: Budget
+    callback: Callback
+
+
+class BackwardOptions(TypedDict, total=False):
+    """Options of `backward`."""
+
+    backward: Backward
+    max_steps: Annotated[int | None, Option(None, COUNT, "limit on the removals")]
+    budget: Annotated[
+        float | None,
+        Option(None, BUDGET, "groups are removed until those held fit the budget"),
+    ]
+    callback: Callback
+
+
+class FloatingOptions(TypedDict, total=False):
+    """Options of `floating`."""
+
+    rule: ForwardRule
+    max_groups: MaxGroups
+    max_steps: MaxSteps
+    budget: Budget
+    callback: Callback
+
+
+class StepOptions(TypedDict, total=False):
+    """Options of `step`."""
+
+    criterion: Annotated[
+        CriterionName, Option("aic", one_of(CriterionName), '``"aic"`` or ``"bic"``')
+    ]
+    penalty: Annotated[
+        float | None,
+        Option(None, NOT_NEGATIVE, "price of a parameter, in place of the criterion's 2 or log n: "
+               "R's ``k``"),
+    ]  # fmt: skip
+    direction: Annotated[
+        DirectionName,
+        Option("both", one_of(DirectionName), "``\"both\"``, additions only (``\"forward\"``) or "
+               "removals only (``\"backward\"``)"),
+    ]  # fmt: skip
+    start: Annotated[
+        Sequence[str] | None,
+        Option(None, GROUP_NAMES, "groups to begin with; default: none, or all where the direction "
+               "is backward"),
+    ]  # fmt: skip
+    max_steps: Annotated[int | None, Option(None, COUNT, "limit on the moves after the start")]
+    budget: Budget
+    callback: Callback
+
+
+class BestWithinOptions(TypedDict, total=False):
+    """Options of `best_within`."""
+
+    time_limit: Annotated[
+        float,
+        Option(10.0, SECONDS, "seconds after which the best set found so far is returned"),
+    ]
+    callback: Callback
+
+
+class GreedyOptions(TypedDict, total=False):
+    """Options of `greedy` and `top_k`."""
+
+    k: Required[HowMany]
+    budget: Budget
+    diversity: Diversity
+    callback: Callback
+
+
+class ExchangeOptions(TypedDict, total=False):
+    """Options of `exchange`."""
+
+    k: Required[HowMany]
+    start: Annotated[
+        Sequence[str],
+        Option((), GROUP_NAMES, "groups to start from; default: those that greedy steps choose"),
+    ]
+    budget: Budget
+    diversity: Diversity
+    callback: Callback
+
+
+class DashOptions(TypedDict, total=False):
+    """Options of `dash`."""
+
+    k: Required[HowMany]
+    rounds: Annotated[
+        int | None,
+        Option(None, COUNT, "number of random sets that make up the k groups; default: log2 of the "
+               "number of groups, at most k / 4"),
+    ]  # fmt: skip
+    samples: Annotated[int, Option(5, COUNT, "random sets that are averaged in a query")]
+    epsilon: Annotated[
+        float, Option(0.1, SHARE, "slack of the thresholds, and ratio of the grids of guesses")
+    ]
+    opt: Annotated[
+        float | None,
+        Option(None, POSITIVE, "value of the best k groups; default: a grid of guesses"),
+    ]
+    alpha: Annotated[
+        float | None,
+        Option(None, ALPHA, "how near to submodular the objective is; default: a grid of guesses"),
+    ]
+    diversity: Diversity
+    callback: Callback
+
+
+class DescentOptions(TypedDict, total=False):
+    """Options of every descent of SGHT."""
+
+    variant: Annotated[
+        VariantName,
+        Option("ista", one_of(VariantName), "``\"ista\"`` (Barzilai-Borwein, sufficient decrease), "
+               "``\"ista-l\"`` (Barzilai-Borwein, Lipschitz), ``\"fista\"`` (accelerated) or "
+               "``\"fista-c\"`` (accelerated from a constant step)"),
+    ]  # fmt: skip
+    start: Annotated[
+        StartName | Mapping[str, float],
+        Option("ridge", ANYTHING, "``\"ridge\"``, projections of ridge solutions; ``\"zero\"``; or "
+               "coefficients of columns by name", in_engines=False),
+    ]  # fmt: skip
+    refit: Annotated[
+        bool, Option(True, FLAG, "whether the columns kept are fitted again without the descent")
+    ]
+    polish: Annotated[
+        bool,
+        Option(True, FLAG, "whether exchanges of columns follow the descent of a linear model, "
+               "where they are cheap"),
+    ]  # fmt: skip
+    tol: Annotated[
+        float,
+        Option(1e-8, NOT_NEGATIVE, "the descent ends when a step changes the objective by less "
+               "than this share"),
+    ]  # fmt: skip
+    max_iter: Annotated[int, Option(500, COUNT, "limit on the steps of the descent")]
+
+
+class SghtOptions(DescentOptions, total=False):
+    """Options of `sght`."""
+
+    max_columns: Required[
+        Annotated[int, Option(REQUIRED, COUNT, "s1, the most columns to keep, >= 1")]
+    ]
+    max_groups: Required[
+        Annotated[int, Option(REQUIRED, COUNT, "s2, the most groups to keep, >= 1")]
+    ]
+
+
+class SghtPathOptions(DescentOptions, total=False):
+    """Options of `sght_path`."""
+
+    grid_columns: Required[
+        Annotated[Iterable[int], Option(REQUIRED, WHOLES, "values of max_columns")]
+    ]
+    grid_groups: Required[
+        Annotated[Iterable[int], Option(REQUIRED, WHOLES, "values of max_groups")]
+    ]
+    callback: Callback
+
+
+class PathOptions(TypedDict, total=False):
+    """Options of every path of a penalty."""
+
+    lambda_min_ratio: Annotated[
+        float, Option(1e-3, SHARE, "the last penalty of the grid as a share of the first")
+    ]
+    penalty_factors: Annotated[
+        Mapping[str, float] | None,
+        Option(None, FACTORS, "column, glob or group -> factor >= 0 of its penalty; 0 for what is "
+               "not penalised; default 1 each"),
+    ]  # fmt: skip
+    adaptive: Annotated[
+        float | None,
+        Option(None, POSITIVE, "power of the adaptive lasso: penalties are divided by this power "
+               "of the least-squares coefficients. Columns that depend on others never enter"),
+    ]  # fmt: skip
+
+
+_Penalties = Annotated[
+    Iterable[float] | None,
+    Option(None, FALLING, "penalties, falling, > 0; default: `n_lambda` of a geometric grid from "
+           "the least one on at which every penalised coefficient is 0"),
+]  # fmt: skip
+_Penalty = Annotated[
+    float | None,
+    Option(None, POSITIVE, "the penalty; default: that of a grid which `criterion` prefers"),
+]
+_Criterion = Annotated[
+    PathCriterionName,
+    Option("bic", one_of(PathCriterionName), "information criterion that chooses the penalty"),
+]
+
+
+class LassoPathOptions(PathOptions, total=False):
+    """Options of `lasso_path`."""
+
+    penalties: _Penalties
+    n_lambda: Annotated[int, Option(100, whole(2), "number of penalties of the grid")]
+    l1_ratio: Annotated[
+        float, Option(1.0, FRACTION, "1 for the lasso, less for the elastic net, > 0")
+    ]
+
+
+class GroupLassoPathOptions(PathOptions, total=False):
+    """Options of `group_lasso_path`."""
+
+    penalties: _Penalties
+    n_lambda: Annotated[int, Option(50, whole(2), "number of penalties of the grid")]
+    l1_ratio: Annotated[
+        float,
+        Option(0.0, FRACTION, "0 for the group lasso to 1 for the lasso; between them the sparse "
+               "group lasso, which leaves columns out of the groups that it takes"),
+    ]  # fmt: skip
+
+
+class GroupLassoOptions(GroupLassoPathOptions, total=False):
+    """Options of `group_lasso`."""
+
+    budget: Budget
+
+
+class LassoOptions(PathOptions, total=False):
+    """Options of `lasso`."""
+
+    penalty: _Penalty
+    criterion: _Criterion
+    n_lambda: Annotated[int, Option(100, whole(2), "number of penalties of the grid")]
+    l1_ratio: Annotated[
+        float, Option(1.0, FRACTION, "1 for the lasso, less for the elastic net, > 0")
+    ]
+
+
+class SparseGroupLassoOptions(PathOptions, total=False):
+    """Options of `sparse_group_lasso`."""
+
+    penalty: _Penalty
+    criterion: _Criterion
+    n_lambda: Annotated[int, Option(100, whole(2), "number of penalties of the grid")]
+    l1_ratio: Annotated[float, Option(0.95, FRACTION, "0 for the group lasso to 1 for the lasso")]
+
+
+class FitOptions(TypedDict, total=False):
+    """Options of `fit`."""
+
+    exact: Annotated[
+        bool,
+        Option(False, FLAG, "sum the rows of a table and solve in whole numbers: every coefficient "
+               "is the true one for the values of the table, rounded once", in_engines=False),
+    ]  # fmt: skip
+    max_iter: MaxIter
+    tol: Tol
+
+
+class SummaryOptions(TypedDict, total=False):
+    """Options of `summary` of a record."""
+
+    level: Annotated[float, Option(0.95, SHARE, "level of confidence of the intervals")]
+
+
+class NoOptions(TypedDict, total=False):
+    """A method without options of its own."""
+
+
+class CrossValidateOptions(TypedDict, total=False):
+    """Options of `cross_validate` beside those of the method."""
+
+    folds: Annotated[
+        int | None,
+        Option(None, whole(2), "number of folds of a table; records have theirs",
+               in_engines=False),
+    ]  # fmt: skip
+    key: Annotated[
+        str | None,
+        Option(None, COLUMN, "field of the table whose value decides the fold, so that rows of "
+               "equal keys stay together; default: the columns that are read", in_engines=False),
+    ]  # fmt: skip
+    callback: Callback
+
+
+class StoppedOptions(TypedDict, total=False):
+    """Options of `stopped_sequence` beside those of `anytime_sequence`."""
+
+    patience: Annotated[
+        int, Option(3, COUNT, "steps without a lower mean error after which the searches end")
+    ]
+    choice: Annotated[
+        ChoiceName,
+        Option("one_standard_error", one_of(ChoiceName), "``\"one_standard_error\"``, the simplest "
+               "step within one standard error of the best, or ``\"best\"``"),
+    ]  # fmt: skip
+    folds: Annotated[int | None, Option(None, whole(2), "as in `cross_validate`")]
+    key: Annotated[str | None, Option(None, COLUMN, "as in `cross_validate`")]
+    max_groups: MaxGroups
+
+
+class StabilityOptions(TypedDict, total=False):
+    """Options of `stability` beside those of the method."""
+
+    size: Annotated[
+        int | None,
+        Option(None, COUNT, "groups that each record chooses: of a sequence the best prefix of so "
+               "many or fewer; default: all that a search ends with"),
+    ]  # fmt: skip
+    threshold: Annotated[
+        float, Option(0.75, THRESHOLD, "share of the records from which on a group is stable")
+    ]
+    records: Annotated[int | None, Option(None, COUNT, "records to draw; default 100")]
+    kind: Annotated[
+        DrawName | None,
+        Option(None, one_of(DrawName), "how rows are drawn, as in `dbselect.io.resample`; default "
+               "``\"halves\"``"),
+    ]  # fmt: skip
+    key: Annotated[str | None, Option(None, COLUMN, "field whose equal values are drawn together")]
+    callback: Callback
+
+
+class KnockoffOptions(TypedDict, total=False):
+    """Options of `knockoffs` beside those of the search."""
+
+    q: Annotated[
+        float,
+        Option(0.1, SHARE, "bound on the expected share of false groups among those selected"),
+    ]
+    search: Annotated[
+        OrderingName,
+        Option("anytime_sequence", one_of(OrderingName), "method that orders groups and copies"),
+    ]
+    kind: Annotated[
+        KnockoffName,
+        Option("fixed", one_of(KnockoffName), "``\"fixed\"``: nothing is assumed of the columns, "
+               "errors are normal, independent and of one variance, and there are at least "
+               "2 D + 1 rows of D columns; ``\"second_order\"``: rows are those of normal columns, "
+               "whatever the errors, with D + 2 rows at least"),
+    ]  # fmt: skip
+    draws: Annotated[
+        int,
+        Option(1, COUNT, "times that knockoffs are drawn; of more than one the selection depends "
+               "less on the seed (e-values, of knockoffs at q / 2)"),
+    ]  # fmt: skip
+
+
+class TablesOptions(TypedDict, total=False):
+    """Options of `anytime_tables`."""
+
+    budget: Budget
+    max_groups: MaxGroups
+    epsilon: Annotated[
+        float,
+        Option(0.0, NOT_NEGATIVE, "share of the target's variance that a table must gain"),
+    ]
+    unmatched: Annotated[
+        UnmatchedName,
+        Option("indicator", one_of(UnmatchedName), "what happens to a key that a table lacks: "
+               "``\"indicator\"`` takes 0 and a column that is 1 there, ``\"skip\"`` leaves its "
+               "rows out, ``\"error\"`` refuses"),
+    ]  # fmt: skip
+
+
+class CoverageOptions(TypedDict, total=False):
+    """Options of `coverage`."""
+
+    similarity: Annotated[
+        float,
+        Option(0.7, SHARE, "absolute correlation from which on two columns are in one cluster"),
+    ]
+    reward: Annotated[
+        float,
+        Option(0.1, NOT_NEGATIVE, "what all clusters together are worth, as a share of the "
+               "target's variance"),
+    ]  # fmt: skip
+
+
+class EpsilonOptions(TypedDict, total=False):
+    """Options of `foba_epsilon`."""
+
+    noise: Required[
+        Annotated[
+            float,
+            Option(REQUIRED, POSITIVE, "standard deviation of the errors, in the target's unit"),
+        ]
+    ]
+    failure: Annotated[float, Option(0.05, SHARE, "probability with which the theorem may fail")]
+    eigenvalue: Annotated[
+        float | None,
+        Option(None, ALPHA, "least eigenvalue of the correlations of as many columns as may be "
+               "selected; default: that of all columns"),
+    ]  # fmt: skip
+
+
+class DesignOptions(TypedDict, total=False):
+    """Options of `a_optimal`, which takes no problem: it chooses rows."""
+
+    key: Annotated[
+        str | None,
+        Option(None, COLUMN, "field that names a row in the result", in_engines=False),
+    ]
+    beta2: Annotated[float, Option(1.0, VARIANCE, "prior precision of each coefficient")]
+    sigma2: Annotated[float, Option(1.0, VARIANCE, "variance of the noise")]
+    method: Annotated[
+        Literal["greedy", "dash"],
+        Option("greedy", one_of(("greedy", "dash")), "``\"greedy\"`` takes the row of the largest "
+               "gain each time; ``\"dash\"`` random sets of good rows, all candidates in memory",
+               in_engines=False),
+    ]  # fmt: skip
+    scale_rows: Annotated[bool, Option(False, FLAG, "whether each row is scaled to norm 1")]
+    seed: Annotated[int, Option(0, SEED, 'of ``"dash"``', in_engines=False)]
+    memory_limit: Annotated[
+        int,
+        Option(
+            2**30,
+            COUNT,
+            "bytes for candidates, 24 d + 64 each; more are read again at some steps",
+            in_engines=False,
+        ),
+    ]

@@ -1,0 +1,450 @@
+"""The methods of a problem as calls of one line: each makes the problem and asks it once."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Unpack
+
+import polars as pl
+
+from dbselect.methods.fits.by import fits_of_records
+from dbselect.methods.fits.fit import check_columns
+from dbselect.methods.sequences.by import sequences_of
+from dbselect.methods.sets.best_within import check_budget
+from dbselect.methods.tables.anytime_tables import anytime_tables as tables_sequence
+from dbselect.methods.tables.candidates import Candidates
+from dbselect.options import table
+from dbselect.options.fields import FIRST, GRID, METHOD, OF_METHOD, ProblemOptions
+from dbselect.options.methods import METHODS
+from dbselect.options.names import PROBLEM_FIELDS
+from dbselect.options.option import check_known, options_of, shows
+from dbselect.problem.problem import Problem, Target
+from dbselect.problem.records import of_records
+from dbselect.record.groups import Costs, GroupColumns
+from dbselect.results.drift import Drift
+from dbselect.results.every import AnySequence
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.model import Model
+from dbselect.results.paths.lasso_paths import GroupLassoPath, LassoPath
+from dbselect.results.selected import Selected
+from dbselect.results.sequence import Sequence as LinearSequence
+from dbselect.sources.types import Source
+from dbselect.validation.cross_validation import CrossValidation
+from dbselect.validation.grid import MethodOf
+from dbselect.validation.knockoff_selection import KnockoffSelection
+from dbselect.validation.stability_result import Stability
+
+#: Groups of the columns of facts, or None.
+Groups = GroupColumns | None
+
+
+def ask(
+    method: str, source: Any, target: Any, groups: Any, costs: Any, options: Mapping[str, Any],
+    *first: Any,
+) -> Any:  # fmt: skip
+    """Make the problem of a call, and ask it."""
+    own = METHODS[method].known
+    check_known(method, options, [*own, *PROBLEM_FIELDS])
+    fields, asked = apart(options)
+    problem = Problem(source, target, groups, costs, **fields)
+    return getattr(problem, method)(*first, **asked)
+
+
+class AnytimeCall(table.AnytimeOptions, ProblemOptions):
+    """Options of a call of `anytime_sequence` or of `drift`."""
+
+
+@shows(table.AnytimeOptions, ProblemOptions, first=FIRST, like=Problem.anytime_sequence)
+def anytime_sequence(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[AnytimeCall],
+) -> AnySequence:
+    """Ask `Problem.anytime_sequence` once."""
+    found: AnySequence = ask("anytime_sequence", source, target, groups, costs, options)
+    return found
+
+
+class FobaCall(table.FobaOptions, ProblemOptions):
+    """Options of a call of `foba`."""
+
+
+@shows(table.FobaOptions, ProblemOptions, first=FIRST, like=Problem.foba)
+def foba(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[FobaCall],
+) -> AnySequence:
+    """Ask `Problem.foba` once."""
+    found: AnySequence = ask("foba", source, target, groups, costs, options)
+    return found
+
+
+class BackwardCall(table.BackwardOptions, ProblemOptions):
+    """Options of a call of `backward`."""
+
+
+@shows(table.BackwardOptions, ProblemOptions, first=FIRST, like=Problem.backward)
+def backward(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[BackwardCall],
+) -> AnySequence:
+    """Ask `Problem.backward` once."""
+    found: AnySequence = ask("backward", source, target, groups, costs, options)
+    return found
+
+
+class FloatingCall(table.FloatingOptions, ProblemOptions):
+    """Options of a call of `floating`."""
+
+
+@shows(table.FloatingOptions, ProblemOptions, first=FIRST, like=Problem.floating)
+def floating(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[FloatingCall],
+) -> AnySequence:
+    """Ask `Problem.floating` once."""
+    found: AnySequence = ask("floating", source, target, groups, costs, options)
+    return found
+
+
+class StepCall(table.StepOptions, ProblemOptions):
+    """Options of a call of `step`."""
+
+
+@shows(table.StepOptions, ProblemOptions, first=FIRST, like=Problem.step)
+def step(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[StepCall],
+) -> AnySequence:
+    """Ask `Problem.step` once."""
+    found: AnySequence = ask("step", source, target, groups, costs, options)
+    return found
+
+
+class ExchangeCall(table.ExchangeOptions, ProblemOptions):
+    """Options of a call of `exchange`."""
+
+
+@shows(table.ExchangeOptions, ProblemOptions, first=FIRST, like=Problem.exchange)
+def exchange(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[ExchangeCall],
+) -> Selected[Any]:
+    """Ask `Problem.exchange` once."""
+    found: Selected[Any] = ask("exchange", source, target, groups, costs, options)
+    return found
+
+
+class GreedyCall(table.GreedyOptions, ProblemOptions):
+    """Options of a call of `greedy`."""
+
+
+@shows(table.GreedyOptions, ProblemOptions, first=FIRST, like=Problem.greedy)
+def greedy(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[GreedyCall],
+) -> Selected[Any]:
+    """Ask `Problem.greedy` once."""
+    found: Selected[Any] = ask("greedy", source, target, groups, costs, options)
+    return found
+
+
+class DashCall(table.DashOptions, ProblemOptions):
+    """Options of a call of `dash`."""
+
+
+@shows(table.DashOptions, ProblemOptions, first=FIRST, like=Problem.dash)
+def dash(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[DashCall],
+) -> Selected[Any]:
+    """Ask `Problem.dash` once."""
+    found: Selected[Any] = ask("dash", source, target, groups, costs, options)
+    return found
+
+
+class SghtCall(table.SghtOptions, ProblemOptions):
+    """Options of a call of `sght`."""
+
+
+@shows(table.SghtOptions, ProblemOptions, first=FIRST, like=Problem.sght)
+def sght(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[SghtCall],
+) -> Selected[Any]:
+    """Ask `Problem.sght` once."""
+    found: Selected[Any] = ask("sght", source, target, groups, costs, options)
+    return found
+
+
+class LassoPathCall(table.LassoPathOptions, ProblemOptions):
+    """Options of a call of `lasso_path`."""
+
+
+@shows(table.LassoPathOptions, ProblemOptions, first=FIRST, like=Problem.lasso_path)
+def lasso_path(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[LassoPathCall],
+) -> LassoPath:
+    """Ask `Problem.lasso_path` once."""
+    found: LassoPath = ask("lasso_path", source, target, groups, costs, options)
+    return found
+
+
+class GroupLassoPathCall(table.GroupLassoPathOptions, ProblemOptions):
+    """Options of a call of `group_lasso_path`."""
+
+
+@shows(table.GroupLassoPathOptions, ProblemOptions, first=FIRST, like=Problem.group_lasso_path)
+def group_lasso_path(
+    source: Source,
+    target: Target | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[GroupLassoPathCall],
+) -> GroupLassoPath:
+    """Ask `Problem.group_lasso_path` once."""
+    found: GroupLassoPath = ask("group_lasso_path", source, target, groups, costs, options)
+    return found
+
+
+class BestWithinCall(table.BestWithinOptions, ProblemOptions):
+    """Options of a call of `best_within`."""
+
+
+@shows(
+    table.BestWithinOptions, ProblemOptions, like=Problem.best_within,
+    first=(*FIRST[:2], "budget : limit on the summed cost, >= 0", *FIRST[2:]),
+)  # fmt: skip
+def best_within(
+    source: Source,
+    target: str,
+    budget: float,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[BestWithinCall],
+) -> Selected[Model]:
+    """Ask `Problem.best_within` once."""
+    check_budget(budget)
+    found: Selected[Model] = ask("best_within", source, target, groups, costs, options, budget)
+    return found
+
+
+class FitCall(table.FitOptions, ProblemOptions):
+    """Options of a call of `fit`."""
+
+
+@shows(
+    table.FitOptions, ProblemOptions, like=Problem.fit,
+    first=(
+        *FIRST[:2], "columns : names and globs; default: all columns of the groups", *FIRST[2:],
+    ),
+)  # fmt: skip
+def fit(
+    source: Source,
+    target: str,
+    columns: Sequence[str] | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[FitCall],
+) -> Model | GlmModel:
+    """Ask `Problem.fit` once."""
+    check_columns(columns)
+    found: Model | GlmModel = ask("fit", source, target, groups, costs, options, columns)
+    return found
+
+
+@shows(
+    table.CrossValidateOptions, ProblemOptions, like=Problem.cross_validate,
+    first=(
+        "source : table, with `folds`; or records of folds, as `gram_by` returns them: a frame "
+        "with the columns ``fold`` and ``gram``, others being keys of segments, or a list of Grams",
+        *FIRST[1:], METHOD, GRID, OF_METHOD,
+    ),
+)  # fmt: skip
+def cross_validate(
+    source: Any,
+    target: Target,
+    method: MethodOf = "anytime_sequence",
+    grid: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]] | None = None,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Any,
+) -> CrossValidation:
+    """Ask `Problem.cross_validate` once."""
+    fields, own = apart(options)
+    problem = Problem(source, target, groups, costs, **fields)
+    return problem.cross_validate(method, grid, **own)
+
+
+@shows(
+    table.StabilityOptions, ProblemOptions, like=Problem.stability,
+    first=(*FIRST, METHOD, OF_METHOD),
+)  # fmt: skip
+def stability(
+    source: Any,
+    target: str,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    *,
+    method: MethodOf = "anytime_sequence",
+    **options: Any,
+) -> Stability:
+    """Ask `Problem.stability` once."""
+    fields, own = apart(options)
+    return Problem(source, target, groups, costs, **fields).stability(method, **own)
+
+
+@shows(table.KnockoffOptions, ProblemOptions, like=Problem.knockoffs, first=(*FIRST, OF_METHOD))
+def knockoffs(
+    source: Source,
+    target: str,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Any,
+) -> KnockoffSelection:
+    """Ask `Problem.knockoffs` once."""
+    fields, own = apart(options)
+    return Problem(source, target, groups, costs, **fields).knockoffs(**own)
+
+
+@shows(
+    table.AnytimeOptions, ProblemOptions, like=Problem.drift,
+    first=("a, b : tables or Grams of the same columns", *FIRST[1:]),
+)  # fmt: skip
+def drift(
+    a: Source,
+    b: Source,
+    target: str,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[AnytimeCall],
+) -> Drift:
+    """Compare two sets of rows."""
+    check_known("drift", options, [*METHODS["anytime_sequence"].known, *PROBLEM_FIELDS])
+    fields, own = apart(options)
+    return Problem(a, target, groups, costs, **fields).drift(b, **own)
+
+
+class TablesCall(table.TablesOptions, ProblemOptions):
+    """Options of a call of `anytime_tables`."""
+
+
+@shows(
+    table.TablesOptions, ProblemOptions, like=tables_sequence,
+    first=(
+        "facts : table with the target and the keys, which can be read again",
+        "target : column of the facts to predict",
+        "candidates : name -> ``(table, key, cost)`` or a `dbselect.io.Candidate`. The key is a "
+        "field, a list of fields, or a mapping of the facts' names to the table's. Columns are "
+        "called ``<name>.<column>``",
+        "groups : name -> columns or globs of the facts' own; default: none",
+        "costs : cost of each of these groups; default: 1 each",
+    ),
+)  # fmt: skip
+def anytime_tables(
+    facts: Any,
+    target: str,
+    candidates: Candidates,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[TablesCall],
+) -> LinearSequence:
+    """Order tables to join to facts."""
+    check_known("anytime_tables", options, [*options_of(table.TablesOptions), *PROBLEM_FIELDS])
+    fields, own = apart(options)
+    return tables_sequence(Problem(facts, target, groups, costs, **fields), candidates, **own)
+
+
+_GRAMS = "grams : DataFrame with a column ``gram`` of Gram records, as `gram_by` returns it"
+
+
+@shows(table.AnytimeOptions, ProblemOptions, like=sequences_of, first=(_GRAMS, *FIRST[1:]))
+def anytime_sequence_by(
+    grams: pl.DataFrame,
+    target: str,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[AnytimeCall],
+) -> pl.DataFrame:
+    """Search each record of a frame."""
+    problem, own = of_records(
+        "anytime_sequence", target, {"groups": groups, "costs": costs, **options}
+    )
+    return sequences_of(grams, problem, own)
+
+
+@shows(
+    ProblemOptions, like=fits_of_records,
+    first=(_GRAMS, FIRST[1], "columns : names and globs; default: all but the target"),
+)  # fmt: skip
+def fit_by(
+    grams: pl.DataFrame,
+    target: str,
+    columns: Sequence[str] | None = None,
+    **options: Unpack[ProblemOptions],
+) -> pl.DataFrame:
+    """Fit each record of a frame."""
+    problem, _ = of_records("fit", target, options)
+    return fits_of_records(grams, problem, columns)
+
+
+def of_name(name: str) -> Callable[..., Any]:
+    """Return the call of one line of a method, also of those that have no name at top level."""
+    if name in globals():
+        found: Callable[..., Any] = globals()[name]
+        return found
+    method = METHODS[name]
+
+    def call(
+        source: Source, target: Target, groups: Groups = None, costs: Costs | None = None,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        return ask(name, source, target, groups, costs, options)
+
+    call.__name__ = call.__qualname__ = name
+    first = (*FIRST, OF_METHOD)
+    return shows(method.options, ProblemOptions, first=first, like=getattr(Problem, name))(call)
+
+
+def without_source(call: Callable[..., Any]) -> str:
+    """Return the docstring of a call without its source, as a method of the source has it."""
+    names = list(inspect.signature(call).parameters)
+    first = next(
+        line for line in (call.__doc__ or "").split("\n") if line.startswith(f"{names[0]} :")
+    )
+    return (call.__doc__ or "").replace(f"{first}\n", "")
+
+
+def apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of the problem among options, and the others."""
+    fields = {name: value for name, value in options.items() if name in PROBLEM_FIELDS}
+    return fields, {name: value for name, value in options.items() if name not in fields}

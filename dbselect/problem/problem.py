@@ -1,0 +1,307 @@
+"""The problem: everything that a search, a fit or a check needs to know about the data.
+
+Every method takes it and carries it whole: results keep it, without the rows, so that a report,
+a refit or a cross-validation asks the same question again.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import polars as pl
+
+from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
+from dbselect.families import Family, parse
+from dbselect.methods.fits.fit import fit
+from dbselect.methods.penalised.group_lasso import (
+    group_lasso,
+    group_lasso_path,
+    sparse_group_lasso,
+)
+from dbselect.methods.penalised.lasso import lasso, lasso_path
+from dbselect.methods.sequences.anytime import anytime_sequence
+from dbselect.methods.sequences.backward import backward
+from dbselect.methods.sequences.floating import floating
+from dbselect.methods.sequences.foba import foba
+from dbselect.methods.sequences.step import step
+from dbselect.methods.sets.best_within import best_within
+from dbselect.methods.sets.coverage import coverage
+from dbselect.methods.sets.dash import dash
+from dbselect.methods.sets.exchange import exchange
+from dbselect.methods.sets.foba_epsilon import foba_epsilon
+from dbselect.methods.sets.greedy import greedy, random_k, top_k
+from dbselect.methods.sets.sght import sght
+from dbselect.methods.sets.sght_path import sght_path
+from dbselect.objectives.contract import is_objective
+from dbselect.options.fields import FIRST, Level, ProblemOptions
+from dbselect.options.names import FamilyName, GramName
+from dbselect.options.option import (
+    is_default,
+    option_lines,
+    options_of,
+    plain,
+    with_parameters,
+    without_types,
+)
+from dbselect.problem.combination import check_combination
+from dbselect.record.foreign import native
+from dbselect.record.gram import Gram
+from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_name, patterns_by_name
+from dbselect.record.terms import Terms
+from dbselect.search.open import call_of, open_search
+from dbselect.sources.request import NullPolicy
+from dbselect.sources.types import Source
+from dbselect.validation.cross_validate import cross_validate
+from dbselect.validation.drift import drift_between
+from dbselect.validation.knockoffs import knockoffs
+from dbselect.validation.stability import stability
+from dbselect.validation.stopped_sequence import stopped_sequence
+
+if TYPE_CHECKING:
+    from dbselect.objectives.contract import Objective
+
+#: One response, or several that share groups and costs.
+Target = str | list[str] | tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Problem:
+    """What is asked about a table: target, groups, costs, family and how its rows are read.
+
+    Each method of the package is a method of it, and reads the source when it is first needed:
+    a problem that is asked twice reads a Gram once.
+
+    Raises
+    ------
+    ArgumentError, ColumnError, GroupError : a field has a value that is not allowed, whatever
+        the data
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> problem = ds.Problem(table, "y", costs={"a": 5.0, "b": 1.0})
+    >>> problem
+    Problem(y ~ all columns, costs 1 to 5; DataFrame)
+    >>> problem.anytime_sequence().steps["group"].to_list()
+    [None, 'a', 'b']
+    >>> problem.best_within(4.0).groups
+    ['b']
+    """
+
+    source: "Source | Objective | None"
+    target: Target | None = None
+    groups: GroupColumns | None = None
+    costs: Costs | None = None
+    _: KW_ONLY
+    family: Family | FamilyName | str = "gaussian"
+    weight: str | None = None
+    offset: str | None = None
+    exposure: str | None = None
+    positive: Level | None = None
+    intercept: bool = True
+    ridge: float = 0.0
+    scale: bool = True
+    null_policy: NullPolicy = "skip"
+    always: GroupNames = ()
+    rows: int | None = None
+    seed: int = 0
+    gram: GramName = "auto"
+    terms: Terms | None = None
+    #: What methods have read of the source; it is no part of the value.
+    _read: dict[Any, Any] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what no data could make right."""
+        self._set("family", parse(self.family))
+        for name, option in options_of(ProblemOptions).items():
+            if name != "family":
+                self._set(name, plain(getattr(self, name)))
+                option.check(name, getattr(self, name))
+        check_combination(parse(self.family), vars(self))
+        self._set("always", tuple(self.always))
+        if self.groups is not None:
+            self._set("groups", patterns_by_name(self.groups))
+        if self.costs is not None:
+            self._set("costs", _costs(self.costs, self.groups))
+        self._check_target()
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two problems ask the same, of the same source."""
+        if not isinstance(other, Problem):
+            return NotImplemented
+        own = (name for name in self.__dataclass_fields__ if name[0] != "_")
+        return all(_equal(getattr(self, name), getattr(other, name)) for name in own)
+
+    __hash__ = None  # type: ignore[assignment]  # mappings and frames have none
+
+    def _check_target(self) -> None:
+        if is_objective(self.source):
+            self._check_objective()
+        elif isinstance(self.target, list | tuple):
+            check_targets(self.target)
+        elif not isinstance(self.target, str):
+            raise ColumnError(f"target is {shown(self.target)}; it must be the name of a column")
+
+    def _check_objective(self) -> None:
+        """Refuse what an objective already has, or has nothing for."""
+        asked = {"target": self.target, "groups": self.groups} | self._changed_words()
+        for name, value in asked.items():
+            if value is not None and name not in ("always", "seed"):
+                raise ArgumentError(f"{name} is {shown(value)}; it is for tables, and source is an "
+                                    "objective, which has its own")  # fmt: skip
+
+    def __repr__(self) -> str:
+        groups = "all columns" if self.groups is None else f"{len(self.groups)} groups"
+        target = self.target if isinstance(self.target, str) else ", ".join(self.target or ())
+        told = "".join(f", {name} {shown(value)}" for name, value in self._changed_words().items())
+        return f"Problem({target} ~ {groups}{self._costs_words()}{told}; {_kind(self.source)})"
+
+    def _changed_words(self) -> dict[str, Any]:
+        """Return the fields not at their defaults, as `repr` shows them."""
+        found: dict[str, Any] = dict(self.changed())
+        if "family" in found:
+            found["family"] = str(found["family"])
+        if "terms" in found:
+            found["terms"] = [*found["terms"].columns]
+        return found
+
+    def _costs_words(self) -> str:
+        if not isinstance(self.costs, Mapping) or not self.costs:
+            return ""
+        least, most = min(self.costs.values()), max(self.costs.values())
+        return f", costs {least:g} to {most:g}" if least < most else f", costs {least:g}"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the models are linear ones, for which a Gram matrix is enough."""
+        return parse(self.family).is_linear and self.offset is None
+
+    @property
+    def targets(self) -> list[str]:
+        """The responses."""
+        return [self.target] if isinstance(self.target, str) else list(self.target or ())
+
+    def changed(self) -> dict[str, Any]:
+        """Return the fields not at their defaults, but for source, target, groups, costs."""
+        known = options_of(ProblemOptions)
+        own = {name: getattr(self, name) for name in known}
+        own["family"] = str(parse(self.family))
+        found = {name: v for name, v in own.items() if not is_default(known[name], v)}
+        return found if "family" not in found else found | {"family": parse(self.family)}
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the problem with some other fields.
+
+        Raises
+        ------
+        TypeError : there is no such field
+        """
+        return replace(self, **changes)
+
+    def without_rows(self) -> Self:
+        """Return the problem without its source, as results keep it."""
+        return replace(self, source=None)
+
+    anytime_sequence = anytime_sequence
+    foba = foba
+    backward = backward
+    floating = floating
+    step = step
+    group_lasso = group_lasso
+    exchange = exchange
+    best_within = best_within
+    greedy = greedy
+    top_k = top_k
+    random_k = random_k
+    dash = dash
+    sght = sght
+    sght_path = sght_path
+    lasso = lasso
+    lasso_path = lasso_path
+    group_lasso_path = group_lasso_path
+    sparse_group_lasso = sparse_group_lasso
+    fit = fit
+    cross_validate = cross_validate
+    stopped_sequence = stopped_sequence
+    stability = stability
+    knockoffs = knockoffs
+    drift = drift_between
+    coverage = coverage
+    foba_epsilon = foba_epsilon
+
+    def objective(self) -> "Objective":
+        """Return how much groups explain, an objective for searches of your own.
+
+        Returns
+        -------
+        `objectives.contract.Objective`, whose candidates are the groups by number; of a family
+        a GlmObjective on rows in memory, of a linear model the state of its Gram
+
+        Warns
+        -----
+        SampleWarning : of a family, the rows do not fit into memory, and some are held
+        """
+        found: Objective = open_search(self, call_of(self, "greedy", {})).state
+        return found
+
+    def on(self, source: Any) -> Self:
+        """Return the same problem of another source."""
+        return replace(self, source=source)
+
+    def on_gram(self, gram: Gram) -> Self:
+        """Return the same problem of a Gram that was read as the problem says."""
+        return replace(
+            self, source=gram, weight=None, null_policy="skip", rows=None, terms=None, gram="auto"
+        )
+
+
+setattr(Problem, "__signature__", without_types(inspect.signature(Problem)))  # noqa: B010
+Problem.__doc__ = with_parameters(
+    Problem.__doc__ or "", [*FIRST, *option_lines(options_of(ProblemOptions))]
+)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two fields are equal; frames and arrays only if they are the same object."""
+    if one is other:
+        return True
+    if isinstance(one, pl.Series) and isinstance(other, pl.Series):
+        return one.equals(other)
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except (TypeError, ValueError):
+        return False
+
+
+def check_targets(targets: Any) -> None:
+    """Refuse a list of responses that is empty or names one twice."""
+    if not targets:
+        raise ArgumentError(f"target is {targets!r}; it must name at least one column")
+    for name in targets:
+        if not isinstance(name, str):
+            raise ColumnError(f"target has {shown(name)}; it must list names of columns")
+        if targets.count(name) > 1:
+            raise ColumnError(f"target names column '{name}' twice")
+
+
+def _costs(costs: Any, groups: Any) -> Any:
+    """Return costs by name; a Series without labels is matched when the groups are known."""
+    costs = native(costs)
+    if isinstance(costs, pl.Series):
+        return costs
+    if isinstance(costs, int | float | str):
+        raise GroupError(f"costs is {shown(costs)}; it must map group names to numbers > 0")
+    return costs_by_name(costs, list(groups or ()))
+
+
+def _kind(source: Any) -> str:
+    """Return what a source is, in a word or two."""
+    if source is None:
+        return "without rows"
+    return repr(source) if isinstance(source, str) else type(source).__name__

@@ -1,0 +1,73 @@
+"""The problem of a method that runs on Gram records alone, in SQL, Polars and frames."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dbselect.errors import ArgumentError, OptionError, shown
+from dbselect.families import parse
+from dbselect.options.fields import ProblemOptions
+from dbselect.options.methods import METHODS, OF_RECORDS
+from dbselect.options.names import PROBLEM_FIELDS
+from dbselect.options.option import (
+    REQUIRED,
+    check_known,
+    is_default,
+    options_of,
+    plain,
+)
+from dbselect.options.refusals import require_single_target
+from dbselect.problem.problem import Problem
+
+
+def of_records(
+    method: str, target: Any, options: Mapping[str, Any]
+) -> tuple[Problem, dict[str, Any]]:
+    """Return the problem of a method of records, without rows, and its options not at defaults.
+
+    Parameters
+    ----------
+    options : groups, costs, fields of the problem and options of the method, by name
+
+    Raises
+    ------
+    OptionError : an option is unknown, or one without a default is not given
+    ArgumentError : a value is not allowed, or needs rows, which a record does not hold
+    """
+    require_single_target(target)
+    known = (OF_RECORDS | METHODS)[method].known
+    given = dict(options)
+    groups, costs = given.pop("groups", None), given.pop("costs", None)
+    engine = [name for name, option in known.items() if option.in_engines]
+    _check_groups(method, given, engine)
+    check_known(method, given, [*engine, *PROBLEM_FIELDS, "groups", "costs", *known])
+    fields = {name: value for name, value in given.items() if name in PROBLEM_FIELDS}
+    own = {name: plain(value) for name, value in given.items() if name not in fields}
+    for name, option in known.items():
+        if option.default is REQUIRED and name not in own:
+            raise OptionError(f"{method} needs option '{name}', which has no default")
+        if name in own:
+            option.check(name, own[name])
+    every = {**known, **options_of(ProblemOptions)}
+    for name, value in {**fields, **own}.items():
+        if not every[name].in_engines and not is_default(every[name], value):
+            _refuse(method, name, value)
+    problem = Problem(None, target, groups, costs, **fields)
+    own = {name: value for name, value in own.items() if not is_default(known[name], value)}
+    return problem, own
+
+
+def _check_groups(method: str, given: Mapping[str, Any], known: list[str]) -> None:
+    """Refuse groups that are given as if they were options."""
+    for name, value in given.items():
+        are_columns = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        if are_columns and name not in known and name not in PROBLEM_FIELDS:
+            raise OptionError(
+                f"{method} has no option '{name}'; groups are given as "
+                f"{{'groups': {{'{name}': {value!r}}}}}"
+            )
+
+
+def _refuse(method: str, name: str, value: Any) -> None:
+    told = repr(str(parse(value))) if name == "family" else shown(value)
+    way = f"dbselect.{method}(table, ..., {name}={told})"
+    raise ArgumentError(f"{name} is {told}; a record holds no rows: {way} reads a table")

@@ -1,0 +1,189 @@
+"""What the columns of two records are together, where levels or indicators differ.
+
+A level that one of two tables has not seen, and the indicator of a value that is never
+missing there, are columns of zeros: a record that lacks them merges exactly with one that
+has them. `native/src/record/terms.rs` is the same rule.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dbselect.errors import RecordError
+from dbselect.record.categories import Category
+from dbselect.record.columns import SUFFIX
+from dbselect.record.terms import Terms
+
+
+def union(
+    columns: Sequence[str], terms: Terms, others: Sequence[str], other_terms: Terms
+) -> tuple[list[str], Terms]:
+    """Return the columns of two records together, in the order of the first, and their terms.
+
+    Parameters
+    ----------
+    columns, terms : of the one record
+    others, other_terms : of the other
+
+    Raises
+    ------
+    RecordError : they differ in more than the levels of categories and indicators
+    """
+    joint = union_of_terms(terms, other_terms)
+    columns, others = marked(columns, terms, joint), marked(others, other_terms, joint)
+    blocks = {one.column: [*one.names, one.missing] for one in joint.categories}
+    blocks |= {name: [name, name + SUFFIX] for name in joint.indicators}
+    heads = {name: head for head, names in blocks.items() for name in names}
+    one, two = (list(dict.fromkeys(heads.get(n, n) for n in names)) for names in (columns, others))
+    order = _interleaved(one, two)
+    every = {*columns, *others}
+    found = [name for head in order for name in blocks.get(head, [head]) if name in every]
+    ordered = [head for head in order if head in one] == one
+    ordered = ordered and [head for head in order if head in two] == two
+    if not all(
+        every.difference(names) <= zeros(own, joint)
+        for names, own in ((columns, terms), (others, other_terms))
+    ):
+        raise RecordError(_difference(columns, others))
+    if not ordered:
+        raise RecordError(_another_order(one, two))
+    return found, joint
+
+
+def marked(columns: Sequence[str], own: Terms, joint: Terms) -> list[str]:
+    """Return the columns of a record as they are called beside the levels of others.
+
+    The column of what is missing in a category gives way to a level of its name.
+    """
+    names = {each.column: each.missing for each in joint.categories}
+    renamed = {
+        each.missing: names.get(each.column, each.missing)
+        for each in own.categories
+        if each.null_policy == "indicator"
+    }
+    return [renamed.get(name, name) for name in columns]
+
+
+def union_of_terms(one: Terms, two: Terms) -> Terms:
+    """Return terms with the levels and indicators of both.
+
+    Raises
+    ------
+    RecordError : they differ in something else
+    """
+    if one == two:
+        return one
+    own, others = ({each.column: each for each in terms.categories} for terms in (one, two))
+    if own.keys() != others.keys():
+        raise RecordError(_unequal("categories", list(own), list(others)))
+    if one.means != two.means:
+        odd = next(
+            name for name in (*one.means, *two.means) if one.means.get(name) != two.means.get(name)
+        )
+        raise RecordError(
+            f"gram records have unequal means where values were missing: of '{odd}' "
+            f"{one.means.get(odd)} in the first, {two.means.get(odd)} in the second; read the "
+            "tables with the terms of one, or with indicators, which impute_mean fills"
+        )
+    for name in ("bases", "dates", "flat"):
+        if getattr(one, name) != getattr(two, name):
+            raise RecordError(_unequal(name, getattr(one, name), getattr(two, name)))
+    return replace(
+        one,
+        categories=tuple(_joint(each, others[column]) for column, each in own.items()),
+        indicators=tuple(dict.fromkeys([*one.indicators, *two.indicators])),
+    )
+
+
+def check_read_alike(own: Terms, fitted: Terms) -> None:
+    """Refuse rows whose columns do not mean what columns of the same names mean in a fit.
+
+    What only one of the two has is no difference: a number may take the place of a date of
+    the fit, and rows without missing values need no mean. A date for a number is one.
+
+    Parameters
+    ----------
+    own : terms of the rows
+    fitted : terms of the fit
+
+    Raises
+    ------
+    RecordError : curves, units of dates, means, or levels beside a column ``other`` differ
+    """
+    bases = {each.column: each for each in own.bases}
+    categories = {each.column: each for each in own.categories}
+    units = {**dict.fromkeys(own.dates), **fitted.dates}
+    pairs: list[tuple[str, Any, Any]] = [
+        *((f"basis of '{one.column}'", one, bases.get(one.column)) for one in fitted.bases),
+        *((f"unit of '{name}'", unit, own.dates.get(name)) for name, unit in units.items()),
+        *((f"mean of '{name}'", mean, own.means.get(name)) for name, mean in fitted.means.items()),
+    ]
+    for category in fitted.categories:
+        other = categories.get(category.column, category)
+        if category.rest or other.rest:
+            pairs.append((f"levels of '{category.column}'", category.names, other.names))
+    for what, there, here in pairs:
+        if here is not None and here != there:
+            raise RecordError(
+                f"the rows have another {what} than the fit: {here!r}, and {there!r} in the fit; "
+                "read the table with terms= of the fit"
+            )
+
+
+def _joint(one: Category, two: Category) -> Category:
+    """Return a category with the levels of both, in ascending order where they differ."""
+    if one == two:
+        return one
+    what = f"levels of '{one.column}'"
+    if one.null_policy != two.null_policy:
+        raise RecordError(
+            _unequal(f"null_policy of '{one.column}'", one.null_policy, two.null_policy)
+        )
+    if one.levels == two.levels:
+        raise RecordError(_unequal(what, one.names, two.names))
+    if one.rest or two.rest:
+        raise RecordError(
+            _unequal(what, list(one.levels), list(two.levels))
+            + "; where one column stands for all other levels, both need the same: read the "
+            "tables with the same terms"
+        )
+    if one.kind != two.kind and None not in (one.kind, two.kind):
+        raise RecordError(_unequal(what, one.kind, two.kind))
+    return replace(one, levels=tuple(sorted({*one.levels, *two.levels})))
+
+
+def _interleaved(one: Sequence[str], two: Sequence[str]) -> list[str]:
+    """Return two lists as one: what only the second has follows what it follows there."""
+    found = list(one)
+    for before, name in zip([None, *two], two, strict=False):
+        if name not in found:
+            found.insert(0 if before is None else found.index(before) + 1, name)
+    return found
+
+
+def zeros(own: Terms, joint: Terms) -> set[str]:
+    """Return the columns that are 0 in every row of a record of some terms if it lacks them."""
+    seen = {name for each in own.categories for name in each.names}
+    made = {name for each in joint.categories for name in (*each.names, each.missing)}
+    return made - seen | {name + SUFFIX for name in joint.indicators}
+
+
+def _unequal(what: str, one: Any, two: Any) -> str:
+    return f"gram records have unequal {what}: {one!r} in the first, {two!r} in the second"
+
+
+def _another_order(columns: Sequence[str], others: Sequence[str]) -> str:
+    return (
+        f"gram records have the same columns in another order: {list(columns)} and {list(others)}"
+    )
+
+
+def _difference(columns: Sequence[str], others: Sequence[str]) -> str:
+    first = [name for name in columns if name not in others]
+    second = [name for name in others if name not in columns]
+    if not first and not second:
+        return _another_order(columns, others)
+    return (
+        f"gram records have unequal columns; only in the first: {first}; "
+        f"only in the second: {second}"
+    )

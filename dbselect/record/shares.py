@@ -1,0 +1,40 @@
+"""The share that each level of a category has in the rows of a fit."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dbselect.record.gram import Gram
+from dbselect.record.level_group import LevelGroup
+
+
+def shares_of(
+    gram: Gram, by_level: LevelGroup | None = None, names: Sequence[str] = ()
+) -> dict[str, float]:
+    """Return the mean of each column of a category over the rows of a Gram.
+
+    Parameters
+    ----------
+    gram : also one through the origin, with raw moments and means of 0: the square of an
+        indicator is itself, and the mean of a column that was filled is in the terms
+    by_level : levels that the Gram lacks
+    names : their columns
+    """
+    if not gram.weight:
+        return {}
+    found = _of_columns(gram)
+    if by_level is not None:
+        found |= dict(zip(names, (by_level.weight / gram.weight).tolist(), strict=True))
+    return found
+
+
+def _of_columns(gram: Gram) -> dict[str, float]:
+    place = {name: at for at, name in enumerate(gram.columns)}
+    names = [name for one in gram.terms.categories for name in one.marked_names if name in place]
+    at = [place[name] for name in names]
+    means, squares = gram.mean[at], np.diagonal(gram.comoment)[at] / gram.weight
+    known = gram.terms.means
+    return {
+        name: mean or known.get(name, square)
+        for name, mean, square in zip(names, means.tolist(), squares.tolist(), strict=True)
+    }

@@ -1,0 +1,65 @@
+"""The classes of results and where they are defined: for type checkers, and for `__init__.py`."""
+
+from dbselect.results.call import Call as Call
+from dbselect.results.design import Design as Design
+from dbselect.results.drift import Drift as Drift
+from dbselect.results.glm.model import GlmModel as GlmModel
+from dbselect.results.glm.sequence import GlmSequence as GlmSequence
+from dbselect.results.guarantee import Guarantee as Guarantee
+from dbselect.results.joint import JointSequence as JointSequence
+from dbselect.results.model import JointModel as JointModel
+from dbselect.results.model import Model as Model
+from dbselect.results.paths.lasso_paths import GroupLassoPath as GroupLassoPath
+from dbselect.results.paths.lasso_paths import LassoPath as LassoPath
+from dbselect.results.paths.sght_path import SghtPath as SghtPath
+from dbselect.results.selected import Selected as Selected
+from dbselect.results.sequence import Sequence as Sequence
+from dbselect.results.wide import WideSequence as WideSequence
+from dbselect.selection.penalised.projection import SupportTable as SupportTable
+from dbselect.sources.joins.key_sums import KeySums as KeySums
+from dbselect.sources.partial.plan import GramPlan as GramPlan
+from dbselect.sources.progress import Progress as Progress
+from dbselect.store.cut import Cut as Cut
+from dbselect.store.refresh import Refreshed as Refreshed
+from dbselect.store.rolling import OverTime as OverTime
+from dbselect.store.rolling import Rolling as Rolling
+from dbselect.validation.comparison import Comparison as Comparison
+from dbselect.validation.cross_validation import CrossValidation as CrossValidation
+from dbselect.validation.knockoff_selection import KnockoffSelection as KnockoffSelection
+from dbselect.validation.robust.robust import RobustErrors as RobustErrors
+from dbselect.validation.scoring.measured import Evaluation as Evaluation
+from dbselect.validation.stability_result import Stability as Stability
+from dbselect.validation.stopped_result import StoppedSequence as StoppedSequence
+
+__all__ = [
+    "Call",
+    "Comparison",
+    "CrossValidation",
+    "Cut",
+    "Design",
+    "Drift",
+    "Evaluation",
+    "GlmModel",
+    "GlmSequence",
+    "GramPlan",
+    "GroupLassoPath",
+    "Guarantee",
+    "JointModel",
+    "JointSequence",
+    "KeySums",
+    "KnockoffSelection",
+    "LassoPath",
+    "Model",
+    "OverTime",
+    "Progress",
+    "Refreshed",
+    "RobustErrors",
+    "Rolling",
+    "Selected",
+    "Sequence",
+    "SghtPath",
+    "Stability",
+    "StoppedSequence",
+    "SupportTable",
+    "WideSequence",
+]

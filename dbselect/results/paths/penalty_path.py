@@ -1,0 +1,410 @@
+"""Penalised models along a falling penalty: what every path answers."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.linear.information import SIGNS, Fits, criteria
+from dbselect.linear.problem import Linear
+from dbselect.linear.state import State
+from dbselect.options.kinds import BUDGET, COUNT, FRACTION, POSITIVE, check_at, one_of
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
+from dbselect.pictures.growth import growth
+from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.groups import Groups
+from dbselect.record.rows import clip_share, row_counts
+from dbselect.record.shares import shares_of
+from dbselect.record.steps import BUDGET_SLACK
+from dbselect.results.call import Call
+from dbselect.results.model import Model
+from dbselect.selection.penalised.group_lasso import Path
+from dbselect.selection.ties import Mask
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class PenaltyPath(InNotebooks, ABC):
+    """Penalised models at L falling penalties; what comes and goes are columns or groups.
+
+    Parameters
+    ----------
+    call : what is asked
+    groups : Groups, their columns and costs
+    gram : the rows that it was fitted to
+    linear : the problem on columns and a target of unit variance
+    found : the minimum at each penalty
+    """
+
+    #: What comes and goes: ``"column"`` or ``"group"``.
+    unit: ClassVar[str]
+    #: The name of its size, and the axis of the picture.
+    size: ClassVar[tuple[str, str]]
+
+    call: Call
+    groups: Groups
+    gram: Gram
+    linear: Linear
+    found: Path
+
+    @property
+    def problem(self) -> "Problem":
+        """What is asked about the data, without its rows."""
+        return self.call.problem
+
+    @property
+    def target(self) -> str:
+        """The column that is predicted."""
+        return self.problem.targets[0]
+
+    @property
+    @abstractmethod
+    def _units(self) -> list[str]:
+        """Names of what comes and goes."""
+
+    @property
+    @abstractmethod
+    def _sizes(self) -> Matrix:
+        """What the picture shows of each; shape (L, units)."""
+
+    @property
+    @abstractmethod
+    def _group_held(self) -> Mask:
+        """Whether a group has a column that is not 0; shape (L, J)."""
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.target} ~ {listed(self.entered)}; "
+            f"{len(self.penalties)} penalties from {self.penalties[0]:.3g} "
+            f"to {self.penalties[-1]:.3g}; spent {self.spent[-1]:g}; "
+            f"{row_counts(self.rows, self.skipped)})"
+        )
+
+    @property
+    def _glance(self) -> Glance:
+        counted = pl.col(f"{self.unit}s").list.len()
+        table = self.points.select("penalty", counted, "spent", "r2")
+        return Glance(table, (self.spent, self.r2, "r2 against what is spent"))
+
+    @property
+    def columns(self) -> list[str]:
+        """D columns of the groups, in the order of `coef`."""
+        return self.groups.members
+
+    @property
+    def penalties(self) -> Vector:
+        """The penalties, falling, for columns and a target of unit variance; shape (L,)."""
+        return self.found.penalties
+
+    @property
+    def lambdas(self) -> Vector:
+        """The penalties in the target's unit, as glmnet has them; shape (L,)."""
+        return np.asarray(self.penalties * self.linear.target_spread)
+
+    @property
+    def scaled_coef(self) -> Matrix:
+        """Coefficients on columns and a target of unit variance; shape (L, D)."""
+        return self.found.coef
+
+    @cached_property
+    def coef(self) -> Matrix:
+        """Coefficients in the table's units; shape (L, D)."""
+        return np.asarray(self.scaled_coef * (self.linear.target_spread / self.linear.spread))
+
+    @cached_property
+    def intercept(self) -> Vector:
+        """Intercepts, in the target's unit; shape (L,)."""
+        return np.asarray(self.linear.target_mean - self.coef @ self.linear.mean)
+
+    @property
+    def lengths(self) -> Matrix:
+        """``||w_g||`` of what comes and goes, of `scaled_coef`; shape (L, units).
+
+        With ``scale=False`` for columns as they are.
+        """
+        return self.found.lengths
+
+    @property
+    def r2(self) -> Vector:
+        """1 - RSS/TSS on the rows of the Gram; shape (L,)."""
+        return self.found.r2
+
+    @property
+    def gap(self) -> Vector:
+        """How far at most the objective is from its minimum, a duality gap; shape (L,)."""
+        return self.found.gap
+
+    @property
+    def violation(self) -> Vector:
+        """How far at most a gradient is from its optimality condition; shape (L,).
+
+        In correlations: as a share of the deviations of column and target.
+        """
+        return self.found.violation
+
+    @property
+    def entered(self) -> list[str]:
+        """What enters, in its order; others never do."""
+        return [self._units[at] for at in self.found.entered]
+
+    @property
+    def entered_at(self) -> list[int]:
+        """For each of `entered` the number of the first penalty at which it is not 0."""
+        return self.found.entered_at
+
+    @property
+    def rows(self) -> int:
+        """Rows of the Gram."""
+        return self.gram.rows
+
+    @property
+    def skipped(self) -> int:
+        """Rows left out of it."""
+        return self.gram.skipped
+
+    @property
+    def spent(self) -> Vector:
+        """Summed cost of the groups that are not 0; shape (L,)."""
+        return np.asarray(self._group_held @ self.groups.costs)
+
+    @cached_property
+    def df(self) -> Vector:
+        """Degrees of freedom without the intercept; shape (L,).
+
+        Of the lasso the rank of the columns that are not 0 (Zou, Hastie, Tibshirani 2007;
+        Tibshirani, Taylor 2012), of others the trace of G_SS times the inverse Hessian of the
+        objective on these columns (Vaiter, Deledalle, Fadili, Peyre, Dossal 2017). With
+        `adaptive` the factors count as given. Computed when asked for, O(|S|^3) a penalty.
+        """
+        return self.found.degrees()
+
+    @cached_property
+    def points(self) -> pl.DataFrame:
+        """One row a penalty: penalty, what is not 0 (lists of names), spent, r2, gap."""
+        groups = np.array(self.groups.names, dtype=object)
+        names = np.array(self._units, dtype=object)
+        lists = {f"{self.unit}s": [names[row].tolist() for row in self.lengths > 0]}
+        lists["groups"] = [groups[row].tolist() for row in self._group_held]
+        numbers = {"spent": self.spent, "r2": self.r2, "gap": self.gap}
+        return pl.DataFrame(
+            {"penalty": self.penalties, **lists, **numbers},
+            schema_overrides=dict.fromkeys(lists, pl.List(pl.String)),
+        )
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        """One row for what comes or goes: penalty, action, its name, cost of its group.
+
+        The action is ``"add"``, or ``"remove"`` of what is 0 again, as LARS with the lasso's
+        removals lists them. The penalties are a grid: what comes and goes between two of them
+        does not show, and what changes at the same one is listed with the removals first.
+        """
+        held = self.lengths > 0
+        names, costs = self._units, self._costs
+        rank = {name: place for place, name in enumerate(self.entered)}
+        rows = []
+        before = np.zeros_like(held[0])
+        for penalty, now in zip(self.penalties.tolist(), held, strict=True):
+            changed = np.flatnonzero(now != before).tolist()
+            for j in sorted(changed, key=lambda j: (now[j], rank[names[j]])):
+                action = "add" if now[j] else "remove"
+                rows.append((penalty, action, names[j], float(costs[j])))
+            before = now
+        schema = {
+            "penalty": pl.Float64, "action": pl.String, self.unit: pl.String, "cost": pl.Float64
+        }  # fmt: skip
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    @property
+    @abstractmethod
+    def _costs(self) -> Vector:
+        """Cost of the group of each of `_units`."""
+
+    def model(self, point: int) -> Model:
+        """Return the model at a penalty, with the coefficients that the penalty shrank.
+
+        Parameters
+        ----------
+        point : number of the penalty, 0 to L - 1
+
+        Raises
+        ------
+        ArgumentError : there is no such point
+
+        Notes
+        -----
+        It holds the columns that are not 0, and has no standard errors: `dbselect.fit` of its
+        columns has some, on other rows.
+        """
+        check_at("point", point, len(self.penalties))
+        kept = np.flatnonzero(self.coef[point])
+        columns = [self.columns[j] for j in kept.tolist()]
+        held = self._group_held[point]
+        r2 = float(clip_share(self.r2[point]))
+        return Model(
+            target=self.target,
+            intercept=float(self.intercept[point]),
+            coefficients=dict(zip(columns, self.coef[point, kept].tolist(), strict=True)),
+            groups=[name for name, one in zip(self.groups.names, held, strict=True) if one],
+            spent=float(self.spent[point]),
+            explained=r2,
+            r2=r2,
+            aliased=(),
+            rows=self.rows,
+            skipped=self.skipped,
+            terms=self.gram.terms.of(columns).with_shares(shares_of(self.gram)),
+            call=self.call,
+        )
+
+    def at(self, budget: float | None = None) -> Model:
+        """Return the model at the smallest penalty whose groups cost no more than a budget.
+
+        Parameters
+        ----------
+        budget : >= 0, in the unit of cost; None = no limit
+
+        Raises
+        ------
+        ArgumentError : `budget` is out of range, or less than every model of the path costs
+        """
+        BUDGET.check("budget", budget)
+        within = self.spent <= (np.inf if budget is None else budget * (1.0 + BUDGET_SLACK))
+        if not within.any():
+            raise ArgumentError(
+                f"budget is {budget!r}; the cheapest model of the path costs {self.spent.min():g}"
+            )
+        return self.model(int(np.flatnonzero(within)[-1]))
+
+    def criteria(self, *, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
+        """Return information criteria of the model at every penalty.
+
+        Parameters
+        ----------
+        gamma : weight of the number of candidates in EBIC, 0 (BIC) to 1
+        penalty : of GIC, what a degree of freedom must gain, > 0; default: log(log n) log D,
+            at least 2
+
+        Returns
+        -------
+        DataFrame: penalty; df, with the intercept; aic, bic, ebic, gic and cp, less is better;
+        adjusted_r2, more is better
+
+        Raises
+        ------
+        ArgumentError : `gamma` or `penalty` is out of range
+
+        Notes
+        -----
+        The formulas of `Prefixes.criteria`, with `df` and the residuals of the shrunk fit. EBIC
+        counts what comes and goes: columns of the lasso, groups of the group lasso. NULL where
+        n <= df. O(D^3) and that of `df`.
+
+        References
+        ----------
+        Zou, Hastie, Tibshirani (2007), Annals of Statistics 35, for AIC and BIC of the lasso.
+        """
+        FRACTION.check("gamma", gamma)
+        POSITIVE.or_none().check("penalty", penalty)
+        at = self.gram.position(self.target, "target")
+        state = State(self.linear, self.groups.positions)
+        state.add_all(range(len(self.groups.names)))
+        fits = Fits(
+            rows=self.rows,
+            total=float(self.gram.comoment[at, at]),
+            left=1.0 - self.r2,
+            degrees=self.problem.intercept + self.df,
+            sizes=(self.lengths > 0).sum(axis=1).astype(float),
+            n_groups=len(self._units),
+            n_columns=len(self.columns),
+            left_all=1.0 - state.explained,
+            degrees_all=self.problem.intercept + state.degrees(),
+            degrees_none=float(self.problem.intercept),
+        )
+        found = criteria(fits, gamma, penalty)
+        return found.insert_column(0, pl.Series("penalty", self.penalties))
+
+    def best(
+        self, criterion: str = "bic", *, gamma: float = 1.0, penalty: float | None = None
+    ) -> Model:
+        """Return the model that a criterion prefers, of equals that of the largest penalty.
+
+        Parameters
+        ----------
+        criterion : ``"aic"``, ``"bic"``, ``"ebic"``, ``"gic"``, ``"cp"`` or
+            ``"adjusted_r2"``, as in `criteria`
+        gamma, penalty : as in `criteria`
+
+        Raises
+        ------
+        ArgumentError : an unknown criterion; `gamma` or `penalty` is out of range
+        DataError : there are too few rows for the criterion
+        """
+        one_of(SIGNS).check("criterion", criterion)
+        return self.model(preferred(self, criterion, gamma=gamma, penalty=penalty))
+
+    def plot(self, *, most: int = 60) -> Any:
+        """Return a picture of how the coefficients grow as the penalty falls.
+
+        Parameters
+        ----------
+        most : columns or groups that are drawn, those that become largest
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a penalty and
+        column or group: penalty, its name, cost, size, spent, r2, line, label
+
+        Raises
+        ------
+        ArgumentError : `most` is not a whole number >= 1
+        EngineError : altair is not installed
+        """
+        COUNT.check("most", most)
+        longest = self.lengths.max(axis=0)
+        kept = [int(j) for j in np.argsort(-longest, kind="stable")[:most] if longest[j] > 0]
+        names, count = self._units, len(self.penalties)
+        frame = pl.DataFrame(
+            {
+                "penalty": np.tile(self.penalties, len(kept)),
+                self.unit: np.repeat([names[j] for j in kept], count),
+                "cost": np.repeat(self._costs[kept], count),
+                self.size[0]: self._sizes[:, kept].T.ravel(),
+                "spent": np.tile(self.spent, len(kept)),
+                "r2": np.tile(self.r2, len(kept)),
+            },
+            schema_overrides={self.unit: pl.String},
+        )
+        rows = row_counts(self.rows, self.skipped)
+        told = [f"{len(self.entered)} of {len(names)} {self.unit}s enter; {rows}."]
+        if len(kept) < len(self.entered):
+            told.append(f"The {len(kept)} of the longest coefficients are drawn.")
+        title = f"{self.target}: {self._title}"
+        return growth(frame, title, told, self.unit, self.size)
+
+    @property
+    @abstractmethod
+    def _title(self) -> str:
+        """What the picture shows, in words."""
+
+
+def preferred(
+    path: PenaltyPath, criterion: str, *, gamma: float = 1.0, penalty: float | None = None
+) -> int:
+    """Return the point of a path that a criterion prefers, the first of equals.
+
+    Raises
+    ------
+    DataError : there are too few rows for the criterion
+    """
+    values = path.criteria(gamma=gamma, penalty=penalty)[criterion]
+    point = (SIGNS[criterion] * values).arg_min()
+    if point is None:
+        raise DataError(f"{criterion} has no value: {path.rows} rows are too few for it")
+    return point

@@ -1,0 +1,1 @@
+"""Predictions of rows: as an expression, as SQL text and in memory."""

@@ -1,0 +1,557 @@
+"""What a model predicts, of any family: a Polars expression, SQL text, numbers of rows in memory.
+
+A model has one linear predictor or several, and a link that makes the means of them::
+
+    eta_k = intercept_k + sum_j coef_jk x_j        mean = link(eta)
+
+Engines get both as formulas of a row (`dbselect.record.formulas`), which read the table as it was
+read for the fit: `record.inputs` defines how a field becomes the columns x_j. For rows in
+memory all numbers are one matrix product, and the formulas of the link are computed of that.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+from scipy.sparse import issparse
+
+from dbselect.errors import ArgumentError, ColumnError
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
+from dbselect.record import formulas
+from dbselect.record.columns import lacking, leaves
+from dbselect.record.entries import as_map
+from dbselect.record.foreign import is_frame, rows_in_memory
+from dbselect.record.formulas import Formula, arrays, column, number, quote, total, translate
+from dbselect.record.gram import Matrix
+from dbselect.record.inputs import (
+    HandleUnknown,
+    Input,
+    Levels,
+    Listing,
+    MissingColumns,
+    Number,
+    check_missing_columns,
+    check_unknown,
+    inputs_as_fitted,
+    inputs_of,
+)
+from dbselect.record.terms import Terms
+from dbselect.sources.engines.remote_frames import brought_here, table_elsewhere
+from dbselect.sources.request import Table
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A linear predictor.
+
+    Parameters
+    ----------
+    intercept : in the predictor's unit
+    coefficients : column -> coefficient, in the table's units
+    """
+
+    intercept: float
+    coefficients: Mapping[str, float]
+
+    def formula(self, inputs: Sequence[Input], unknown: HandleUnknown) -> Formula:
+        """Return the predictor of a row.
+
+        Parameters
+        ----------
+        inputs : the fields that are read
+        unknown : as `handle_unknown` of `Predicting.expr`
+        """
+        terms = [one.formula(self.coefficients, unknown) for one in inputs]
+        return total([number(self.intercept), *terms])
+
+
+class Predicting(InNotebooks):
+    """What predicts from a row of a table: models, each with its predictors and its link."""
+
+    @property
+    @abstractmethod
+    def _predictors(self) -> list[Predictor]:
+        """The linear predictors, all of the same columns."""
+
+    @property
+    def _prepared(self) -> Terms:
+        """How the fields of the table became the columns of the predictors."""
+        return Terms()
+
+    @property
+    def _fields(self) -> list[str] | None:
+        """Names of the numbers that are predicted; None for one number without a name."""
+        return None
+
+    @property
+    def _glance(self) -> Glance:
+        models = self._predictors
+        names = self._fields or ["coefficient"]
+        terms = ["(intercept)", *models[0].coefficients]
+        values = {
+            name: [one.intercept, *one.coefficients.values()]
+            for name, one in zip(names, models, strict=True)
+        }
+        return Glance(pl.DataFrame({"term": terms}).with_columns(pl.DataFrame(values)))
+
+    @property
+    def _inputs(self) -> list[str]:
+        """The columns that are read, in the order of an array without names."""
+        return list(self._predictors[0].coefficients)
+
+    def _link(self, predictors: Sequence[Formula]) -> list[Formula]:
+        """Return what is predicted, given the linear predictors."""
+        return list(predictors)
+
+    def expr(
+        self, *, nested: bool | None = None, handle_unknown: HandleUnknown = "unavailable"
+    ) -> pl.Expr:
+        """Return the prediction as a Polars expression; NULL where a column is NULL.
+
+        It reads the table as it was read for the fit: categories as text, ages as ages,
+        dates as dates; what was filled there is filled here. Of a generalised linear model
+        it is the mean of the target. Several responses, and the probabilities of several
+        classes, are a struct with a field for each.
+
+        Parameters
+        ----------
+        nested : whether ``demo.age`` and ``emb[3]`` are the child of a struct and the
+            element of an array; False if they are plain columns of these names, as are all
+            columns of the model, levels and indicators among them; None = as in the fit
+        handle_unknown : how to treat a level that the fit has not seen and no column ``other``
+            takes: ``"unavailable"`` predicts nothing, ``"error"`` raises, and ``"mean"`` adds
+            what the levels add on average over the rows of the fit. An entry (of a MAP) beyond
+            all numbers of the fit adds nothing with ``"mean"``
+
+        Raises
+        ------
+        ArgumentError : another `handle_unknown`; ``"mean"`` of a model that was stored without
+            the shares of its levels
+
+        Notes
+        -----
+        An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
+        table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. A column
+        that the table of the fit had by such a name is a column here, too; with
+        ``nested=True`` it is none either, and with ``nested=False`` all are. Where the fit
+        had dates, numbers are taken for days or seconds since 1970; where it had numbers,
+        dates are an error.
+        """
+        means = [translate(mean, formulas.polars()) for mean in self._means(nested, handle_unknown)]
+        if self._fields is None:
+            return means[0]
+        return pl.struct(mean.alias(name) for mean, name in zip(means, self._fields, strict=True))
+
+    def sql(
+        self,
+        dialect: str = "duckdb",
+        *,
+        nested: bool | None = None,
+        handle_unknown: HandleUnknown = "unavailable",
+    ) -> str:
+        """Return the prediction as the text of an SQL expression, with quoted names.
+
+        Parameters
+        ----------
+        dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``)
+        nested, handle_unknown : as in `expr`; in other dialects only a NULL is missing, not
+            a NaN, and no level raises
+
+        Raises
+        ------
+        ArgumentError : an unknown dialect, or sqlglot is not installed; another
+            `handle_unknown`, or ``"error"`` in another dialect
+        ColumnError : columns of the model differ in nothing but capitals, as SQL knows none
+        """
+        _check_case(self._read(self._inputs, nested))
+        algebra = formulas.sql(duckdb=dialect == "duckdb")
+        means = [translate(mean, algebra) for mean in self._means(nested, handle_unknown)]
+        text = means[0]
+        if self._fields is not None:
+            named = [
+                f"{quote(name)} := {mean}" for mean, name in zip(means, self._fields, strict=True)
+            ]
+            text = f"struct_pack({', '.join(named)})"
+        return text if dialect == "duckdb" else translated(text, dialect)
+
+    def predict(
+        self,
+        X: npt.ArrayLike,
+        columns: Sequence[str] | None = None,
+        *,
+        handle_unknown: HandleUnknown = "unavailable",
+        missing_columns: MissingColumns = "error",
+    ) -> npt.NDArray[np.float64]:
+        """Return predictions for rows in memory; NaN where a value is missing.
+
+        Parameters
+        ----------
+        X : a frame or Arrow table as the one of the fit, read by its own names, nested
+            columns and columns that were made already included; or numbers of shape (n, d);
+            or a sparse matrix of SciPy, if the model reads a field of entries and no other
+        columns : names of d columns; default: the columns of the model, in their order,
+            then the offset. Where ``x.missing`` is none of them, a NaN of ``x`` is what it
+            marks
+        handle_unknown : as in `expr`
+        missing_columns : how to treat a column of the model that X lacks: ``"error"`` raises,
+            ``"unavailable"`` predicts NaN for every row; a sequence then uses a shorter prefix
+
+        Returns
+        -------
+        shape (n,); of K responses, or the probabilities of K classes, shape (n, K)
+
+        Raises
+        ------
+        ArgumentError : X has another shape, or text where a number was learnt; another
+            `handle_unknown` or `missing_columns`; ``"mean"`` as in `expr`
+        ColumnError : X lacks a column of the model, or a category has another type
+        DataError : with ``"error"``, a level that the fit has not seen
+        SourceError : Spark, or the engine of a table of ibis, cannot read it
+
+        Warns
+        -----
+        DriverWarning : X is of Spark or ibis; the columns that are read pass into this process
+        """
+        check_unknown(handle_unknown)
+        check_missing_columns(missing_columns)
+        inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
+
+        def refuse(frame: pl.DataFrame) -> None:
+            check_there(read_of(frame, inputs)[1], frame, missing_columns)
+
+        frame = prediction_table(X, columns, inputs, refuse)
+        if frame is None:
+            names = self._inputs if columns is None else list(columns)
+            rows = array_of(X, names)
+            return self._linked(
+                self._of_array(rows, names, inputs, handle_unknown, missing_columns)
+            )
+        return self._linked(self._of_frame(frame, inputs, handle_unknown, missing_columns))
+
+    def _means(self, nested: bool | None, unknown: HandleUnknown) -> list[Formula]:
+        check_unknown(unknown)
+        predictors = self._predictors
+        inputs = self._read(list(predictors[0].coefficients), nested)
+        return self._link([one.formula(inputs, unknown) for one in predictors])
+
+    def _read(self, columns: Sequence[str], nested: bool | None) -> list[Input]:
+        """Return what columns are read of a table that is not at hand: one as that of the fit."""
+        if nested is None:
+            return inputs_as_fitted(columns, self._prepared)
+        return inputs_of(columns, self._prepared, nested)
+
+    def _of_array(
+        self,
+        rows: Matrix,
+        names: Sequence[str],
+        inputs: list[Input],
+        unknown: HandleUnknown,
+        missing_columns: MissingColumns,
+    ) -> Matrix:
+        """Return the linear predictors of rows of named numbers, shape (n, K)."""
+        read = [each for one in inputs for each in one.on(names)]
+        numbers = [one for one in read if isinstance(one, Number)]
+        if len(numbers) < len(read):
+            return self._of_frame(frame_of(rows, names), inputs, unknown, missing_columns)
+        places = {name: at for at, name in enumerate(names)}
+        used = [one.name for one in numbers]
+        absent = [name for name in used if name not in places]
+        if absent:
+            check_there(absent, frame_of(rows[:0], names), missing_columns)
+            return np.full((len(rows), len(self._predictors)), np.nan)
+        if used != list(names):
+            rows = rows[:, [places[name] for name in used]]
+        return self._of_numbers(rows, numbers)
+
+    def _of_frame(
+        self,
+        frame: pl.DataFrame,
+        inputs: list[Input],
+        unknown: HandleUnknown,
+        missing_columns: MissingColumns,
+    ) -> Matrix:
+        """Return the linear predictors of a table's rows, shape (n, K)."""
+        read, absent = read_of(frame, inputs)
+        if absent:
+            check_there(absent, frame, missing_columns)
+            return np.full((frame.height, len(self._predictors)), np.nan)
+        return self._of_read(frame, read, unknown)
+
+    def _of_read(
+        self, frame: pl.DataFrame, read: Sequence[Input], unknown: HandleUnknown
+    ) -> Matrix:
+        """Return the linear predictors of rows that have all that is read; shape (n, K)."""
+        numbers = [one for one in read if isinstance(one, Number)]
+        others = [one for one in read if not isinstance(one, Number)]
+        values = {one.name: translate(one.value(), formulas.polars()) for one in numbers}
+        rows = np.empty((frame.height, 0))
+        if values:
+            filled = {name: value.fill_null(np.nan) for name, value in values.items()}
+            rows = frame.select(**filled).to_numpy()
+        found = self._of_numbers(rows, numbers)
+        for one in others:
+            if isinstance(one, Listing):
+                found += self._of_entries(frame, one, unknown)
+                continue
+            if isinstance(one, Levels):
+                check_levels(one, frame, unknown)
+            each = [
+                translate(one.formula(own.coefficients, unknown), formulas.polars())
+                for own in self._predictors
+            ]
+            named = {str(k): value.fill_null(np.nan) for k, value in enumerate(each)}
+            found += frame.select(**named).to_numpy()
+        return found
+
+    def _linked(self, values: Matrix) -> npt.NDArray[np.float64]:
+        """Return what is predicted, given the linear predictors of rows, shape (n, K)."""
+        algebra = arrays(lambda path: values[:, int(path[0])], _no_values)
+        with np.errstate(all="ignore"):  # an infinite predictor has a mean, or none
+            found = [
+                translate(mean, algebra)
+                for mean in self._link([column((k,)) for k in range(values.shape[1])])
+            ]
+        return np.asarray(found[0] if self._fields is None else np.column_stack(found))
+
+    def _of_entries(self, frame: pl.DataFrame, one: Listing, unknown: HandleUnknown) -> Matrix:
+        """Return what a field of entries adds to the linear predictors, shape (n, K)."""
+        field = formulas.entries_of(frame[one.source], one.source)
+        return np.column_stack(
+            [one.weighed(own.coefficients, unknown).values(field) for own in self._predictors]
+        )
+
+    def _of_numbers(self, rows: Matrix, numbers: Sequence[Number]) -> Matrix:
+        """Return the linear predictors as far as they are numbers' part, shape (n, K)."""
+        predictors = self._predictors
+        found = np.tile([one.intercept for one in predictors], (len(rows), 1))
+        filled = [j for j, one in enumerate(numbers) if one.missing is not None]
+        if filled:
+            rows = rows.copy()
+        for j in filled:
+            missing = np.isnan(rows[:, j])
+            rows[missing, j] = 0.0
+            found[missing] += [numbers[j].where_missing(one.coefficients) for one in predictors]
+        coef = np.array(
+            [[own.coefficients.get(one.name, 0.0) for one in numbers] for own in predictors]
+        )
+        return np.asarray(found + rows @ coef.T)
+
+
+def prediction_table(
+    X: Any,
+    columns: Sequence[str] | None,
+    inputs: list[Input],
+    refuse: Callable[[pl.DataFrame], object],
+) -> pl.DataFrame | None:
+    """Return rows that name their columns as a frame; None of an array.
+
+    Parameters
+    ----------
+    X, columns : as in `Predicting.predict`
+    inputs : what is read
+    refuse : raises for a frame of another schema; of an engine elsewhere, before it is read
+    """
+    rows: Any = as_table(X, inputs) if issparse(X) else X
+    if columns is not None:
+        return None
+    elsewhere = table_elsewhere(rows)
+    if elsewhere is not None:
+        rows = _fetched(elsewhere, inputs, refuse)
+    return rows_in_memory(rows) if is_frame(rows) else None
+
+
+def _fetched(
+    table: Table, inputs: list[Input], refuse: Callable[[pl.DataFrame], object]
+) -> pl.DataFrame:
+    """Read what is needed of a table that another engine has, once its schema fits."""
+    empty = pl.DataFrame(table.schema.empty_table())
+    refuse(empty)
+    read, _ = read_of(empty, inputs)
+    fields = dict.fromkeys(str(one.path[0]) for one in read)
+    return brought_here(table, list(fields) or table.schema.names[:1])
+
+
+def array_of(X: Any, names: Sequence[str]) -> Matrix:
+    """Return rows without names as doubles, shape (n, d)."""
+    try:
+        rows = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"X holds something else than numbers: {error}") from None
+    if rows.ndim != 2 or rows.shape[1] != len(names):
+        shape = f"(n, {len(names)}): {listed(names)}"
+        raise ArgumentError(f"X has shape {rows.shape}; it must be {shape}")
+    return rows
+
+
+def frame_of(rows: Matrix, names: Sequence[str]) -> pl.DataFrame:
+    """Return rows of named numbers as a frame, which has rows even if there are no names."""
+    if not names:
+        return pl.DataFrame({"": np.zeros(len(rows))})
+    return pl.DataFrame({name: rows[:, at] for at, name in enumerate(names)})
+
+
+def as_table(X: Any, inputs: Sequence[Input]) -> pa.Table:
+    """Return a sparse matrix as a table of the one field that is read.
+
+    Raises
+    ------
+    ArgumentError : other fields are read
+    """
+    others = [one.source for one in inputs if not isinstance(one, Listing)]
+    if others or len(inputs) != 1:
+        raise ArgumentError(
+            f"X is a {type(X).__name__}; the model reads {others or 'no field of entries'}: give a "
+            "table, as sparse_table makes one of a matrix and other columns"
+        )
+    return pa.table({inputs[0].source: as_map(X)})
+
+
+def read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> tuple[list[Input], list[str]]:
+    """Return what is read of a frame, and the columns that it lacks.
+
+    Raises
+    ------
+    ColumnError, ArgumentError : it has a column of another type
+    """
+    schema = frame.schema
+    read = [each for one in inputs for each in one.on(schema.keys())]
+    placed = [(one, _placed(one, schema)) for one in read]
+    absent = dict.fromkeys(one.source for one, found in placed if found is None)
+    there = [found for _, found in placed if found is not None]
+    return [_typed(one, frame, schema) for one in there], list(absent)
+
+
+def check_there(
+    absent: Sequence[str], frame: pl.DataFrame, missing_columns: MissingColumns | None = None
+) -> None:
+    """Refuse rows that lack a column, unless they may.
+
+    Parameters
+    ----------
+    absent : columns that they lack
+    missing_columns : as in `Predicting.predict`; None of a call without such an option
+    """
+    if absent and missing_columns != "unavailable":
+        names = [leaf.name for leaf in leaves(frame.head(0).to_arrow().schema)]
+        advice = "" if missing_columns is None else "; missing_columns='unavailable' allows this"
+        raise ColumnError(lacking(absent, names) + advice)
+
+
+def _check_case(inputs: Sequence[Input]) -> None:
+    """Refuse fields that are one to SQL."""
+    known: dict[tuple[str, ...], str] = {}
+    for one in inputs:
+        path = tuple(str(step).casefold() for step in one.path)
+        other = known.setdefault(path, one.source)
+        if other != one.source:
+            raise ColumnError(
+                f"columns '{other}' and '{one.source}' are one column to SQL, which knows no "
+                "capitals; rename one, or use expr or predict"
+            )
+
+
+def _typed(one: Input, frame: pl.DataFrame, schema: Mapping[str, Any]) -> Input:
+    """Return a field as a frame of a schema has it; refuse another type."""
+    dtype = _type_at(schema, one.path)
+    if isinstance(one, Levels):
+        if dtype != pl.Null and one.category.kind not in (_kind(dtype), None):
+            raise ColumnError(
+                f"column '{one.source}' has type {dtype}; the levels of its category are "
+                f"{one.category.kind}"
+            )
+        return one
+    if isinstance(one, Listing):
+        formulas.entries_of(frame[one.source].head(0), one.source)
+        return one
+    if isinstance(one, Number) and one.unit is not None:
+        if dtype in (pl.Date, pl.Datetime):
+            return one
+        one = replace(one, unit=None)
+    if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
+        raise ArgumentError(
+            f"X holds something else than numbers: column '{one.source}' has type {dtype}"
+        )
+    return one
+
+
+def _kind(dtype: Any) -> str | None:
+    """Return which kind of levels a type holds."""
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        return "text"
+    if dtype == pl.Boolean:
+        return "boolean"
+    return "integer" if dtype.is_integer() else None
+
+
+def check_levels(one: Levels, frame: pl.DataFrame, unknown: HandleUnknown) -> None:
+    """Refuse a level that the fit has not seen, where that is an error.
+
+    Polars would hide ours in an error of its own.
+    """
+    found = one.lookup({}, unknown)
+    if found.refuses:
+        values = formulas.polars_column(one.path).cast(formulas.value_column(found).dtype)
+        formulas.refuse_others(found, frame.select(values).to_series())
+
+
+def _placed(one: Input, schema: Mapping[str, Any]) -> Input | None:
+    """Return a field as it lies in a frame; None if this lacks it.
+
+    Where nothing but NULL is known of the field around it, it lies there.
+    """
+    for end in range(1, len(one.path)):
+        if _type_at(schema, one.path[:end]) == pl.Null:
+            return one if isinstance(one, Listing) else replace(one, path=one.path[:end])
+    return None if _type_at(schema, one.path) is None else one
+
+
+def _type_at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Any:
+    """Return the type of what a path leads to; None if there is nothing."""
+    field, *steps = path
+    dtype: Any = schema.get(str(field))
+    for step in steps:
+        if isinstance(step, int):
+            inside = isinstance(dtype, pl.Array) and 1 <= step <= dtype.size
+            dtype = dtype.inner if inside else None
+        else:
+            children = dtype.to_schema() if isinstance(dtype, pl.Struct) else {}
+            dtype = children.get(step)
+    return dtype
+
+
+def _no_values(path: Any, _: object) -> Any:
+    raise KeyError(path)  # a link is a function of the predictors alone
+
+
+def _compared_exactly(part: Any) -> Any:
+    """Return a part of an expression of sqlglot, with levels compared byte by byte."""
+    from sqlglot import exp
+
+    if isinstance(part, exp.Case) and isinstance(part.this, exp.Cast):
+        part.set("this", exp.Collate(this=part.this, expression=exp.Var(this="BINARY")))
+    return part
+
+
+def translated(text: str, dialect: str) -> str:
+    """Return an SQL expression of DuckDB in another dialect."""
+    try:
+        import sqlglot
+    except ImportError:
+        raise ArgumentError(
+            f"dialect is {dialect!r}; other dialects than 'duckdb' need sqlglot: "
+            "pip install 'dbselect[sql]'"
+        ) from None
+    try:
+        found = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
+        if dialect == "sqlite":
+            # A column may have a collation that compares other texts alike: levels must not.
+            found = found.transform(_compared_exactly)
+        return found.sql(dialect=dialect)[len("SELECT ") :]
+    except ValueError as error:
+        raise ArgumentError(f"dialect is {dialect!r}: {error}") from None

@@ -1,0 +1,46 @@
+"""Many linear predictors of the same columns, on rows that are read once for all of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from dbselect.record.inputs import inputs_of
+from dbselect.record.terms import Terms
+from dbselect.results.prediction.predict import Predicting, Predictor, check_there, read_of
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPredictors(Predicting):
+    """Many linear predictors of the same columns, side by side.
+
+    Parameters
+    ----------
+    each : the predictors
+    terms : how the columns of the table became theirs
+    """
+
+    each: Sequence[Predictor]
+    terms: Terms
+
+    def check(self, frame: pl.DataFrame) -> None:
+        """Refuse a table that lacks a column of the predictors, or has one of another type.
+
+        Parameters
+        ----------
+        frame : of the table's schema
+        """
+        inputs = inputs_of(list(self.each[0].coefficients), self.terms)
+        check_there(read_of(frame, inputs)[1], frame)
+
+    @property
+    def _predictors(self) -> list[Predictor]:
+        return list(self.each)
+
+    @property
+    def _prepared(self) -> Terms:
+        return self.terms
+
+    @property
+    def _fields(self) -> list[str]:
+        return [str(k) for k in range(len(self.each))]

@@ -1,0 +1,86 @@
+"""Read any stored result; the file states its type."""
+
+from pathlib import Path
+from typing import Any
+
+from dbselect.errors import SourceError
+from dbselect.record import files
+from dbselect.record.gram import FIELDS, Gram
+from dbselect.record.terms import Terms
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.joint import JointSequence
+from dbselect.results.sequence import Sequence
+from dbselect.results.wide import WideSequence
+
+#: Kinds of sequences, each with a field that those after it do not have.
+_SEQUENCES = (
+    (GlmSequence, "family"),
+    (JointSequence, "responses"),
+    (WideSequence, "scans"),
+    (Sequence, "sequence"),
+)
+#: Fields of terms, of which a file of JSON has one at least.
+_TERMS = {"categories", "bases", "dates", "means", "indicators", "flat", "entries"}
+
+
+def read(path: str | Path) -> Any:
+    """Read a stored Gram, sequence or terms; the file states which.
+
+    Parameters
+    ----------
+    path : file that ``write_parquet`` or ``write_json`` of a result wrote, or a Parquet file of
+        one Gram record in a column ``gram``
+
+    Returns
+    -------
+    Gram, Sequence, JointSequence, GlmSequence, WideSequence or Terms
+
+    Raises
+    ------
+    SourceError : there is no such file, it is damaged, or it holds something else
+    RecordError : a field of the record is damaged
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> import tempfile, pathlib
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name) / "seq.parquet"
+    >>> ds.anytime_sequence(table, "y").write_parquet(path)
+    >>> ds.read(path).steps["group"].to_list()
+    [None, 'a', 'b']
+    >>> folder.cleanup()
+    """
+    if Path(path).suffix == ".json":
+        return of_record(files.read_json(path), path)
+    table = files.read_parquet(path, "a result")
+    if table.column_names == ["gram"]:
+        return Gram.read_parquet(path)
+    if table.num_rows != 1:
+        raise SourceError(f"'{path}' has {table.num_rows} rows; a stored result is one")
+    return of_record({name: table[name][0] for name in table.column_names}, path)
+
+
+def of_record(record: Any, path: str | Path) -> Any:
+    """Return the result that a record holds.
+
+    Parameters
+    ----------
+    record : mapping of plain data
+    path : where it was read, for errors
+
+    Raises
+    ------
+    SourceError : it is no result
+    """
+    if isinstance(record, dict):
+        for kind, field in _SEQUENCES:
+            if field in record:
+                return kind.from_struct(record)
+        if {*FIELDS} <= {*record}:
+            return Gram.from_struct(record)
+        if record and {*record} <= _TERMS:
+            return Terms.from_dict(record)
+    raise SourceError(f"'{path}' holds no result of dbselect, which its results' write_* write")

@@ -1,0 +1,263 @@
+"""A generalised linear model on a table: its columns, its roles and its first pass."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.families import parse
+from dbselect.glm.dispersion import most_likely
+from dbselect.glm.links import FAR
+from dbselect.glm.named import ESTIMATED, family_of
+from dbselect.glm.newton import GlmFit, GlmProblem, start
+from dbselect.glm.offset import Offset
+from dbselect.glm.passes import Data, Roles, first_pass
+from dbselect.record.columns import Leaf
+from dbselect.record.groups import Groups, groups_of
+from dbselect.record.terms import Terms
+from dbselect.search.table import gram_given, policy_but_for, referenced_columns, table_of
+from dbselect.sources.passes import Passes
+from dbselect.sources.read import read_columns
+from dbselect.sources.request import Table
+from dbselect.sources.target import refusal
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Most classes of a multinomial target: a pass makes a Gram for each two of them.
+MOST_CLASSES = 40
+#: Share of the null deviance that the next step of a fit would explain, below which it is
+#: the last. It moves predictors by some 1e-5 (1e-4), Newton's method errs by the square of
+#: that and the deviance by less; a sequence goes on from there anyway.
+FIT_TOL, STEP_TOL = 1e-10, 1e-8
+#: Passes after which a fit gives up; eight are many.
+MAX_ITER = 25
+#: Null deviance below which, a unit of weight, there is nothing to explain.
+ROUNDING_DEVIANCE = 1e-14
+#: What a tolerance is multiplied by where the link is not the canonical one: Fisher's scoring
+#: errs by a share of the last step, not by its square.
+SCORING_SHARE = 1e-4
+
+
+@dataclass(frozen=True)
+class Made:
+    """The columns that a table becomes.
+
+    Parameters
+    ----------
+    terms : how, with the numbers that stand where values are missing
+    names : columns of every Gram; None: all that come of the terms
+    """
+
+    terms: Terms | None = None
+    names: Sequence[str] | None = None
+
+
+def family_table(problem: "Problem", columns: Sequence[str] | None = None) -> Table:
+    """Return the table of a problem whose models are fitted in passes.
+
+    Parameters
+    ----------
+    columns : names and globs that are read; default: those that groups name
+
+    Raises
+    ------
+    SourceError : the source is a Gram, which holds no rows
+    """
+    gram_given(problem)
+    return table_of(problem, columns)
+
+
+def passes_of(
+    problem: "Problem", table: Table, columns: Sequence[str] | None, made: Made | None = None
+) -> Passes:
+    """Check what the columns of a table are, and learn what they become.
+
+    Parameters
+    ----------
+    columns : names and globs of the model; default: all but target, weight and offset
+    made : what they become, where that is known of a table of the same columns
+
+    Raises
+    ------
+    ColumnError : a column is unknown, or has a type that its role does not take
+    """
+    offset = Offset(problem.offset, problem.exposure)
+    target = problem.targets[0]
+    apart = [target, *offset.names]
+    if made is None:
+        made = _made(problem, table, columns, apart)
+    passes = Passes(table, columns, problem.weight, apart, made.terms, made.names)
+    _check_target(problem, passes.leaf(target, "target"))
+    for name, what in offset.named.items():
+        leaf = passes.leaf(name, what)
+        if not leaf.is_numeric:
+            raise ColumnError(f"{what} '{name}' has type {leaf.type}; it must be numeric")
+    logs = [name for name in offset.coefficients if name != offset.offset]
+    if not set(logs).isdisjoint(passes.names):
+        raise ColumnError(
+            f"exposure '{problem.exposure}' becomes '{logs[0]}', and there is a column of that "
+            "name; rename one"
+        )
+    return passes
+
+
+def _made(
+    problem: "Problem", table: Table, columns: Sequence[str] | None, apart: Sequence[str]
+) -> Made:
+    """Return what columns become: where missing values are filled, one pass finds by what."""
+    if problem.null_policy == "skip" or not table.again:
+        return Made(problem.terms)
+    patterns = None if columns is None else list(dict.fromkeys([*columns, *apart]))
+    policy = policy_but_for(apart, problem.null_policy)
+    gram, _ = read_columns(table, patterns, problem.weight, policy, problem.terms)
+    sources = gram.terms.sources()
+    names = [name for name in gram.columns if sources.get(name, name) not in apart]
+    return Made(gram.terms, names)
+
+
+def _check_target(problem: "Problem", leaf: Leaf) -> None:
+    """Refuse a target whose type the family does not take."""
+    family = parse(problem.family)
+    is_number = leaf.is_numeric and leaf.unit is None
+    if is_number or (leaf.is_text and family.name in ("binomial", "multinomial")):
+        return
+    if family.has_classes:
+        raise ColumnError(
+            f"target '{leaf.name}' has type {leaf.type}; a multinomial target must be text, "
+            "numeric or boolean"
+        )
+    allowed = family_of(str(family)).allowed
+    raise ColumnError(refusal(leaf.name, leaf.type, allowed, str(family)))
+
+
+def groups_in(problem: "Problem", passes: Passes) -> Groups:
+    """Match the groups of a problem to the columns that are read in passes."""
+    found = groups_of(passes.names, problem.groups, problem.costs, problem.targets[0], passes.terms)
+    return replace(found, unused=(*found.unused, *passes.unread))
+
+
+def opened(problem: "Problem") -> tuple[Passes, Groups]:
+    """Open the table of a problem and match its groups; no row is read but of texts."""
+    named = referenced_columns(problem)
+    passes = passes_of(problem, family_table(problem, named), named)
+    return passes, groups_in(problem, passes)
+
+
+def roles_of(problem: "Problem", passes: Passes, members: list[str]) -> Roles:
+    """Return what the columns are; classes or levels of the target are read."""
+    target = problem.targets[0]
+    leaf, name = passes.leaf(target, "target"), str(parse(problem.family))
+    if parse(problem.family).has_classes:
+        family = family_of(name, _classes(passes, leaf))
+    elif leaf.is_text or problem.positive is not None:
+        family = family_of(name, _levels(passes, leaf, problem.positive))
+    else:
+        family = family_of(name)
+    offset = Offset(problem.offset, problem.exposure)
+    return Roles(family, target, members, offset, bool(problem.intercept))
+
+
+def _classes(passes: Passes, leaf: Leaf) -> list[Any]:
+    """Read which classes there are."""
+    classes = passes.values_of(leaf, MOST_CLASSES)
+    if not 2 <= len(classes) <= MOST_CLASSES:
+        count = len(classes) if len(classes) < 2 else f"more than {MOST_CLASSES}"
+        raise DataError(
+            f"target '{leaf.name}' has {count} different values; a multinomial target must have "
+            f"2 to {MOST_CLASSES}"
+        )
+    if any(isinstance(one, float) and math.isinf(one) for one in classes):
+        raise DataError(f"target '{leaf.name}' has an infinite value; a class must be finite")
+    return classes
+
+
+def _levels(passes: Passes, leaf: Leaf, positive: Any) -> list[Any]:
+    """Read the two levels of a binomial target; the last is the one that counts as 1.
+
+    Raises
+    ------
+    DataError : there are not two levels
+    ArgumentError : `positive` is neither of them
+    """
+    found = passes.values_of(leaf, 2)
+    if len(found) != 2:
+        count = f"only {found[0]!r}" if found else "no value"
+        raise DataError(
+            f"target '{leaf.name}' has {count if len(found) < 2 else 'more than two levels'}; a "
+            "binomial target must have two: of more, predict all with family 'multinomial'"
+        )
+    if positive is None:
+        return found
+    # A command line has texts only.
+    same = [one for one in found if one == positive or _text_of(one) == positive]
+    if len(same) != 1:
+        raise ArgumentError(
+            f"positive is {positive!r}; target '{leaf.name}' has the levels {found}"
+        )
+    return [one for one in found if one != same[0]] + same
+
+
+def _text_of(level: Any) -> str:
+    """Return a level as a command line has it; booleans as SQL writes them."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def data_of(problem: "Problem", passes: Passes, members: list[str]) -> Data:
+    """Read the table once; where the family's number is to be estimated, until it is known."""
+    data = first_pass(passes, roles_of(problem, passes, members))
+    if str(parse(problem.family)) != ESTIMATED:
+        return data
+    every = Groups({"columns": members}, np.ones(1))
+    settled = settled_problem(data, every, problem.ridge, tol=FIT_TOL)
+    name = f"{ESTIMATED}({most_likely(data, *settled):.8g})"
+    return first_pass(passes, replace(data.roles, family=family_of(name)))
+
+
+def settled_problem(
+    data: Data,
+    groups: Groups,
+    ridge: float,
+    *,
+    scale: bool = True,
+    tol: float,
+    max_iter: int = MAX_ITER,
+) -> tuple[GlmProblem, GlmFit]:
+    """Return what does not change from pass to pass, and the model without columns.
+
+    Raises
+    ------
+    DataError : there is nothing to explain
+    """
+    family = data.roles.family
+    point, model = data.start()
+    if model.deviance <= ROUNDING_DEVIANCE * data.weight:
+        raise DataError(
+            f"target '{data.roles.target}' is predicted exactly by the model without columns; "
+            "there is nothing to explain"
+        )
+    if model.deviance >= FAR:
+        raise DataError(
+            f"family '{family.name}' has no mean for some rows where offset "
+            f"'{data.roles.offsets.offset}' is all of the predictor; take another link"
+        )
+    unit = np.ones(len(data.mean)) if scale else data.spread
+    problem = GlmProblem(
+        correlation=data.correlation,
+        constant=data.constant,
+        ridge=ridge / unit**2,
+        unit=unit,
+        members=groups.positions,
+        weight=data.weight,
+        null_deviance=model.deviance,
+        free=family.basis.shape[1],
+        exact=family.quadratic,
+        tol=tol if family.is_canonical else tol * SCORING_SHARE,
+        max_iter=max_iter,
+        has_intercept=data.roles.has_intercept,
+        is_canonical=family.is_canonical,
+    )
+    return problem, start(problem, point, model)

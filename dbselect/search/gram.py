@@ -1,0 +1,255 @@
+"""A search on one Gram matrix: the linear problem, its state, and the sequence of its steps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dbselect.linear.condition import check_possible, warn_of, warn_of_dropped
+from dbselect.linear.inference import FittedRows, through_origin
+from dbselect.linear.problem import Linear, check_filled, check_usable, linear
+from dbselect.linear.refine import prefix_residuals, refined
+from dbselect.linear.state import State
+from dbselect.record.gram import Gram, Matrix
+from dbselect.record.groups import Groups, groups_of, numbers_of
+from dbselect.record.missing import features_of
+from dbselect.record.rows import clip_share, is_saturated
+from dbselect.record.shares import shares_of
+from dbselect.record.steps import Step, Stop
+from dbselect.results.call import Call
+from dbselect.results.joint import JointSequence
+from dbselect.results.model import Model
+from dbselect.results.sequence import Sequence as LinearSequence
+from dbselect.results.sequence import build
+from dbselect.search.compiled import compiled_sequence
+from dbselect.search.protocol import Search, Walk
+from dbselect.search.table import gram_of_problem
+from dbselect.selection.criteria import RULES, Criterion
+from dbselect.sources.progress import Callback
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Condition numbers between which the coefficients of all prefixes are refined: below,
+#: they keep ten of sixteen digits without that; above, a correction has no digit right.
+REFINED_CONDITIONS = (1e6, 1e14)
+#: Each round brings back 16 - log10(condition) digits, and two are all that the Gram has.
+REFINED_ROUNDS = 2
+
+
+@dataclass(eq=False)
+class GramSearch(Search):
+    """A linear problem on its Gram matrix.
+
+    Parameters
+    ----------
+    call, groups, first : as in `Search`
+    gram : of the rows; through the origin where the models are
+    linear : the problem on unit-variance columns; of several responses also for one in a list
+    state : the selected groups; changed by a walk
+    adds_only : whether a walk only adds groups, so that the models of all prefixes are known
+        at its end
+    """
+
+    call: Call
+    groups: Groups
+    first: list[int]
+    gram: Gram
+    linear: Linear
+    state: State
+    adds_only: bool = False
+
+    @property
+    def target(self) -> str:
+        """The column to predict, the first of several."""
+        return self.call.problem.targets[0]
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether there is a list of responses, even of one."""
+        return self.linear.c.ndim > 1
+
+    def criterion(self, rule: str, budget: float | None = None) -> Criterion:
+        """Return what a rule maximises per unit of cost."""
+        return RULES[rule].criterion(self.state)
+
+    def dependent(self) -> list[str]:
+        """Return the selected columns that depend linearly on others."""
+        return [self.groups.members[j] for j in self.state.aliased]
+
+    def check_held(self) -> None:
+        """Refuse columns that no rows can have, and warn of those that nearly depend on others."""
+        check_possible(self.state)
+        warn_of_dropped(self.state, self.groups.members)
+
+    def kept(self) -> Any:
+        """Return the coefficients; None where those of all prefixes are computed at the end."""
+        return None if self.adds_only else self.state.coef()
+
+    def restored(self, steps: Sequence[Step]) -> None:
+        """Make the steps again on a state without selected groups."""
+        fresh = State(self.linear, self.groups.positions)
+        for step in steps:
+            (fresh.add if step.action == "add" else fresh.remove)(step.group)
+        self.state = fresh
+
+    def run(
+        self,
+        rule: str,
+        walk: Walk,
+        callback: Callback | None,
+        *,
+        total: int | None = None,
+        unit: str = "steps",
+    ) -> Any:
+        """Run a walk, in the compiled library where that has it."""
+        with self.progress(total, unit, callback) as turn:
+            found = compiled_sequence(self, rule, turn)
+        if found is not None:
+            return found
+        return super().run(rule, walk, callback, total=total, unit=unit)
+
+    def sequence(
+        self, rule: str, steps: list[Step], kept: list[Any], stop: Stop
+    ) -> LinearSequence | JointSequence:
+        """Return the sequence of some steps."""
+        check_possible(self.state)
+        condition = self.state.condition()
+        warn_of(condition)
+        if self.is_joint:
+            return self._joint(rule, steps, stop, condition)
+        warn_of_dropped(self.state, self.groups.members)
+        coef = prefix_coefficients(self) if self.adds_only else np.array(kept)
+        return build(
+            self.gram, self.linear, call=self.call, target=self.target, groups=self.groups,
+            rule=rule, records=steps, coef=coef, aliased=self.state.aliased,
+            stop=self._ended(stop, coef), condition=condition,
+        )  # fmt: skip
+
+    def _joint(self, rule: str, steps: list[Step], stop: Stop, condition: float) -> JointSequence:
+        """Return the sequence of the groups added, for several responses."""
+        share = self.linear.share
+        gains = self.state.response_gains() / share
+        coef = self.state.coefficients() / np.sqrt(share)[:, None]
+        stop = self._ended(stop, coef)
+        responses = {}
+        for k, target in enumerate(self.call.problem.targets):
+            own = self.linear.response(k)
+            reached = clip_share(np.cumsum(gains[:, k]))
+            responses[target] = build(
+                self.gram, own, call=self.call, target=target, groups=self.groups,
+                rule=f"{rule}, for several responses",
+                records=[
+                    replace(step, gain=float(gain), explained=float(explained))
+                    for step, gain, explained in zip(steps, gains[:, k], reached, strict=True)
+                ],
+                coef=_refined(self, target, own, coef[:, k]), aliased=self.state.aliased,
+                stop=stop, condition=condition,
+            )  # fmt: skip
+        return JointSequence(rule, responses)
+
+    def _ended(self, stop: Stop, coef: Matrix) -> Stop:
+        """Return why a search ended, or that some prefix of it is saturated."""
+        problem = self.call.problem
+        used = (coef != 0).sum(axis=-1).max(initial=len(self.state.support)) + problem.intercept
+        return Stop.SATURATED if is_saturated(self.gram.rows, used, problem.ridge) else stop
+
+    def fitted_rows(self, chosen: bool) -> FittedRows:
+        """Return the rows, for the standard errors of a model whose groups they chose or not."""
+        problem = self.call.problem
+        return FittedRows(self.gram, problem.ridge, chosen, problem.intercept)
+
+    def model(self, state: State) -> Model:
+        """Return the model on the selected groups of a state."""
+        chosen = 0 < len(state.held) < len(self.groups.names)
+        return Model(**self.parts(state), fit=self.fitted_rows(chosen))
+
+    def parts(self, state: State) -> dict[str, Any]:
+        """Return the parts of the model on the selected groups of a state, but for its rows."""
+        own, groups, members = self.linear, self.groups, self.groups.members
+        scaled = state.coef()
+        coef = scaled * (own.target_spread / own.spread)
+        at = np.concatenate([np.empty(0, np.intp), *(groups.positions[g] for g in state.held)])
+        if self.call.problem.ridge == 0 and not state.apart:
+            support = {members[j]: float(coef[j]) for j in state.support}
+            coef[state.support] = list(refined(self.gram, self.target, support).values())
+        return {
+            "target": self.target,
+            "intercept": float(own.target_mean - coef @ own.mean),
+            "coefficients": {members[j]: float(coef[j]) for j in at.tolist()},
+            "groups": [groups.names[group] for group in state.held],
+            "spent": float(groups.costs[state.held].sum()),
+            "explained": state.explained,
+            "r2": float(clip_share(state.explained + scaled**2 @ own.ridge)),
+            "aliased": tuple(members[j] for j in state.aliased),
+            "rows": self.gram.rows,
+            "skipped": self.gram.skipped,
+            "terms": self.gram.terms.of({members[j] for j in at.tolist()}).with_shares(
+                shares_of(self.gram)
+            ),
+            "call": self.call,
+        }
+
+
+def gram_search(
+    problem: "Problem",
+    call: Call,
+    *,
+    several: bool = False,
+    sharing: bool = False,
+    adds_only: bool = False,
+) -> GramSearch:
+    """Read the Gram of a problem, match its groups and set up the search.
+
+    Parameters
+    ----------
+    several : whether the method takes a list of responses
+    sharing : whether groups may share columns, as a walk that gives none back allows
+    adds_only : as in `GramSearch`
+
+    Notes
+    -----
+    O(D^2) after the Gram, which is read once for a problem; 24 D^2 bytes.
+    """
+    gram, unread = gram_of_problem(problem)
+    targets = problem.targets
+    for name in targets:
+        gram.position(name, "target")
+    if not problem.intercept:
+        check_filled(gram, targets)
+        gram = through_origin(gram)
+    # Before the groups: of a table without usable rows no level of a category is known.
+    check_usable(gram, targets)
+    features = features_of(gram.columns, targets, gram.terms)
+    groups = groups_of(features, problem.groups, problem.costs, targets, gram.terms, sharing)
+    groups = replace(groups, unused=(*groups.unused, *unread))
+    first = numbers_of(problem.always, groups)
+    joint = several and isinstance(problem.target, list | tuple)
+    responses: Any = targets if joint else targets[0]
+    own = linear(gram, responses, groups.members, problem.ridge, problem.scale)
+    state = State(own, groups.positions)
+    return GramSearch(call, groups, first, gram, own, state, adds_only)
+
+
+def prefix_coefficients(search: GramSearch) -> Matrix:
+    """Return the coefficients of the groups added so far, after none, one, two, ... of them.
+
+    Returns
+    -------
+    shape (steps + 1, D), refined where the columns are nearly dependent
+    """
+    return _refined(search, search.target, search.linear, search.state.coefficients())
+
+
+def _refined(search: GramSearch, target: str, own: Linear, coef: Matrix) -> Matrix:
+    lowest, highest = REFINED_CONDITIONS
+    if search.call.problem.ridge or not lowest <= search.state.condition() <= highest:
+        return coef
+    units = own.target_spread / own.spread
+    # From the comoments to correlations.
+    unit = 1.0 / (search.gram.weight * own.target_spread * own.spread)
+    for _ in range(REFINED_ROUNDS):
+        left = prefix_residuals(search.gram, target, search.groups.members, coef * units)
+        coef = coef + search.state.corrections(left * unit)
+    return coef

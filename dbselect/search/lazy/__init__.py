@@ -1,0 +1,1 @@
+"""Searches of a table too wide for its Gram matrix, in a few scans."""

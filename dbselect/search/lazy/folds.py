@@ -1,0 +1,343 @@
+"""Folds of a table too wide for its Gram: all are summed apart, in the same scans.
+
+The sums over the rows of the other folds are added up from those of each fold, around its own
+means, by Chan's formula: no scan is for one fold alone, and none for a point of a grid whose
+rows of the Gram another has needed.
+"""
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dbselect.errors import ArgumentError
+from dbselect.linear.lazy_gram import BATCH, KEPT_BATCHES
+from dbselect.linear.levels.levels import ByLevel
+from dbselect.linear.problem import Index
+from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.level_group import LevelGroup
+from dbselect.search.lazy.table import MOST_LEVELS_BY_ROW, WideTable, wide_source
+from dbselect.search.table import table_of
+from dbselect.sources.partial.grouping import warn_of_folds
+from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.read import with_digits_of
+from dbselect.sources.request import Folding
+from dbselect.sources.sampling.fold_sums import ByFold
+from dbselect.sources.sampling.folded import FoldedTable, RowFolds
+from dbselect.sources.wide.gram_rows import Products
+from dbselect.sources.wide.level_sums import LevelProducts
+from dbselect.sources.wide.sparse_rows import EntryTotals, Without
+from dbselect.sources.wide.wide_rows import WideRows
+from dbselect.sources.wide.wide_sums import Margins, Totals
+from dbselect.sources.with_bar import with_bar
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+class FoldSums:
+    """Sums of the folds of a wide table, and the rows of their Grams that were asked for.
+
+    Parameters
+    ----------
+    folds : of the rows
+    rows : how batches become dense blocks
+
+    Attributes
+    ----------
+    count : scans begun
+    present : folds that have rows, usable or not
+    whole : of all rows
+    totals : fold that has rows -> Totals, from the anchor of `whole`
+    """
+
+    def __init__(self, folds: RowFolds, rows: WideRows) -> None:
+        self._folds = folds
+        self._rows = rows
+        self.count = 0
+        self._wanted: set[int] = set()
+        self._known: dict[int, dict[int, Vector]] = {}
+        self._within: dict[Any, dict[int, Matrix]] = {}
+        self._by_level: dict[Any, dict[int, tuple[Matrix, Any]]] = {}
+        found = self._margins()
+        self.present = [fold for fold, one in found.items() if one.rows + one.skipped]
+        anchor = next((one.anchor for one in found.values() if one.rows), found[0].anchor)
+        self.whole = added_up(found.values(), anchor)
+        self.totals = {
+            fold: filled(added_up([one], anchor), self.whole.mean)
+            for fold, one in found.items()
+            if one.rows
+        }
+        means = self.whole.means[0]
+        self._rows = replace(rows, fills=np.append(means[: len(rows.names)], means[-1]))
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are no entries; they come first."""
+        return self._rows.names
+
+    def _margins(self) -> dict[int, Totals]:
+        works = dict.fromkeys(range(self._folds.folding.k), Margins(self._rows))
+        sums: Any = self._read(works)
+        width = max(len(one.entries.sums) for one in sums.values())
+        for one in sums.values():
+            one.entries.add(EntryTotals(np.zeros(width), np.zeros(width), np.zeros(width)))
+        return {fold: one.all() for fold, one in sums.items()}
+
+    def _read(self, works: dict[int, Any]) -> dict[int, Any]:
+        """Make one scan, with a work for each fold."""
+        self.count += 1
+        folds = self._folds
+        work = ByFold(works, folds.folding, list(folds.columns))
+        scan = with_bar(folds.table, folds.table.rows, f"scan {self.count}")
+        fields = list(dict.fromkeys([*self._rows.fields, *folds.fields]))
+        with work.begin() as sums:
+            gather(folds.table, fields, work, sums, scan)
+            return dict(sums.each)
+
+    def wanted(self, columns: Index) -> bool:
+        """Return whether the products of some columns, which are needed now, take no scan."""
+        self._wanted.update(columns.tolist())
+        return all(column in self._known for column in columns.tolist())
+
+    def fetch(self, columns: Index, within: Sequence[Index]) -> None:
+        """Have the products of some columns, and of groups within themselves, of each fold."""
+        missing = np.array([c for c in columns.tolist() if c not in self._known], np.intp)
+        is_known = all(_key(groups) in self._within for groups in within)
+        unknown = [] if is_known else list(within)
+        if not len(missing) and not unknown:
+            return
+        works = {
+            fold: Products(self._rows, one.anchor, one.mean, missing, tuple(unknown))
+            for fold, one in self.totals.items()
+        }
+        found = {fold: one.around_means() for fold, one in self._read(works).items()}
+        rows = {fold: products for fold, (products, _) in found.items()}
+        for at, column in enumerate(missing.tolist()):
+            self._known[column] = {fold: own[at].copy() for fold, own in rows.items()}
+        if unknown:
+            # Those of other groups were of a point of the grid that is done.
+            parts = {fold: blocks for fold, (_, blocks) in found.items()}
+            self._within = {
+                _key(groups): {fold: part[at] for fold, part in parts.items()}
+                for at, groups in enumerate(unknown)
+            }
+        self._forget({*columns.tolist()})
+
+    def fetch_levels(self, levels: Index) -> dict[int, tuple[Matrix, Any]]:
+        """Return of each fold what `Scanned.by_level` does, in one scan for all."""
+        if _key(levels) not in self._by_level:
+            works = {
+                fold: LevelProducts(self._rows, one.anchor, one.mean, levels)
+                for fold, one in self.totals.items()
+            }
+            found = {fold: one.all() for fold, one in self._read(works).items()}
+            self._by_level = {_key(levels): found}
+        return self._by_level[_key(levels)]
+
+    def by_level(self, fold: int, levels: Index, others: Index) -> Matrix:
+        """Return the sums by level of some other columns and the target on the rows of a fold."""
+        own, (dense, listed) = self.totals[fold], self.fetch_levels(levels)[fold]
+        first, weight = dense.shape[1], own.mean[levels] * own.weight[-1]
+        unit = np.ones_like(own.mean)
+        beside = ByLevel(dense, np.arange(first), listed, first, weight, own.mean, unit, levels)
+        return np.hstack([beside.sums(others), own.products[levels][:, None]])
+
+    def _forget(self, asked: set[int]) -> None:
+        """Keep of the columns that no search needed those that were read last."""
+        spare = [c for c in self._known if c not in self._wanted and c not in asked]
+        for column in spare[: max(len(spare) - KEPT_BATCHES * BATCH, 0)]:
+            del self._known[column]
+
+    def products(self, fold: int, columns: Index) -> Matrix:
+        """Return the products of some columns with all on the rows of a fold; shape (k, D)."""
+        return np.stack([self._known[column][fold] for column in columns.tolist()])
+
+    def blocks(self, fold: int, groups: Index) -> Matrix:
+        """Return the products within groups (B, s) on the rows of a fold; shape (B, s, s)."""
+        return self._within[_key(groups)][fold]
+
+
+class OtherFolds:
+    """The scans of the rows of all folds but one.
+
+    Parameters
+    ----------
+    sums : of all folds
+    fold : whose rows are held out; None for no fold
+    """
+
+    def __init__(self, sums: FoldSums, fold: int | None) -> None:
+        self._sums = sums
+        self._others = [other for other in sums.totals if other != fold]
+        each = [sums.totals[other] for other in self._others]
+        self.totals = added_up(each, sums.whole.anchor)
+        self._kept = np.arange(len(self.totals.mean) - 1)
+
+    @property
+    def count(self) -> int:
+        """Scans begun, of all folds."""
+        return self._sums.count
+
+    def wanted(self, columns: Index) -> bool:
+        """Return whether the products of some columns, which are needed now, take no scan."""
+        return self._sums.wanted(self._kept[columns])
+
+    def among(self, columns: Index) -> "OtherFolds":
+        """Return the scans of some columns, ascending, which their new numbers name."""
+        found = copy(self)
+        found._kept = self._kept[columns]
+        return found
+
+    def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
+        """Return the products of some columns with all, and those within groups."""
+        columns, within = self._kept[columns], [self._kept[groups] for groups in within]
+        self._sums.fetch(columns, within)
+        rows = np.zeros((len(columns), len(self.totals.mean) - 1))
+        blocks = [np.zeros((*groups.shape, groups.shape[1])) for groups in within]
+        for fold in self._others:
+            own = self._sums.totals[fold]
+            weight, step = float(own.weight[-1]), (own.mean - self.totals.mean)[:-1]
+            if len(columns):
+                rows += self._sums.products(fold, columns)
+                rows += weight * step[columns][:, None] * step
+            for at, groups in enumerate(within):
+                part = step[groups]
+                blocks[at] += self._sums.blocks(fold, groups)
+                blocks[at] += weight * part[:, :, None] * part[:, None, :]
+        return rows[:, self._kept], blocks
+
+    def by_level(self, levels: Index) -> tuple[Matrix, Any]:
+        """Return sums by level of the dense columns around means, and of entries around 0."""
+        levels = self._kept[levels]
+        found = self._sums.fetch_levels(levels)
+        width = len(self._sums.names)
+        kept = self._kept[self._kept < width]
+        dense: Any = 0.0
+        listed: Any = 0.0
+        for fold in self._others:
+            own, (of_fold, entries) = self._sums.totals[fold], found[fold]
+            weight = own.mean[levels] * own.weight[-1]
+            dense = dense + of_fold + np.outer(weight, (own.mean - self.totals.mean)[:width])
+            listed = listed + entries
+        return dense[:, kept], listed[:, self._kept[self._kept >= width] - width]
+
+
+@dataclass(frozen=True, eq=False)
+class WideFolds:
+    """A wide table whose folds `cross_validate` holds out, one after the other.
+
+    Parameters
+    ----------
+    table : of all rows
+    sums : of its folds
+    rows : which fold each row is in
+    """
+
+    table: WideTable
+    sums: FoldSums
+    rows: RowFolds
+
+    @property
+    def target(self) -> str:
+        """The column to predict."""
+        return self.table.target
+
+    @property
+    def whole(self) -> FoldedTable:
+        """All rows, without a column that is only the key."""
+        return FoldedTable(self.rows, None)
+
+    def folds(self) -> tuple[list[Any], int]:
+        """Return the folds that have usable rows, and how many are asked for."""
+        return list(self.sums.totals), self.rows.folding.k
+
+    def training(self, folds: Sequence[Any]) -> dict[Any, WideTable]:
+        """Return for each fold what the method runs on: the rows of the others."""
+        scans = {fold: OtherFolds(self.sums, fold) for fold in folds}
+        return {fold: self.table.of_rows(own.totals, own) for fold, own in scans.items()}
+
+    def held_out(self, fold: int, columns: Sequence[str]) -> tuple[Gram, LevelGroup | None]:
+        """Return the Gram of some columns and the target on the rows of a fold.
+
+        Also returns what it lacks of very many levels, if these are among the columns.
+        """
+        own = self.sums.totals[fold]
+        table = self.table.of_rows(own)
+        number = {name: j for j, name in enumerate(table.names)}
+        members = np.array([number[name] for name in columns], np.intp)
+        levels = members[table.is_level(members)]
+        by_level = None
+        if len(levels) > MOST_LEVELS_BY_ROW:
+            others = np.setdiff1d(members, levels)
+            sums = self.sums.by_level(fold, levels, others)
+            by_level = LevelGroup("levels", own.mean[levels] * own.weight[-1], sums)
+            members = others
+        self.sums.fetch(members, [])
+        count = len(members)
+        among = self.sums.products(fold, members)[:, members] if count else np.empty((0, 0))
+        names = [table.names[j] for j in members.tolist()]
+        return table.gram([*names, table.target], table.comoment(members, among)), by_level
+
+
+def wide_folds(problem: "Problem", folding: Folding, named: list[str] | None) -> WideFolds:
+    """Read the columns that are named, all if none are, of each fold once.
+
+    Parameters
+    ----------
+    named : columns and globs, the target among them
+
+    Raises
+    ------
+    ArgumentError : the rows have a field of entries, and no key states which rows stay together
+    """
+    table = with_digits_of(folding.key, table_of(problem, named))
+    hidden = [folding.key] if named is None and folding.key is not None else []
+    shown = Without(table, hidden[0]) if hidden else table
+    asked = wide_source(problem, shown, named)
+    if asked.rows.sparse is not None and folding.key is None:
+        raise ArgumentError(
+            f"key is None; the rows of field '{asked.rows.sparse}' have entries, and a key must "
+            "state which rows stay together"
+        )
+    folds = RowFolds(table, folding, asked.rows.request.taken, hidden)
+    folds.of(table.schema.empty_table())  # a key of a wrong type is refused unread
+    sums = FoldSums(folds, asked.rows)
+    warn_of_folds([len(sums.present)], folding)
+    return WideFolds(asked.read(OtherFolds(sums, None), sums.whole), sums, folds)
+
+
+def _key(groups: Index) -> tuple[tuple[int, ...], bytes]:
+    return groups.shape, groups.tobytes()
+
+
+def added_up(parts: Iterable[Totals], anchor: Vector) -> Totals:
+    """Return the totals of the rows of several, from one anchor."""
+    found = Totals.none(anchor)
+    for part in parts:
+        found.add(part)
+    return found
+
+
+def filled(totals: Totals, mean: Vector) -> Totals:
+    """Return totals in which a mean of more rows stands where values are missing.
+
+    Parameters
+    ----------
+    mean : shape (D + 1,), from the anchor of `totals`
+    """
+    weight = np.full_like(totals.weight, totals.weight[-1])
+    share = np.divide(totals.weight, weight, out=np.zeros_like(weight), where=weight > 0)
+    step = totals.mean - mean
+    return replace(
+        totals,
+        weight=weight,
+        mean=mean + share * step,
+        beside=np.full_like(totals.beside, totals.beside[-1]),
+        squares=totals.squares + totals.weight * (1.0 - share) * step**2,
+        # Where nothing is missing both means are of the same rows, and differ by rounding.
+        products=totals.products
+        + np.where(share < 1.0, totals.weight * step * (totals.beside - totals.mean[-1]), 0.0),
+    )

@@ -1,0 +1,98 @@
+"""Screening: which groups a search with a lazy Gram looks at, by what each promises alone.
+
+It is not exact. A group that promises nothing alone may gain more than any other once some are
+held: of two columns of correlation r with each other, and 0 and s with the target, the first
+gains ``(r s)^2 / (1 - r^2)`` after the second, which comes near all that is left despite the 0.
+So no rule that uses correlations with the target only is safe for a search that adds
+groups, as rules are for the lasso; the search itself is exact, and needs no screening.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dbselect.errors import ArgumentError
+from dbselect.linear.lazy_gram import LazyGram
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+from dbselect.search.lazy.search import LazySearch
+
+
+def screened(search: LazySearch, most: int) -> LazySearch:
+    """Return a search among the groups that promise most alone, of so many columns in all.
+
+    A group promises the largest squared correlation with the target that one of its columns
+    has, per cost; groups that no longer fit are passed over. Those to be taken first are kept.
+
+    Parameters
+    ----------
+    search : of which no row of the Gram was read
+    most : columns
+
+    Raises
+    ------
+    ArgumentError : those to be taken first have more, or no group fits
+
+    References
+    ----------
+    Fan, Lv (2008), Sure independence screening for ultrahigh dimensional feature space,
+    Journal of the Royal Statistical Society B 70: with probability to 1 nothing that matters
+    is left out, if what matters is correlated with the target by itself.
+    """
+    kept = _best(search, most)
+    number = {group: at for at, group in enumerate(kept)}
+    at = np.sort(np.concatenate([search.members[group] for group in kept]))
+    table = search.table.of_columns(at)
+    members = [np.searchsorted(at, search.members[group]) for group in kept]
+    names, known = search.groups.names, search.groups
+    groups = Groups(
+        {names[group]: known.columns[names[group]] for group in kept},
+        known.costs[kept],
+        known.unused,
+    )
+    levels = None if search.levels is None else number.get(search.levels)
+    return replace(
+        search,
+        table=table,
+        groups=groups,
+        members=members,
+        sums=LazyGram(table.scans, members, levels),
+        levels=levels,
+        first=[number[group] for group in search.first],
+        chosen={number[group]: choice for group, choice in search.chosen.items()},
+        before=search.groups,
+    )
+
+
+def _best(search: LazySearch, most: int) -> list[int]:
+    """Return the groups that are kept, in their order, to which ties go."""
+    kept = list(search.first)
+    sizes = [len(columns) for columns in search.members]
+    room = most - sum(sizes[group] for group in kept)
+    if room < 0:
+        raise ArgumentError(
+            f"screen is {most}; the groups to take first have {most - room} columns"
+        )
+    known = set(kept)
+    for group in _by_promise(search):
+        if room == 0:
+            break
+        if group not in known and sizes[group] <= room:
+            kept.append(group)
+            room -= sizes[group]
+    if not kept:
+        raise ArgumentError(f"screen is {most}; the smallest group has {min(sizes)} columns")
+    return sorted(kept)
+
+
+def _by_promise(search: LazySearch) -> Sequence[int]:
+    """Return the groups, the most promising first, of equal ones the first."""
+    totals = search.table.totals
+    squares = totals.squares[:-1] * totals.squares[-1]
+    shares: Vector = np.zeros(len(squares))
+    np.divide(totals.products[:-1] ** 2, squares, out=shares, where=squares > 0)
+    ends = np.cumsum([0, *map(len, search.members[:-1])])
+    largest = np.maximum.reduceat(shares[np.concatenate(search.members)], ends)
+    found: list[int] = np.argsort(-largest / search.groups.costs, kind="stable").tolist()
+    return found

@@ -1,0 +1,239 @@
+"""A search of a table too wide for its Gram, of which it reads the rows that it needs.
+
+The result is the sequence on the Gram of the groups that were taken.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dbselect.errors import ArgumentError
+from dbselect.linear.lazy_gram import LazyGram
+from dbselect.linear.levels.beside_levels import beside_levels
+from dbselect.linear.levels.level_rows import fitted_rows_of
+from dbselect.linear.levels.level_state import LevelState
+from dbselect.linear.problem import Index, linear
+from dbselect.linear.state import State
+from dbselect.linear.wide_state import WideLevelState, WideState
+from dbselect.record.gram import Matrix, Vector
+from dbselect.record.groups import Groups, numbers_of
+from dbselect.record.level_group import LevelGroup
+from dbselect.record.shares import shares_of
+from dbselect.record.steps import Choice, Step, Stop, fits, held_after
+from dbselect.results.call import Call
+from dbselect.results.model import Model
+from dbselect.results.wide import WideSequence
+from dbselect.search.gram import GramSearch, prefix_coefficients
+from dbselect.search.lazy.table import WideTable, wide_table
+from dbselect.search.protocol import Search
+from dbselect.selection.criteria import RULES, Criterion
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+@dataclass(eq=False)
+class LazySearch(Search):
+    """A linear problem on rows of its Gram, which are read when the state asks for them.
+
+    Parameters
+    ----------
+    call, groups, first : as in `Search`; also the groups that an earlier search took are first
+    table : read once
+    members : the columns of each group, as they stand in the rows
+    sums : reads the rows that the state asks for
+    chosen : group that an earlier search took -> among which ones
+    before : the groups that there were before screening left some out
+    levels : number of a group of which sums by level are read; None if there is none
+    """
+
+    call: Call
+    groups: Groups
+    first: list[int]
+    table: WideTable
+    members: list[Index]
+    sums: LazyGram
+    chosen: Mapping[int, Choice] = field(default_factory=dict)
+    before: Groups | None = None
+    levels: int | None = None
+
+    @cached_property
+    def state(self) -> WideState:
+        """No group is selected at first; the rows of those to take first are read at once."""
+        asked = self.call.problem
+        problem = self.table.problem(self.sums, asked.ridge, asked.scale)
+        ends = np.cumsum([0, *map(len, self.members[:-1])])
+        promise = np.add.reduceat(problem.c[np.concatenate(self.members)] ** 2, ends)
+        self.sums.promise = promise / self.groups.costs
+        if self.first:
+            self.sums.fetch(self.first)
+        if self.levels is not None:
+            return WideLevelState(problem, self.members, self.levels)
+        return WideState(problem, self.members)
+
+    def criterion(self, rule: str, budget: float | None = None) -> Criterion:
+        """Return what a rule maximises per unit of cost; its scores say what to read ahead."""
+        criterion = RULES[rule].criterion(self.state)
+
+        def scores(state: Any) -> Vector:
+            found = criterion(state)
+            self.sums.promise = found / self.groups.costs
+            return found
+
+        return scores
+
+    def dependent(self) -> list[str]:
+        """Return the selected columns that depend linearly on others."""
+        return []  # the sequence on the Gram of the groups taken has them
+
+    def check_held(self) -> None:
+        """Do nothing: the sequence on the Gram of the groups taken checks it."""
+
+    def kept(self) -> None:
+        """Keep nothing: the steps are made again on the Gram of the groups taken."""
+
+    def named(self, step: Step) -> Step:
+        """Return a step; one of an earlier search among as many groups as it was chosen of."""
+        choice = self.chosen.get(step.group) if step.choice is Choice.FORCED else None
+        return step if choice is None else replace(step, choice=choice)
+
+    def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> WideSequence:
+        """Return the sequence on the Gram of the groups that were taken."""
+        # A sequence has a group, if only one that it did not take.
+        taken = list(dict.fromkeys(step.group for step in steps))
+        own, levels = self.among(taken or [0], is_read=bool(taken))
+        number = {group: at for at, group in enumerate(taken)}
+        numbered = [replace(step, group=number[step.group]) for step in steps]
+        coef = _again(own, numbered)
+        own.state = own.state.settled()
+        found = own.sequence(rule, numbered, list(coef), stop)
+        every = self.before or self.groups
+        return WideSequence(
+            **vars(found),
+            by_level=levels,
+            scans=self.table.scans.count,
+            rows_fetched=self.sums.rows_fetched,
+            n_groups=len(every.names),
+            n_columns=len(every.members),
+            n_searched=len(self.groups.members),
+        )
+
+    def model(self, state: WideState) -> Model:
+        """Return the model on the selected groups of a state, whose rows were read."""
+        chosen = state.held
+        own, levels = self.among(chosen)
+        own.state.add_all(range(len(chosen)))
+        settled = own.state.settled()
+        is_chosen = 0 < len(chosen) < len(self.groups.names)
+        ridge = self.call.problem.ridge
+        fit = fitted_rows_of(own.gram, own.groups.members, settled, ridge, is_chosen)
+        model = Model(**own.parts(settled), fit=fit)
+        if levels is None:
+            return model
+        shares = shares_of(own.gram, levels, own.groups.columns[levels.group])
+        return replace(model, terms=model.terms.with_shares(shares))
+
+    def among(
+        self, chosen: Sequence[int], *, is_read: bool = True
+    ) -> tuple[GramSearch, LevelGroup | None]:
+        """Return the problem of some groups on their Gram, of which nothing is selected.
+
+        Also returns what the Gram lacks of a group of very many levels, if that is one of them.
+
+        Parameters
+        ----------
+        is_read : whether their rows were read; correlations of others are 0
+        """
+        names, known = self.groups.names, self.groups
+        groups = Groups(
+            {names[group]: known.columns[names[group]] for group in chosen},
+            known.costs[list(chosen)],
+            known.unused,
+        )
+        others = [group for group in chosen if group != self.levels]
+        at = np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in others)])
+        target, columns = (
+            self.table.target,
+            [name for g in others for name in groups.columns[names[g]]],
+        )
+        comoment = self.table.comoment(at, self.sums.among(at) if is_read and others else None)
+        gram = self.table.gram([*columns, target], comoment)
+        asked = self.call.problem
+        own: Any
+        state: State
+        if len(others) == len(chosen):
+            levels = None
+            own = linear(gram, target, groups.members, asked.ridge, asked.scale)
+            state = State(own, groups.positions)
+        else:
+            assert self.levels is not None
+            levels = self._level_group(at, is_read=is_read)
+            own = beside_levels(gram, target, groups, levels, asked.ridge, asked.scale)
+            number = groups.number(levels.group, "groups")
+            state = LevelState(own, groups.positions, number)
+        return GramSearch(self.call, groups, [], gram, own, state), levels
+
+    def _level_group(self, others: Index, *, is_read: bool) -> LevelGroup:
+        """Return the sums by level of some other columns and the target."""
+        assert self.levels is not None
+        assert isinstance(self.state, WideLevelState)
+        problem, own = self.state.whole, self.members[self.levels]
+        totals = self.table.totals
+        weight = totals.means[0][own] * self.table.one.weight
+        target = totals.products[own][:, None]
+        between = problem.by_level(own).sums(others) if is_read and len(others) else target[:, :0]
+        return LevelGroup(self.groups.names[self.levels], weight, np.hstack([between, target]))
+
+
+def lazy_search(problem: "Problem", call: Call) -> LazySearch:
+    """Read a table once, match its groups and set up the search."""
+    table = wide_table(problem)
+    groups, members, levels = table.matched(problem.groups, problem.costs)
+    sums = LazyGram(table.scans, members, levels)
+    first = numbers_of(problem.always, groups)
+    return LazySearch(call, groups, first, table, members, sums, levels=levels)
+
+
+def resumed(
+    search: LazySearch, before: WideSequence, budget: float | None, max_groups: int | None
+) -> LazySearch:
+    """Return a search that begins with the groups that an earlier one held in the end.
+
+    Raises
+    ------
+    ArgumentError : there is no such group, or they are beyond the limits
+    """
+    groups, names = search.groups, before.groups.names
+    missing = [names[g] for g in held_after(before.records) if names[g] not in groups.columns]
+    if missing:
+        raise ArgumentError(f"resume has group '{missing[0]}', which this search has not")
+    number = {g: groups.number(names[g], "resume") for g in held_after(before.records)}
+    first = list(dict.fromkeys([*search.first, *number.values()]))
+    spent = float(groups.costs[first].sum())
+    if max_groups is not None and len(first) > max_groups:
+        raise ArgumentError(f"resume has {len(first)} groups; max_groups allows {max_groups}")
+    if not fits(spent, budget):
+        raise ArgumentError(f"resume spent {spent:g}; that is over the budget of {budget}")
+    chosen = {
+        number[step.group]: step.choice
+        for step in before.records
+        if step.group in number and number[step.group] not in search.first
+    }
+    return replace(search, first=first, chosen=chosen)
+
+
+def _again(search: GramSearch, steps: Sequence[Step]) -> Matrix:
+    """Make steps again, and return the coefficients after each; shape (steps + 1, D)."""
+    state = search.state
+    if all(step.action == "add" for step in steps):
+        for step in steps:
+            state.add(step.group)
+        return state.coefficients() if state.apart else prefix_coefficients(search)
+    coef = [state.coef()]
+    for step in steps:
+        (state.add if step.action == "add" else state.remove)(step.group)
+        coef.append(state.coef())
+    return np.array(coef)

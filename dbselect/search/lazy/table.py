@@ -1,0 +1,350 @@
+"""A table too wide for its Gram: few scans, each for some rows of it.
+
+The first scan gives means, variances and products with the target of all columns. From then
+on a search runs as on the whole Gram (`methods.wide_search`), and `linear.lazy_gram` reads the
+rows that it asks for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dbselect.errors import ArgumentError, DataError, SourceError
+from dbselect.linear.lazy_gram import LazyGram, Scanned, WideLinear
+from dbselect.linear.problem import Index, check_usable, is_constant
+from dbselect.record.columns import SUFFIX, leaves, position
+from dbselect.record.entries import Mask
+from dbselect.record.gram import Gram, Matrix
+from dbselect.record.groups import Costs, GroupColumns, Groups, costs_of, groups_of
+from dbselect.record.missing import features_of
+from dbselect.record.policies import check_missing
+from dbselect.record.terms import Terms
+from dbselect.search.table import (
+    gram_given,
+    patterns_read,
+    policy_but_for,
+    table_of,
+)
+from dbselect.sources.partial.learn import MAX_LEVELS
+from dbselect.sources.read import prepared, tell_skipped, without_levels
+from dbselect.sources.request import NullPolicy, Table
+from dbselect.sources.target import check_numeric
+from dbselect.sources.wide.many_levels import MOST_LEVELS, fields_of_levels
+from dbselect.sources.wide.scans import Scans
+from dbselect.sources.wide.sparse_rows import Without, sparse_field
+from dbselect.sources.wide.wide_rows import WideRows
+from dbselect.sources.wide.wide_sums import Totals
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Doubles of the products within all groups: 2 GB.
+MOST_WITHIN = 1 << 28
+
+#: Levels of a group from which on they are summed by level: rows of the Gram of as many take
+#: longer, by the cube of their number.
+MOST_LEVELS_BY_ROW = MAX_LEVELS
+
+#: Share of the rows' weight from which a column is there in all of them: sums round.
+WHOLE = 1.0 - 1e-12
+
+
+@dataclass(frozen=True)
+class WideTable:
+    """A table after its first scan, in place of its Gram.
+
+    Parameters
+    ----------
+    names : all columns, entries of a field last
+    totals : of the first scan, the target last
+    one : Gram of the target alone, with the rows used and left out, and the terms
+    features : columns to choose from that stand in the rows
+    met : those of a field of entries
+    """
+
+    scans: Scanned
+    rows: WideRows
+    names: list[str]
+    totals: Totals
+    one: Gram
+    features: list[str]
+    met: list[str]
+
+    @property
+    def target(self) -> str:
+        """The column to predict."""
+        return self.rows.target
+
+    def matched(
+        self, groups: GroupColumns | None, costs: Costs | None
+    ) -> tuple[Groups, list[Index], int | None]:
+        """Match the groups, and return the columns of each as they stand in the rows.
+
+        Also returns the number of a group of levels, of which sums by level are read.
+        """
+        resolved = _groups(self.features, self.met, groups, costs, self.target, self.one.terms)
+        number = {name: j for j, name in enumerate(self.names)}
+        each = resolved.columns.values()
+        flat = np.array([number[name] for own in each for name in own], np.intp)
+        ends = np.cumsum([0, *map(len, each)]).tolist()
+        members = [flat[start:end] for start, end in pairwise(ends)]
+        levels = self._levels(members)
+        _check_sizes(resolved, members, levels, len(self.rows.names))
+        return resolved, members, levels
+
+    def _levels(self, members: Sequence[Index]) -> int | None:
+        """Return the largest group of very many levels of one category; None if there is none."""
+        large = [g for g, columns in enumerate(members) if len(columns) > MOST_LEVELS_BY_ROW]
+        found = [group for group in large if self.is_level(members[group]).all()]
+        return max(found, key=lambda group: len(members[group]), default=None)
+
+    def is_level(self, columns: Index) -> Mask:
+        """Return which columns are levels of one text of many, that of the largest number."""
+        many = self.rows.many.categories
+        ends = len(self.rows.names) + np.cumsum([0, *(len(each.names) for each in many)])
+        # 0 before the levels of all such texts, len(ends) after them.
+        text = np.searchsorted(ends, columns, side="right")
+        counts = np.bincount(text, minlength=len(ends) + 1)[1:-1]
+        found: Mask = text == 1 + counts.argmax() if counts.any() else np.zeros(len(text), bool)
+        return found
+
+    def of_columns(self, at: Index) -> "WideTable":
+        """Return the table of some columns, ascending."""
+        names = [self.names[j] for j in at.tolist()]
+        totals = self.totals.among([*at.tolist(), -1])
+        return replace(self, scans=self.scans.among(at), totals=totals, names=names)
+
+    def problem(self, sums: LazyGram, ridge: float, scale: bool) -> WideLinear:
+        """Scale columns and target to unit variance, as `linear.problem.scaled` does."""
+        totals, weight = self.totals, self.one.weight
+        (mean, low), squares = totals.means, totals.squares[:-1]
+        deviation = np.sqrt(squares / weight)
+        constant = is_constant(deviation, mean[:-1], low[:-1])
+        spread = np.where(constant, 1.0, deviation)
+        target_spread = np.sqrt(totals.squares[-1] / weight)
+        inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(weight)))
+        unit = np.ones_like(spread) if scale else spread
+        return WideLinear(
+            G=np.empty((0, 0)),
+            c=totals.products[:-1] * inverse / (target_spread * np.sqrt(weight)),
+            ridge=ridge / unit**2,
+            unit=unit,
+            spread=spread,
+            constant=constant,
+            mean=mean[:-1],
+            target_mean=mean[-1],
+            target_spread=target_spread,
+            sums=sums,
+            inverse=inverse,
+            weight=weight,
+        )
+
+    def gram(self, columns: list[str], comoment: Matrix) -> Gram:
+        """Return the Gram of some columns, the target among them."""
+        names = [*self.names, self.target]
+        return _gram(self.totals, names, columns, comoment, self.one.terms)
+
+    def of_rows(self, totals: Totals, scans: Scanned | None = None) -> "WideTable":
+        """Return the same of other rows, of which the columns came to be as here."""
+        names, y = [*self.names, self.target], self.target
+        one = _gram(totals, names, [y], totals.squares[-1:, None], self.one.terms)
+        return replace(self, scans=scans or self.scans, totals=totals, one=one)
+
+    def comoment(self, at: Index, among: Matrix | None) -> Matrix:
+        """Return the comoments of some columns and the target; shape (k + 1, k + 1).
+
+        Parameters
+        ----------
+        among : shape (k, k), those of the columns; None where they were not read
+        """
+        totals = self.totals
+        found = np.diag(totals.squares[at]) if among is None else among
+        comoment = np.empty((len(at) + 1, len(at) + 1))
+        comoment[:-1, :-1] = np.tril(found) + np.tril(found, -1).T
+        comoment[-1, :-1] = comoment[:-1, -1] = totals.products[at]
+        diagonal = np.arange(len(comoment))
+        comoment[diagonal, diagonal] = totals.squares[[*at, -1]]
+        return comoment
+
+
+@dataclass(frozen=True)
+class WideSource:
+    """A table that can be read again, and what to read of its rows.
+
+    Parameters
+    ----------
+    texts : columns of text whose levels were learnt
+    null_policy : what becomes of missing values
+    """
+
+    table: Table
+    rows: WideRows
+    texts: list[str]
+    null_policy: NullPolicy
+
+    def read(self, scans: Scanned, totals: Totals) -> WideTable:
+        """Return the table after its first scan.
+
+        Raises
+        ------
+        DataError : no usable rows, a constant target, or a missing value of policy ``"error"``
+        """
+        rows, target = self.rows, self.rows.target
+        check_missing(rows.request.refusing, totals.missing)
+        _check_entries(rows.sparse, self.null_policy, totals.missing)
+        entered = range(len(totals.mean) - 1 - len(rows.names))
+        names = rows.columns(len(totals.mean) - 1)
+        terms = _terms(totals, rows, names, self.texts)
+        one = _gram(totals, [*names, target], [target], totals.squares[-1:, None], terms)
+        tell_skipped(one, rows.request)
+        check_usable(one, [target])
+        features = features_of(_met(rows, totals, self.texts), target, one.terms)
+        met = [
+            names[len(rows.names) + at] for at in entered if totals.squares[len(rows.names) + at]
+        ]
+        return WideTable(scans, rows, names, totals, one, features, met)
+
+
+def wide_table(problem: "Problem") -> WideTable:
+    """Read the columns that groups name, all if there are none, once.
+
+    Parameters
+    ----------
+    problem : of a table that can be read again; or of a `WideTable`, whose rows were summed
+
+    Raises
+    ------
+    SourceError : the table is a stream that can be read only once
+    """
+    if isinstance(problem.source, WideTable):
+        check_usable(problem.source.one, problem.targets)
+        return problem.source
+    gram_given(problem)
+    patterns = patterns_read(problem)
+    asked = wide_source(problem, table_of(problem, patterns), patterns)
+    scans = Scans(asked.table, asked.rows)
+    return asked.read(scans, scans.margins())
+
+
+def wide_source(problem: "Problem", table: Table, patterns: list[str] | None) -> WideSource:
+    """Return what is read of a table; only levels of texts are learnt."""
+    target, null_policy = problem.targets[0], problem.null_policy
+    patterns = None if patterns is None else fields_of_levels(patterns, table.schema)
+    sparse = sparse_field(table.schema)
+    if sparse is not None and patterns is not None:
+        dense = [name for name in patterns if name != sparse and not name.startswith(f"{sparse}[")]
+        sparse, patterns = (None, patterns) if len(dense) == len(patterns) else (sparse, dense)
+    if not table.again:
+        raise SourceError(
+            "source is a stream that can be read only once, and a lazy Gram reads the rows "
+            "again; give a table, a relation or a file"
+        )
+    check_numeric(table, [target])
+    policies = policy_but_for([target], null_policy)
+    plain = table if sparse is None else Without(table, sparse)
+    request, texts = prepared(
+        plain, patterns, problem.weight, policies, max_levels=MOST_LEVELS, terms=problem.terms
+    )
+    position(target, request.names, "target")
+    known = {leaf.name: leaf.path for leaf in leaves(table.schema)}
+    paths = {one.column: known[one.column] for one in request.terms.categories}
+    field = None if sparse is None else table.schema.field(sparse)
+    rows = WideRows(request, target, paths, field)
+    return WideSource(table, rows, texts, null_policy)
+
+
+def _check_entries(sparse: str | None, policy: Any, missing: Mapping[str, int]) -> None:
+    """Refuse entries that are missing, of a policy that does not leave their rows out."""
+    count = 0 if sparse is None else missing.get(sparse, 0)
+    if count and policy != "skip" and isinstance(policy, str):
+        raise DataError(
+            f"field '{sparse}' is missing, or has a missing value, in {count} rows; its entries "
+            f"take null_policy 'skip' only, not {policy!r}"
+        )
+
+
+def _groups(
+    features: list[str],
+    met: list[str],
+    groups: GroupColumns | None,
+    costs: Costs | None,
+    target: str,
+    terms: Terms,
+) -> Groups:
+    """Match the groups; unless they are given, each entry of a field is one."""
+    if groups is not None or not met:
+        return groups_of([*features, *met], groups, costs, target, terms)
+    columns = groups_of(features, None, None, target, terms).columns if features else {}
+    columns = {**columns, **{name: [name] for name in met}}
+    return Groups(columns, costs_of(list(columns), costs))
+
+
+def _met(rows: WideRows, totals: Totals, texts: Sequence[str]) -> list[str]:
+    """Return the columns but for levels and indicators that no row used has."""
+    sources = rows.request.terms.sources()
+    mean = dict(zip(rows.names, totals.means[0], strict=False))
+    return [
+        name
+        for name in rows.in_order
+        if mean[name] != 0 or not (name.endswith(SUFFIX) or sources.get(name) in texts)
+    ]
+
+
+def _check_sizes(
+    groups: Groups, members: Sequence[Index], levels: int | None, n_dense: int
+) -> None:
+    """Refuse groups of so many columns that each is a Gram of its own.
+
+    Parameters
+    ----------
+    levels : number of a group of which sums by level are held instead, of `n_dense` columns
+    """
+    sizes = np.array([len(columns) for columns in members])
+    if levels is not None and sizes[levels] * n_dense > MOST_WITHIN:
+        raise ArgumentError(
+            f"group '{groups.names[levels]}' has {sizes[levels]} levels, and a lazy Gram holds a "
+            f"sum of each of the {n_dense} other columns for each; give groups= with fewer columns"
+        )
+    if levels is not None:
+        sizes[levels] = 0
+    largest = int(sizes.argmax())
+    if (sizes[sizes > 1] ** 2).sum() > MOST_WITHIN:
+        but = "" if levels is None else f" but '{groups.names[levels]}', one of levels"
+        raise ArgumentError(
+            f"group '{groups.names[largest]}' has {sizes[largest]} columns, and a lazy Gram "
+            f"holds the products within each group{but}; give groups= with fewer columns each"
+        )
+
+
+def _terms(totals: Totals, rows: WideRows, names: Sequence[str], texts: Sequence[str]) -> Terms:
+    """Return how the columns came to be, and what replaces missing values.
+
+    Levels that no row used has are none that the fit has seen.
+    """
+    never = {name for name, own in zip(names, totals.means[0], strict=False) if own == 0}
+    weight = float(totals.weight[-1])
+    mean = dict(zip(rows.names, totals.means[0].tolist(), strict=False))
+    there = dict(zip(rows.names, totals.weight.tolist(), strict=False))
+    return replace(
+        without_levels(rows.request.base, never, texts),
+        means={name: mean[name] for name in rows.names if there[name] < weight * WHOLE},
+        indicators=tuple(name for name in rows.marked if mean[name + SUFFIX] > 0),
+        entries=rows.listed(len(names)),
+    )
+
+
+def _gram(
+    totals: Totals, names: Sequence[str], columns: list[str], comoment: Matrix, terms: Terms
+) -> Gram:
+    """Return the Gram of some of the columns `names`, whose means and counts are known."""
+    wanted = {*columns}
+    number = {name: j for j, name in enumerate(names) if name in wanted}
+    at = [number[name] for name in columns]
+    means, low = totals.means
+    return Gram(
+        columns, totals.rows, totals.skipped, float(totals.weight[-1]), means[at], comoment,
+        missing=dict(totals.missing), terms=terms, mean_low=low[at],
+    )  # fmt: skip

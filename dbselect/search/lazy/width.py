@@ -1,0 +1,65 @@
+"""Whether a search reads rows of the Gram when it asks for them, or makes the whole Gram."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dbselect.errors import ArgumentError, SourceError, WideWarning, warn_caller
+from dbselect.search.lazy.table import WideTable
+from dbselect.search.table import gram_given, table_of
+from dbselect.sources.request import columns_of, wanted_of
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Columns up to which ``gram="auto"`` makes the whole Gram: 4 GB.
+MOST_COLUMNS = 10_000
+#: Bytes of a search on a Gram, for each pair of columns.
+BYTES = 40
+
+
+def is_lazy(problem: "Problem", patterns: Sequence[str] | None) -> bool:
+    """Whether the Gram of a linear problem is read row by row.
+
+    Parameters
+    ----------
+    patterns : columns and globs that are read; None for all
+
+    Raises
+    ------
+    ArgumentError : the table is too wide for its Gram, which the problem needs whole
+    SourceError : the same, and the table can be read only once
+
+    Warns
+    -----
+    WideWarning : the table is too wide for its Gram, and ``gram`` is ``"auto"``
+    """
+    if problem.gram != "auto" or isinstance(problem.source, WideTable):
+        return problem.gram != "full"
+    if "gram" in problem._read or gram_given(problem) is not None:
+        return False
+    table = table_of(problem, patterns)
+    every = columns_of(table.schema)
+    count = len(every)
+    if count > MOST_COLUMNS:
+        count = len(wanted_of(every, patterns))
+    if count <= MOST_COLUMNS:
+        return False
+    many = (
+        f"source has {count:,} columns, and a search on their Gram takes some "
+        f"{BYTES * count**2 / 1e9:,.0f} GB"
+    )
+    if not isinstance(problem.target, str):
+        raise ArgumentError(f"{many}, which several responses need: gram='full' makes it")
+    if not problem.intercept:
+        raise ArgumentError(f"{many}, which models through the origin need: gram='full' makes it")
+    if not table.again:
+        raise SourceError(
+            f"{many}; gram='lazy' takes less and reads the rows again, but this stream can be "
+            "read only once: give a table, a relation or a file, or gram='full'"
+        )
+    warn_caller(
+        f"{many}: this one is lazy, and reads the table again for the rows of the Gram that it "
+        "needs; gram='lazy' says that this is meant, gram='full' makes the Gram",
+        WideWarning,
+    )
+    return True

@@ -1,0 +1,82 @@
+"""From a problem to a search: on its Gram, on rows in memory, or on a lazy Gram."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from dbselect.errors import ArgumentError
+from dbselect.objectives.contract import is_objective
+from dbselect.options.option import changed, checked_options
+from dbselect.options.refusals import refuse
+from dbselect.results.call import Call
+from dbselect.search.gram import GramSearch, gram_search
+from dbselect.search.lazy.search import LazySearch, lazy_search
+from dbselect.search.lazy.width import is_lazy
+from dbselect.search.rows import GlmObjective, RowSearch, row_search
+from dbselect.search.table import gram_given, patterns_read
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+T = TypeVar("T")
+
+
+def asked(
+    problem: "Problem", method: str, table: type[T], options: Mapping[str, Any]
+) -> tuple[T, Call]:
+    """Check what a method is asked, and return its options and the call that its result keeps.
+
+    Parameters
+    ----------
+    table : of the method's options
+    options : those given, by name
+    """
+    known = checked_options(table, method, options)
+    refuse(problem, method)
+    return known, call_of(problem, method, changed(table, cast(Mapping[str, Any], known)))
+
+
+def call_of(problem: "Problem", method: str, options: Mapping[str, Any]) -> Call:
+    """Return the call that a result keeps.
+
+    Parameters
+    ----------
+    options : those of the method that are not at their defaults
+    """
+    source = problem.source
+    if isinstance(source, GlmObjective):
+        costs = source.call.problem.costs if problem.costs is None else problem.costs
+        problem = source.call.problem.replace(costs=costs, always=problem.always, seed=problem.seed)
+    elif is_objective(source):
+        return Call(problem, method, options)
+    of_gram = source is not None and problem.is_linear and gram_given(problem) is not None
+    return Call.of(problem, method, options, of_gram)
+
+
+def open_search(
+    problem: "Problem",
+    call: Call,
+    *,
+    lazy: bool = False,
+    several: bool = False,
+    sharing: bool = False,
+    adds_only: bool = False,
+) -> GramSearch | LazySearch | RowSearch:
+    """Set up the search of a problem.
+
+    Parameters
+    ----------
+    lazy : whether the method can do with rows of the Gram
+    several : whether it takes a list of responses
+    sharing : whether its groups may share columns
+    adds_only : whether it only adds groups
+    """
+    if isinstance(problem.source, GlmObjective) or not problem.is_linear:
+        return row_search(problem, call)
+    if is_objective(problem.source):
+        raise ArgumentError(
+            f"source is a {type(problem.source).__name__}, whose candidates have no columns, so "
+            f"that {call.method} has no models; greedy, top_k, random_k, exchange and dash take it"
+        )
+    if lazy and is_lazy(problem, patterns_read(problem)):
+        return lazy_search(problem, call)
+    return gram_search(problem, call, several=several, sharing=sharing, adds_only=adds_only)

@@ -1,0 +1,176 @@
+"""A greedy search by passes over a table: a refit a step, many candidates in each pass."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dbselect.glm.newton import GlmFit, extended, solved
+from dbselect.glm.pass_state import PassState
+from dbselect.glm.passes import Data
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups, numbers_of
+from dbselect.record.steps import Step, Stop, fits
+from dbselect.results.call import Call
+from dbselect.results.glm.build import aliased_of, model_of, prefix_of, sequence_of, warn_of_fit
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.search.family import (
+    FIT_TOL,
+    MAX_ITER,
+    STEP_TOL,
+    data_of,
+    family_table,
+    opened,
+    passes_of,
+    settled_problem,
+)
+from dbselect.search.protocol import Search, check_first
+from dbselect.selection.criteria import RULES, Criterion, OnGlm
+from dbselect.selection.on_glm import criterion_near
+from dbselect.sources.passes import Passes
+from dbselect.sources.progress import Callback, Turn, turns
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+@dataclass(eq=False)
+class PassSearch(Search):
+    """A generalised linear model that is fitted in passes over its table.
+
+    Parameters
+    ----------
+    call, groups, first : as in `Search`
+    data : the table after its first pass
+    state : the selected groups; changed by a walk
+    """
+
+    call: Call
+    groups: Groups
+    first: list[int]
+    data: Data
+    state: PassState
+
+    @contextmanager
+    def progress(self, total: int | None, unit: str, callback: Callback | None) -> Iterator[Turn]:
+        """Count the passes on a terminal, and call back after each turn of a walk."""
+        with turns(total, unit, callback, bar=False) as turn, self.data.passes.shown():
+            yield turn
+
+    def criterion(self, rule: str, budget: float | None = None) -> Criterion:
+        """Return what a rule maximises per unit of cost."""
+        if self.state.problem.exact or RULES[rule].on_glm is not OnGlm.REFITS:
+            return lambda state: criterion_near(state.problem, state.fit, RULES[rule])
+        costs = self.groups.costs
+
+        def gains_of_refits(state: PassState) -> Vector:
+            held = state.fit.groups
+            spent = costs[held].sum()
+            gains = np.zeros(len(costs))
+            candidates = [
+                group
+                for group, cost in enumerate(costs)
+                if group not in held and fits(spent + cost, budget)
+            ]
+            gains[candidates] = state.try_all(candidates, costs)
+            return gains
+
+        return gains_of_refits
+
+    def dependent(self) -> list[str]:
+        """Return the selected columns that depend linearly on others."""
+        return list(aliased_of(self.data, self.state.fit))
+
+    def check_held(self) -> None:
+        """Do nothing: the rows exist, and fits report which columns depend on others."""
+
+    def kept(self) -> Any:
+        """Return what is kept of the fit; its matrices are not."""
+        return prefix_of(self.data, self.state.fit)
+
+    def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> GlmSequence:
+        """Return the sequence of some steps, each with the fit after it."""
+        warn_of_fit(self.state.fit)
+        return sequence_of(
+            self.data, self.state.fit, self.groups, rule, self.call, kept[0],
+            list(zip(steps, kept[1:], strict=True)), stop,
+        )  # fmt: skip
+
+    def model(self, state: PassState) -> GlmModel:
+        """Return the model on the selected groups of a state."""
+        return model_of_groups(self.call, self.data, self.groups, state.problem, state.fit)
+
+
+def pass_search(
+    problem: "Problem",
+    call: Call,
+    *,
+    budget: float | None,
+    most: int | None,
+    tol: float | None,
+    max_iter: int | None,
+) -> PassSearch:
+    """Open a table, match its groups and make the first pass.
+
+    Parameters
+    ----------
+    budget, most : of the walk, which the groups to take first have to fit
+    tol, max_iter : of the fits; None for the defaults of a sequence
+    """
+    passes, groups = opened(problem)
+    first = numbers_of(problem.always, groups)
+    check_first(groups, first, budget, most)
+    with passes.shown():
+        data = data_of(problem, passes, groups.members)
+        settled, null = settled_problem(
+            data, groups, problem.ridge, scale=problem.scale, tol=tol or STEP_TOL,
+            max_iter=max_iter or MAX_ITER,
+        )  # fmt: skip
+    return PassSearch(call, groups, first, data, PassState(settled, null, data.read))
+
+
+def fitted_in_passes(
+    problem: "Problem",
+    call: Call,
+    columns: Sequence[str] | None,
+    groups_of: Any,
+    *,
+    tol: float | None,
+    max_iter: int | None,
+) -> GlmModel:
+    """Fit all columns at once, in passes over the table.
+
+    Parameters
+    ----------
+    columns : names and globs; default: all but target, weight and offset
+    groups_of : the passes -> the groups of their columns
+    tol, max_iter : of the fit; None for the defaults of a fit
+    """
+    passes: Passes = passes_of(problem, family_table(problem, columns), columns)
+    groups = groups_of(passes)
+    with passes.shown():
+        data = data_of(problem, passes, groups.members)
+        settled, null = settled_problem(
+            data, groups, problem.ridge, scale=problem.scale, tol=tol or FIT_TOL,
+            max_iter=max_iter or MAX_ITER,
+        )  # fmt: skip
+        (fit,) = solved([extended(settled, null, range(len(groups.costs)))], data.read)
+    warn_of_fit(fit)
+    return model_of_groups(call, data, groups, settled, fit)
+
+
+def model_of_groups(
+    call: Call, data: Data, groups: Groups, settled: Any, fit: GlmFit, **more: Any
+) -> GlmModel:
+    """Return the model of a fit on some groups."""
+    return model_of(
+        data, settled, fit,
+        [groups.members[j] for j in settled.columns(fit.groups).tolist()],
+        call,
+        groups=[groups.names[group] for group in fit.groups],
+        spent=float(groups.costs[fit.groups].sum()),
+        **more,
+    )  # fmt: skip

@@ -1,0 +1,126 @@
+"""What every search is, whatever it searches, and the one loop that runs a walk over its states.
+
+A walk is an algorithm of `dbselect.selection` with its options bound: it changes the state and
+gives each step to `record`. The loop keeps the model after each step, reports progress, and
+turns an interrupt into the sequence so far.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from dbselect.errors import ArgumentError
+from dbselect.record.groups import Groups
+from dbselect.record.steps import Record, Step, Stop, fits, name_of
+from dbselect.results.call import Call
+from dbselect.results.every import AnySequence
+from dbselect.selection.criteria import Criterion
+from dbselect.sources.progress import Callback, Turn, turns
+
+#: Changes the state of a search, gives each step to the record, and returns why it ended.
+Walk = Callable[[Record], Stop]
+
+
+class Search(ABC):
+    """A problem that is set up: groups, the state that a walk changes, and what comes of it.
+
+    Attributes
+    ----------
+    call : what is asked
+    groups : J groups, matched to the columns
+    first : numbers of the groups to take first
+    state : the selected groups, an `objectives.contract.Objective`; none at the start
+    """
+
+    call: Call
+    groups: Groups
+    first: list[int]
+    state: Any
+
+    @abstractmethod
+    def criterion(self, rule: str, budget: float | None = None) -> Criterion:
+        """Return what a rule maximises per unit of cost."""
+
+    @abstractmethod
+    def dependent(self) -> list[str]:
+        """Return the selected columns that depend linearly on others."""
+
+    @abstractmethod
+    def check_held(self) -> None:
+        """Refuse columns that no rows can have, and warn of those that nearly depend on others."""
+
+    @abstractmethod
+    def kept(self) -> Any:
+        """Return what the result keeps of the state after a step."""
+
+    @abstractmethod
+    def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> Any:
+        """Return the sequence of some steps.
+
+        Parameters
+        ----------
+        kept : of the state before the first step and after each
+        """
+
+    @abstractmethod
+    def model(self, state: Any) -> Any:
+        """Return the model on the selected groups of a state."""
+
+    def named(self, step: Step) -> Step:
+        """Return a step as the result has it."""
+        return step
+
+    def progress(
+        self, total: int | None, unit: str, callback: Callback | None
+    ) -> AbstractContextManager[Turn]:
+        """Count the turns of a walk on a terminal, and call back after each."""
+        return turns(total, unit, callback)
+
+    def restored(self, steps: Sequence[Step]) -> None:  # noqa: B027 - most states need nothing
+        """Bring the state back to the last step, where an interrupt left it half changed."""
+
+    def run(
+        self,
+        rule: str,
+        walk: Walk,
+        callback: Callback | None,
+        *,
+        total: int | None = None,
+        unit: str = "steps",
+    ) -> AnySequence:
+        """Run a walk and return its sequence; after an interrupt that of the steps so far.
+
+        Parameters
+        ----------
+        rule : what the result calls the search
+        callback : of the caller
+        total, unit : of the turns that progress counts
+        """
+        steps: list[Step] = []
+        kept = [self.kept()]
+        with self.progress(total, unit, callback) as turn:
+
+            def record(step: Step) -> None:
+                kept.append(self.kept())
+                steps.append(self.named(step))
+                turn(name_of(step, self.groups), step.explained)
+
+            try:
+                stop = walk(record)
+            except KeyboardInterrupt:
+                stop = Stop.INTERRUPTED
+                self.restored(steps)
+        found: AnySequence = self.sequence(rule, steps, kept[: len(steps) + 1], stop)
+        return found
+
+
+def check_first(
+    groups: Groups, first: Sequence[int], budget: float | None, most: int | None = None
+) -> None:
+    """Refuse groups to take first that go beyond the limits."""
+    cost = float(groups.costs[list(first)].sum())
+    if not fits(cost, budget):
+        raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
+    if most is not None and len(first) > most:
+        raise ArgumentError(f"always names {len(first)} groups; max_groups allows {most}")

@@ -1,0 +1,156 @@
+"""What a problem reads of its source: the Gram of its columns, or the table itself."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, SourceError
+from dbselect.families import parse
+from dbselect.record.columns import leaves
+from dbselect.record.gram import Gram
+from dbselect.record.groups import patterns_of
+from dbselect.sources.open import open_table, stored_gram
+from dbselect.sources.read import check_no_rows, read_columns
+from dbselect.sources.request import NullPolicy, Table, wanted_of
+from dbselect.sources.sampling.sample import sample
+from dbselect.sources.target import check_numeric
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+def gram_of_problem(problem: "Problem") -> tuple[Gram, list[str]]:
+    """Return the Gram of a problem, which is read once, and the columns that were not read.
+
+    Of a table only the columns that the groups name are read, so that a missing value in
+    another column leaves no row out.
+
+    Raises
+    ------
+    ArgumentError : the source is a Gram, and a field of the problem needs rows
+    """
+    if "gram" not in problem._read:
+        problem._read["gram"] = _gram_of(problem)
+    found: tuple[Gram, list[str]] = problem._read["gram"]
+    return found
+
+
+def _gram_of(problem: "Problem") -> tuple[Gram, list[str]]:
+    stored = gram_given(problem)
+    if stored is not None:
+        return stored, []
+    patterns = patterns_read(problem)
+    table = table_of(problem, patterns)
+    check_numeric(table, problem.targets)
+    policy = policy_but_for(problem.targets, problem.null_policy)
+    return read_columns(table, patterns, problem.weight, policy, problem.terms)
+
+
+def gram_given(problem: "Problem") -> Gram | None:
+    """Return the Gram that a source is, None if it is a table.
+
+    Raises
+    ------
+    ArgumentError : it is a Gram, and a field of the problem needs rows
+    SourceError : the problem has no source, or one of a family is a Gram
+    """
+    source = problem.source
+    if source is None:
+        raise SourceError("the problem has no rows; give it a source: problem.on(table)")
+    if "given" not in problem._read:
+        problem._read["given"] = (
+            Gram.from_struct(source)
+            if isinstance(source, Mapping)
+            else stored_gram(source, lambda: _opened(problem, None))
+        )
+    stored: Gram | None = problem._read["given"]
+    if stored is None:
+        return None
+    if not problem.is_linear:
+        told = parse(problem.family) if problem.offset is None else f"an offset '{problem.offset}'"
+        raise SourceError(
+            f"source is a {type(source).__name__}, which holds no rows, and a fit of {told} reads "
+            "them again and again; give the table"
+        )
+    check_no_rows(problem.weight, problem.null_policy, terms=problem.terms, rows=problem.rows)
+    if problem.gram == "lazy":
+        raise ArgumentError(
+            "gram is 'lazy'; source is a whole Gram: leave gram out, or give a table"
+        )
+    return stored
+
+
+def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
+    """Return the table of a problem; where rows are to be drawn, those that were.
+
+    Parameters
+    ----------
+    patterns : columns and globs that are read; None for all
+    """
+    table = _opened(problem, patterns)
+    if problem.rows is None:
+        return table
+    key = ("drawn", None if patterns is None else tuple(patterns))
+    if key not in problem._read:
+        problem._read[key] = open_table(_drawn(problem, table, patterns), None)
+    found: Table = problem._read[key]
+    return found
+
+
+def _opened(problem: "Problem", patterns: Sequence[str] | None) -> Table:
+    """Return the table of a source, which is opened once if it can be read again."""
+    if "opened" not in problem._read:
+        table = open_table(problem.source, patterns)
+        # The columns of an array have the names of the call.
+        if isinstance(problem.source, np.ndarray) or not table.again:
+            return table
+        problem._read["opened"] = table
+    found: Table = problem._read["opened"]
+    return found
+
+
+def _drawn(problem: "Problem", table: Table, patterns: Sequence[str] | None) -> pa.Table:
+    """Return some rows of the columns that are read, chosen by a seeded hash of their number."""
+    assert problem.rows is not None
+    every = {leaf.name: leaf for leaf in leaves(table.schema)}
+    apart = [problem.weight, problem.offset, problem.exposure, *problem.targets]
+    named = [every[name].field for name in apart if name in every]
+    fields = table.schema.names
+    if patterns is not None:
+        fields = [leaf.field for leaf in wanted_of(every, patterns)]
+    return sample(table, list(dict.fromkeys([*fields, *named])), problem.rows, problem.seed).table
+
+
+def patterns_read(problem: "Problem") -> list[str] | None:
+    """Return the target and the columns and globs that groups name; None for all columns."""
+    named = referenced_columns(problem)
+    return None if named is None else list(dict.fromkeys([*problem.targets, *named]))
+
+
+def referenced_columns(problem: "Problem") -> list[str] | None:
+    """Return the columns and globs that groups name; None if there are no groups.
+
+    Raises
+    ------
+    ArgumentError : the source is an array, whose columns have no names
+    """
+    if isinstance(problem.source, np.ndarray):
+        raise ArgumentError(
+            "source is an array, whose columns have no names; give a frame, or a Gram made by "
+            "gram(array, columns=[...])"
+        )
+    if problem.groups is None:
+        return None
+    named = [each for name, means in problem.groups.items() for each in patterns_of(name, means)]
+    return list(dict.fromkeys(named))
+
+
+def policy_but_for(targets: Sequence[str], null_policy: NullPolicy) -> NullPolicy:
+    """Return a policy by which rows without a target are left out."""
+    if null_policy == "skip":
+        return null_policy
+    policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
+    others = {name: each for name, each in policies.items() if name not in targets}
+    return {**others, **dict.fromkeys(targets, "skip")}  # the last one holds

@@ -1,0 +1,134 @@
+"""Anything with an Arrow C stream (pyarrow, pandas), and datasets, batch by batch."""
+
+import json
+import os
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from threading import BoundedSemaphore
+from typing import Any
+
+import pyarrow as pa
+
+from dbselect.errors import SourceError
+from dbselect.record.columns import leaves
+from dbselect.sources.request import Consumer
+from dbselect.sources.unchanged import Unchanged, unchanged_of
+
+#: Rows handed to a thread at a time: enough to hide the hand-over.
+BATCH_ROWS = 65536
+#: Most rows and values of a batch that engines return; without the limit on values, batches of
+#: a table of 20,000 columns would take many GB.
+MOST_ROWS, MOST_VALUES = 131_072, 1 << 25
+
+
+class StreamTable:
+    """A one-shot stream of record batches.
+
+    Parameters
+    ----------
+    source : object with ``__arrow_c_stream__``
+    rows : number of rows, if known
+    """
+
+    def __init__(self, source: Any, rows: int | None = None) -> None:
+        self._source = source
+        self._reader: pa.RecordBatchReader | None = self._open()
+        self.rows = rows
+        # What has a length is a table in memory.
+        self.again = rows is not None
+        schema = self._reader.schema
+        # The index of a pandas frame is no column of the table.
+        notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        index = [name for name in notes.get("index_columns", []) if isinstance(name, str)]
+        self.schema = pa.schema([field for field in schema if field.name not in index])
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, each consumed on one of several threads."""
+        with closing(self.batches(fields)) as batches:
+            consume_batches(batches, consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in order."""
+        reader, self._reader = self._reader or self._open(), None
+        try:
+            with reader:
+                for batch in reader:
+                    chosen = batch.select(fields)
+                    # Lengths that contradict each other are read beyond the ends of buffers.
+                    chosen.validate(full=True)
+                    yield chosen
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"cannot read the Arrow stream: {error}") from error
+
+    def _open(self) -> pa.RecordBatchReader:
+        try:
+            return pa.RecordBatchReader.from_stream(self._source)
+        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+            # The last two are of pandas: columns of one name, or of a type that Arrow lacks.
+            raise SourceError(f"cannot read the Arrow stream: {error}") from error
+
+
+class DatasetTable:
+    """A dataset of files that can be read repeatedly; only the requested fields are read."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self.schema: pa.Schema = dataset.schema
+        self.again = True
+        local = type(getattr(dataset, "filesystem", None)).__name__ == "LocalFileSystem"
+        self._files = unchanged_of(dataset.files) if local else Unchanged()
+        try:
+            self.rows: int | None = dataset.count_rows()
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"cannot read the Arrow dataset: {error}") from error
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, each consumed on one of several threads."""
+        with closing(self.batches(fields)) as batches:
+            consume_batches(batches, consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in order."""
+        try:
+            size = batch_rows(self.schema, fields)
+            with self._files.held():
+                yield from self._dataset.to_batches(columns=fields, batch_size=size)
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"cannot read the Arrow dataset: {error}") from error
+
+
+def batch_rows(schema: pa.Schema, fields: Sequence[str]) -> int:
+    """Return how many rows of some fields a batch is to have."""
+    width = len(leaves(pa.schema([schema.field(name) for name in fields])))
+    return max(1, min(MOST_ROWS, MOST_VALUES // max(width, 1)))
+
+
+def consume_batches(batches: Iterable[pa.RecordBatch], consume: Consumer) -> None:
+    """Hand batches to a consumer on as many threads as there are cores.
+
+    At most two batches a thread wait, so memory does not grow with the table.
+    The first error ends the reading.
+    """
+    threads = os.cpu_count() or 1
+    free = BoundedSemaphore(2 * threads)
+    failed: list[BaseException] = []
+
+    def done(future: "Future[None]") -> None:
+        error = future.exception()
+        if error is not None:
+            failed.append(error)
+        free.release()
+
+    with ThreadPoolExecutor(threads) as pool:
+        for batch in batches:
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                free.acquire()
+                if failed:
+                    break
+                piece = pa.Table.from_batches([batch.slice(start, BATCH_ROWS)])
+                pool.submit(consume, piece).add_done_callback(done)
+            if failed:
+                break
+    if failed:
+        raise failed[0]

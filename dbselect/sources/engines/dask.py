@@ -1,0 +1,79 @@
+"""Dask DataFrames: each partition is summed where it is, and sums are merged in a tree."""
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from dbselect.errors import DbselectError, SourceError
+from dbselect.sources.engines.arrow import consume_batches
+from dbselect.sources.partial.partial_aggregates import Work, merge_of, partial_of
+from dbselect.sources.request import Consumer
+
+#: States that one task merges: as many as a process holds at once.
+MERGED = 16
+
+
+class DaskTable:
+    """A DataFrame of Dask, computed at each reading, reading only the requested fields."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.rows: int | None = None
+        self.again = True
+        try:
+            # Dask makes up sample rows, from which the types are inferred.
+            self.schema = pa.Schema.from_pandas(frame._meta_nonempty, preserve_index=False)
+        except pa.ArrowException as error:
+            raise SourceError(f"Dask has a column that Arrow has no type for: {error}") from error
+
+    def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
+        """Have Dask's workers gather of their partitions; one part comes back.
+
+        Raises
+        ------
+        DbselectError : what a worker found wrong with its rows
+        SourceError : a task failed
+        """
+        from dask.delayed import delayed
+
+        schema = pa.schema([self.schema.field(field) for field in fields])
+        partial, merge = delayed(_partial), delayed(merge_of)
+        states = [partial(work, part, schema) for part in self._parts(fields)]
+        while len(states) > 1:
+            ranges = range(0, len(states), MERGED)
+            states = [merge(work, states[at : at + MERGED]) for at in ranges]
+        for state in states:
+            yield self._computed(state)
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Bring the fields here, partition by partition."""
+        consume_batches(self.batches(fields), consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Bring the fields here, partition by partition, in their order."""
+        schema = pa.schema([self.schema.field(field) for field in fields])
+        for part in self._parts(fields):
+            yield from _in_arrow(self._computed(part), schema).to_batches()
+
+    def _parts(self, fields: list[str]) -> list[Any]:
+        return list(self._frame[fields].to_delayed())
+
+    def _computed(self, one: Any) -> Any:
+        try:
+            return one.compute()
+        except DbselectError:
+            raise
+        except Exception as error:  # whatever a task of the caller's raises
+            raise SourceError(f"Dask cannot read the table: {error}") from error
+
+
+def _partial(work: Work, part: Any, schema: pa.Schema) -> bytes:
+    return partial_of(work, [_in_arrow(part, schema)])
+
+
+def _in_arrow(part: Any, schema: pa.Schema) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(part, schema=schema, preserve_index=False)
+    except (pa.ArrowException, KeyError) as error:
+        raise SourceError(f"a partition does not fit the table: {error}") from error

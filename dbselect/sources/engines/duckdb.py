@@ -1,0 +1,156 @@
+"""DuckDB relations: by the aggregate where the extension is loaded, else as Arrow batches."""
+
+import re
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from dbselect._native import letters
+from dbselect.errors import DataError, SourceError
+from dbselect.record import formulas
+from dbselect.record.columns import Leaf, leaves
+from dbselect.record.formulas import Plan, quote, translate
+from dbselect.sources.engines.arrow import batch_rows, consume_batches
+from dbselect.sources.request import FOLD, Consumer, Folding, Request
+
+
+class RelationTable:
+    """A relation of any connection, also one that refuses extensions."""
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation, schema: pa.Schema | None = None) -> None:
+        self._relation = relation
+        self.rows: int | None = None
+        self.again = True
+        self.schema = _schema_of(relation) if schema is None else schema
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields as Arrow batches, each consumed on one of several threads."""
+        with closing(self.batches(fields)) as batches:
+            consume_batches(batches, consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields as Arrow batches, in the order that DuckDB gives the rows."""
+        wanted = self._relation.select(", ".join(quote(field) for field in fields))
+        try:
+            with wanted.to_arrow_reader(batch_rows(self.schema, fields)) as reader:
+                yield from reader
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise SourceError(f"DuckDB cannot read the relation: {error}") from error
+
+    def extended(self, fields: list[str], steps: Plan) -> "RelationTable":
+        """Return the fields, and columns by formula."""
+        algebra = formulas.sql(lambda formula: quote(steps.names[id(formula)]))
+        relation = self._relation.select(", ".join(quote(field) for field in fields))
+        known = [self.schema.field(field) for field in fields]
+        for layer in steps.layers:
+            more = [
+                f"{translate(formula, algebra)} AS {quote(name)}" for name, formula in layer.items()
+            ]
+            relation = relation.select(", ".join(["*", *more]))
+            known += [pa.field(name, pa.float64()) for name in layer]
+        return RelationTable(relation, pa.schema(known))
+
+    def aggregate(self, request: Request) -> pl.DataFrame | None:
+        """Compute the records in DuckDB: the keys and ``gram``.
+
+        None if the connection does not have the extension, which shows when the query is
+        bound. None, too, if there are categories or bases, or groups whose indicators are
+        known only after the last group.
+        """
+        if request.terms.columns or (request.keys and not request.is_settled):
+            return None
+        row = self._row(request)
+        keys = [quote(name) for name in request.by]
+        named = list(keys)
+        if request.folding is not None:
+            keys.append(_fold(request.folding, row))
+            named.append(f"{keys[-1]} AS {quote(FOLD)}")
+        told = " ".join([letters(request.policies), request.base.to_json() or ""]).replace(
+            "'", "''"
+        )
+        call = f"dbselect_gram({row}, '{told}'{_weight(request)})"
+        columns = ", ".join([*named, f"{call} AS gram"])
+        return self._aggregated(columns, ", ".join(keys), request.weight)
+
+    def aggregate_all(self, requests: Sequence[Request]) -> list[Any] | None:
+        """Compute the records of several requests without keys; None as `aggregate`."""
+        calls = [f"gram({self._row(request)}{_weight(request)})" for request in requests]
+        columns = ", ".join(f"{call} AS gram{n}" for n, call in enumerate(calls))
+        found = self._aggregated(columns, "", requests[0].weight)
+        return None if found is None else list(found.row(0))
+
+    def _row(self, request: Request) -> str:
+        return "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
+
+    def _aggregated(self, columns: str, keys: str, weight: str | None) -> pl.DataFrame | None:
+        try:
+            result = self._relation.aggregate(columns, keys)
+        except (duckdb.CatalogException, duckdb.BinderException):
+            return None
+        try:
+            return pl.DataFrame(pl.from_arrow(result.to_arrow_table()))
+        except duckdb.Error as error:
+            ours = re.match("Invalid Input Error: gram: (.*)", str(error), re.DOTALL)
+            if ours is None:
+                raise SourceError(f"DuckDB cannot read the relation: {error}") from error
+            # The message of the SQL function lacks the name of the weight.
+            message = re.sub("^weight is", f"weight '{weight}' is", ours[1])
+            raise DataError(message) from None
+        except RuntimeError as error:
+            if "interrupted" not in str(error):
+                raise
+            raise KeyboardInterrupt from error
+
+
+def from_query(connection: duckdb.DuckDBPyConnection, query: str) -> RelationTable | None:
+    """Return the relation of a query; None if the connection lacks a table of it."""
+    try:
+        return RelationTable(connection.sql(query))
+    except duckdb.CatalogException:
+        return None
+
+
+def _weight(request: Request) -> str:
+    return "" if request.weight is None else f", {quote(request.weight)}"
+
+
+def _fold(folding: Folding, row: str) -> str:
+    key = row if folding.key is None else quote(folding.key)
+    return f"fold_of({key}, {folding.k}, {folding.seed})"
+
+
+def _schema_of(relation: duckdb.DuckDBPyRelation) -> pa.Schema:
+    """Return the schema, for which DuckDB plans the whole query."""
+    try:
+        return relation.limit(0).to_arrow_table().schema
+    except duckdb.Error as error:
+        raise SourceError(f"DuckDB cannot read the relation: {error}") from error
+
+
+def _arguments(columns: list[Leaf], schema: pa.Schema) -> list[str]:
+    """Arguments of struct_pack: a nested field as a whole where all of it is requested."""
+    whole = {field: [leaf.name for leaf in leaves(pa.schema([schema.field(field)]))]
+             for field in dict.fromkeys(leaf.field for leaf in columns)}  # fmt: skip
+    arguments = []
+    at = 0
+    while at < len(columns):
+        leaf = columns[at]
+        members = whole[leaf.field]
+        if [other.name for other in columns[at : at + len(members)]] == members:
+            arguments.append(f"{quote(leaf.field)} := {quote(leaf.field)}")
+            at += len(members)
+        else:
+            arguments.append(f"{quote(leaf.name)} := {_expression(leaf)}")
+            at += 1
+    return arguments
+
+
+def _expression(leaf: Leaf) -> str:
+    text = quote(leaf.field)
+    for part in leaf.path[1:]:
+        text = f"({text})[{part}]" if isinstance(part, int) else f"({text}).{quote(part)}"
+    return text

@@ -1,0 +1,191 @@
+"""Expressions of ibis for the values of a column: numbers, levels and their counts."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import ibis
+import polars as pl
+import sqlglot
+
+from dbselect.errors import SourceError
+from dbselect.record.categories import Category
+from dbselect.record.columns import Leaf
+
+
+class NotSummedError(Exception):
+    """An engine, or ibis for it, lacks something that sums in the engine take."""
+
+
+def run(query: Any) -> pl.DataFrame:
+    """Run a query of few rows.
+
+    Raises
+    ------
+    NotSummedError : ibis cannot compile it to the engine's SQL
+    SourceError : the engine refuses it
+    """
+    try:
+        return pl.DataFrame(pl.from_arrow(query.to_pyarrow()))
+    except (
+        ibis.common.exceptions.OperationNotDefinedError,
+        ibis.common.exceptions.UnsupportedOperationError,
+    ) as error:
+        raise NotSummedError(str(error)) from None
+    except Exception as error:  # each engine has errors of its own
+        raise SourceError(f"ibis cannot sum the table: {error}") from error
+
+
+def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.DataFrame:
+    """Run a query of very many sums, which ibis takes seconds to put together.
+
+    Parameters
+    ----------
+    table : of ibis
+    keys : columns that make groups
+    sums : name in the result -> SQL, with columns in braces
+    """
+    engine = table.get_backend()
+
+    def quoted(name: str) -> str:
+        return str(sqlglot.to_identifier(name, quoted=True).sql(engine.dialect))
+
+    columns = {name: quoted(name) for name in table.columns}
+    named = {name: text.format(**columns) for name, text in sums.items()}
+    wanted = [columns[key] for key in keys]
+    listed = ", ".join([*wanted, *(f"{text} AS {quoted(name)}" for name, text in named.items())])
+    rest = f" GROUP BY {', '.join(wanted)}" if keys else ""
+    query = f"SELECT {listed} FROM ({engine.compile(table)}) rows_used{rest}"
+    if not keys and hasattr(engine, "begin"):
+        try:
+            with engine.begin() as cursor:
+                cursor.execute(query)
+                row = cursor.fetchone()
+        except Exception as error:  # each engine has errors of its own
+            raise SourceError(f"ibis cannot sum the table: {error}") from error
+        return pl.DataFrame([row], schema=list(sums), orient="row")
+    kinds = {key: table[key].type() for key in keys}
+    kinds |= {name: "int64" if name == "rows" else "float64" for name in sums}
+    return run(engine.sql(query, schema=ibis.schema(kinds)))
+
+
+def exact(table: Any) -> Any:
+    """Return a table of whose texts only equal ones are equal, and whose UUIDs are texts.
+
+    A column of SQLite compares by its collation, such as NOCASE; a result of ``||`` has
+    none and is compared byte by byte. Frames have no type for a UUID.
+    """
+    schema = table.schema()
+    texts = {name: table[name].cast("string") for name in schema.names if schema[name].is_uuid()}
+    if table.get_backend().name == "sqlite":
+        texts |= {name: table[name] + "" for name in schema.names if schema[name].is_string()}
+    return table.mutate(**texts) if texts else table
+
+
+def double_of(table: Any, leaf: Leaf) -> Any:
+    """Return a column as a double."""
+    value = value_of(table, leaf)
+    type_ = value.type()
+    if type_.is_boolean():
+        # Not every engine casts a boolean to a number.
+        return ibis.cases((value, 1), (~value, 0)).cast("float64")
+    if type_.is_date():
+        return value.epoch_days().cast("float64")
+    if type_.is_timestamp():
+        return _seconds(value, table.get_backend().name)
+    # Before anything is added: whole numbers overflow.
+    return value.cast("float64")
+
+
+def value_of(table: Any, leaf: Leaf) -> Any:
+    """Return a column as it is, which may be a child of another."""
+    field, *steps = leaf.path
+    found = table[field]
+    for step in steps:
+        if isinstance(step, int):
+            raise NotSummedError(f"'{leaf.name}' is an element of an array")
+        found = found[step]
+    return found
+
+
+def is_time(value: Any) -> bool:
+    """Return whether a value is a date or a timestamp."""
+    return bool(value.type().is_date() or value.type().is_timestamp())
+
+
+def _seconds(value: Any, engine: str) -> Any:
+    """Return seconds since 1970 with fractions; the expression differs by engine."""
+    if engine == "postgres":
+        return value.epoch_seconds().cast("float64")
+    if engine == "sqlite":
+        fraction = value.strftime("%f").cast("float64") - value.second()
+        return value.epoch_seconds().cast("float64") + fraction
+    if engine == "pyspark":
+        return value.cast("timestamp").cast("float64")
+    raise NotSummedError("ibis cannot ask for the fractions of seconds of a timestamp")
+
+
+def counts_of(table: Any, leaf: Leaf, limit: int | None, most: int | None) -> pl.DataFrame:
+    """Count the rows of each value of a column, as `RemoteTable.counts_of`."""
+    table = exact(table)
+    value = double_of(table, leaf) if limit is not None else level_of(value_of(table, leaf))
+    table = table.select(value=value).filter(lambda row: row.value.notnull())
+    if limit == 0:
+        ends = run(table.aggregate(low=table.value.min(), high=table.value.max()))
+        return pl.DataFrame({"value": ends.row(0), "rows": [1, 1]})
+    counts = table.group_by("value").aggregate(rows=table.count())
+    return run(counts if most is None else counts.limit(most + 1))
+
+
+def level_of(value: Any) -> Any:
+    """Return a value that may be the level of a category."""
+    is_level = value.type().is_string() or value.type().is_boolean() or value.type().is_integer()
+    return value if is_level else value.cast("string")
+
+
+def kept_level(value: Any, category: Category) -> Any:
+    """Return a level that has a column; NULL for others, of which there may be very many."""
+    nothing = ibis.null(value.type())
+    if not category.levels:
+        return nothing
+    return ibis.ifelse(value.isin(list(category.levels)), value, nothing)
+
+
+def weight_of(table: Any, weight: Any, where: Any = None) -> Any:
+    """Return the sum of the weights of rows, which are 1 where there are none."""
+    if weight is not None:
+        return weight.sum() if where is None else null_if(~where, weight).sum()
+    return (table.count() if where is None else where.sum()).cast("float64")
+
+
+def null_if(missing: Any, value: Any) -> Any:
+    """Return a number, or NULL where it is missing."""
+    return ibis.ifelse(missing, ibis.null("float64"), value)
+
+
+def stand_in(value: Any, key: int) -> dict[str, Any]:
+    """Return a key without NULL, and whether it was NULL: engines join equal values only."""
+    type_ = value.type()
+    if type_.is_string():
+        other: Any = ""
+    elif type_.is_boolean():
+        other = False
+    elif type_.is_numeric():
+        other = 0
+    elif type_.is_date():
+        other = date(1970, 1, 1)
+    elif type_.is_timestamp():
+        other = datetime(1970, 1, 1, tzinfo=None if type_.timezone is None else UTC)
+    else:
+        raise NotSummedError(f"by names a column of type {type_}")
+    return {f"key{key}": value.fill_null(other), f"null{key}": value.isnull()}
+
+
+def all_of(conditions: Sequence[Any]) -> Any:
+    """Return whether all conditions hold, in pairs: engines limit how deep a tree may be."""
+    if not conditions:
+        return ibis.literal(True)
+    if len(conditions) == 1:
+        return conditions[0]
+    half = len(conditions) // 2
+    return all_of(conditions[:half]) & all_of(conditions[half:])

@@ -1,0 +1,131 @@
+"""Tables of ibis: local engines hand over their rows, all others sum where the rows are."""
+
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import DriverWarning, SourceError, warn_caller
+from dbselect.record.columns import Leaf
+from dbselect.sources.engines.arrow import StreamTable, consume_batches
+from dbselect.sources.request import Consumer, Request, Table
+
+
+class IbisTable:
+    """An expression of ibis, computed at each reading, reading only the requested fields.
+
+    Its own Arrow stream would hold the whole table in memory.
+    """
+
+    def __init__(self, expression: Any) -> None:
+        self._expression = expression
+        self.schema: pa.Schema = expression.schema().to_pyarrow()
+        self.again = True
+        self.rows: int | None = None
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, each consumed on one of several threads."""
+        with closing(self.batches(fields)) as batches:
+            consume_batches(batches, consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in the order that the backend gives the rows."""
+        try:
+            with self._expression.select(fields).to_pyarrow_batches() as reader:
+                yield from reader
+        except Exception as error:  # each backend has errors of its own
+            raise SourceError(f"ibis cannot read the table: {error}") from error
+
+
+class RemoteTable(IbisTable):
+    """An expression of ibis on an engine elsewhere, which adds up what it has."""
+
+    def __init__(self, expression: Any) -> None:
+        super().__init__(expression)
+        self._why = "not all that is asked is a sum"
+        self._is_told = False
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in the order that the backend gives the rows.
+
+        Warns
+        -----
+        DriverWarning : at the first reading
+        """
+        if not self._is_told:
+            warn_caller(
+                f"the rows of the table of {self._expression.get_backend().name} all pass into "
+                f"this process, as {self._why}; write them to Parquet and give its path where "
+                "they are many, or read more than once",
+                DriverWarning,
+            )
+            self._is_told = True
+        yield from super().batches(fields)
+
+    def aggregate(self, request: Request) -> pl.DataFrame | None:
+        """Compute the records in the engine: the keys and ``gram``; None if it cannot."""
+        from dbselect.sources.engines.expressions import NotSummedError
+        from dbselect.sources.engines.warehouse import records_of
+
+        if request.folding is not None:
+            self._why = "the fold of a row is a hash of its values, which SQL does not have"
+            return None
+        if request.terms.bases:
+            self._why = "the curves of basis are no sums of columns"
+            return None
+        try:
+            return records_of(self._expression, request)
+        except NotSummedError as reason:
+            self._why = f"sums in the engine are not possible: {reason}"
+            return None
+
+    def counts_of(self, leaf: Leaf, limit: int | None, most: int | None) -> pl.DataFrame:
+        """Count the rows of each value of a column: ``value`` and ``rows``.
+
+        Parameters
+        ----------
+        limit : 0 returns the smallest and the largest value only
+        most : of more values than this, only one more is returned
+        """
+        from dbselect.sources.engines.expressions import counts_of
+
+        return counts_of(self._expression, leaf, limit, most)
+
+
+def from_expression(expression: Any) -> Table:
+    """Open a table expression, by the engine of its backend where that is one of ours."""
+    _forget_dialects()
+    backend = expression.get_backend()
+    if backend.name == "duckdb":
+        return _of_duckdb(expression, backend)
+    if backend.name == "polars":
+        from dbselect.sources.engines.polars import LazyTable
+
+        return LazyTable(backend.compile(expression))
+    if backend.name == "datafusion":
+        return IbisTable(expression)
+    return RemoteTable(expression)
+
+
+def _of_duckdb(expression: Any, backend: Any) -> Table:
+    from dbselect.sources.engines.duckdb import from_query
+
+    relation = from_query(backend.con, str(backend.compile(expression)))
+    if relation is not None:
+        return relation
+    # Rows in memory are not registered with the connection; they are collected instead.
+    rows = expression.to_pyarrow()
+    return StreamTable(rows, len(rows))
+
+
+def _forget_dialects() -> None:
+    """Clear sqlglot's cached dialects.
+
+    ibis changes the dialects on import, but sqlglot keeps a dialect it has used before, as for
+    `Model.sql`; ibis' queries of the same engine would then lack its functions.
+    """
+    from sqlglot import generator
+
+    getattr(generator, "_DISPATCH_CACHE", {}).clear()

@@ -1,0 +1,177 @@
+"""Files, LazyFrames and DataFrames, read out of core by Polars.
+
+The streaming engine calls the consumer from its own threads, one batch each;
+nothing is gathered, so memory depends on the size of the row groups only.
+"""
+
+import glob
+from collections.abc import Generator
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import DbselectError, SourceError
+from dbselect.record import formulas
+from dbselect.record.formulas import Plan, translate
+from dbselect.sources.engines.delta import is_delta
+from dbselect.sources.engines.formats import format_of, scanned
+from dbselect.sources.request import Consumer
+from dbselect.sources.unchanged import Unchanged, unchanged_at
+
+#: How Polars fails; it panics where a file is damaged or its data are of an odd type.
+FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
+#: 128-bit integers up to 38 digits, in a type that Arrow supports.
+WHOLE = pl.Decimal(38, 0)
+
+
+class LazyTable:
+    """A table that Polars reads.
+
+    Parameters
+    ----------
+    frame : LazyFrame, in which 128-bit integers become decimals, and beyond 38 digits an error
+    rows : number of rows, if it is known without reading them
+    files : what it is read from, as far as that is known
+    """
+
+    def __init__(
+        self, frame: pl.LazyFrame, rows: int | None = None, files: Unchanged | None = None
+    ) -> None:
+        try:
+            schema = frame.collect_schema()
+        except FAILURES as error:
+            raise SourceError(f"Polars cannot read the table: {error}") from error
+        plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
+        self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
+        self._given = frame
+        self._files = files or Unchanged()
+        self.rows = rows
+        self.again = True
+        empty = pl.DataFrame(schema=plain)
+        self.schema: pa.Schema = pa.RecordBatchReader.from_stream(empty).schema
+
+    def extended(self, fields: list[str], steps: Plan) -> "LazyTable":
+        """Return the fields, and columns by formula."""
+        algebra = formulas.polars(lambda formula: pl.col(steps.names[id(formula)]))
+        frame = self.selected(fields)
+        for layer in steps.layers:
+            frame = frame.with_columns(
+                translate(formula, algebra).alias(name) for name, formula in layer.items()
+            )
+        return LazyTable(frame, self.rows, self._files)
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, on several threads."""
+        failures: list[DbselectError] = []
+        lock = Lock()
+        checked = any(_has_decimals(self.schema.field(name).type) for name in fields)
+
+        def take(batch: pl.DataFrame) -> pl.DataFrame:
+            if checked:
+                # A frame that Polars read from narrow decimals panics here; in a call of another
+                # library it would abort the process.
+                batch.head(1).to_arrow()
+            try:
+                consume(batch)
+            except DbselectError as error:
+                with lock:
+                    failures.append(error)
+                raise
+            return pl.DataFrame(schema={"done": pl.Boolean})
+
+        plan = self.selected(fields).map_batches(take, schema={"done": pl.Boolean}, streamable=True)
+        try:
+            with self._files.held():
+                plan.collect(engine="streaming")
+        except FAILURES as error:
+            if failures:
+                raise failures[0] from None
+            raise SourceError(f"Polars cannot read the table: {error}") from error
+        finally:
+            # Error, frame, plan and failures refer to each other: a cycle through Polars that the
+            # garbage collector does not see, and that holds the whole table.
+            failures.clear()
+
+    def selected(self, fields: list[str]) -> pl.LazyFrame:
+        """Return some fields, whatever patterns their names look like."""
+        return self.frame.select(formulas.polars_field(name) for name in fields)
+
+    def with_digits_of(self, field: str) -> "LazyTable":
+        """Return the table with a field of 128-bit integers as decimals, not as doubles."""
+        if self._given.collect_schema()[field] not in (pl.Int128, pl.UInt128):
+            return self
+        frame = self._given.with_columns(pl.col(field).cast(WHOLE))
+        return LazyTable(frame, self.rows, self._files)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in the order that Polars gives the rows."""
+        try:
+            rows = self.selected(fields)
+            with self._files.held():
+                for frame in rows.collect_batches(lazy=True, engine="streaming"):
+                    # Arrow computes nothing on the views in which Polars keeps texts.
+                    yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+        except FAILURES as error:
+            raise SourceError(f"Polars cannot read the table: {error}") from error
+
+
+def _has_decimals(type_: pa.DataType) -> bool:
+    """Whether there are decimals inside a struct."""
+    nested = pa.types.is_struct(type_)
+    return nested and any(
+        pa.types.is_decimal(field.type) or _has_decimals(field.type) for field in type_
+    )
+
+
+def plain_dtype(dtype: Any) -> Any:
+    """Return the type with decimals for 128-bit integers, which Arrow does not support."""
+    if dtype in (pl.Int128, pl.UInt128):
+        return WHOLE
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({field.name: plain_dtype(field.dtype) for field in dtype.fields})
+    if isinstance(dtype, pl.Array):
+        inner: Any = dtype
+        for _ in dtype.shape:
+            inner = inner.inner
+        return pl.Array(plain_dtype(inner), dtype.shape)
+    return dtype
+
+
+def from_path(path: str | Path) -> LazyTable:
+    """Open a file, a folder or a glob; the format follows from the ending of the name.
+
+    Raises
+    ------
+    SourceError : no file is there, or its format does not match its name
+    """
+    text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
+    local = "://" not in text
+    if local and not Path(text).exists() and not glob.glob(text, recursive=True):
+        kind = "matches" if glob.has_magic(text) else "is at"
+        raise SourceError(f"no file {kind} '{text}'; a Parquet file or a glob is needed")
+    try:
+        # A Delta table never writes over its files.
+        files = Unchanged() if local and is_delta(text) else unchanged_at(text)
+        frame, form = scanned(text)
+        counted = form is None or form.counted
+        rows = frame.select(pl.len()).collect().item() if counted else None
+        return LazyTable(frame, rows, files)
+    except FAILURES as error:
+        raise SourceError(f"cannot read '{text}' as {_kind_of(text)}: {error}") from error
+
+
+def _kind_of(path: str) -> str:
+    """Return what a path must be, by its name."""
+    if is_delta(path):
+        return "a Delta table"
+    return format_of(path)[0].name
+
+
+def from_frame(frame: Any) -> LazyTable:
+    """Open a LazyFrame or a DataFrame."""
+    if isinstance(frame, pl.DataFrame):
+        return LazyTable(frame.lazy(), frame.height)
+    return LazyTable(frame)

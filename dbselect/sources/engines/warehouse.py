@@ -1,0 +1,380 @@
+"""Grams of a table that stays where it is: an engine behind ibis sums, here it is put together.
+
+One query counts the rows, and what is missing, and finds the means; the others sum products
+of the distances to these means, so that a mean far from zero costs no digits, as many in a
+query as engines allow columns. What the means lack is in the sums of the distances
+themselves, and taken from the products (Chan, Golub and LeVeque 1983, "Algorithms for
+computing the sample variance", the corrected two-pass algorithm). Levels of a category are
+groups of a query, not columns.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dbselect.errors import DataError, SourceError
+from dbselect.record.bases import infinite
+from dbselect.record.columns import SUFFIX
+from dbselect.record.gram import RECORD_DTYPE, Gram, Matrix, Vector
+from dbselect.record.missing import fill_jointly
+from dbselect.record.policies import FILLS
+from dbselect.sources.engines.warehouse_rows import Centred, Part, Rows
+from dbselect.sources.request import Request
+
+#: Columns of the result of a query: PostgreSQL allows 1,664, SQLite 2,000.
+WIDTH = 1500
+#: Columns of a table whose products with as many others fit into one query.
+TILE = 36
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts and approximate means of each of G groups, from the first query.
+
+    Parameters
+    ----------
+    keys : the groups, one a row
+    rows, skipped, weight : shape (G,)
+    missing : column of the table -> shape (G,), rows in which it is missing
+    gaps : the same of the rows used
+    centres : column of numbers -> shape (G,), about its mean
+    """
+
+    keys: pl.DataFrame
+    rows: npt.NDArray[np.int64]
+    skipped: npt.NDArray[np.int64]
+    weight: Vector
+    missing: Mapping[str, npt.NDArray[np.int64]]
+    gaps: Mapping[str, npt.NDArray[np.int64]]
+    centres: Mapping[str, Vector]
+
+
+def records_of(table: Any, request: Request) -> pl.DataFrame:
+    """Return the keys of each group and its record, ``gram``.
+
+    Parameters
+    ----------
+    table : of ibis, on any engine
+    request : without folds and bases
+
+    Raises
+    ------
+    DataError : an infinite value or a negative weight, or squares that are no doubles
+    SourceError : the engine refuses a query, or the table changes between two of them
+    NotSummedError : the engine lacks something that this takes
+
+    Notes
+    -----
+    Of d numbers and c categories: 1 + q + c + c (c - 1) / 2 queries, each over the whole
+    table, where q is 1 up to d = 51 and about (d / 36)^2 / 2 beyond.
+    """
+    read = request.marked() if "mean" in request.policies else request
+    rows = Rows(table, read)
+    counts = _counted(rows)
+    found = [
+        _with_means(gram, request) if read is not request else gram for gram in _grams(rows, counts)
+    ]
+    column = pl.Series("gram", [gram.to_struct() for gram in found], RECORD_DTYPE)
+    keys = counts.keys.rename(dict(zip(rows.keys, request.by, strict=True)))
+    return pl.DataFrame([*keys, column])
+
+
+def _with_means(gram: Gram, request: Request) -> Gram:
+    """Return a Gram that was read with indicators, with means in place of what is missing."""
+    filled = fill_jointly([gram], request.marks_of(gram.columns))[0]
+    means = dict(zip(filled.columns, filled.mean.tolist(), strict=True))
+    categories = zip(request.terms.categories, request.policies[len(request.names) :], strict=True)
+    wanted = [
+        *(
+            n
+            for n, policy in zip(request.names, request.policies, strict=False)
+            if policy == "mean"
+        ),
+        *(name for each, policy in categories if policy == "mean" for name in each.names),
+    ]
+    terms = replace(filled.terms, means={name: means[name] for name in wanted})
+    return replace(filled, terms=terms)
+
+
+def _counted(rows: Rows) -> Counts:
+    """Run the first query, split if there are very many columns."""
+    keys = rows.keys
+    frames = [rows.counts(part) for part in rows.parts_of(WIDTH)]
+    first = frames[0]
+    groups = first.select(keys).unique(maintain_order=True) if keys else pl.DataFrame({"": [0]})
+    index = _Index(groups, keys)
+    size = groups.height
+
+    def total(frame: pl.DataFrame, name: str, *, used: bool = False) -> Any:
+        """Add what the rows used of each group have, or all of its rows."""
+        kept = frame.filter("used") if used else frame
+        sums = np.zeros(size, dtype=kept[name].to_numpy().dtype)
+        np.add.at(sums, index.of(kept), kept[name].fill_null(0).to_numpy())
+        return sums
+
+    for frame in frames:
+        _check_values(rows, frame)
+    used, every = total(first, "rows", used=True), total(first, "rows")
+    for frame in frames:
+        _check_same(every, total(frame, "rows"))
+    weight = total(first, "weight", used=True)
+    missing, gaps, centres = {}, {}, {}
+    for frame in frames:
+        for name, label in rows.labels.items():
+            if f"missing_{label}" in frame.columns:
+                missing[name] = total(frame, f"missing_{label}")
+                gaps[name] = total(frame, f"missing_{label}", used=True)
+            if f"sum_{label}" in frame.columns:
+                own = f"weight_{label}"
+                of = total(frame, own, used=True) if own in frame.columns else weight
+                sums = total(frame, f"sum_{label}", used=True)
+                centres[name] = np.divide(sums, of, out=np.zeros(size), where=of > 0)
+    return Counts(groups.select(keys), used, every - used, weight, missing, gaps, centres)
+
+
+def _check_values(rows: Rows, frame: pl.DataFrame) -> None:
+    """Refuse what the rows used must not have."""
+    odd = frame.filter("used")
+    for name, label in rows.labels.items():
+        if f"infinite_{label}" in odd.columns and odd[f"infinite_{label}"].sum():
+            raise DataError(infinite(name))
+        if f"text_{label}" in frame.columns and frame[f"text_{label}"].sum():
+            raise SourceError(f"column '{name}' has text in some rows; it must be numeric")
+    weight = rows.request.weight
+    if weight is not None:
+        least = _numbers(frame, "least").min(initial=0.0)
+        if least < 0:
+            raise DataError(f"weight '{weight}' is negative ({least:g}); weights must be >= 0")
+        if np.isinf(_numbers(odd, "most").max(initial=0.0)):
+            raise DataError(f"weight '{weight}' has an infinite value (inf); values must be finite")
+
+
+def _check_same(before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> None:
+    """Refuse a table that has other rows than a query before has found."""
+    if not np.array_equal(before, now):
+        raise SourceError(
+            f"the table changed from one query to the next, from {before.sum()} to {now.sum()} "
+            "rows in some groups; read a snapshot or a copy of it"
+        )
+
+
+class _Index:
+    """Numbers groups by their keys."""
+
+    def __init__(self, groups: pl.DataFrame, keys: Sequence[str]) -> None:
+        self._known = groups.with_row_index("__dbselect_index")
+        self._keys = list(keys)
+
+    def of(self, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
+        """Return the number of each row's group."""
+        if not self._keys:
+            return np.zeros(frame.height, dtype=np.int64)
+        found = frame.select(self._keys).join(
+            self._known, on=self._keys, how="left", nulls_equal=True, maintain_order="left"
+        )["__dbselect_index"]
+        if found.null_count():
+            raise SourceError(
+                "the groups of one query are not those of the next: the table changed, so read a "
+                "snapshot or a copy of it; or its collation takes texts of other case as equal, "
+                "so cast them to one that does not"
+            )
+        return found.to_numpy().astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Products:
+    """Sums over the rows used, of G groups and p parts.
+
+    Parameters
+    ----------
+    centre, sums : shape (G, p), where distances are measured from, and their sums
+    comoment : shape (G, p, p)
+    """
+
+    centre: Matrix
+    sums: Matrix
+    comoment: npt.NDArray[np.float64]
+
+
+def _grams(rows: Rows, counts: Counts) -> Iterator[Gram]:
+    """Query the products and build the Gram of each group."""
+    parts = rows.parts(counts.gaps)
+    size, width = len(counts.weight), len(parts)
+    index = _Index(counts.keys, rows.keys)
+    centred = Centred(rows, parts, counts.centres)
+    products = _products(centred, index, counts)
+    levels = [_levels(rows, at, counts) for at in range(len(rows.request.terms.categories))]
+    names = [part.name for part in parts] + [name for names in levels for name in names]
+    starts = np.cumsum([width, *map(len, levels)])
+    d = len(names)
+    mean, low, comoment = np.zeros((size, d)), np.zeros((size, d)), np.zeros((size, d, d))
+    weight = np.where(counts.weight > 0, counts.weight, 1.0)
+    step = products.sums / weight[:, None]
+    mean[:, :width], low[:, :width] = _two_sum(products.centre, step)
+    comoment[:, :width, :width] = products.comoment
+    shares = []
+    for at, own in enumerate(levels):
+        block = slice(starts[at], starts[at] + len(own))
+        total, crossed = _by_level(centred, at, index, counts, len(own))
+        share = total / weight[:, None]
+        shares.append(share)
+        mean[:, block] = share
+        comoment[:, block, :width] = crossed
+        comoment[:, :width, block] = crossed.transpose(0, 2, 1)
+        own_block = -total[:, :, None] * share[:, None, :]
+        own_block[:, np.arange(len(own)), np.arange(len(own))] += total
+        comoment[:, block, block] = own_block
+    for a, b in combinations(range(len(levels)), 2):
+        table = _cross_table(centred, a, b, index, counts, [len(levels[a]), len(levels[b])])
+        table -= shares[a][:, :, None] * shares[b][:, None, :] * weight[:, None, None]
+        rows_of = slice(starts[a], starts[a] + len(levels[a]))
+        columns_of = slice(starts[b], starts[b] + len(levels[b]))
+        comoment[:, rows_of, columns_of] = table
+        comoment[:, columns_of, rows_of] = table.transpose(0, 2, 1)
+    order = _order(rows.request, parts, levels, starts)
+    diagonal = np.arange(d)
+    comoment[:, diagonal, diagonal] = np.maximum(comoment[:, diagonal, diagonal], 0.0)
+    marks = tuple(part.name.removesuffix(SUFFIX) for part in parts if part.is_mark)
+    terms = replace(rows.request.base, indicators=marks)
+    for g in range(size):
+        _check_range(names, comoment[g])
+        yield Gram(
+            [names[j] for j in order],
+            int(counts.rows[g]),
+            int(counts.skipped[g]),
+            float(counts.weight[g]),
+            mean[g, order],
+            comoment[g][np.ix_(order, order)],
+            {name: int(missing[g]) for name, missing in counts.missing.items()},
+            low[g, order],
+            terms,
+        )
+
+
+def _check_range(names: Sequence[str], comoment: Matrix) -> None:
+    """Refuse values whose squares are no doubles."""
+    spread = np.diagonal(comoment)
+    for j, name in enumerate(names):
+        if not np.isfinite(spread[j]):
+            raise DataError(f"column '{name}' is too large: its sum of squares overflows a double")
+        if spread[j] == 0 and np.abs(comoment[j][spread > 0]).max(initial=0.0) > 0:
+            raise DataError(
+                f"column '{name}' is too small: its sum of squares underflows a double; scale it"
+            )
+
+
+def _levels(rows: Rows, at: int, counts: Counts) -> list[str]:
+    """Return the columns of a category."""
+    category = rows.request.terms.categories[at]
+    has_gaps = rows.category_policy(at) in FILLS and counts.gaps[category.column].any()
+    return [*category.names, *([category.missing] if has_gaps else [])]
+
+
+def _order(
+    request: Request, parts: Sequence[Part], levels: Sequence[Sequence[str]], starts: Any
+) -> list[int]:
+    """Return the positions of the columns in the order of the Gram."""
+    width = len(request.names)
+    own: dict[int, list[int]] = {}
+    for position, part in enumerate(parts):
+        own.setdefault(part.column, []).append(position)
+    for at, names in enumerate(levels):
+        own[width + at] = [starts[at] + j for j in range(len(names))]
+    return [j for at in request.order or sorted(own) for j in own[at]]
+
+
+def _products(centred: Centred, index: _Index, counts: Counts) -> _Products:
+    size, width = len(counts.weight), len(centred.parts)
+    weight = np.where(counts.weight > 0, counts.weight, 1.0)
+    centre, sums = np.zeros((size, width)), np.zeros((size, width))
+    comoment = np.zeros((size, width, width))
+    for first, second in _tiles(width):
+        wanted = sorted({*first, *second})
+        frame = centred.products(wanted, [(i, j) for i in first for j in second if j <= i])
+        at = index.of(frame)
+        _check_rows(counts, frame, at)
+        mine = np.zeros((size, width))
+        for j in wanted:
+            mine[at, j] = _numbers(frame, f"sum_{j}")
+            centre[at, j], sums[at, j] = _numbers(frame, f"centre_{j}"), mine[at, j]
+        for i in first:
+            for j in (j for j in second if j <= i):
+                product = np.zeros(size)
+                product[at] = _numbers(frame, f"product_{i}_{j}")
+                with np.errstate(over="ignore", invalid="ignore"):  # `_check_range` reports it
+                    comoment[:, i, j] = product - mine[:, i] * mine[:, j] / weight
+                comoment[:, j, i] = comoment[:, i, j]
+    return _Products(centre, sums, comoment)
+
+
+def _tiles(width: int) -> Iterator[tuple[range, range]]:
+    """Cut the lower triangle of products so that each part fits into a query."""
+    if width * (width + 1) // 2 + 2 * width <= WIDTH:
+        yield range(width), range(width)
+        return
+    blocks = [range(start, min(start + TILE, width)) for start in range(0, width, TILE)]
+    for i, first in enumerate(blocks):
+        for second in blocks[: i + 1]:
+            yield first, second
+
+
+def _by_level(
+    centred: Centred, at: int, index: _Index, counts: Counts, levels: int
+) -> tuple[Matrix, npt.NDArray[np.float64]]:
+    """Return the weight of each level, (G, L), and its products with the parts, (G, L, p)."""
+    size, width = len(counts.weight), len(centred.parts)
+    total, crossed = np.zeros((size, levels)), np.zeros((size, levels, width))
+    every = np.zeros((size, width))
+    for start in range(0, max(width, 1), WIDTH):
+        wanted = range(start, min(start + WIDTH, width))
+        frame = centred.by_levels([at], wanted)
+        groups, codes = index.of(frame), centred.rows.codes(frame, at)
+        _check_rows(counts, frame, groups)
+        there = codes < levels
+        own = _numbers(frame, "weight")
+        total[:] = 0.0
+        np.add.at(total, (groups[there], codes[there]), own[there])
+        for j in wanted:
+            sums = _numbers(frame, f"sum_{j}")
+            np.add.at(crossed[:, :, j], (groups[there], codes[there]), sums[there])
+            np.add.at(every[:, j], groups, sums)
+    weight = np.where(counts.weight > 0, counts.weight, 1.0)
+    crossed -= (total / weight[:, None])[:, :, None] * every[:, None, :]
+    return total, crossed
+
+
+def _cross_table(
+    centred: Centred, a: int, b: int, index: _Index, counts: Counts, levels: Sequence[int]
+) -> npt.NDArray[np.float64]:
+    """Return the weight of each pair of levels, shape (G, La, Lb)."""
+    table = np.zeros((len(counts.weight), *levels))
+    frame = centred.by_levels([a, b], [])
+    groups = index.of(frame)
+    _check_rows(counts, frame, groups)
+    left, right = centred.rows.codes(frame, a), centred.rows.codes(frame, b)
+    there = (left < levels[0]) & (right < levels[1])
+    weight = _numbers(frame, "weight")
+    np.add.at(table, (groups[there], left[there], right[there]), weight[there])
+    return table
+
+
+def _check_rows(counts: Counts, frame: pl.DataFrame, at: npt.NDArray[np.int64]) -> None:
+    found = np.zeros(len(counts.rows), dtype=np.int64)
+    np.add.at(found, at, frame["rows"].to_numpy())
+    _check_same(counts.rows, found)
+
+
+def _numbers(frame: pl.DataFrame, name: str) -> Vector:
+    return frame[name].cast(pl.Float64).fill_null(0.0).to_numpy()
+
+
+def _two_sum(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the sum of two numbers and what rounding took from it (Knuth 1969, 4.2.2)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)

@@ -1,0 +1,275 @@
+"""The rows of a table of ibis as numbers: what the queries of `warehouse` are made of."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ibis
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from ibis.expr import operations
+
+from dbselect.record.columns import SUFFIX, leaves
+from dbselect.record.gram import Vector
+from dbselect.sources.engines.expressions import (
+    all_of,
+    double_of,
+    exact,
+    is_time,
+    kept_level,
+    level_of,
+    null_if,
+    run,
+    run_text,
+    stand_in,
+    value_of,
+    weight_of,
+)
+from dbselect.sources.request import Request
+
+#: The largest double: what is larger is infinite, for which not every engine has a name.
+LARGEST = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A column of numbers, or the indicator of one.
+
+    Parameters
+    ----------
+    name : of the column of the Gram
+    column : number of the request's column that it is, or belongs to
+    policy : of that column
+    is_mark : whether it is the indicator
+    """
+
+    name: str
+    column: int
+    policy: str
+    is_mark: bool = False
+
+
+class Rows:
+    """Columns of a table as expressions of ibis.
+
+    Parameters
+    ----------
+    table : of ibis
+    request : without folds and bases
+
+    Attributes
+    ----------
+    keys : names of the keys in the results of all queries, which no other column has there
+    labels : column of the table -> what its sums are named by in the result of `counts`
+    """
+
+    def __init__(self, table: Any, request: Request) -> None:
+        self.table = table = exact(table)
+        self.request = request
+        self._backend = table.get_backend()
+        self.keys = [f"by_{at}" for at in range(len(request.by))]
+        self._by = dict(zip(self.keys, request.by, strict=True))
+        every = {leaf.name: leaf for leaf in leaves(table.schema().to_pyarrow())}
+        self._numbers = [double_of(table, leaf) for leaf in request.columns]
+        self._levels = [
+            level_of(value_of(table, every[category.column]))
+            for category in request.terms.categories
+        ]
+        categories = [category.column for category in request.terms.categories]
+        names = [*request.names, *categories]
+        self.labels = {name: f"{at}" for at, name in enumerate(names)}
+        values = [*self._numbers, *self._levels]
+        self._missing = [self._is_missing(value) for value in values]
+        self.weight = None
+        needed = [
+            ~missing
+            for missing, policy in zip(self._missing, request.policies, strict=True)
+            if policy in ("skip", "error")
+        ]
+        if request.weight is not None:
+            self.weight = double_of(table, every[request.weight])
+            needed += [~self._is_missing(self.weight), self.weight != 0.0]
+        self._used = all_of(needed)
+
+    def _is_missing(self, value: Any) -> Any:
+        """Return whether a value is NULL or NaN."""
+        if value.type().is_floating() and self._backend.has_operation(operations.IsNan):
+            return value.isnull() | value.isnan()
+        return value.isnull()
+
+    def category_policy(self, at: int) -> str:
+        """Return what becomes of the missing values of a category."""
+        return self.request.policies[len(self._numbers) + at]
+
+    def parts_of(self, width: int) -> Iterator[range]:
+        """Cut the columns so that the result of `counts` fits into one query."""
+        size = (width - len(self.keys) - 5) // 5
+        total = len(self.labels)
+        for start in range(0, max(total, 1), size):
+            yield range(start, min(start + size, total))
+
+    def counts(self, wanted: Sequence[int]) -> pl.DataFrame:
+        """Count the rows, used and not, and what is missing in them; add the values."""
+        sums: dict[str, Any] = {
+            "rows": self.table.count(),
+            "weight": weight_of(self.table, self.weight),
+        }
+        if self.weight is not None:
+            sums |= {"least": self.weight.min(), "most": self.weight.max()}
+        for at in wanted:
+            sums[f"missing_{at}"] = self._missing[at].sum()
+            if at >= len(self._numbers):
+                continue
+            number, missing = self._numbers[at], self._missing[at]
+            present = null_if(missing, number)
+            weighted = present if self.weight is None else present * self.weight
+            sums[f"sum_{at}"] = weighted.sum()
+            sums[f"infinite_{at}"] = (present.abs() > LARGEST).sum()
+            if self.request.policies[at] == "near":
+                sums[f"weight_{at}"] = weight_of(self.table, self.weight, ~missing)
+            if self._backend.name == "sqlite":
+                # Its columns hold what they are given, and text counts as 0.
+                kind = value_of(self.table, self.request.columns[at]).typeof()
+                if not is_time(value_of(self.table, self.request.columns[at])):
+                    sums[f"text_{at}"] = kind.isin(["text", "blob"]).sum()
+        keys = {key: self.table[name] for key, name in self._by.items()}
+        return run(self.table.group_by(**keys, used=self._used).aggregate(**sums))
+
+    def parts(self, gaps: Mapping[str, npt.NDArray[np.int64]]) -> list[Part]:
+        """Return the columns of numbers, and the indicators of those that have gaps."""
+        found = []
+        numbers = zip(self.request.names, self.request.policies, strict=False)
+        for at, (name, policy) in enumerate(numbers):
+            found.append(Part(name, at, policy))
+            if policy in ("indicator", "near") and gaps[name].any():
+                found.append(Part(name + SUFFIX, at, policy, is_mark=True))
+        return found
+
+    def used(self, parts: Mapping[int, Part], categories: Sequence[int]) -> Any:
+        """Return the rows used: keys, weight ``w``, values ``x0``, ... and levels ``level_0``, ...
+
+        A value is NULL where it is missing.
+        """
+        columns = {key: self.table[name] for key, name in self._by.items()}
+        for key, name in enumerate(self._by.values()):
+            columns |= stand_in(self.table[name], key)
+        if self.weight is not None:
+            columns["w"] = self.weight
+        for j, part in parts.items():
+            number, missing = self._numbers[part.column], self._missing[part.column]
+            if part.is_mark:
+                columns[f"x{j}"] = ibis.ifelse(missing, 1, 0).cast("float64")
+            else:
+                is_whole = part.policy in ("skip", "error")
+                columns[f"x{j}"] = number if is_whole else null_if(missing, number)
+        for at in categories:
+            category, value = self.request.terms.categories[at], self._levels[at]
+            columns[f"gap_{at}"] = value.isnull()
+            columns[f"level_{at}"] = kept_level(value, category)
+        return self.table.filter(self._used).select(**columns)
+
+    def codes(self, frame: pl.DataFrame, at: int) -> npt.NDArray[np.int64]:
+        """Return the column of each row's level, beyond all where there is none."""
+        category = self.request.terms.categories[at]
+        known = {level: code for code, level in enumerate(category.levels)}
+        beyond = len(category.names)
+        # A missing one has a column after the others, where such columns are.
+        other = len(known) if category.rest else beyond + 1
+        pairs = zip(frame[f"level_{at}"].to_list(), frame[f"gap_{at}"].to_list(), strict=True)
+        found = [beyond if gap else known.get(level, other) for level, gap in pairs]
+        return np.array(found, dtype=np.int64)
+
+
+class Centred:
+    """The rows used, as distances from about the mean of their group.
+
+    Parameters
+    ----------
+    rows : of the table
+    parts : columns of numbers and their indicators
+    centres : column of numbers -> about its mean, of the only group
+    """
+
+    def __init__(self, rows: Rows, parts: Sequence[Part], centres: Mapping[str, Vector]) -> None:
+        self.rows = rows
+        self.parts = parts
+        self._centres = centres
+
+    def products(self, wanted: Sequence[int], pairs: Sequence[tuple[int, int]]) -> pl.DataFrame:
+        """Add up distances, and products of pairs of them, over each group."""
+        table = self._table(wanted)
+        joined = [j for j in wanted if self._is_joined(j)]
+        weight = "" if self.rows.weight is None else " * {w}"
+        sums = {"rows": "COUNT(*)"}
+        sums |= {f"centre_{j}": f"MAX({{c{j}}})" for j in joined}
+        sums |= {f"sum_{j}": f"SUM({{d{j}}}{weight})" for j in wanted}
+        sums |= {f"product_{i}_{j}": f"SUM({{d{i}}} * {{d{j}}}{weight})" for i, j in pairs}
+        found = run_text(table, self.rows.keys, sums)
+        known = {f"centre_{j}": self._centre(j) for j in wanted if j not in joined}
+        return found.with_columns(pl.lit(value).alias(name) for name, value in known.items())
+
+    def by_levels(self, categories: Sequence[int], wanted: Sequence[int]) -> pl.DataFrame:
+        """Add up weights and distances over each level, or pair of levels, of each group."""
+        table = self._table(wanted, categories)
+        sums = {"rows": table.count(), "weight": self._total(table)} | self._sums(table, wanted)
+        levels = [f"{what}_{at}" for at in categories for what in ("level", "gap")]
+        return run(table.group_by([*self.rows.keys, *levels]).aggregate(**sums))
+
+    def _sums(self, table: Any, wanted: Sequence[int]) -> dict[str, Any]:
+        weight = self._weight(table)
+        return {f"sum_{j}": weight(table[f"d{j}"]).sum() for j in wanted}
+
+    def _total(self, table: Any, where: Any = None) -> Any:
+        return weight_of(table, None if self.rows.weight is None else table["w"], where)
+
+    def _weight(self, table: Any) -> Callable[[Any], Any]:
+        if self.rows.weight is None:
+            return lambda value: value
+        return lambda value: value * table["w"]
+
+    def _table(self, wanted: Sequence[int], categories: Sequence[int] = ()) -> Any:
+        """Return the rows used with distances ``d0``, ..., and where these of groups begin."""
+        parts = {j: self.parts[j] for j in wanted}
+        table = self.rows.used(parts, categories)
+        joined = [j for j in wanted if self._is_joined(j)]
+        if joined:
+            table = self._with_centres(table, joined)
+        distances = {}
+        for j, part in parts.items():
+            centre = table[f"c{j}"] if j in joined else ibis.literal(self._centre(j), "float64")
+            distances[f"d{j}"] = _distance(table[f"x{j}"], centre, part)
+        return table.mutate(**distances)
+
+    def _is_joined(self, j: int) -> bool:
+        """Return whether where the distances begin is known to the engine only."""
+        return bool(self.rows.keys) and not self.parts[j].is_mark
+
+    def _centre(self, j: int) -> float:
+        """Return where the distances begin, of indicators or of the only group."""
+        part = self.parts[j]
+        return 0.0 if part.is_mark else float(self._centres[part.name][0])
+
+    def _with_centres(self, table: Any, wanted: Sequence[int]) -> Any:
+        """Join the means of the groups, which the engine computes again."""
+        by = [f"{what}{at}" for at in range(len(self.rows.keys)) for what in ("key", "null")]
+        weight = self._weight(table)
+        means = {}
+        for j in wanted:
+            value = table[f"x{j}"]
+            present = value.notnull() if self.parts[j].policy == "near" else None
+            mean = weight(value).sum() / self._total(table, present)
+            means[f"c{j}"] = mean.fill_null(0.0)
+        found = table.group_by(by).aggregate(**means)
+        found = found.rename({f"mean_{name}": name for name in by})
+        joined = table.join(found, [table[name] == found[f"mean_{name}"] for name in by])
+        return joined.drop([f"mean_{name}" for name in by])
+
+
+def _distance(value: Any, centre: Any, part: Part) -> Any:
+    """Return a value less the centre; what is missing counts as 0, or as the centre."""
+    distance = value - centre
+    if part.is_mark or part.policy in ("skip", "error"):
+        return distance
+    other = ibis.literal(0.0, "float64") if part.policy == "near" else -centre
+    return ibis.ifelse(value.isnull(), other, distance)

@@ -1,0 +1,1 @@
+"""Tables joined by keys: one Gram of all their columns, no joined table."""

@@ -1,0 +1,111 @@
+"""The facts added up by key: what their rows are to a Gram, and how much of each key there is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.sparse import coo_array
+
+from dbselect.record.formulas import polars, polars_column, translate
+from dbselect.record.gram import Gram
+from dbselect.record.inputs import inputs_as_fitted
+from dbselect.sources.joins.keys import compared
+from dbselect.sources.lazy import collected
+
+#: What columns are called while they are summed, which no field of a table is.
+PREFIX = "__dbselect_"
+WEIGHT = f"{PREFIX}w"
+_THERE = f"{PREFIX}there"
+
+
+def rows_of(
+    frame: pl.LazyFrame, fields: Sequence[str], kinds: Sequence[str], gram: Gram, weight: str | None
+) -> pl.LazyFrame:
+    """Return the rows of the facts as a Gram has them.
+
+    Returns
+    -------
+    LazyFrame of the key, ``WEIGHT``, 0 in rows that the Gram leaves out, whether a row is
+    in it, and its columns less their means, called by their numbers
+    """
+    names = names_of(gram)
+    inputs = {name: one for one in inputs_as_fitted(gram.columns, gram.terms) for name in one.names}
+    algebra = polars()
+    values = [translate(inputs[name].made(name), algebra) for name in gram.columns]
+    own = pl.lit(1.0) if weight is None else polars_column((weight,)).cast(pl.Float64)
+    rows = frame.select(
+        *(compared(field, kind).alias(field) for field, kind in zip(fields, kinds, strict=True)),
+        *(value.fill_nan(None).alias(name) for name, value in zip(names, values, strict=True)),
+        own.fill_nan(None).fill_null(0.0).alias(WEIGHT),
+    )
+    there = pl.all_horizontal(pl.col(name).is_not_null() for name in names)
+    # First the mean, then what its rounding took: the digits of a mean far from zero.
+    means = zip(names, gram.mean.tolist(), gram.mean_low.tolist(), strict=True)
+    return rows.with_columns((there & (pl.col(WEIGHT) > 0)).alias(_THERE)).with_columns(
+        pl.when(_THERE).then(WEIGHT).otherwise(0.0).alias(WEIGHT),
+        *(
+            pl.when(_THERE).then(pl.col(name) - mean - low).otherwise(0.0).alias(name)
+            for name, mean, low in means
+        ),
+    )
+
+
+def names_of(gram: Gram) -> list[str]:
+    """Return what the columns of a Gram are called while they are summed."""
+    return [f"{PREFIX}{at}" for at in range(len(gram.columns))]
+
+
+def product_names(gram: Gram) -> list[str]:
+    """Return what products of columns are called, a lower triangle row by row."""
+    width = len(gram.columns)
+    return [f"{PREFIX}p{at}" for at in range(width * (width + 1) // 2)]
+
+
+def summed(rows: pl.LazyFrame, fields: Sequence[str], gram: Gram, products: bool) -> pl.DataFrame:
+    """Return, for each key, rows, rows used, weight, and sums of columns and of products.
+
+    Returns
+    -------
+    DataFrame of the key, ``rows``, ``used``, ``weight`` and numbered columns, ascending
+    """
+    names, w = names_of(gram), pl.col(WEIGHT)
+    pairs = zip(*np.tril_indices(len(names)), strict=True) if products else ()
+    own = [(w * pl.col(name)).sum().alias(name) for name in names]
+    own += [
+        (w * pl.col(names[i]) * pl.col(names[j])).sum().alias(name)
+        for name, (i, j) in zip(product_names(gram), pairs, strict=False)
+    ]
+    keyed = rows.group_by(fields).agg(
+        pl.len().alias(f"{PREFIX}rows"),
+        pl.col(_THERE).sum().alias(f"{PREFIX}used"),
+        w.sum().alias(f"{PREFIX}weight"),
+        *own,
+    )
+    return collected(keyed).sort(fields, nulls_last=True)
+
+
+def pairs(rows: pl.LazyFrame, one: pl.DataFrame, two: pl.DataFrame, few: bool) -> Any:
+    """Return how much weight each pair of two keys has.
+
+    Parameters
+    ----------
+    rows : the fields of both keys and ``WEIGHT``
+    one, two : the K1 and the K2 keys
+    few : whether there are so few pairs that it pays to add rows up first
+
+    Returns
+    -------
+    sparse array of shape (K1, K2), in which a pair may stand several times; 16 bytes for
+    each row, or with `few` for each pair
+    """
+    if few:
+        fields = dict.fromkeys([*one.columns, *two.columns])
+        rows = rows.group_by(list(fields)).agg(pl.col(WEIGHT).sum())
+    places = [f"{PREFIX}row", f"{PREFIX}column"]
+    for place, keys in zip(places, (one, two), strict=True):
+        numbered = keys.with_row_index(place).lazy()
+        rows = rows.join(numbered, on=keys.columns, how="left", nulls_equal=True)
+    found = collected(rows.select(*(pl.col(place).cast(pl.Int32) for place in places), WEIGHT))
+    at = tuple(found[place].to_numpy() for place in places)
+    return coo_array((found[WEIGHT].to_numpy(), at), shape=(one.height, two.height))

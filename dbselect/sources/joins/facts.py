@@ -1,0 +1,143 @@
+"""Facts that tables are added to by several keys, and the Gram of all columns there are."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import SkippedRowsWarning, SourceError, warn_caller
+from dbselect.record.gram import Gram, Matrix
+from dbselect.record.rows import too_few
+from dbselect.sources.engines.polars import LazyTable
+from dbselect.sources.joins.by_key import WEIGHT, pairs, rows_of
+from dbselect.sources.joins.key_sums import KeySums, key_sums
+from dbselect.sources.joins.keys import check_keys, compared
+from dbselect.sources.lazy import lazy
+from dbselect.sources.open import open_table
+from dbselect.sources.read import gram as read_gram
+from dbselect.sources.types import TableSource
+
+#: Fields of a key in the facts, sorted.
+Fields = tuple[str, ...]
+#: Share of the rows below which there are few pairs of keys: adding rows up by pairs takes
+#: several times as long as numbering them, and the memory of the pairs.
+FEW_PAIRS = 0.25
+_KEPT = "__dbselect_kept"
+
+
+class Facts:
+    """Facts, their Gram, and their sums by each key, which grow with tables that are added.
+
+    Parameters
+    ----------
+    source : a table that can be read again
+    columns : names and globs of its own columns
+    weight : column of row weights
+
+    Attributes
+    ----------
+    gram : of the own columns and those of all tables added
+    schema : type of each field
+
+    Raises
+    ------
+    SourceError : a stream that can be read only once
+    """
+
+    def __init__(self, source: TableSource, columns: Sequence[str], weight: str | None) -> None:
+        table = open_table(source, None)
+        if not table.again:
+            raise SourceError(
+                "facts is a stream that can be read only once, and they are read once a key; give "
+                "a table, a relation or a file"
+            )
+        self._frame = lazy(table)
+        self._columns, self._weight = columns, weight
+        self.schema = dict(self._frame.collect_schema())
+        self.own = self.gram = read_gram(table, columns, weight)
+        self._sums: dict[Fields, KeySums] = {}
+        self._pairs: dict[tuple[Fields, Fields], Any] = {}
+
+    def by(self, key: Fields) -> KeySums:
+        """Return the sums by a key; the first call reads the facts.
+
+        Every table added since then by another key must have this key among its `others`.
+        """
+        if key not in self._sums:
+            self._sums[key] = key_sums(self._frame, list(key), weight=self._weight, gram=self.own)
+        return self._sums[key]
+
+    def keep(self, key: Fields, keys: pl.DataFrame) -> None:
+        """Leave out all rows but those of some keys; before any table is added."""
+        kinds = check_keys(key, self.schema, "the facts")
+        named = [f"{_KEPT}{at}" for at in range(len(key))]
+        self._frame = (
+            self._frame.with_columns(
+                compared(field, kind).alias(name)
+                for field, kind, name in zip(key, kinds, named, strict=True)
+            )
+            .join(keys.lazy(), left_on=named, right_on=list(key), how="semi")
+            .drop(named)
+        )
+
+    def read_again(self) -> None:
+        """Read the Gram of the rows that are kept; the others count as left out.
+
+        Warns
+        -----
+        SkippedRowsWarning : more than half of the rows are left out
+        """
+        before = self.own
+        found = read_gram(LazyTable(self._frame), self._columns, self._weight)
+        skipped = before.rows + before.skipped - found.rows
+        self.own = self.gram = replace(found, skipped=skipped, missing=before.missing)
+        if too_few(found.rows, skipped):
+            warn_caller(
+                f"{skipped} of {found.rows + skipped} rows are left out: values are missing in "
+                "them, or in a table within the budget; unmatched='indicator' keeps the latter",
+                SkippedRowsWarning,
+            )
+        self._sums.clear()
+
+    def add(
+        self, key: Fields, own: Gram, cross: Matrix, centred: Matrix, others: Collection[Fields]
+    ) -> None:
+        """Add the columns of a table to the Gram, and to the sums by its key and others.
+
+        Parameters
+        ----------
+        key : by which it was looked up
+        own : Gram of its p columns
+        cross : shape (d, p), their comoments with the columns there are
+        centred : shape (K, p), its values less their means
+        others : further keys that are still needed; each reads the facts once together with
+            this one, unless one of the two has all fields of the other
+        """
+        here = self.by(key)
+        for other in others:
+            there = self.by(other)
+            sums = self._pair(other, key) @ centred
+            self._sums[other] = there.beside(own, cross, np.asarray(sums))
+        self._sums[key] = here.beside(own, cross, here.weight[:, None] * centred)
+        self.gram = self._sums[key].gram
+
+    def _pair(self, one: Fields, two: Fields) -> Any:
+        """Return how much weight each pair of two keys has, shape (K1, K2)."""
+        if (two, one) in self._pairs:
+            return self._pairs[two, one].T
+        if (one, two) not in self._pairs:
+            self._pairs[one, two] = self._weighed(self.by(one), self.by(two))
+        return self._pairs[one, two]
+
+    def _weighed(self, one: KeySums, two: KeySums) -> Any:
+        for sums, other in ((one, two), (two, one)):
+            if set(other.keys.columns) <= set(sums.keys.columns):
+                rows = sums.keys.with_columns(pl.Series(WEIGHT, sums.weight)).lazy()
+                return pairs(rows, one.keys, two.keys, few=False)
+        fields = list(dict.fromkeys([*one.keys.columns, *two.keys.columns]))
+        kinds = check_keys(fields, self.schema, "the facts")
+        rows = rows_of(self._frame, fields, kinds, self.own, self._weight)
+        few = one.keys.height * two.keys.height < FEW_PAIRS * self.own.rows
+        return pairs(rows, one.keys, two.keys, few)

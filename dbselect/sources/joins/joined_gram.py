@@ -1,0 +1,122 @@
+"""Columns of a table that was looked up, beside those of the facts in one Gram."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.errors import ColumnError
+from dbselect.record.columns import SUFFIX
+from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.terms import Terms
+from dbselect.sources.joins.left_join import LookedUp
+from dbselect.sources.read import seen
+
+
+def weighed(
+    found: LookedUp, rows: npt.NDArray[np.int64], weight: Vector, facts: Gram
+) -> tuple[Gram, Matrix]:
+    """Return the Gram of the columns alone, over the rows of the facts, and their values.
+
+    Indicators of what is never missing, and levels that no row has, are dropped.
+
+    Parameters
+    ----------
+    found : the columns for each of K keys, whose values are overwritten
+    rows, weight : shape (K,), rows read and the weight of those used
+    facts : Gram of the same rows
+
+    Returns
+    -------
+    Gram of p columns, and an array of shape (K, p): values less the means
+    """
+    centred, mean, low = _centred(found.values, weight)
+    heavy = np.sqrt(weight)[:, None] * centred
+    every = Gram(
+        found.columns,
+        facts.rows,
+        facts.skipped,
+        facts.weight,
+        mean,
+        heavy.T @ heavy,
+        {name: int(rows[where].sum()) for name, where in found.missing.items()},
+        low,
+        found.terms,
+    )
+    marks = {name + SUFFIX for name in found.terms.indicators}
+    there = zip(every.columns, every.mean, strict=True)
+    kept = [name for name, share in there if share > 0 or name not in marks]
+    gram = seen(every.select(kept) if len(kept) < len(every.columns) else every, found.texts)
+    at = {name: number for number, name in enumerate(found.columns)}
+    if len(gram.columns) < len(at):
+        centred = centred[:, [at[name] for name in gram.columns]]
+    return gram, centred
+
+
+def side_by_side(one: Gram, two: Gram, cross: Matrix) -> Gram:
+    """Return the Gram of the columns of two, of the same rows.
+
+    Parameters
+    ----------
+    cross : shape (d, p), the comoments of the columns of one with those of the other
+
+    Raises
+    ------
+    ColumnError : a column is in both
+    """
+    _check_apart(two.columns, one.columns)
+    return replace(
+        one,
+        columns=[*one.columns, *two.columns],
+        mean=np.append(one.mean, two.mean),
+        mean_low=np.append(one.mean_low, two.mean_low),
+        comoment=np.block([[one.comoment, cross], [cross.T, two.comoment]]),
+        missing=Counter(one.missing) + Counter(two.missing),
+        terms=_together(one.terms, two.terms),
+    )
+
+
+def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
+    """Return columns less their weighted means, and these as the sums of two doubles.
+
+    Parameters
+    ----------
+    values : shape (K, p), column by column; overwritten
+    weight : shape (K,), of which some is > 0
+    """
+    total, there = weight.sum(), weight > 0
+    first = weight @ values / total
+    step = np.empty_like(first)
+    # A column fits into the caches, all of them do not.
+    for j in range(values.shape[1]):
+        column = values[:, j]
+        known = column if there.all() else column[there]
+        # The mean of a constant is itself, whatever rounding makes of the sum.
+        first[j] = min(max(first[j], known.min()), known.max())
+        column -= first[j]
+        step[j] = weight @ column / total
+        column -= step[j]
+    mean = first + step
+    return values, mean, (first - mean) + step
+
+
+def _together(one: Terms, two: Terms) -> Terms:
+    return Terms(
+        (*one.categories, *two.categories),
+        (*one.bases, *two.bases),
+        {**one.dates, **two.dates},
+        {**one.means, **two.means},
+        (*one.indicators, *two.indicators),
+        (*one.flat, *two.flat),
+    )
+
+
+def _check_apart(new: Sequence[str], there: Sequence[str]) -> None:
+    for name in new:
+        if name in there:
+            raise ColumnError(
+                f"the table has a column '{name}', which the Gram has, too; give name=, a "
+                "prefix for the table's columns, or choose other columns with columns="
+            )

@@ -1,0 +1,171 @@
+"""The sums of a Gram, or of one for each group of rows, under way in any number of processes."""
+
+import io
+import json
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from dbselect._native import Reader
+from dbselect.errors import DataError, SourceError
+from dbselect.record.columns import Leaf
+from dbselect.record.policies import FILLS
+from dbselect.sources.partial.grouping import GROUP, Grouping
+from dbselect.sources.request import Request
+
+#: Keys that a table is taken to have until it is read.
+KEYS = 100
+
+
+def reader_of(request: Request, group: str | None = None) -> Reader:
+    """Return a reader for rows as `Terms.expand` gives them."""
+    width = len(request.names)
+    base = request.base.to_json()
+    reader = Reader(request.names, request.weight, group, request.policies[:width], base)
+    for category, policy in zip(request.terms.categories, request.policies[width:], strict=True):
+        names = category.names + [category.missing] * (policy in FILLS)
+        reader.category(category.column, category.texts, names, policy)
+    if request.order:
+        reader.order(request.order)
+    return reader
+
+
+@dataclass(frozen=True)
+class GramWork:
+    """The sums that the records of a request are made of.
+
+    Parameters
+    ----------
+    request : the columns, groups and policies to read with
+    schema : the table's
+    """
+
+    request: Request
+    schema: pa.Schema
+
+    @property
+    def size(self) -> int:
+        """About how many bytes a state has; how many keys there are is a guess."""
+        folding = self.request.folding
+        groups = (KEYS if self.request.by else 1) * (folding.k if folding else 1)
+        width = len(self.request.names) + sum(len(c.names) for c in self.request.terms.categories)
+        return 8 * groups * (width * (width + 1) // 2 + 3 * width)
+
+    @contextmanager
+    def begin(self) -> Iterator["GramSums"]:
+        """Begin without rows."""
+        grouping = Grouping(self.request, self.schema) if self.request.keys else None
+        with reader_of(self.request, GROUP if grouping else None) as reader:
+            yield GramSums(self.request, reader, grouping)
+
+
+@dataclass(frozen=True)
+class GramSums:
+    """Sums under way.
+
+    Parameters
+    ----------
+    request : what is summed
+    reader : holds the sums
+    grouping : the groups of the rows; None without groups
+    """
+
+    request: Request
+    reader: Reader
+    grouping: Grouping | None
+
+    def add(self, batch: Any) -> None:
+        """Add some rows; may be called from several threads at once."""
+        if self.grouping is not None:
+            batch = self.grouping.number(batch)
+        self.reader.add(self.request.terms.expand(batch))
+
+    def state(self) -> bytes:
+        """Return the sums, and which keys the groups have."""
+        return self.reader.state(self._note())
+
+    def load(self, part: bytes) -> None:
+        """Add the sums of other rows.
+
+        Raises
+        ------
+        DataError : the part is damaged, of another version, or of another plan
+        """
+        keys = self.reader.note_of(part)
+        if self.grouping is None:
+            self.reader.load(part, [0])
+            return
+        asked, _, table = keys.partition(b"\n")
+        if asked != self._asked(self.grouping):
+            raise DataError("part is of another plan; all parts must come from one plan")
+        found = pl.read_ipc(io.BytesIO(table))
+        self.reader.load(part, self.grouping.numbers(found).to_list())
+
+    def record(self) -> pa.StructScalar:
+        """Return the record of all rows."""
+        return self.reader.finish()[0]
+
+    def records(self) -> pl.DataFrame:
+        """Return the keys of the groups and their records."""
+        records = self.reader.finish()
+        found = pl.DataFrame(pa.table({"gram": records}))
+        return found if self.grouping is None else self.grouping.table(records)
+
+    def _note(self) -> bytes:
+        if self.grouping is None:
+            return b""
+        table = io.BytesIO()
+        self.grouping.keys.write_ipc(table)
+        return self._asked(self.grouping) + b"\n" + table.getvalue()
+
+    def _asked(self, grouping: Grouping) -> bytes:
+        """Return what decides the groups, on one line."""
+        folding = self.request.folding
+        by = [] if folding is None else self.request.taken
+        asked = {"by": self.request.by, "columns": by, "fold": folding and asdict(folding)}
+        asked["types"] = grouping.types
+        return json.dumps(asked).encode()
+
+
+def check_fits(
+    found: pa.Schema,
+    planned: pa.Schema,
+    fields: Sequence[str],
+    part: str,
+    keys: Collection[str] = (),
+) -> None:
+    """Refuse a part whose fields do not mean what those of the table mean.
+
+    Parameters
+    ----------
+    part : what to call it
+    keys : fields that need the very same type; others may be any number, or any text
+
+    Raises
+    ------
+    SourceError : a field is missing, is there twice, or has another type
+    """
+    for name in fields:
+        if name not in found.names:
+            raise SourceError(f"{part} has no field '{name}', which is read; it has {found.names}")
+        if found.names.count(name) > 1:
+            raise SourceError(f"{part} has two fields '{name}'; names must differ")
+        types = found.field(name).type, planned.field(name).type
+        one, other = (_kind(type_, name in keys) for type_ in types)
+        if one != other:
+            raise SourceError(
+                f"field '{name}' has type {types[0]} in {part} and {types[1]} in the table; cast it"
+            )
+
+
+def _kind(type_: pa.DataType, is_key: bool) -> str:
+    """Return what the values of a type count as: numbers of all types, and texts, are alike."""
+    leaf = Leaf("", ("",), type_)
+    if leaf.is_numeric and leaf.unit is None and not is_key:
+        return "number"
+    is_coded = is_key and pa.types.is_dictionary(type_)
+    return "text" if leaf.is_text and not is_coded else str(type_)

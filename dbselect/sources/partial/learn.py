@@ -1,0 +1,272 @@
+"""The first pass: which levels a column has, and where its values lie.
+
+Only the columns concerned are read. What is found depends neither on the order
+of the rows nor on the engine.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.options.kinds import is_whole
+from dbselect.record.bases import CUBIC, Basis, Poly, Spline, infinite
+from dbselect.record.categories import Category, Level, kind_of_levels, text_of
+from dbselect.record.gram import Vector
+from dbselect.record.terms import Terms, check_category, check_number
+from dbselect.sources.open import open_table
+from dbselect.sources.partial.values import SAMPLED, Values, read_values
+from dbselect.sources.request import Table
+
+#: Default for the most levels of a category that have a column each.
+MAX_LEVELS = 1000
+
+#: Columns of categories, or these with their levels.
+Categories = Sequence[str] | Mapping[str, Sequence[str | int | bool]]
+#: Columns with the kind and the size of their basis.
+Bases = Mapping[str, tuple[str, int]]
+
+
+def terms(
+    source: Any,
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    *,
+    max_levels: int = MAX_LEVELS,
+) -> Terms:
+    """Learn how the categories and curves of a table become columns.
+
+    Parameters
+    ----------
+    source : as in `gram`; a stream that can be read only once must come with the
+        levels of its categories and without `basis`
+    categories : columns of text, ENUM, Categorical, boolean or integer type. Their
+        most frequent levels, of equally frequent ones the first, become columns of 0
+        and 1, in ascending order: ``carrier.AA``, ``carrier.UA``, ...; all other
+        values one more, ``carrier.other``, if there are any. A mapping gives the
+        levels and their order; there is always a column for the others then
+    basis : column -> ``("poly", degree)``, Legendre polynomials of the column scaled
+        to [-1, 1]: ``age.poly1``, ``age.poly2``, ...; or ``("spline", k)``, k >= 3
+        cubic B-splines with knots at quantiles, constant beyond the smallest and
+        largest value: ``age.spline1``, ..., fewer than k where many rows share a value
+    max_levels : most levels to have a column each, >= 1
+
+    Returns
+    -------
+    Terms, to read this table and others with
+
+    Raises
+    ------
+    SourceError : there is no such table
+    ColumnError : a column is unknown, named twice or of another type
+    ArgumentError : levels, degree, k or max_levels out of range, or a stream that
+        would have to be read twice
+    DataError : an infinite value, or fewer than two distinct ones, in a column of `basis`
+
+    Notes
+    -----
+    One pass over these columns only; all rows count, also those that a Gram leaves
+    out. Memory grows with the number of distinct values of a category; for knots it
+    holds at most 2^18 values of a column, by their hash if there are more. With an
+    intercept the columns of a category add up to it: one is redundant, which every
+    search of dbselect takes care of.
+
+    References
+    ----------
+    Abramowitz and Stegun (1964), section 22 (Legendre polynomials).
+    Eilers and Marx (1996), section 2 (B-splines on evenly continued knots).
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"k": ["a", "b", "b", "c"], "x": [0.0, 1.0, 2.0, 4.0]})
+    >>> terms = ds.terms(table, ["k"], {"x": ("poly", 2)}, max_levels=1)
+    >>> ds.gram(table, terms=terms).columns
+    ['k.b', 'k.other', 'x.poly1', 'x.poly2']
+    """
+    return learn(open_table(source, None), categories, basis, max_levels)
+
+
+def terms_for(
+    table: Table,
+    texts: Sequence[str],
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    max_levels: int = MAX_LEVELS,
+    terms: Terms | None = None,
+) -> Terms:
+    """Return the terms that a caller passes, or learn those of options and of texts.
+
+    Parameters
+    ----------
+    texts : columns of text to read, by their names or with all others; those of
+        more than `max_levels` levels, and those of a stream, have no terms
+    categories, basis, max_levels, terms : as in `dbselect.gram`
+    """
+    if terms is not None:
+        if not isinstance(terms, Terms):
+            raise ArgumentError(f"terms is a {type(terms).__name__}; it must come from ds.terms")
+        if categories is not None or basis is not None:
+            raise ArgumentError("terms comes with categories or basis; it takes their place")
+        terms.check(table.schema)
+        return terms.without_shares()
+    return learn(table, categories, basis, max_levels, texts if table.again else ())
+
+
+def learn(
+    table: Table, categories: Any, basis: Any, max_levels: Any, texts: Sequence[str] = ()
+) -> Terms:
+    """Find the levels of categories and the centers and knots of bases.
+
+    Parameters
+    ----------
+    table : read once, unless every category has its levels and there is nothing else
+    categories, basis, max_levels : as in `dbselect.terms`
+    texts : columns that are categories if they have no more than `max_levels` levels
+
+    Raises
+    ------
+    ColumnError : a column is unknown, named twice or of another type
+    ArgumentError : levels, degree or number of splines out of range, or the table
+        could not be read again
+    DataError : a basis of a column with fewer than two values, or an infinite one
+    """
+    given = _levels_given(categories)
+    curves = _curves(basis)
+    check_max_levels(max_levels)
+    kinds = {column: check_category(column, table.schema) for column in given}
+    for column in curves:
+        check_number(column, table.schema)
+        if column in given:
+            raise ColumnError(f"categories and basis both name column '{column}'; it is one thing")
+    values: dict[str, Values] = {c: Values() for c, levels in given.items() if levels is None}
+    texts = [column for column in texts if column not in given and column not in curves]
+    values |= {column: Values(most=int(max_levels)) for column in texts}
+    values |= {c: Values(SAMPLED if kind == "spline" else 0) for c, (kind, _) in curves.items()}
+    if values:
+        _read(table, values)
+    terms = Terms(
+        tuple(
+            found_category(column, values[column], int(max_levels), kinds[column])
+            if levels is None
+            else Category(column, levels, rest=True)
+            for column, levels in given.items()
+        )
+        + tuple(
+            found_category(column, values[column], int(max_levels), "text")
+            for column in texts
+            if not values[column].are_more
+        ),
+        tuple(_basis(column, *curve, values[column]) for column, curve in curves.items()),
+    )
+    terms.check(table.schema)
+    return terms
+
+
+def check_max_levels(value: Any) -> None:
+    """Refuse what is no number of levels."""
+    if not is_whole(value) or int(value) < 1:
+        raise ArgumentError(f"max_levels is {value!r}; it must be a whole number >= 1")
+
+
+def found_category(column: str, values: Values, max_levels: int, kind: str) -> Category:
+    """Take the most frequent levels, of equally frequent ones the first, in ascending order."""
+    counts = values.counts()
+    kept = counts.sort("rows", descending=True, maintain_order=True).head(max_levels)
+    levels = kept["value"].sort().to_list()
+    if kind == "text":
+        _refuse_nul(column, levels)
+    return Category(column, tuple(levels), rest=counts.height > max_levels)
+
+
+def quantiles(counts: pl.DataFrame, shares: Vector) -> Vector:
+    """Return quantiles of counted values, interpolated as NumPy does by default."""
+    values, ends = counts["value"].to_numpy(), np.cumsum(counts["rows"].to_numpy())
+    at = shares * (ends[-1] - 1)
+    below = np.floor(at)
+    low = values[np.searchsorted(ends, below, side="right")]
+    high = values[np.searchsorted(ends, np.ceil(at), side="right")]
+    return np.asarray(low + (at - below) * (high - low))
+
+
+def _read(table: Table, values: Mapping[str, Values]) -> None:
+    if not table.again:
+        raise ArgumentError(
+            f"categories and basis need a first pass over {list(values)}, and the stream can be "
+            "read only once; give categories as {column: levels}, or terms of another table"
+        )
+
+    read_values(table, values)
+
+
+def _levels_given(categories: Any) -> dict[str, tuple[Level, ...] | None]:
+    """Return the columns of categories with the levels that the caller gave, or None."""
+    if categories is None:
+        return {}
+    if isinstance(categories, Mapping):
+        return {column: _levels(column, levels) for column, levels in categories.items()}
+    if isinstance(categories, str) or not isinstance(categories, Sequence):
+        raise ArgumentError(
+            f"categories is {categories!r}; it must be a list of columns, or map them to levels"
+        )
+    for column in categories:
+        if list(categories).count(column) > 1:
+            raise ColumnError(f"categories names column '{column}' twice")
+    return dict.fromkeys(categories)
+
+
+def _levels(column: Any, levels: Any) -> tuple[Level, ...]:
+    if isinstance(levels, str) or not isinstance(levels, Sequence) or not levels:
+        raise ArgumentError(f"categories gives {levels!r} for '{column}'; it must list levels")
+    if kind_of_levels(levels) is None:
+        raise ArgumentError(
+            f"categories gives {levels!r} for '{column}'; levels must be all text, all integers "
+            "or all booleans"
+        )
+    if len(set(levels)) < len(levels):
+        raise ArgumentError(f"categories gives {levels!r} for '{column}'; levels must differ")
+    _refuse_nul(column, [text_of(level) for level in levels])
+    return tuple(levels)
+
+
+def _refuse_nul(column: str, texts: Sequence[str]) -> None:
+    odd = next((text for text in texts if "\0" in text), None)
+    if odd is not None:
+        raise DataError(f"column '{column}' has the level {odd!r}; levels cannot hold a NUL")
+
+
+def _curves(basis: Any) -> dict[str, tuple[str, int]]:
+    """Check what the caller wants of each column: ("poly", degree) or ("spline", number)."""
+    if basis is None:
+        return {}
+    if not isinstance(basis, Mapping):
+        raise ArgumentError(f"basis is {basis!r}; it must map columns to ('poly', 3) or the like")
+    least = {"poly": 1, "spline": CUBIC}
+    for column, curve in basis.items():
+        try:
+            kind, size = curve
+            fits = is_whole(size) and int(size) >= least[kind]
+        except (KeyError, TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise ArgumentError(
+                f"basis gives {curve!r} for '{column}'; it must be ('poly', degree >= 1) or "
+                "('spline', columns >= 3)"
+            )
+    return {column: (kind, int(size)) for column, (kind, size) in basis.items()}
+
+
+def _basis(column: str, kind: str, size: int, values: Values) -> Basis:
+    low, high = values.range or (0.0, 0.0)
+    if not np.isfinite([low, high]).all():
+        raise DataError(infinite(column))
+    if low == high:
+        raise DataError(f"basis names column '{column}'; it has fewer than two distinct values")
+    if kind == "poly":
+        return Poly(column, size, low / 2 + high / 2, high / 2 - low / 2)
+    inner = quantiles(values.counts(), np.linspace(0, 1, size - 1)[1:-1])
+    # Where many rows share a value, knots fall together and fewer columns come out.
+    return Spline(column, tuple(np.unique([low, *inner, high]).tolist()))

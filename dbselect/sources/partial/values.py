@@ -1,0 +1,212 @@
+"""The values of columns and how often each occurs, counted in any number of processes."""
+
+import io
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dbselect._native import distinct
+from dbselect.record.columns import leaves
+from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.request import Table
+
+#: Counts of values that wait to be merged: few beside what is merged already.
+WAITING = 2**16
+#: Distinct values of which quantiles are taken. Of more, those with the smallest
+#: hashes stand for all: quantiles are then off by about 0.1 % of the rows.
+SAMPLED = 2**18
+
+
+class Values:
+    """The values of a column with their numbers of rows, in any order, from any thread.
+
+    Parameters
+    ----------
+    limit : most values to keep, those with the smallest hashes; None keeps all, and
+        0 keeps only the smallest and the largest
+    most : of more values than this, none is kept
+    """
+
+    def __init__(self, limit: int | None = None, most: int | None = None) -> None:
+        self.limit = limit
+        self.most = most
+        self._are_more = False
+        self._parts: list[pl.DataFrame] = []
+        self._waiting = 0
+        self._room = WAITING
+        self._lock = Lock()
+        self.range: tuple[float, float] | None = None
+
+    def add(self, values: pl.Series) -> None:
+        """Count some values; NULL and NaN are none."""
+        if self._are_more:
+            return
+        values = values.drop_nulls()
+        if self.limit is not None:
+            # Adding 0 makes one zero of two.
+            values = values.cast(pl.Float64).drop_nans() + 0.0
+            self._widen(values)
+        if self.limit == 0 or values.is_empty():
+            return
+        counts = pl.Series(distinct(values.to_frame())).struct.unnest()
+        found = values.gather(counts["row"])
+        if found.dtype in (pl.Categorical, pl.Enum):
+            found = found.cast(pl.String)
+        self._add(pl.DataFrame({"value": found, "rows": counts["rows"]}))
+
+    def add_counts(self, counts: pl.DataFrame) -> None:
+        """Count the values that an engine has counted: the columns ``value`` and ``rows``."""
+        counts = counts.select("value", pl.col("rows").cast(pl.Int64)).drop_nulls()
+        if self.limit is not None:
+            counts = counts.with_columns(pl.col("value").cast(pl.Float64) + 0.0)
+            counts = counts.filter(pl.col("value").is_not_nan())
+            self._widen(counts["value"])
+        if self.limit != 0 and not counts.is_empty():
+            self._add(counts)
+
+    def _add(self, part: pl.DataFrame) -> None:
+        with self._lock:
+            self._parts.append(part)
+            self._waiting += part.height
+            if self._waiting > self._room:
+                self._merge()
+
+    @property
+    def are_more(self) -> bool:
+        """Whether there are more values than `most`."""
+        if self._parts:
+            self._merge()
+        return self._are_more
+
+    def counts(self) -> pl.DataFrame:
+        """Return the columns ``value``, ascending, and ``rows``."""
+        if not self._parts:
+            return pl.DataFrame(schema={"value": pl.Float64, "rows": pl.Int64})
+        self._merge()
+        return self._parts[0].sort("value")
+
+    def state(self) -> tuple[bytes, tuple[float, float] | None, bool]:
+        """Return what was counted, for `load` in another process."""
+        counts = io.BytesIO()
+        are_more = self.are_more
+        (self.counts() if self._parts and not are_more else pl.DataFrame()).write_ipc(counts)
+        return counts.getvalue(), self.range, are_more
+
+    def load(self, counts: bytes, extremes: tuple[float, float] | None, are_more: bool) -> None:
+        """Add what another process has counted."""
+        part = pl.read_ipc(io.BytesIO(counts))
+        self._are_more |= are_more
+        if extremes is not None:
+            self._widen(pl.Series(extremes))
+        if part.width:
+            self._parts.append(part)
+            self._merge()
+
+    def _merge(self) -> None:
+        merged = pl.concat(self._parts).group_by("value").agg(pl.col("rows").sum())
+        if self.limit is not None and merged.height > self.limit:
+            hashes = hash_of(merged["value"].to_numpy())
+            merged = merged[np.argpartition(hashes, self.limit)[: self.limit]]
+        self._are_more |= self.most is not None and merged.height > self.most
+        self._parts = [merged]
+        self._waiting, self._room = 0, max(WAITING, merged.height)
+
+    def _widen(self, values: pl.Series) -> None:
+        if values.is_empty():
+            return
+        low, high = float(values.min()), float(values.max())  # type: ignore[arg-type]
+        with self._lock:
+            if self.range is not None:
+                low, high = min(low, self.range[0]), max(high, self.range[1])
+            self.range = low, high
+
+
+def read_values(table: Table, values: Mapping[str, Values]) -> None:
+    """Read columns of a table and count their values."""
+    known = {leaf.name: leaf for leaf in leaves(table.schema) if leaf.name in values}
+    count = getattr(table, "counts_of", None)
+    if count is not None:
+        for column, counter in values.items():
+            counter.add_counts(count(known[column], counter.limit, counter.most))
+        return
+    limits = {column: (one.limit, one.most) for column, one in values.items()}
+    work = Learning({column: leaf.path for column, leaf in known.items()}, limits)
+    fields = list(dict.fromkeys(leaf.field for leaf in known.values()))
+    gather(table, fields, work, Learnt(work.paths, values))
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Counting the values of columns.
+
+    Parameters
+    ----------
+    paths : column -> where it lies in the rows
+    limits : column -> `limit` and `most` of its `Values`
+    """
+
+    paths: Mapping[str, tuple[str | int, ...]]
+    limits: Mapping[str, tuple[int | None, int | None]]
+
+    @property
+    def size(self) -> int:
+        """About how many bytes a state has, if there are as many values as are kept."""
+        kept = (most if limit is None else limit for limit, most in self.limits.values())
+        return sum(16 * (SAMPLED if each is None else each) for each in kept)
+
+    @contextmanager
+    def begin(self) -> Iterator["Learnt"]:
+        """Begin without values."""
+        yield Learnt(self.paths, {column: Values(*each) for column, each in self.limits.items()})
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The values of columns that were met so far."""
+
+    paths: Mapping[str, tuple[str | int, ...]]
+    values: Mapping[str, "Values"]
+
+    def add(self, batch: Any) -> None:
+        """Count in some rows; may be called from several threads at once."""
+        frame = pl.DataFrame(batch)
+        for column, values in self.values.items():
+            values.add(series_at(frame, self.paths[column]))
+
+    def load(self, part: bytes) -> None:
+        """Add what another process has counted."""
+        for column, state in pickle.loads(part).items():
+            self.values[column].load(*state)
+
+    def state(self) -> bytes:
+        """Return what was counted."""
+        return pickle.dumps({column: values.state() for column, values in self.values.items()})
+
+
+def series_at(frame: pl.DataFrame, path: Sequence[str | int]) -> pl.Series:
+    """Return a column of a frame, of a field, a child or an element."""
+    field, *steps = path
+    found = frame[str(field)]
+    for step in steps:
+        found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
+    return found
+
+
+def hash_of(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
+    """Return splitmix64 of the bits of each value."""
+    return splitmix(values.view(np.uint64))
+
+
+def splitmix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return splitmix64 of some words (Steele, Lea and Flood 2014, figure 17)."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(bits ^ (bits >> np.uint64(31)))

@@ -1,0 +1,79 @@
+"""Progress of a search: a bar on a terminal, and the callback."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dbselect.errors import ArgumentError
+from dbselect.sources.open import progress
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a search after a turn, as passed to `callback`.
+
+    Parameters
+    ----------
+    done, total : turns made, and how many there can be; None if unknown
+    unit : what a turn is: ``"groups"``, ``"steps"``, ``"rounds"``, ``"pairs of limits"``,
+        ``"questions"`` or ``"points of the grid"``
+    latest : the group added, with a minus the one given back; None where a turn is no group
+    explained : share explained so far, of rounds the objective's value; None where not known
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> seen = []
+    >>> seq = ds.anytime_sequence(table, "y", callback=seen.append)
+    >>> [(one.done, one.total, one.latest, round(one.explained, 3)) for one in seen]
+    [(1, 2, 'a', 0.952), (2, 2, 'b', 1.0)]
+    """
+
+    done: int
+    total: int | None
+    unit: str
+    latest: str | None = None
+    explained: float | None = None
+
+
+#: Is called after every turn of a search; what it raises ends the call.
+Callback = Callable[[Progress], object]
+#: Counts a turn, given what was taken last and the share explained.
+Turn = Callable[[str | None, float | None], None]
+
+
+def check_callback(callback: Any) -> None:
+    """Refuse what cannot be called."""
+    if callback is not None and not callable(callback):
+        raise ArgumentError(f"callback is {callback!r}; it must be a function of a Progress")
+
+
+@contextmanager
+def turns(
+    total: int | None, unit: str, callback: Callback | None, *, bar: bool = True
+) -> Iterator[Turn]:
+    """Count the turns of a search on a terminal, and report each to the callback.
+
+    Parameters
+    ----------
+    total : how many turns there can be; None if unknown
+    unit : what a turn is
+    callback : called after each turn; None = no call
+    bar : whether there is a bar; where passes over a table have one there is no other
+    """
+    done = 0
+    with progress(total, unit) as shown:
+
+        def turn(latest: str | None, explained: float | None) -> None:
+            nonlocal done
+            done += 1
+            if bar:
+                shown.update()
+            if callback is not None:
+                share = None if explained is None else float(explained)
+                callback(Progress(done, total, unit, latest, share))
+
+        yield turn

@@ -1,0 +1,230 @@
+"""A table whose rows are drawn again and again: which record has a row, and how many times.
+
+What decides is a hash of the row's number in the table, or of a key, of the record and of a
+seed; nothing is kept from one row to the next. So a draw does not depend on batches or threads,
+and with a key not on the order of the rows either.
+"""
+
+import math
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.options.kinds import COUNT, one_of
+from dbselect.record.gram import Vector
+from dbselect.sources.open import progress
+from dbselect.sources.partial.grouping import folds_of
+from dbselect.sources.partial.values import splitmix
+from dbselect.sources.request import LIMIT, Consumer, Folding, Table, check_seed
+from dbselect.sources.rows import values
+
+#: How rows are drawn.
+DrawName = Literal["poisson", "halves"]
+#: Column of the numbers of records, from 0.
+RECORD = "record"
+#: Column of how often a row is drawn, times its weight.
+TIMES = "__dbselect_times"
+#: Rows that are drawn together: of 50 columns they and a thread's copy have 26 MB each.
+BLOCK_ROWS = 1 << 16
+#: Bits of a hash that draw one count, and how many counts a hash of 64 bits has.
+BITS = 16
+COUNTS_A_HASH = 64 // BITS
+
+Numbers = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How often each row is in each record.
+
+    Parameters
+    ----------
+    kind : ``"poisson"``, a Poisson number of mean 1, independent for each row and record; or
+        ``"halves"``: a fair coin puts each row in record 2 i or in record 2 i + 1
+    records : number of records
+    seed : 0 to 2^63 - 1
+
+    Raises
+    ------
+    ArgumentError : another kind, no whole number of records or an odd one of halves, or no seed
+
+    Notes
+    -----
+    A Poisson number is read off 16 bits of a hash, so that its probabilities are multiples of
+    2^-16; none is above 8.
+    """
+
+    kind: DrawName
+    records: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        one_of(("poisson", "halves")).check("kind", self.kind)
+        COUNT.check("records", self.records)
+        check_seed(self.seed)
+        if self.kind == "halves" and self.records % 2:
+            raise ArgumentError(
+                f"records is {self.records}; halves come in pairs: give an even one"
+            )
+
+    def begin(self, rows: npt.NDArray[np.int64]) -> Numbers:
+        """Return what `times` takes, of the numbers or hashed keys of some rows."""
+        seed = splitmix(np.array([self.seed], dtype=np.uint64))
+        return splitmix(rows.view(np.uint64) ^ seed)
+
+    def times(self, begun: Numbers, record: int) -> Vector:
+        """Return how often each row is in a record; shape (n,)."""
+        if self.kind == "halves":
+            pair, side = divmod(record, 2)
+            words = splitmix(begun ^ np.uint64(pair // 64 + 1))
+            sides = (words >> np.uint64(pair % 64)) & np.uint64(1)
+            return np.asarray(sides == np.uint64(side), dtype=np.float64)
+        word, at = divmod(record, COUNTS_A_HASH)
+        words = splitmix(begun ^ np.uint64(word + 1))
+        low = (words >> np.uint64(BITS * at)) & np.uint64((1 << BITS) - 1)
+        return np.asarray(self._counts[low])
+
+    @cached_property
+    def _counts(self) -> Vector:
+        """The Poisson number at each of 2^16 equal steps of probability."""
+        most = 12
+        below = np.cumsum([math.exp(-1.0) / math.factorial(count) for count in range(most)])
+        middles = (np.arange(1 << BITS) + 0.5) / (1 << BITS)
+        return np.searchsorted(below, middles).astype(np.float64)
+
+
+class DrawnTable:
+    """A table, and the rows of each record with how often they are there.
+
+    Beside the fields of the table it has `TIMES`, which a Gram takes for the weight.
+
+    Parameters
+    ----------
+    table : read in its order
+    draws : which rows are drawn
+    key : field whose values decide in the place of the row's number
+    weight : column of row weights, which the draws multiply
+    hidden : fields that are used for nothing else, and that no reader sees
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        draws: Draws,
+        key: str | None,
+        weight: str | None,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        self._table = table
+        self._draws = draws
+        self._key = key
+        self._weight = weight
+        seen = [field for field in table.schema if field.name not in hidden]
+        self.schema = pa.schema([*seen, pa.field(TIMES, pa.float64())])
+        self.again = table.again
+        self.rows = table.rows
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Hand over the rows of the table itself."""
+        self._table.scan(fields, consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Give the rows of the table itself, in its order."""
+        yield from self._table.batches(fields)
+
+    def each(self, fields: list[str], consume: Callable[[int, pa.Table], None]) -> None:
+        """Read the table once, and hand the rows of every record over, block by block.
+
+        Those of one record come one after the other; several records at a time.
+
+        Parameters
+        ----------
+        consume : takes the number of a record and some of its rows
+        """
+        deciding = [name for name in (self._key, self._weight) if name is not None]
+        read = [name for name in dict.fromkeys([*fields, *deciding]) if name != TIMES]
+        workers = min(os.cpu_count() or 1, self._draws.records)
+        with (
+            closing(self._table.batches(read)) as batches,
+            progress(self.rows) as bar,
+            ThreadPoolExecutor(workers) as pool,
+        ):
+            for begun, rows in self._begun(batches):
+                weights = self._weights(rows)
+
+                def work(
+                    first: int,
+                    begun: Numbers = begun,
+                    rows: pa.Table = rows,
+                    weights: Vector | None = weights,
+                ) -> None:
+                    for record in range(first, self._draws.records, workers):
+                        times = self._draws.times(begun, record)
+                        consume(record, _drawn(rows, times, weights).select(fields))
+
+                for _ in pool.map(work, range(workers)):
+                    pass
+                bar.update(len(rows))
+
+    def _begun(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Numbers, pa.Table]]:
+        """Give blocks of rows, however they come, with the hashes of their numbers or keys."""
+        start = 0
+        for rows in in_blocks(batches):
+            numbers = np.arange(start, start + len(rows), dtype=np.int64)
+            if self._key is not None:
+                numbers = folds_of(rows, Folding(LIMIT - 1, self._key, 0), []).to_numpy()
+            yield self._draws.begin(numbers), rows
+            start += len(rows)
+
+    def _weights(self, rows: pa.Table) -> Vector | None:
+        """Return the weights of some rows, NaN for NULL; None if there are none.
+
+        Raises
+        ------
+        DataError : a weight is negative or infinite
+        """
+        if self._weight is None:
+            return None
+        found = values(rows.select([self._weight]).to_struct_array(), (self._weight,))
+        if (found < 0).any():
+            raise DataError(
+                f"weight '{self._weight}' is negative ({found[found < 0][0]:g}); weights must "
+                "be >= 0"
+            )
+        if np.isinf(found).any():
+            raise DataError(f"weight '{self._weight}' has an infinite value; values must be finite")
+        return found
+
+
+def _drawn(rows: pa.Table, times: Vector, weights: Vector | None) -> pa.Table:
+    """Return the rows that are drawn, with how often, times their weights."""
+    there = times > 0
+    counts = times if weights is None else times * weights
+    return rows.filter(pa.array(there)).append_column(TIMES, pa.array(counts[there]))
+
+
+def in_blocks(batches: Iterable[pa.RecordBatch], size: int = BLOCK_ROWS) -> Iterator[pa.Table]:
+    """Give the same rows in blocks of so many, the last one shorter."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        if count < size:
+            continue
+        rows = pa.Table.from_batches(waiting)
+        whole = count - count % size
+        for start in range(0, whole, size):
+            yield rows.slice(start, size).combine_chunks()
+        waiting, count = rows.slice(whole).to_batches(), count % size
+    if count:
+        yield pa.Table.from_batches(waiting).combine_chunks()

@@ -1,0 +1,150 @@
+"""A table without one fold of its rows, or that fold alone; every reading cuts it anew.
+
+The fold of a row is that of `gram_by`: it depends on the values of a key, or of the row's
+columns, and on a seed, so nothing about the rows is kept from one reading to the next.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbselect.record.columns import leaves
+from dbselect.sources.partial.grouping import folds_of
+from dbselect.sources.partial.partial_aggregates import Changed, Reduce, Work, tally
+from dbselect.sources.request import Consumer, Folding, Table
+
+
+@dataclass(frozen=True)
+class RowFolds:
+    """The folds of a table's rows.
+
+    Parameters
+    ----------
+    table : read at every use
+    folding : number of folds, key and seed
+    columns : flattened columns that decide where there is no key
+    hidden : fields that are used for nothing else, and that no reader of a fold sees
+    """
+
+    table: Table
+    folding: Folding
+    columns: Sequence[str]
+    hidden: Sequence[str] = ()
+
+    @property
+    def fields(self) -> list[str]:
+        """Fields that decide the fold of a row."""
+        if self.folding.key is not None:
+            return [self.folding.key]
+        fields = {leaf.name: leaf.field for leaf in leaves(self.table.schema)}
+        return list(dict.fromkeys(fields[name] for name in self.columns))
+
+    def of(self, batch: pa.Table) -> pa.Array:
+        """Return the fold of every row of a batch."""
+        return folds_of(batch, self.folding, list(self.columns))
+
+    def present(self) -> list[int]:
+        """Read the table once and return the folds that have rows, in their order."""
+        self.of(self.table.schema.empty_table())  # a key of a wrong type is refused unread
+        count = partial(_counted, self.folding, list(self.columns))
+        return sorted(tally(self.table, self.fields, count))
+
+
+class FoldedTable:
+    """The rows of one fold, or all the others.
+
+    Parameters
+    ----------
+    folds : of the table
+    fold : the number of one; None for no fold, so that all are the others
+    held_out : whether the rows are those of the fold
+    """
+
+    def __init__(self, folds: RowFolds, fold: int | None, *, held_out: bool = False) -> None:
+        self._folds = folds
+        self._fold = fold
+        self._held_out = held_out
+        self.schema = pa.schema(
+            [field for field in folds.table.schema if field.name not in folds.hidden]
+        )
+        self.rows: int | None = None
+        self.again = folds.table.again
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Read the fields in batches, on as many threads as the table has."""
+        kept = self._keeping(fields)()
+
+        def consume_kept(batch: Any) -> None:
+            rows = kept(batch)
+            if rows.num_rows:
+                consume(rows)
+
+        self._folds.table.scan(self._with_deciding(fields), consume_kept)
+
+    @property
+    def reduce(self) -> Reduce | None:
+        """What has the processes of the table's engine gather of the rows, if it can."""
+        inner: Reduce | None = getattr(self._folds.table, "reduce", None)
+        return inner and partial(self._reduce, inner)
+
+    def _reduce(self, inner: Reduce, fields: list[str], work: Work) -> Iterable[bytes]:
+        return inner(self._with_deciding(fields), Changed(work, self._keeping(fields)))
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in the order of the table."""
+        kept = self._keeping(fields)()
+        with closing(self._folds.table.batches(self._with_deciding(fields))) as batches:
+            for batch in batches:
+                yield from kept(pa.Table.from_batches([batch])).to_batches()
+
+    def _with_deciding(self, fields: list[str]) -> list[str]:
+        return list(dict.fromkeys([*fields, *self._folds.fields]))
+
+    def _keeping(self, fields: list[str]) -> Callable[[], Callable[[Any], pa.Table]]:
+        """Return, as plain data, what returns the rows of a batch that are kept."""
+        folds = self._folds
+        keeps = _Keeping(folds.folding, folds.columns, fields, self._fold, self._held_out)
+        return keeps.begin
+
+
+@dataclass(frozen=True)
+class _Keeping:
+    """Which rows are kept, and which fields of them."""
+
+    folding: Folding
+    columns: Sequence[str]
+    fields: list[str]
+    fold: int | None
+    held_out: bool
+
+    def begin(self) -> Callable[[Any], pa.Table]:
+        return self._kept
+
+    def _kept(self, batch: Any) -> pa.Table:
+        rows = in_arrow(batch)
+        if self.fold is None:
+            return rows.select(self.fields)
+        compare = pc.equal if self.held_out else pc.not_equal
+        folds = folds_of(rows, self.folding, list(self.columns))
+        return rows.select(self.fields).filter(compare(folds, self.fold))
+
+
+def _counted(folding: Folding, columns: list[str], batch: Any) -> Counter[int]:
+    """Count the rows of each fold."""
+    folds = np.asarray(folds_of(in_arrow(batch), folding, columns))
+    return Counter(dict(zip(*(each.tolist() for each in np.unique_counts(folds)), strict=True)))
+
+
+def in_arrow(batch: Any) -> pa.Table:
+    """Return a batch as Arrow; nothing is computed on the views in which Polars keeps texts."""
+    if isinstance(batch, pl.DataFrame):
+        return batch.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return batch

@@ -1,0 +1,234 @@
+"""Many records of rows drawn anew, for what a search finds again and again: `resample`."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError, ColumnError
+from dbselect.record.foreign import native
+from dbselect.record.gram import RECORD_DTYPE, Gram, aligned, is_record
+from dbselect.sources.open import open_table
+from dbselect.sources.partial.gather import GramWork
+from dbselect.sources.partial.grouping import folds_of
+from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories
+from dbselect.sources.read import finished_groups, prepared, to_read, with_digits_of
+from dbselect.sources.request import (
+    LIMIT,
+    Folding,
+    NullPolicy,
+    Request,
+    Table,
+    check_field,
+    columns_of,
+)
+from dbselect.sources.sampling.drawn import RECORD, TIMES, DrawName, DrawnTable, Draws
+from dbselect.sources.types import TableSource
+
+
+def resample(
+    source: TableSource | Sequence[Any],
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    *,
+    records: int = 100,
+    kind: DrawName = "poisson",
+    key: str | None = None,
+    seed: int = 0,
+    null_policy: NullPolicy = "skip",
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    max_levels: int = MAX_LEVELS,
+    terms: Any = None,
+) -> pl.DataFrame:
+    """Read a table once and return many Gram records, each of rows drawn anew.
+
+    Parameters
+    ----------
+    source : table, as `gram` takes it. Or parts of one, which are drawn whole, without reading
+        a row again: a frame with a column ``gram``, as `gram_by` returns it, or a list of Grams
+    columns, weight : as in `gram`
+    records : number of records, an even one of halves
+    kind : ``"poisson"``: each row is there a Poisson number of times, of mean 1, the bootstrap
+        of a table whose length is not known in advance; ``"halves"``: the records 2 i and
+        2 i + 1 share all rows among them, by a fair coin for each row
+    key : field whose values decide, so that rows of equal keys are drawn together, in whatever
+        order they come; left out of the default `columns`; default: the number of the row
+    seed : 0 to 2^63 - 1
+    null_policy, categories, basis, max_levels, terms : as in `gram`; levels and knots are found
+        once, a mean in the place of what is missing anew for each record
+
+    Returns
+    -------
+    DataFrame with the columns ``record``, from 0, and ``gram``. The weight of a record is the sum
+    of the draws; its `rows` are those that it has at least once. A record without rows is not
+    there
+
+    Raises
+    ------
+    ArgumentError : records, kind or seed out of range; for parts an argument that needs rows
+    ColumnError : a column named ``record``; otherwise as `gram_by`
+    SourceError, DataError : as `gram`
+    RecordError : parts that do not merge
+
+    Warns
+    -----
+    LeftOutWarning, SkippedRowsWarning : as `gram`
+
+    Notes
+    -----
+    One scan; the work of a `gram` for each record, on all cores. Memory: d^2 / 2 + 32 d doubles a
+    record, for 100 records of 100 columns 7 MB, and a block of 32,768 rows a thread. Of M parts
+    O(M d^2) to read them, and O(M d^2) a record, whatever the number of rows: drawing so
+    few parts approximates the spread of the bootstrap only if M is large, some hundred at
+    least. The same seed draws the same rows from every source that gives them in the same order,
+    with a key in any; of engines that promise no order, as DuckDB's tables and Spark, name a key.
+
+    References
+    ----------
+    Chamandy, Muralidharan, Najmi, Naidu (2012), Estimating uncertainty for massive data streams,
+    for Poisson draws; Shah, Samworth (2013), Variable selection with error control, for halves,
+    where these have exactly half of the rows.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"x": range(1000), "y": [i % 7 for i in range(1000)]})
+    >>> drawn = ds.io.resample(table, records=200)
+    >>> means = drawn["gram"].struct.field("mean").list.get(0)
+    >>> round(means.std() / (table["x"].std() / 1000**0.5), 2)  # to the mean's standard error
+    1.03
+    >>> ds.io.resample(table, records=2, kind="halves")["gram"].struct.field("rows").sum()
+    1000
+    """
+    draws = Draws(kind, records, seed)
+    grams = parts_in(source)
+    if grams is not None:
+        given = {
+            "columns": columns, "weight": weight, "key": key, "categories": categories,
+            "basis": basis, "terms": terms,
+            "null_policy": None if null_policy == "skip" else null_policy,
+        }  # fmt: skip
+        _check_of_parts(given)
+        return _frame(_of_parts(grams, draws))
+    table = open_table(source, columns)
+    _check_fields(table, weight, key)
+    hidden = [] if columns is not None else [name for name in (key, weight) if name is not None]
+    drawn = DrawnTable(with_digits_of(key, table), draws, key, weight, hidden)
+    request, _ = prepared(drawn, columns, TIMES, null_policy, categories, basis, max_levels, terms)
+    return finished_groups(_read(drawn, request, records), replace(request, by=[RECORD]))
+
+
+def _read(drawn: DrawnTable, request: Request, records: int) -> pl.DataFrame:
+    """Read the table once, for a Gram of each record."""
+    read = to_read(request)
+    work = GramWork(read, drawn.schema)
+    with ExitStack() as stack:
+        sums = [stack.enter_context(work.begin()) for _ in range(records)]
+        drawn.each(read.fields, lambda record, rows: sums[record].add(rows))
+        found = {number: one.record() for number, one in enumerate(sums)}
+    grams = {number: Gram.from_struct(one) for number, one in found.items() if one is not None}
+    return _frame(zip(grams, aligned(list(grams.values())) if grams else [], strict=True))
+
+
+def parts_in(source: Any) -> list[Gram] | None:
+    """Return the Grams of a frame or a list of them; None of anything else.
+
+    Raises
+    ------
+    ArgumentError : a Gram, whose rows cannot be drawn, or a list with something else
+    """
+    source = native(source)
+    if isinstance(source, Gram):
+        raise ArgumentError(
+            "source is one Gram, of which no rows can be drawn; give the table, or parts of it: "
+            "gram_by(table, fold=200), or a list of Grams"
+        )
+    if isinstance(source, list | tuple):
+        found = [one if isinstance(one, Gram) else Gram.from_struct(one) for one in source]
+    elif isinstance(source, pl.DataFrame) and "gram" in source.columns:
+        if not is_record(source["gram"].to_arrow().type):
+            return None
+        found = [Gram.from_struct(one) for one in source["gram"].drop_nulls().to_arrow()]
+    else:
+        return None
+    if len(found) < 2:
+        raise ArgumentError(f"source has {len(found)} Grams; at least 2 are needed to draw from")
+    return aligned(found)
+
+
+def _check_of_parts(given: dict[str, Any]) -> None:
+    """Refuse what needs rows."""
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"{name} is {value!r}; it is for a table, the source has records")
+
+
+def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
+    """Refuse names that are no fields, or of a type that decides nothing."""
+    for name, what in ((weight, "weight"), (key, "key")):
+        if name is not None:
+            check_field(name, what, table.schema)
+    every = columns_of(table.schema)
+    if weight is not None and not (weight in every and every[weight].is_numeric):
+        raise ColumnError(
+            f"weight names field '{weight}' of type {table.schema.field(weight).type}; "
+            "it must be numeric or boolean"
+        )
+    if key is not None:
+        folds_of(table.schema.empty_table(), Folding(LIMIT - 1, key, 0), [])
+    if RECORD in table.schema.names:
+        raise ColumnError(f"the table has a column '{RECORD}'; rename it, as the result has one")
+
+
+def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]:
+    """Give the records of parts that are drawn whole, put together by Chan's formula."""
+    begun = draws.begin(np.arange(len(grams), dtype=np.int64))
+    used = np.array([gram.rows for gram in grams]) > 0
+    base = grams[int(np.argmax(used))]
+    weights = np.array([gram.weight for gram in grams])
+    comoments = np.array([gram.comoment for gram in grams])
+    away = [(gram.mean - base.mean) + (gram.mean_low - base.mean_low) for gram in grams]
+    means = np.array(away)
+    for record in range(draws.records):
+        times = np.where(used, draws.times(begun, record), 0.0)
+        if not times.any():
+            nothing = np.zeros_like(base.mean)
+            yield record, replace(
+                base, rows=0, skipped=0, weight=0.0, mean=nothing, mean_low=nothing,
+                comoment=np.zeros_like(base.comoment), missing={},
+            )  # fmt: skip
+            continue
+        there = [gram for gram, count in zip(grams, times, strict=True) if count]
+        weight = times * weights
+        step = weight @ means / weight.sum()
+        mean, mean_low = base._moved(step)
+        off = means - step
+        yield (
+            record,
+            replace(
+                base,
+                rows=sum(gram.rows for gram in there),
+                skipped=sum(gram.skipped for gram in there),
+                weight=float(weight.sum()),
+                mean=mean,
+                mean_low=mean_low,
+                comoment=np.tensordot(times, comoments, 1) + (off.T * weight) @ off,
+                missing=sum((Counter(gram.missing) for gram in there), start=Counter()),
+            ),
+        )
+
+
+def _frame(found: Iterable[tuple[int, Gram]]) -> pl.DataFrame:
+    numbers, grams = [], []
+    for number, gram in found:
+        numbers.append(number)
+        grams.append(gram.to_struct())
+    return pl.DataFrame(
+        {RECORD: pl.Series(numbers, dtype=pl.Int64), "gram": pl.Series(grams, dtype=RECORD_DTYPE)}
+    )

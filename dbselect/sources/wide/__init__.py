@@ -1,0 +1,1 @@
+"""Wide tables: the sums of the columns a search asks for, in passes over the rows."""

@@ -1,0 +1,85 @@
+"""A later reading of a wide table: rows centred at the means of the first reading."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, diags_array
+
+from dbselect.record.gram import Matrix, Vector
+from dbselect.sources.wide.wide_rows import Index, Piece, WideRows
+
+#: Entries of a piece, as a share of their columns, up to which few columns are met.
+FEW = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class LaterReading:
+    """The means of D columns from the first reading, at which pieces are centred.
+
+    Parameters
+    ----------
+    rows : WideRows
+    anchor, mean : shape (D + 1,), as in `Totals`
+    kept : shape (D,), ascending, which columns of the rows the D are; None for all
+    """
+
+    rows: WideRows
+    anchor: Vector
+    mean: Vector
+    kept: Index | None = field(default=None, kw_only=True)
+
+    @property
+    def n_dense(self) -> int:
+        """Columns that are no entries of a field; they come first."""
+        width = len(self.rows.names)
+        return width if self.kept is None else int(np.searchsorted(self.kept, width))
+
+    def centred(self, piece: Piece) -> tuple[Matrix, Any, Vector]:
+        """Return the rows of a piece, whose values are changed, times the roots of the weights.
+
+        Returns
+        -------
+        X : shape (n, n_dense + 1), the target last, around the means
+        rooted : CSR matrix of the entries, around 0; None if there are none
+        root : shape (n,), of the weights
+        """
+        X, entries, root = piece.X, piece.entries, np.sqrt(piece.weight)
+        if self.kept is not None:
+            X = X[:, [*self.kept[: self.n_dense], -1]]
+            if entries is not None:
+                entries = taken(entries, self.kept[self.n_dense :] - len(self.rows.names))
+        X -= self._beside(self.anchor)
+        X -= self._beside(self.mean)
+        X *= root[:, None]
+        if piece.has_gaps:
+            np.nan_to_num(X, copy=False)  # a mean in the place of what is missing
+        rooted = None if entries is None else (diags_array(root) @ entries).tocsr()
+        return X, rooted, root
+
+    def _beside(self, values: Vector) -> Vector:
+        """Return what stands for the columns of a piece: those before the entries, the target."""
+        return np.append(values[: self.n_dense], values[-1])
+
+
+def compress_columns(rows: Any) -> tuple[Index | None, Any]:
+    """Return which columns of a CSR matrix are met, and these alone; None for all if most are.
+
+    A product with a dense matrix takes memory for each column, met or not.
+    """
+    if rows.nnz > FEW * rows.shape[1]:
+        return None, rows
+    met, place = np.unique(rows.indices, return_inverse=True)
+    return met, csr_matrix((rows.data, place, rows.indptr), shape=(rows.shape[0], len(met)))
+
+
+def taken(rows: Any, at: Index) -> Any:
+    """Return some columns of a CSR matrix; it may lack the last, which are 0."""
+    place = np.full(rows.shape[1], -1, dtype=np.int64)
+    there = at < rows.shape[1]
+    place[at[there]] = np.flatnonzero(there)
+    found = place[rows.indices]
+    is_taken = found >= 0
+    ends = np.concatenate([[0], np.cumsum(is_taken)])[rows.indptr]
+    parts = rows.data[is_taken], found[is_taken], ends
+    return csr_matrix(parts, shape=(rows.shape[0], len(at)))

@@ -1,0 +1,228 @@
+"""Sums of products of a table's columns without any rounding, in one pass.
+
+Each block of rows is split, column by column, into slices of a few bits on a common
+exponent::
+
+    x = sum_t q_t 2^(e - BITS (t + 1)),        q_t whole, |q_t| <= 2^BITS
+
+A product of two slices, summed over the rows of a block, is a whole number below 2^53:
+a matrix product of doubles gives it without rounding. These add up in 64-bit whole
+numbers, and those in Python's. A row weight w enters as ``w x``, which is the sum of two
+doubles. Cost: some (slices)^2 of a plain Gram; data of few bits have one slice, arbitrary
+doubles three or four, and a column that spans many magnitudes more. Memory: O(d^2)
+numbers for each pair of slices.
+
+Source: Ozaki, Ogita, Oishi, Rump (2012), Numerical Algorithms 59, Algorithm 3, with
+slices on one exponent for all rows of a column, as its products are summed over rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect.errors import ColumnError, DataError, unknown
+from dbselect.record.gram import Matrix, Vector
+from dbselect.record.moments.products import two_products
+from dbselect.record.rows import warn_of_skipped
+from dbselect.record.terms import Terms
+from dbselect.sources.rows import TableRows
+from dbselect.sources.target import check_numeric
+
+#: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
+#: may be 53 at most.
+BITS = 20
+BLOCK_ROWS = 8192
+#: TableRows read at a time: their sums, below 2^54, fit a 64-bit whole number.
+READ_ROWS = 2 * BLOCK_ROWS
+#: Values nearer to zero, or their products with a weight, have bits below those of doubles.
+SMALLEST = 1e-240
+
+Integers = npt.NDArray[np.object_]
+Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class ExactSums:
+    """The sums of products of d columns, before which stands one that is 1 in every row.
+
+    Parameters
+    ----------
+    columns : d names, the target last
+    rows, skipped : rows used and left out
+    products : shape (d + 1, d + 1), whole numbers: the sum of w x_i x_j is
+        products[i, j] * 2^(exponent[i] + exponent[j] + scale)
+    exponent : shape (d + 1,)
+    scale : one power of two for all
+    terms : how the columns of the table became these
+    """
+
+    columns: list[str]
+    rows: int
+    skipped: int
+    products: Integers
+    exponent: list[int]
+    scale: int
+    terms: Terms
+
+
+def exact_sums(
+    source: Any, target: str, columns: Sequence[str] | None = None, weight: str | None = None
+) -> ExactSums:
+    """Read a table once and sum the products of its columns exactly.
+
+    Parameters
+    ----------
+    source : any table that `dbselect.gram` reads, with NULL and NaN as there
+    columns : names and globs besides the target; default: every numeric column. For a
+        NumPy array the names of all its columns
+    weight : column of row weights, >= 0
+
+    Raises
+    ------
+    DataError : a value is infinite, beyond 1e60 or below 1e-240 but not 0; a weight is
+        negative; there are no usable rows
+    """
+    named = [target, *([] if weight is None else [weight])]
+    wanted = columns
+    if columns is not None and not isinstance(source, np.ndarray):
+        wanted = [*(name for name in named if name not in columns), *columns]
+    rows = TableRows(source, wanted, None, False)
+    check_numeric(rows.table, [target])
+    rows.tell_left_out()
+    for name in named:
+        if name not in rows.names:
+            raise ColumnError(f"there is {unknown('column', name, rows.names)}")
+    features = [name for name in rows.names if name not in named]
+    if not features:
+        raise ColumnError("columns is empty; at least one column besides the target is needed")
+    order = [rows.names.index(name) for name in (*features, *reversed(named))]
+    sums, seen, used = _Sums(weighted=weight is not None), 0, 0
+    total, added = 0.0, np.zeros(len(features))
+    for _, block, _ in rows.blocks(READ_ROWS):
+        X = np.ascontiguousarray(block[:, order].T)
+        seen += len(block)
+        w = None
+        if weight is not None:
+            w, X = X[-2], np.delete(X, -2, axis=0)
+            if (w < 0).any():
+                raise DataError(f"weight '{weight}' is {w.min()}; weights must be >= 0")
+            w, X = w[w > 0], X[:, w > 0]
+        used += X.shape[1]
+        own = np.ones(X.shape[1]) if w is None else w
+        total, added = total + own.sum(), added + X[: len(features)] @ own
+        sums.add(np.vstack([np.ones(X.shape[1]), X]), w)
+    skipped = rows.skipped + seen - used
+    if not used:
+        raise DataError(f"no usable rows: {skipped} rows were skipped")
+    warn_of_skipped(used, skipped, rows.missing, weighted=weight is not None)
+    shares = dict(zip(features, (added / total).tolist(), strict=True))
+    terms = rows.terms.of(features).with_shares(shares)
+    return ExactSums([*features, target], used, skipped, *sums.finish(), terms)
+
+
+@dataclass(frozen=True)
+class _Slices:
+    """Slices of some columns: whole numbers below 2^BITS, one slice a row."""
+
+    values: Matrix  # (S, n)
+    levels: Index  # (S,), t of each slice
+    columns: Index  # (S,)
+
+
+class _Grid:
+    """Slices of the same columns in every block, on exponents that its first one sets."""
+
+    def __init__(self) -> None:
+        self.exponent = np.empty(0, dtype=np.int64)
+
+    def split(self, X: Matrix) -> _Slices:
+        """Return the slices of columns, shape (d, n), whose sum they are."""
+        rest = X.copy()
+        values, levels, columns = [], [], []
+        while True:
+            largest = np.abs(rest).max(axis=1, initial=0.0)
+            if not len(self.exponent):
+                self.exponent = np.frexp(largest)[1].astype(np.int64)
+            # The level at which the leading bits of what is left lie.
+            level = (self.exponent - np.frexp(largest)[1]) // BITS
+            live = largest > 0
+            if not live.any():
+                break
+            first = int(level[live].min())
+            at = np.flatnonzero(live & (level == first))
+            unit = np.ldexp(1.0, self.exponent[at] - BITS * (first + 1))[:, None]
+            whole = np.rint(rest[at] * (1.0 / unit))
+            rest[at] -= whole * unit
+            values.append(whole)
+            levels.append(np.full(len(at), first))
+            columns.append(at)
+        if not values:
+            return _Slices(np.empty((0, X.shape[1])), np.empty(0, np.intp), np.empty(0, np.intp))
+        return _Slices(np.vstack(values), np.concatenate(levels), np.concatenate(columns))
+
+
+class _Sums:
+    """Exact sums of products, block by block: of x with x, or with both halves of w x."""
+
+    def __init__(self, weighted: bool) -> None:
+        self._left = _Grid()
+        self._right = [_Grid(), _Grid()] if weighted else [self._left]
+        self._sums: dict[tuple[int, int, int], Integers] = {}
+        self._width = 0
+
+    def add(self, X: Matrix, weight: Vector | None) -> None:
+        """Add rows: X of shape (d + 1, n), and their weights > 0."""
+        self._width = len(X)
+        left = self._left.split(X)
+        if weight is None:
+            _check_small(X)
+            self._add_products(0, left, left)
+            return
+        halves = two_products(X, weight)
+        _check_small(halves[0])
+        for part, (grid, half) in enumerate(zip(self._right, halves, strict=True)):
+            self._add_products(part, left, grid.split(half))
+
+    def _add_products(self, part: int, left: _Slices, right: _Slices) -> None:
+        found = np.zeros((len(left.values), len(right.values)), dtype=np.int64)
+        for start in range(0, left.values.shape[1], BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            found += (left.values[:, block] @ right.values[:, block].T).astype(np.int64)
+        for t in np.unique(left.levels).tolist():
+            for u in np.unique(right.levels).tolist():
+                rows, columns = left.levels == t, right.levels == u
+                sums = self._sums.setdefault((part, t, u), self._zeros())
+                sums[np.ix_(left.columns[rows], right.columns[columns])] += found[
+                    np.ix_(rows, columns)
+                ].astype(object)
+
+    def _zeros(self) -> Integers:
+        return np.full((self._width, self._width), 0, dtype=object)
+
+    def finish(self) -> tuple[Integers, list[int], int]:
+        """Return products, exponent and scale of `ExactSums`."""
+        deepest = max(t for _, t, _ in self._sums)
+        unit = self._left.exponent - BITS * (deepest + 1)
+        # The power of two of each sum, less those of its row and its column.
+        powers = {
+            (part, t, u): BITS * (deepest - t) + self._right[part].exponent - BITS * (u + 1) - unit
+            for part, t, u in self._sums
+        }
+        scale = min(0, *(int(power.min()) for power in powers.values()))
+        total = self._zeros()
+        for key, sums in self._sums.items():
+            # Whole numbers of any length: 2^power as one of them.
+            total = total + sums * np.left_shift(1, (powers[key] - scale).astype(object))
+        return total, unit.tolist(), scale
+
+
+def _check_small(X: Matrix) -> None:
+    small = (X != 0) & (np.abs(X) < SMALLEST)
+    if small.any():
+        raise DataError(
+            f"a value times its weight is {X[small][0]:g}; exact sums need 0, or at least "
+            f"{SMALLEST:g} in size"
+        )

@@ -1,0 +1,98 @@
+"""Categories of so many levels that a row of 0 and 1 is too wide: each is an entry of 1."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from scipy import sparse
+
+from dbselect.errors import ArgumentError
+from dbselect.record.categories import Category
+from dbselect.record.columns import leaves
+from dbselect.record.entries import Mask
+from dbselect.sources.partial.learn import MAX_LEVELS
+
+#: Levels of a text that a lazy Gram takes: they are held in memory, and in models of them.
+MOST_LEVELS = 1_000_000
+
+
+def has_many(category: Category) -> bool:
+    """Whether the levels of a category are entries."""
+    return len(category.levels) > MAX_LEVELS
+
+
+def fields_of_levels(patterns: Sequence[str], schema: pa.Schema) -> list[str]:
+    """Return patterns of columns to read, the text in the place of those that mean its levels."""
+    columns = leaves(schema)
+    known = {leaf.name for leaf in columns}
+    texts = [leaf.name for leaf in columns if leaf.is_text]
+    read = [
+        next((text for text in texts if each.startswith(f"{text}.") and each not in known), each)
+        for each in patterns
+    ]
+    return list(dict.fromkeys(read))
+
+
+@dataclass(frozen=True)
+class ManyLevels:
+    """Categories of text whose levels are entries of a row.
+
+    Parameters
+    ----------
+    categories : Category
+    policies : what becomes of what is missing in each
+
+    Raises
+    ------
+    ArgumentError : a policy that fills
+    """
+
+    categories: tuple[Category, ...]
+    policies: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what would need a dense row."""
+        for category, policy in zip(self.categories, self.policies, strict=True):
+            if policy not in ("skip", "error"):
+                raise ArgumentError(
+                    f"null_policy of column '{category.column}' is {policy!r}; a text of "
+                    f"{len(category.levels)} levels takes 'skip' or 'error' only"
+                )
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The columns of all levels."""
+        return [name for category in self.categories for name in category.names]
+
+    @cached_property
+    def _types(self) -> list[pl.Enum]:
+        """The levels of each as a type, in which Polars looks them up once."""
+        return [pl.Enum(category.texts) for category in self.categories]
+
+    def entries(self, fields: Sequence[pa.Array]) -> tuple[Any, Mask, Counter[str]]:
+        """Return the levels of rows as a CSR matrix, and which rows have all of them.
+
+        Also returns of each column in how many rows it is missing.
+
+        Parameters
+        ----------
+        fields : the texts of each category
+        """
+        n, missing = len(fields[0]), Counter[str]()
+        there, parts = np.ones(n, dtype=bool), []
+        for field, category, type_ in zip(fields, self.categories, self._types, strict=True):
+            texts = pl.Series(pl.from_arrow(field))
+            missing[category.column] = texts.null_count()
+            there &= texts.is_not_null().to_numpy()
+            at = texts.cast(pl.String).cast(type_, strict=False).to_physical().cast(pl.Int64)
+            is_level = at.is_not_null().to_numpy()
+            ends = np.concatenate([[0], np.cumsum(is_level)])
+            own = at.drop_nulls().to_numpy()
+            shape = (n, len(category.levels))
+            parts.append(sparse.csr_matrix((np.ones(len(own)), own, ends), shape=shape))
+        return sparse.hstack(parts, format="csr"), there, missing

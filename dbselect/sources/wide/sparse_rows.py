@@ -1,0 +1,143 @@
+"""Sums over a field of entries, and the field beside the dense columns of a table."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.record.entries import MOST_COLUMNS, Mask, entries_in, is_entries
+from dbselect.record.gram import Vector
+from dbselect.sources.partial.partial_aggregates import Reduce
+from dbselect.sources.request import Consumer
+
+
+def sparse_field(schema: pa.Schema) -> str | None:
+    """Return the name of the field of entries; None if there is none.
+
+    Raises
+    ------
+    ArgumentError : there are two
+    """
+    found = [field.name for field in schema if is_entries(field.type)]
+    if len(found) > 1:
+        raise ArgumentError(
+            f"source has two fields of entries, '{found[0]}' and '{found[1]}'; a lazy Gram takes "
+            "one: leave the others out of the table"
+        )
+    return found[0] if found else None
+
+
+def entries(name: str, field: pa.Array) -> tuple[Any, Mask]:
+    """Return the entries of rows as a CSR matrix, and which rows have all of theirs.
+
+    Raises
+    ------
+    DataError : an entry has no number or a negative one, or an infinite value
+    """
+    rows = entries_in(name, field)
+    if len(rows.at) and rows.at.max() >= MOST_COLUMNS:
+        raise DataError(
+            f"field '{name}' has entry {rows.at.max()}; numbers must be below {MOST_COLUMNS}, as "
+            "each has sums of its own: number the columns anew"
+        )
+    if np.isinf(rows.value).any():
+        raise DataError(f"field '{name}' has an infinite value; values must be finite")
+    width = int(rows.at.max()) + 1 if len(rows.at) else 0
+    found = sparse.csr_matrix((rows.value, rows.at, rows.ends), shape=(len(field), width))
+    if not found.has_canonical_format:
+        found = found.copy()  # what Arrow holds must not be written to
+        found.sum_duplicates()
+    gaps = np.isnan(rows.value)
+    there = rows.there
+    if gaps.any():
+        there = there.copy()
+        there[rows.row[gaps]] = False
+    return found, there
+
+
+class Without:
+    """A table whose schema lacks a field.
+
+    Parameters
+    ----------
+    table : Table
+    field : a name
+    """
+
+    def __init__(self, table: Any, field: str) -> None:
+        self._table = table
+        self.schema = pa.schema([each for each in table.schema if each.name != field])
+        self.rows: int | None = table.rows
+        self.again: bool = table.again
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Hand every row's fields to `consume`."""
+        self._table.scan(fields, consume)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Give every row's fields in the order of the table."""
+        return self._table.batches(fields)  # type: ignore[no-any-return]
+
+    @property
+    def reduce(self) -> Reduce | None:
+        """What has the processes of the engine read their rows, if it has some."""
+        return getattr(self._table, "reduce", None)
+
+
+@dataclass
+class EntryTotals:
+    """Sums of the entries of a field, as they are.
+
+    Parameters
+    ----------
+    sums, squares, products : shape (D,), of w v, w v^2 and w v (y - anchor), y the target;
+        D grows with the numbers met
+    """
+
+    sums: Vector
+    squares: Vector
+    products: Vector
+
+    @classmethod
+    def none(cls) -> "EntryTotals":
+        """Return the sums of no rows."""
+        return cls(np.zeros(0), np.zeros(0), np.zeros(0))
+
+    @classmethod
+    def of(cls, rows: Any, weight: Vector, y: Vector) -> "EntryTotals":
+        """Return the sums of some rows.
+
+        Parameters
+        ----------
+        rows : CSR matrix, shape (n, D)
+        y : shape (n,), the target from its anchor
+        """
+        squared = sparse.csr_matrix((rows.data**2, rows.indices, rows.indptr), shape=rows.shape)
+        return cls(rows.T @ weight, squared.T @ weight, rows.T @ (weight * y))
+
+    def add(self, other: "EntryTotals", moved: float = 0.0) -> None:
+        """Add the sums of other rows, `moved` from whose anchor to this one."""
+        width = max(len(self.sums), len(other.sums))
+        for name in ("sums", "squares", "products"):
+            grown = np.zeros(width)
+            mine, more = getattr(self, name), getattr(other, name)
+            grown[: len(mine)] = mine
+            grown[: len(more)] += more
+            setattr(self, name, grown)
+        self.products[: len(other.sums)] += moved * other.sums
+
+    def centred(self, weight: float, y: float) -> tuple[Vector, Vector, Vector]:
+        """Return means, and sums of squares and of products with the target around these.
+
+        Parameters
+        ----------
+        weight : of all rows
+        y : mean of the target from its anchor
+        """
+        mean = self.sums / weight if weight else np.zeros_like(self.sums)
+        squares = np.maximum(self.squares - mean * self.sums, 0.0)
+        return mean, squares, self.products - y * self.sums

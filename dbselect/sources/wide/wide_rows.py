@@ -1,0 +1,354 @@
+"""Rows of a wide table as dense blocks: the columns, the target and the weight of those used.
+
+What `gram` makes of missing values, categories and curves is made here in NumPy and Polars,
+piece by piece: a piece has some millions of values, so memory does not grow with the batches
+in which an engine hands its rows over.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+from scipy import sparse
+
+from dbselect.errors import DataError
+from dbselect.record.columns import SUFFIX, Leaf
+from dbselect.record.entries import Entries, children_of
+from dbselect.record.formulas import Path
+from dbselect.record.gram import Matrix, Vector
+from dbselect.record.policies import FILLS
+from dbselect.sources.request import Request
+from dbselect.sources.rows import part_of, values
+from dbselect.sources.wide.many_levels import ManyLevels, has_many
+from dbselect.sources.wide.sparse_rows import entries
+
+#: Doubles of a piece: 32 MB, of which a thread needs some copies.
+PIECE_VALUES = 1 << 22
+#: Rows of a piece of few columns, whose entries take as much.
+PIECE_ROWS = 1 << 14
+
+Mask = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """The rows of a run that are used, and counts of the others.
+
+    Parameters
+    ----------
+    X : shape (n, D + 1), the target last; NaN where the mean is to stand
+    weight : shape (n,), > 0
+    has_gaps : whether there is a NaN
+    entries : CSR matrix of the field of entries, shape (n, any); None if there is none
+    skipped : rows left out
+    missing : column of the table -> rows in which it is NULL or NaN
+    """
+
+    X: Matrix
+    weight: Vector
+    has_gaps: bool
+    entries: Any
+    skipped: int
+    missing: Counter[str]
+
+
+@dataclass(frozen=True)
+class WideRows:
+    """How a batch becomes pieces; plain data, which travels to other processes.
+
+    Parameters
+    ----------
+    request : the columns to read, the target among its numbers
+    target : its name
+    paths : category -> its position in a row
+    field : the field of entries (`record.entries`), which are no columns of `names`
+
+    fills : shape (D + 1,), what stands where values are missing; None leaves NaN
+
+    The columns of entries come last: levels of categories that have many, then the field's.
+    """
+
+    request: Request
+    target: str
+    paths: Mapping[str, Path]
+    field: pa.Field | None = None
+    fills: Any = None
+
+    @property
+    def sparse(self) -> str | None:
+        """The name of the field of entries."""
+        return None if self.field is None else str(self.field.name)
+
+    def listed(self, n_columns: int) -> tuple[Entries, ...]:
+        """Return the field of entries, as a fit of so many columns met it."""
+        if self.field is None:
+            return ()
+        met = n_columns - len(self.names) - len(self.many.names)
+        return (Entries(str(self.field.name), met, children_of(self.field.type)),)
+
+    def columns(self, count: int) -> list[str]:
+        """Return the names of so many columns, all that were met."""
+        before = [*self.names, *self.many.names]
+        return [*before, *(f"{self.sparse}[{at}]" for at in range(count - len(before)))]
+
+    @property
+    def fields(self) -> list[str]:
+        """Top-level fields to read."""
+        return [*self.request.fields, *([] if self.sparse is None else [self.sparse])]
+
+    @cached_property
+    def numbers(self) -> list[Leaf]:
+        """The columns that are numbers in the rows, or curves of these."""
+        return [leaf for leaf in self.request.columns if leaf.name != self.target]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The columns of a dense piece: numbers, levels, and indicators of what is missing."""
+        marks = [name + SUFFIX for name in self.marked]
+        return [leaf.name for leaf in self.numbers] + self._levels + marks
+
+    @cached_property
+    def _runs(self) -> list[tuple[int, int]]:
+        return _runs_of(self.numbers)
+
+    @property
+    def in_order(self) -> list[str]:
+        """The columns in the order of the Gram, each indicator after its column."""
+        request, dense = self.request, set(self._dense)
+        parts = [[name] for name in request.names] + [
+            self._names_of(at) if at in dense else [] for at in range(len(request.terms.categories))
+        ]
+        order = request.order or range(len(parts))
+        marked = set(self.marked)
+        return [
+            each
+            for at in order
+            for name in parts[at]
+            if name != self.target
+            for each in ([name, name + SUFFIX] if name in marked else [name])
+        ]
+
+    @cached_property
+    def _policies(self) -> dict[str, str]:
+        return dict(zip(self.request.names, self.request.policies, strict=False))
+
+    @cached_property
+    def _of_categories(self) -> Sequence[str]:
+        return self.request.policies[len(self.request.names) :]
+
+    @cached_property
+    def marked(self) -> list[str]:
+        """The numbers that have an indicator."""
+        return [leaf.name for leaf in self.numbers if self._policies[leaf.name] == "indicator"]
+
+    @cached_property
+    def _levels(self) -> list[str]:
+        return [name for at in self._dense for name in self._names_of(at)]
+
+    @cached_property
+    def _dense(self) -> list[int]:
+        """The categories whose levels are dense columns."""
+        categories = self.request.terms.categories
+        return [at for at, category in enumerate(categories) if not has_many(category)]
+
+    @cached_property
+    def many(self) -> ManyLevels:
+        """The other categories, whose levels are entries."""
+        dense = set(self._dense)
+        both = zip(self.request.terms.categories, self._of_categories, strict=True)
+        found = [each for at, each in enumerate(both) if at not in dense]
+        return ManyLevels(tuple(one for one, _ in found), tuple(policy for _, policy in found))
+
+    def _names_of(self, at: int) -> list[str]:
+        """Return the columns of a category; what is missing may be one more level."""
+        category = self.request.terms.categories[at]
+        marked = self._of_categories[at] == "indicator"
+        return category.names + [category.missing] * marked
+
+    @cached_property
+    def _kept(self) -> Mask:
+        """Which columns a row needs: those whose gaps are not filled; shape (D + 1,)."""
+        kept = [self._policies[leaf.name] in ("skip", "error") for leaf in self.numbers]
+        for at in self._dense:
+            kept += [self._of_categories[at] not in FILLS] * len(self._names_of(at))
+        return np.array(kept + [True] * len(self.marked) + [True])
+
+    def pieces(self, batch: Any) -> Iterator[Piece]:
+        """Give the rows of a batch, some millions of values at a time.
+
+        Raises
+        ------
+        DataError : an infinite value or a negative weight
+        """
+        size = max(1, min(PIECE_VALUES // max(len(self.names), 1), PIECE_ROWS))
+        for start in range(0, len(batch), size):
+            rows = self.request.terms.expand(batch.slice(start, size))
+            yield self._piece(rows)
+
+    def _piece(self, rows: Any) -> Piece:
+        struct = _structs(rows)
+        n, width, levels = len(struct), len(self.numbers), len(self._levels)
+        # As the fields lie in memory: an array row by row, others column by column.
+        order: Any = "C" if len(self._runs) < width else "F"
+        X = np.empty((n, len(self.names) + 1), order=order)
+        for start, end in self._runs:
+            field = struct.field(self.numbers[start].field)
+            if _is_array(field, self.numbers[start:end]):
+                _fill_array(X[:, start:end], field)
+            else:
+                for j in range(start, end):
+                    X[:, j] = values(struct, self.numbers[j].path)
+        self._fill_levels(X[:, width : width + levels], struct)
+        X[:, width + levels : -1] = 0.0
+        X[:, -1] = values(struct, self._target.path)
+        used, missing = np.ones(n, dtype=bool), Counter[str]()
+        # A sum is finite where all values are, at one reading of them.
+        if not np.isfinite(X.sum(axis=1)).all():
+            used, missing = self._without_gaps(X)
+        missing.update(self._missing_levels(X))
+        weight = np.ones(n)
+        if self.request.weight is not None:
+            weight = values(struct, (self.request.weight,))
+            used &= self._weighted(weight)
+        found, there = self._entries(struct, missing)
+        used &= there
+        skipped = int((~used).sum())
+        if skipped:
+            X, weight = X[used], weight[used]
+            found = None if found is None else found[used]
+        has_gaps = bool(missing) and bool(np.isnan(X).any())
+        if has_gaps and self.fills is not None:
+            X, has_gaps = np.where(np.isnan(X), self.fills, X), False
+        return Piece(X, weight, has_gaps, found, skipped, missing)
+
+    def _entries(self, struct: pa.StructArray, missing: Counter[str]) -> tuple[Any, Mask]:
+        """Return the entries of rows, None without such columns, and which rows have all of them.
+
+        Parameters
+        ----------
+        missing : counts what is missing
+        """
+        parts, used = [], np.ones(len(struct), dtype=bool)
+        if self.many.categories:
+            texts = [part_of(struct, self.paths[one.column]) for one in self.many.categories]
+            levels, used, lacking = self.many.entries(texts)
+            missing.update(lacking)
+            parts.append(levels)
+        if self.sparse is not None:
+            field, there = entries(self.sparse, struct.field(self.sparse))
+            missing.update({self.sparse: int((~there).sum())})
+            used &= there
+            parts.append(field)
+        return (sparse.hstack(parts, format="csr") if parts else None), used
+
+    def _without_gaps(self, X: Matrix) -> tuple[Mask, Counter[str]]:
+        """Mark what is missing, and return which rows have all that they need."""
+        for j in np.flatnonzero(np.isinf(X).any(axis=0)).tolist():
+            value, name = X[np.isinf(X[:, j]), j][0], [*self.names, self.target][j]
+            raise DataError(
+                f"column '{name}' has an infinite value ({value}); values must be finite"
+            )
+        gaps = np.isnan(X)
+        at = [self._number[name] for name in self.marked]
+        X[:, X.shape[1] - 1 - len(at) : -1] = gaps[:, at]
+        X[:, at] = np.where(gaps[:, at], 0.0, X[:, at])
+        used = np.asarray(~gaps[:, self._kept].any(axis=1))
+        return used, self._missing(gaps)
+
+    @cached_property
+    def _target(self) -> Leaf:
+        return next(leaf for leaf in self.request.columns if leaf.name == self.target)
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names)}
+
+    def _missing(self, gaps: Mask) -> Counter[str]:
+        """Count the gaps of the columns of the table, all levels of a category alike."""
+        counts = gaps.sum(axis=0)
+        found: Counter[str] = Counter()
+        sources = self.request.terms.sources()
+        for j in np.flatnonzero(counts).tolist():
+            name = [*self.names, self.target][j]
+            name = sources.get(name, name)
+            found[name] = max(found[name], int(counts[j]))
+        return found
+
+    def _missing_levels(self, X: Matrix) -> dict[str, int]:
+        """Count the gaps of the categories of which what is missing is a level."""
+        return {
+            category.column: int(X[:, self._number[category.missing]].sum())
+            for at in self._dense
+            if (category := self.request.terms.categories[at]).missing in self._names_of(at)
+        }
+
+    def _weighted(self, weight: Vector) -> Mask:
+        """Return which rows have a weight."""
+        name = f"weight '{self.request.weight}'"
+        if (weight < 0).any():
+            raise DataError(f"{name} is negative ({weight[weight < 0][0]}); weights must be >= 0")
+        if np.isinf(weight).any():
+            raise DataError(f"{name} has an infinite value; values must be finite")
+        return np.asarray(weight > 0)
+
+    def _fill_levels(self, X: Matrix, struct: pa.StructArray) -> None:
+        """Write the columns of 0 and 1 of the categories."""
+        start = 0
+        for at in self._dense:
+            category, names = self.request.terms.categories[at], self._names_of(at)
+            field = part_of(struct, self.paths[category.column])
+            frame = pl.DataFrame({category.column: pl.Series(pl.from_arrow(field))})
+            made = frame.select(category.indicators(self._of_categories[at] == "indicator"))
+            X[:, start : start + len(names)] = made.select(
+                pl.col(names).fill_null(float("nan"))
+            ).to_numpy()
+            start += len(names)
+
+
+def _structs(rows: Any) -> pa.StructArray:
+    """Return rows as one array, in types that Arrow computes on."""
+    table = rows.to_arrow(compat_level=pl.CompatLevel.oldest()) if hasattr(rows, "height") else rows
+    batches = pa.table(table).combine_chunks().to_batches()
+    empty = pa.RecordBatch.from_pylist([], schema=pa.table(table).schema)
+    return (batches[0] if batches else empty).to_struct_array()
+
+
+def _runs_of(leaves: Sequence[Leaf]) -> list[tuple[int, int]]:
+    """Return where the columns begin and end that are an array field from its first element on.
+
+    A column that is none is a run of its own.
+    """
+    runs: list[tuple[int, int]] = []
+    for at, leaf in enumerate(leaves):
+        start = runs[-1][0] if runs else at
+        if runs and leaf.path == (leaves[start].field, at - start + 1) and start < at:
+            runs[-1] = (start, at + 1)
+        else:
+            runs.append((at, at + 1))
+    return runs
+
+
+def _is_array(field: pa.Array, leaves: Sequence[Leaf]) -> bool:
+    """Whether columns are a whole array field of plain numbers."""
+    if not pa.types.is_fixed_size_list(field.type) or leaves[0].path[1:] != (1,):
+        return False
+    inner = field.type.value_type
+    plain = pa.types.is_floating(inner) or pa.types.is_integer(inner)
+    return plain and int(field.type.list_size) == len(leaves)
+
+
+def _fill_array(X: Matrix, field: pa.FixedSizeListArray) -> None:
+    """Write an array field; a NULL is one in all of its columns."""
+    there = field.is_valid().to_numpy(zero_copy_only=False)
+    inner = (field if there.all() else field.drop_null()).flatten()
+    found = inner.to_numpy(zero_copy_only=False)  # becomes doubles as it is written
+    if not there.all():
+        X[:] = np.nan
+    X[there] = found.reshape(-1, X.shape[1])

@@ -1,0 +1,204 @@
+"""Sums over the rows of a wide table: of each column by itself and beside the target.
+
+They are means, variances and products with the target, which take O(D) memory; each piece is
+centred at its own means, and pieces are merged by Chan's formula.
+"""
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from dbselect.record.gram import Vector
+from dbselect.sources.wide.sparse_rows import EntryTotals
+from dbselect.sources.wide.wide_rows import Piece, WideRows
+
+
+@dataclass
+class Totals:
+    """Sums of D columns beside a target, those present of each.
+
+    Parameters
+    ----------
+    anchor : shape (D + 1,), a value of each column, the target last: means are relative to it, so
+        that a mean far from 0 loses no digits, and a constant column stays exactly constant
+    rows, skipped : used, and left out
+    missing : column of the table -> rows in which it is NULL or NaN
+    weight : shape (D + 1,), weight of the rows in which each is there
+    mean : shape (D + 1,), from the anchor
+    beside : shape (D + 1,), mean of the target in these rows, from its anchor
+    squares, products : shape (D + 1,), sums around the means of each, and with the target
+    """
+
+    anchor: Vector
+    rows: int
+    skipped: int
+    missing: Counter[str]
+    weight: Vector
+    mean: Vector
+    beside: Vector
+    squares: Vector
+    products: Vector
+
+    @classmethod
+    def none(cls, anchor: Vector) -> "Totals":
+        """Return the sums of no rows."""
+        return cls(anchor, 0, 0, Counter(), *(np.zeros(len(anchor)) for _ in range(5)))
+
+    @classmethod
+    def of(cls, piece: Piece, anchor: Vector) -> "Totals":
+        """Return the sums of a piece, whose values are changed."""
+        X, w = piece.X, piece.weight
+        found = cls.none(anchor)
+        found.rows, found.skipped, found.missing = len(X), piece.skipped, piece.missing
+        X -= anchor
+        y = X[:, -1].copy()
+        gaps = np.isnan(X) if piece.has_gaps else None
+        if gaps is None:
+            found.weight = np.full(len(anchor), w.sum())
+            beside = np.full(len(anchor), w @ y)
+        else:
+            there = (~gaps).astype(np.float64)
+            found.weight, beside = w @ there, (w * y) @ there
+            X[gaps] = 0.0
+        divisor = np.where(found.weight > 0, found.weight, 1.0)
+        found.mean, found.beside = w @ X / divisor, beside / divisor
+        X -= found.mean
+        if gaps is not None:
+            X[gaps] = 0.0
+        found.products = (w * (y - found.mean[-1])) @ X
+        X *= np.sqrt(w)[:, None]
+        found.squares = np.einsum("ij,ij->j", X, X)
+        return found
+
+    def among(self, at: Sequence[int]) -> "Totals":
+        """Return the sums of some columns, the target last."""
+        own = ("anchor", "weight", "mean", "beside", "squares", "products")
+        return replace(self, **{name: getattr(self, name)[at] for name in own})
+
+    def add(self, other: "Totals") -> None:
+        """Add the sums of other rows."""
+        moved = other.anchor - self.anchor
+        self.rows += other.rows
+        self.skipped += other.skipped
+        self.missing += other.missing
+        weight = self.weight + other.weight
+        share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight > 0)
+        step = moved + other.mean - self.mean
+        aside = moved[-1] + other.beside - self.beside
+        self.squares += other.squares + self.weight * share * step**2
+        self.products += other.products + self.weight * share * step * aside
+        self.mean += share * step
+        self.beside += share * aside
+        self.weight = weight
+
+    @property
+    def means(self) -> tuple[Vector, Vector]:
+        """The means, and what rounding took from them; shape (D + 1,) each."""
+        mean = self.anchor + self.mean
+        taken = mean - self.anchor
+        return mean, (self.anchor - (mean - taken)) + (self.mean - taken)
+
+
+def anchor_of(piece: Piece) -> Vector:
+    """Return a value of each column, 0 for one that has none; shape (D + 1,)."""
+    anchor: Vector = piece.X[0].copy()
+    for j in np.flatnonzero(np.isnan(anchor)).tolist():
+        there = piece.X[~np.isnan(piece.X[:, j]), j]
+        anchor[j] = there[0] if len(there) else 0.0
+    return anchor
+
+
+@dataclass(frozen=True)
+class Margins:
+    """The first reading: what each column is by itself and beside the target."""
+
+    rows: WideRows
+
+    @property
+    def size(self) -> int:
+        """About how many bytes a state has."""
+        return 40 * len(self.rows.names)
+
+    @contextmanager
+    def begin(self) -> Iterator["MarginSums"]:
+        """Begin without rows."""
+        yield MarginSums(self.rows)
+
+
+@dataclass
+class MarginSums:
+    """Sums of the first reading under way.
+
+    Attributes
+    ----------
+    totals : so far
+    entries : those of the field of entries
+    """
+
+    rows: WideRows
+    totals: Totals = field(init=False)
+    entries: EntryTotals = field(default_factory=EntryTotals.none)
+    _anchored: bool = False
+    _lock: Any = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        """Begin without rows."""
+        self.totals = Totals.none(np.zeros(len(self.rows.names) + 1))
+
+    def add(self, batch: Any) -> None:
+        """Add some rows; may be called from several threads at once."""
+        for piece in self.rows.pieces(batch):
+            with self._lock:
+                if len(piece.X):
+                    self._anchor(anchor_of(piece))
+                anchor = self.totals.anchor
+            entries = EntryTotals.none()
+            if piece.entries is not None:
+                y = piece.X[:, -1] - anchor[-1]
+                entries = EntryTotals.of(piece.entries, piece.weight, y)
+            more = Totals.of(piece, anchor)
+            with self._lock:
+                self.totals.add(more)
+                self.entries.add(entries)
+
+    def _anchor(self, anchor: Vector) -> None:
+        """Take an anchor, if none was: sums so far are of no rows."""
+        if not self._anchored:
+            self.totals.anchor, self._anchored = anchor, True
+
+    def load(self, part: bytes) -> None:
+        """Add the sums of another process."""
+        other, entries = pickle.loads(part)
+        if other.rows:
+            self._anchor(other.anchor)
+        self.totals.add(other)
+        self.entries.add(entries, float(other.anchor[-1] - self.totals.anchor[-1]))
+
+    def state(self) -> bytes:
+        """Return the sums."""
+        return pickle.dumps((self.totals, self.entries))
+
+    def all(self) -> Totals:
+        """Return the sums of all columns: the entries stand before the target, anchored at 0."""
+        known, width = self.totals, len(self.entries.sums)
+        weight = float(known.weight[-1])
+        mean, squares, products = self.entries.centred(weight, float(known.mean[-1]))
+
+        def joined(dense: Vector, entries: Vector) -> Vector:
+            return np.concatenate([dense[:-1], entries, dense[-1:]])
+
+        return replace(
+            known,
+            anchor=joined(known.anchor, np.zeros(width)),
+            weight=joined(known.weight, np.full(width, weight)),
+            mean=joined(known.mean, mean),
+            beside=joined(known.beside, np.full(width, known.beside[-1])),
+            squares=joined(known.squares, squares),
+            products=joined(known.products, products),
+        )

@@ -1,0 +1,248 @@
+"""What cross-validation found: scores of every candidate, and which of them to take."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.options.methods import METHODS
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pictures.candidates import candidates
+from dbselect.record.gram import Gram
+from dbselect.record.steps import uninterrupted
+from dbselect.results.selected import AnyModel, model_in
+from dbselect.validation.grid import answer
+from dbselect.validation.held_out import CHOICES, MEASURES
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidation(InNotebooks):
+    """Held-out scores of every candidate: a point of the grid, and a step of its sequence.
+
+    Parameters
+    ----------
+    problem : what is asked about the data, without its rows
+    keys : columns that identify the segments
+    table : one row a segment and candidate: the keys; point, the number of the point in
+        `grid`; its options; step; spent and columns, means over the folds; r2, mse,
+        deviance, accuracy and their standard errors, null where the family has none; best
+        and one_standard_error, true for one row a segment; reason, why scores are missing
+    scores : one row a segment, candidate and fold: the keys, point, options, step, fold;
+        rows, those held out; spent, columns, r2, mse, deviance, accuracy
+    grid : options of each point
+    options : those that all points share
+    method : name of the method, or the function of a problem that was called
+    sources : for each segment its keys and what all its folds are: a Gram, or with a
+        family the table
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": range(40), "b": [1, -1] * 20})
+    >>> table = table.with_columns(y=2 * pl.col("a") + (pl.col("a") % 7))
+    >>> folds = ds.gram_by(table, fold=5)
+    >>> found = ds.cross_validate(folds, "y", "anytime_sequence", {"ridge": [0.0, 0.1]})
+    >>> found.one_standard_error.select("ridge", "step", "spent").rows()
+    [(0.0, 1, 1.0)]
+    >>> found.arguments()
+    {'ridge': 0.0, 'max_groups': 1}
+    >>> found.model().columns
+    ['a']
+    """
+
+    problem: "Problem"
+    keys: list[str]
+    table: pl.DataFrame
+    scores: pl.DataFrame
+    grid: list[dict[str, Any]]
+    options: dict[str, Any]
+    method: str | Callable[..., Any]
+    sources: list[tuple[dict[str, Any], Any]]
+
+    @property
+    def target(self) -> str | list[str]:
+        """The column to predict, or several."""
+        target = self.problem.target
+        return target if isinstance(target, str) else list(target or ())
+
+    def __repr__(self) -> str:
+        spent = self.one_standard_error["spent"].drop_nulls().to_list()
+        least = f"; spent {spent[0]:g} within one standard error" if len(spent) == 1 else ""
+        return (
+            f"CrossValidation({self.target}; {len(self.grid)} points of the grid, "
+            f"{self.table.height} candidates, {len(self.sources)} segments, "
+            f"{self._rows} rows{least})"
+        )
+
+    @property
+    def _glance(self) -> Glance:
+        choices = [
+            self.table.filter(choice).select(
+                *self.keys, pl.lit(choice).alias("choice"), *self._varied, "step", "spent",
+                "columns", *(f"{name}{end}" for name in self._scored for end in ("", "_std_error")),
+            )
+            for choice in reversed(CHOICES)
+        ]  # fmt: skip
+        drawn = self.table.filter(pl.col("r2").is_not_null())
+        curve = None
+        if len(self.grid) == 1 and not self.keys and drawn.height > 1:
+            curve = (drawn["spent"], drawn["r2"], "held-out r2 against what is spent")
+        return Glance(pl.concat(choices), curve)
+
+    @property
+    def _varied(self) -> list[str]:
+        """The options that differ from point to point."""
+        return list(dict.fromkeys(name for point in self.grid for name in point))
+
+    @property
+    def _scored(self) -> list[str]:
+        """The measures that the family has."""
+        return [name for name in MEASURES if self.table[name].null_count() < self.table.height]
+
+    @property
+    def _rows(self) -> int:
+        """Rows that judge, each in the fold in which it is held out; of all segments together."""
+        once = self.scores.group_by(*self.keys, "fold").agg(pl.col("rows").max())
+        return int(once["rows"].sum())
+
+    @property
+    def best(self) -> pl.DataFrame:
+        """The candidate of the lowest mean mse or deviance, one row a segment.
+
+        Ties go to the simpler.
+        """
+        return self.table.filter("best")
+
+    @property
+    def one_standard_error(self) -> pl.DataFrame:
+        """The simplest candidate within one standard error of the best, one row a segment.
+
+        Simplest: least spent, then fewest columns.
+        """
+        return self.table.filter("one_standard_error")
+
+    def arguments(self, choice: str = "one_standard_error", **keys: Any) -> dict[str, Any]:
+        """Return the arguments by which the method makes the choice, of all rows or others.
+
+        They are those that a call of one line takes after the source and the target.
+
+        Parameters
+        ----------
+        choice : ``"one_standard_error"`` or ``"best"``
+        keys : the segment, by the values of its keys
+
+        Notes
+        -----
+        For `anytime_sequence` the step is ``max_groups``, or a ``budget`` of 0 for step 0.
+        The other sequences have no such option; `model` takes the step of any.
+
+        Raises
+        ------
+        ArgumentError : another choice, or there is no such segment
+        DataError : the segment has no scores
+        """
+        row, _ = self._chosen(choice, keys)
+        asked = {"groups": self.problem.groups, "costs": self.problem.costs}
+        fields = {name: value for name, value in asked.items() if value is not None}
+        fields |= self.problem.changed()
+        options = {**fields, **self.options, **self.grid[row["point"]]}
+        known = METHODS[self.method].known if isinstance(self.method, str) else ()
+        if row["step"] is None or "max_groups" not in known:
+            return options
+        return options | ({"max_groups": row["step"]} if row["step"] else {"budget": 0.0})
+
+    def model(self, choice: str = "one_standard_error", **keys: Any) -> AnyModel:
+        """Return the model that the choice makes of all folds together.
+
+        Parameters
+        ----------
+        choice, keys : as in `arguments`
+
+        Raises
+        ------
+        ArgumentError, DataError : as `arguments`
+        """
+        row, source = self._chosen(choice, keys)
+        options = {**self.options, **self.grid[row["point"]]}
+        is_gram = isinstance(source, Gram)
+        problem = self.problem.on_gram(source) if is_gram else self.problem.on(source)
+        result = model_in(uninterrupted(answer(problem, self.method, options)))
+        if isinstance(result, AnyModel):
+            return result
+        model: AnyModel = result.model(min(row["step"], len(result.spent) - 1))
+        return model
+
+    def plot(self, measure: str = "r2", **keys: Any) -> Any:
+        """Return a picture of the held-out scores against what is spent.
+
+        Parameters
+        ----------
+        measure : ``"r2"``, ``"mse"``, ``"deviance"`` or ``"accuracy"``
+        keys : the segment, by the values of its keys
+
+        Returns
+        -------
+        Chart of altair: a line and a band of one standard error for each point of the grid,
+        and both choices. Its ``data`` is the DataFrame that is drawn, one row a candidate:
+        options, step, spent, columns, value, low, high, choice
+
+        Raises
+        ------
+        ArgumentError : another measure, or there is no such segment
+        DataError : there are no scores of this measure
+        EngineError : altair is not installed
+        """
+        if measure not in MEASURES:
+            raise ArgumentError(f"measure is {measure!r}; it must be one of {list(MEASURES)}")
+        self._segment(keys)
+        rows = self._rows_of(keys).filter(pl.col(measure).is_not_null())
+        if rows.is_empty():
+            raise DataError(f"there are no scores of measure {measure!r}")
+        names = [", ".join(f"{k}={v}" for k, v in point.items()) or "all" for point in self.grid]
+        half = pl.col(f"{measure}_std_error").fill_null(0.0)
+        one = pl.col("one_standard_error")
+        frame = rows.select(
+            pl.Series("options", names).gather(rows["point"]),
+            "step", "spent", "columns", value=measure,
+            low=pl.col(measure) - half, high=pl.col(measure) + half,
+            choice=pl.when(pl.col("best") & one).then(pl.lit("best, and simplest within an error"))
+            .when("best").then(pl.lit("best"))
+            .when(one).then(pl.lit("simplest within one standard error")),
+        )  # fmt: skip
+        told = [
+            f"{len(self.grid)} points of the grid, {rows.height} candidates; "
+            "the band is one standard error of the folds."
+        ]
+        title = f"{self.target}: {measure} on rows held out" + "".join(
+            f", {name} {value}" for name, value in keys.items()
+        )
+        return candidates(frame, measure, title, told)
+
+    def _segment(self, keys: Mapping[str, Any]) -> Any:
+        """Return what all folds of a segment are."""
+        if set(keys) != set(self.keys):
+            raise ArgumentError(f"keys are {list(keys)}; they must be {self.keys}")
+        source = next((source for segment, source in self.sources if segment == keys), None)
+        if source is None:
+            raise ArgumentError(f"there is no segment {dict(keys)}")
+        return source
+
+    def _rows_of(self, keys: Mapping[str, Any]) -> pl.DataFrame:
+        of_segment = [pl.col(name).eq_missing(pl.lit(value)) for name, value in keys.items()]
+        return self.table.filter(*of_segment)
+
+    def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+        if choice not in CHOICES:
+            raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
+        source = self._segment(keys)
+        rows = self._rows_of(keys)
+        chosen = rows.filter(choice)
+        if chosen.is_empty():
+            raise DataError(rows["reason"][0])
+        return chosen.row(0, named=True), source

@@ -1,0 +1,221 @@
+"""What has changed between two sets of rows, for a target and for what was bought for it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import DataError
+from dbselect.linear.divergence import gaussian_divergence
+from dbselect.linear.inference import INTERCEPT
+from dbselect.linear.problem import unusable
+from dbselect.options.option import changed, checked_options
+from dbselect.options.refusals import refuse
+from dbselect.options.table import AnytimeOptions
+from dbselect.record.gram import Gram, Matrix, Vector, aligned
+from dbselect.record.steps import longest_within, uninterrupted
+from dbselect.results.drift import Drift
+from dbselect.results.sequence import Sequence
+from dbselect.search.table import gram_given, policy_but_for, table_of
+from dbselect.sources.read import gram as read_gram
+from dbselect.validation.scoring.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+
+def drift_between(problem: "Problem", other: Any, **options: Unpack[AnytimeOptions]) -> Drift:
+    """Compare two sets of rows: moments, the sequence, coefficients, and what it is worth.
+
+    Returns
+    -------
+    Drift, of which every figure is the one that the rows give
+
+    Raises
+    ------
+    RecordError : the columns of a and b differ
+    DataError : either has no usable rows or a constant target
+    ColumnError, GroupError, ArgumentError : as `anytime_sequence`
+
+    Notes
+    -----
+    O(D^3), in milliseconds for a hundred columns; no row is read of Grams. Standard errors are
+    those of least squares on each set of rows; rows of a time series that hang together have
+    larger ones.
+
+    References
+    ----------
+    Fisher (1921), On the probable error of a coefficient of correlation; Kullback (1959),
+    Information Theory and Statistics, chapter 9.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> days = pl.DataFrame({"day": [1, 1, 1, 2, 2, 2], "x": [1, 2, 3, 2, 3, 4],
+    ...     "y": [1, 2, 4, 1, 2, 4]})
+    >>> one, two = ds.gram_by(days, by="day")["gram"]
+    >>> ds.drift(one, two, "y").coefficients.select("term", "change").rows()
+    [('(intercept)', -1.5), ('x', 0.0)]
+    """
+    known = checked_options(AnytimeOptions, "drift", options)
+    refuse(problem, "drift")
+    search = changed(AnytimeOptions, cast(Mapping[str, Any], known))
+    target = problem.targets[0]
+    one, two = aligned([_gram_of(problem), _gram_of(problem.on(other))])
+    for name, gram in (("a", one), ("b", two)):
+        why = unusable(gram, target)
+        if why is not None:
+            raise DataError(f"in {name}, {why}")
+    before, after = (
+        cast(Sequence, uninterrupted(problem.on_gram(gram).anytime_sequence(**search)))
+        for gram in (one, two)
+    )
+    return Drift(
+        target,
+        _columns(one, two),
+        _correlations(one, two),
+        _groups(one, two, before),
+        _orders(before, after),
+        _coefficients(problem, one, two, before),
+        _worth(problem, two, before, after, search),
+        before,
+        after,
+    )
+
+
+def _gram_of(problem: "Problem") -> Gram:
+    """Return the Gram of all columns, as the problem reads them."""
+    found = gram_given(problem)
+    if found is not None:
+        return found
+    policy = policy_but_for(problem.targets, problem.null_policy)
+    table = table_of(problem, None)
+    return read_gram(table, None, problem.weight, null_policy=policy, terms=problem.terms)
+
+
+def _deviation(gram: Gram) -> Vector:
+    return np.sqrt(np.diagonal(gram.covariance()))
+
+
+def _shift(one: Gram, two: Gram) -> Vector:
+    """Return the difference of the means, by both halves of each."""
+    return np.asarray((two.mean - one.mean) + (two.mean_low - one.mean_low))
+
+
+def _columns(one: Gram, two: Gram) -> pl.DataFrame:
+    shift, (own, other) = _shift(one, two), (_deviation(gram) for gram in (one, two))
+    error = np.sqrt(own**2 / one.rows + other**2 / two.rows)
+    table = {
+        "mean_a": one.mean,
+        "mean_b": two.mean,
+        "deviation_a": own,
+        "deviation_b": other,
+        "shift": _over(shift, own),
+        "statistic": _over(shift, error),
+    }
+    return pl.DataFrame({"column": one.columns} | table)
+
+
+def _over(change: Vector, unit: Vector) -> Vector:
+    """Return a change in some unit: 0 where there is none, infinite where the unit is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(change == 0, 0.0, change / unit)
+
+
+def _correlations(one: Gram, two: Gram) -> pl.DataFrame:
+    row, column = np.tril_indices(len(one.columns), -1)
+    names = np.array(one.columns, dtype=object)
+    first, second = (gram.correlation()[row, column] for gram in (one, two))
+    free = [max(gram.rows - 3, 0) for gram in (one, two)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(1 / np.float64(free[0]) + 1 / np.float64(free[1]))
+        statistic = (np.arctanh(second) - np.arctanh(first)) / error
+    table = {
+        "column": pl.Series(names[column], dtype=pl.String),
+        "other": pl.Series(names[row], dtype=pl.String),
+        "correlation_a": first,
+        "correlation_b": second,
+        "change": second - first,
+        "statistic": statistic,
+    }
+    return pl.DataFrame(table).fill_nan(None)
+
+
+def _groups(one: Gram, two: Gram, sequence: Sequence) -> pl.DataFrame:
+    shift, (A, B) = _shift(one, two), (gram.covariance() for gram in (one, two))
+    found = []
+    for members in sequence.groups.columns.values():
+        at = [one.columns.index(name) for name in members]
+        found.append(gaussian_divergence(shift[at], _block(A, at), _block(B, at)))
+    location, spread = (np.array(part, dtype=np.float64) for part in zip(*found, strict=True))
+    table = {"divergence": location + spread, "location": location, "spread": spread}
+    return pl.DataFrame({"group": sequence.groups.names} | table)
+
+
+def _block(matrix: Matrix, at: list[int]) -> Matrix:
+    return matrix[np.ix_(at, at)]
+
+
+def _orders(before: Sequence, after: Sequence) -> pl.DataFrame:
+    names = pl.DataFrame({"group": before.groups.names})
+    for end, sequence in (("a", before), ("b", after)):
+        bought = sequence.steps.filter(pl.col("group").is_not_null())
+        told = bought.select("group", pl.col("step", "spent", "gain").name.suffix(f"_{end}"))
+        names = names.join(told, on="group", how="left", maintain_order="left")
+    ordered = names.sort("step_a", "step_b", nulls_last=True, maintain_order=True)
+    order = [f"{what}_{end}" for what in ("step", "spent", "gain") for end in ("a", "b")]
+    return ordered.select("group", *order)
+
+
+def _coefficients(problem: "Problem", one: Gram, two: Gram, before: Sequence) -> pl.DataFrame:
+    model = before.at()
+    columns = [name for name in model.columns if name not in model.aliased]
+    if not columns:
+        return pl.DataFrame(schema={"term": pl.String} | dict.fromkeys(
+            ("a", "b", "change", "std_error", "statistic"), pl.Float64))  # fmt: skip
+    first, second = (_fitted(problem.on_gram(gram), columns) for gram in (one, two))
+    joined = first.join(second, on="term", how="left", suffix="_b", maintain_order="left")
+    known = pl.col("std_error").is_not_null() & pl.col("std_error_b").is_not_null()
+    change = pl.when(known).then(pl.col("estimate_b") - pl.col("estimate"))
+    error = (pl.col("std_error").pow(2) + pl.col("std_error_b").pow(2)).sqrt()
+    return joined.select(
+        "term",
+        pl.col("estimate").alias("a"),
+        pl.col("estimate_b").alias("b"),
+        change.alias("change"),
+        error.alias("std_error"),
+        (change / error).alias("statistic"),
+    )
+
+
+def _fitted(problem: "Problem", columns: list[str]) -> pl.DataFrame:
+    """Return term, estimate and std_error, which is NULL where a Gram does not determine it."""
+    asked = problem.replace(groups=None, costs=None, always=(), ridge=0.0, scale=True)
+    model = asked.fit(columns)
+    try:
+        return model.summary().select("term", "estimate", "std_error")
+    except DataError:
+        found = {INTERCEPT: model.intercept} | model.coefficients
+        return pl.DataFrame({"term": list(found), "estimate": list(found.values())}).with_columns(
+            pl.lit(None, pl.Float64).alias("std_error")
+        )
+
+
+def _worth(
+    problem: "Problem", two: Gram, before: Sequence, after: Sequence, options: Mapping[str, Any]
+) -> pl.DataFrame:
+    steps = before.steps
+    order = steps["group"].drop_nulls().to_list()
+    there = evaluate(before, two)["r2"]
+    # The same groups, in the same order, on the other rows.
+    forced = {**options, "max_groups": max(len(order), 1), "budget": None}
+    asked = problem.on_gram(two).replace(always=order)
+    again = uninterrupted(asked.anytime_sequence(**forced)).steps["r2"]
+    own = [after.r2[longest_within(after.spent, spent)] for spent in steps["spent"]]
+    return steps.select("step", "group", "spent", pl.col("r2").alias("r2_a")).with_columns(
+        there.alias("r2_b"),
+        again.head(steps.height).alias("r2_refitted"),
+        pl.Series("r2_own", own, pl.Float64),
+    )

@@ -1,0 +1,119 @@
+"""A grid of options: its points, checked against a method, and shown as columns."""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError, OptionError, shown, unknown
+from dbselect.options.fields import ProblemOptions
+from dbselect.options.kinds import one_of
+from dbselect.options.methods import METHODS
+from dbselect.options.option import REQUIRED, options_of
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+Options = Mapping[str, Any]
+#: The name of a method, or a function of a problem and options.
+MethodOf = str | Callable[..., Any]
+#: Fields by which rows are read, once for all points.
+_OF_ROWS = ("weight", "null_policy", "rows", "terms", "family", "offset", "exposure",
+            "positive", "gram")  # fmt: skip
+#: Fields that may vary from point to point.
+FREE_FIELDS = ["groups", "costs", *(n for n in options_of(ProblemOptions) if n not in _OF_ROWS)]
+
+
+def points_of(grid: Any) -> list[dict[str, Any]]:
+    """Return the options of every point of a grid."""
+    if grid is None:
+        return [{}]
+    if isinstance(grid, Mapping):
+        for name, values in grid.items():
+            if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+                raise ArgumentError(f"grid has {shown(values)} for '{name}'; it must list values")
+        lists = [list(values) for values in grid.values()]
+        points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*lists)]
+    elif isinstance(grid, Iterable) and not isinstance(grid, str):
+        points = list(grid)
+        wrong = next((point for point in points if not isinstance(point, Mapping)), None)
+        if wrong is not None:
+            raise ArgumentError(f"grid lists {shown(wrong)}; a point must map options to values")
+        points = [dict(point) for point in points]
+    else:
+        raise ArgumentError(
+            f"grid is {shown(grid)}; it must map options to values or list such mappings"
+        )
+    if not points:
+        raise ArgumentError(f"grid is {grid!r}; it has no point")
+    return points
+
+
+def checked_method(method: Any, names: Any, what: str = "method") -> MethodOf:
+    """Return a method: its name, also for a function of dbselect, or another function.
+
+    Parameters
+    ----------
+    names : Literal of the methods that may be named, or a list of them
+
+    Raises
+    ------
+    ArgumentError : it is neither one of some methods nor a function
+    """
+    if getattr(method, "__module__", "").startswith("dbselect."):
+        method = name_of_method(method)
+    if isinstance(method, str) or not callable(method):
+        one_of(names).check(what, method)
+    found: MethodOf = method
+    return found
+
+
+def name_of_method(method: MethodOf) -> str:
+    """Return the name of a method or a function."""
+    return method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
+
+
+def check_options(method: MethodOf, points: Sequence[Options], options: Options) -> None:
+    """Refuse options that a method does not have, that it lacks, or that are given twice."""
+    varied = list(dict.fromkeys(name for point in points for name in point))
+    for name in varied:
+        if name in options:
+            raise ArgumentError(f"option '{name}' is given for all points and in the grid")
+        if name in _OF_ROWS:
+            raise ArgumentError(
+                f"option '{name}' is in the grid; the rows are read once, for all points: give it "
+                "beside the grid"
+            )
+    if not isinstance(method, str):
+        return
+    known = METHODS[method].known
+    for name in [*varied, *options]:
+        if name not in known and name not in FREE_FIELDS:
+            raise OptionError(f"{method} has {unknown('option', name, [*known, *FREE_FIELDS])}")
+    for name, option in known.items():
+        if option.default is REQUIRED and name not in varied and name not in options:
+            raise OptionError(f"{method} needs option '{name}', which has no default")
+
+
+def answer(problem: "Problem", method: MethodOf, options: Options) -> Any:
+    """Return the result of a method, of which some options are fields of the problem."""
+    fields = {name: value for name, value in options.items() if name in FREE_FIELDS}
+    own = {name: value for name, value in options.items() if name not in fields}
+    asked = problem.replace(**fields) if fields else problem
+    return getattr(asked, method)(**own) if isinstance(method, str) else method(asked, **own)
+
+
+def shown_points(points: Sequence[Options]) -> pl.DataFrame:
+    """Return the options of the points as columns; what is no plain value as text."""
+    names = dict.fromkeys(name for point in points for name in point)
+    return pl.DataFrame([_column(name, [point.get(name) for point in points]) for name in names])
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    kinds = {type(value) for value in plain} - {type(None)}
+    if kinds <= {int, float} or kinds in ({bool}, {str}):
+        return pl.Series(name, plain, strict=False)
+    return pl.Series(name, [None if value is None else repr(value) for value in plain])

@@ -1,0 +1,255 @@
+"""Scores on held-out folds, their means over folds, and which candidate to take."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dbselect.errors import ArgumentError
+from dbselect.linear.problem import unusable
+from dbselect.record.gram import Gram, Vector
+from dbselect.record.level_group import LevelGroup
+from dbselect.record.steps import Choice
+from dbselect.results.every import AnySequence
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.joint import JointSequence
+from dbselect.results.model import JointModel, Model
+from dbselect.results.prefixes import Prefixes
+from dbselect.results.selected import AnyModel
+from dbselect.results.sequence import Sequence as AnytimeSequence
+from dbselect.validation.scoring.evaluate import coefficients_of, squared_errors
+from dbselect.validation.scoring.row_scores import predictors_of, row_scores
+
+#: Errors that differ by less than this share of the target's variance are equal, and
+#: costs by less than this share of the largest: sums in another order differ by rounding.
+EQUAL_SHARE = 1e-12
+#: What is measured of a candidate: r2 by all, mse by linear models, the others by those of
+#: a family.
+MEASURES = ("r2", "mse", "deviance", "accuracy")
+#: What is known of a candidate on a fold.
+SCORES: dict[str, Any] = {
+    "step": pl.Int64, "fold": pl.Null, "rows": pl.Int64, "spent": pl.Float64,
+    "columns": pl.Int64, **dict.fromkeys(MEASURES, pl.Float64),
+}  # fmt: skip
+#: Scores come with the variance of the target, by which errors are called equal.
+NO_SCORES = pl.DataFrame(schema=SCORES | {"variance": pl.Float64})
+#: What becomes of it over the folds of a segment.
+MEANS = (
+    "step", "spent", "columns",
+    *(f"{name}{end}" for name in MEASURES for end in ("", "_std_error")),
+)  # fmt: skip
+#: Numbers of the segment and of the point that a row belongs to.
+UINT = pl.UInt32
+INDEX = {"segment": UINT, "point": UINT}
+#: Columns of the table that mark which of a segment's candidates to take.
+CHOICES = ("best", "one_standard_error")
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """How the M prefixes of a result do on the rows of a fold.
+
+    Parameters
+    ----------
+    rows : of the fold
+    variance : of the target there, or the deviance of its mean
+    measures : those of `MEASURES` that the family has, each of shape (M,); NaN for no number
+    """
+
+    rows: int
+    variance: float
+    measures: dict[str, Vector]
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether r2 is missing, as the target is constant on the fold."""
+        return bool(np.isnan(self.measures["r2"]).any())
+
+
+def on_gram(
+    result: Any,
+    held: Gram,
+    levels: LevelGroup | None = None,
+    *,
+    scales: Mapping[str, float] = MappingProxyType({}),
+) -> HeldOut:
+    """Judge linear models on the Gram of a fold.
+
+    Parameters
+    ----------
+    levels : what the Gram lacks of a group of very many levels
+    scales : variance of each response on all folds; their errors are added in these units
+    """
+    if levels is not None:
+        mse, variance = _beside_levels(result, held, levels)
+        r2 = _r2(mse, variance, held, result.target)
+        return HeldOut(held.rows, variance, {"r2": r2, "mse": mse})
+    if isinstance(result, AnytimeSequence | Model):
+        mse, variance, r2 = _of_one(result, held)
+        return HeldOut(held.rows, variance, {"r2": r2, "mse": mse})
+    each = [_of_one(own, held) for own in result.responses.values()]
+    errors = [one[0] / scales[name] for name, one in zip(result.responses, each, strict=True)]
+    mse = np.asarray(result.share @ np.array(errors))
+    r2 = np.asarray(result.share @ np.array([one[2] for one in each]))
+    return HeldOut(held.rows, 1.0, {"r2": r2, "mse": mse})
+
+
+def check_judged_on_gram(result: Any) -> None:
+    """Refuse what a method returns and a Gram does not judge."""
+    if isinstance(result, GlmSequence | GlmModel) or not isinstance(result, Prefixes | AnyModel):
+        raise ArgumentError(
+            f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
+        )
+
+
+def _of_one(result: AnytimeSequence | Model, held: Gram) -> tuple[Vector, float, Vector]:
+    """Return mse, the target's variance and r2 of one response."""
+    mse, variance = squared_errors(result, held)
+    return mse, variance, _r2(mse, variance, held, result.target)
+
+
+def _r2(mse: Vector, variance: float, held: Gram, target: str) -> Vector:
+    constant = unusable(held, target) is not None
+    return np.full(len(mse), np.nan) if constant else 1.0 - mse / variance
+
+
+def _beside_levels(
+    result: AnytimeSequence | Model, held: Gram, levels: LevelGroup
+) -> tuple[Vector, float]:
+    """Return mse and the target's variance; of levels a model is a weighted sum, as of rows."""
+    coef, intercept = coefficients_of(result)
+    at = {name: j for j, name in enumerate(result.columns)}
+    others = [at[name] for name in held.columns[:-1]]
+    own, of_levels = coef[:, others], np.delete(coef, others, axis=1)
+    share, C = levels.weight / held.weight, held.covariance()
+    mean = of_levels @ share
+    between = of_levels @ (levels.sums / held.weight)
+    bias = held.mean[-1] - intercept - own @ held.mean[:-1] - mean
+    varied = np.einsum("si,si->s", own @ C[:-1, :-1] + 2.0 * between[:, :-1], own)
+    varied += of_levels**2 @ share - mean**2
+    varied += C[-1, -1] - 2.0 * (own @ C[:-1, -1] + between[:, -1])
+    return np.maximum(varied, 0.0) + bias**2, float(C[-1, -1])
+
+
+def on_rows(result: GlmSequence | GlmModel, held: Any, weight: str | None) -> HeldOut:
+    """Judge models of a family on the table of a fold, in one pass."""
+    found = row_scores(result, held, weight)
+    measures = {"r2": found.r2, "deviance": found.deviance}
+    if found.accuracy is not None:
+        measures["accuracy"] = found.accuracy
+    return HeldOut(found.rows, found.null_deviance, measures)
+
+
+def scores_of(
+    results: Mapping[Any, AnySequence | AnyModel], judged: Mapping[Any, HeldOut]
+) -> pl.DataFrame:
+    """Return the scores of the candidates on each fold."""
+    last = max(len(one.measures["r2"]) for one in judged.values())
+    parts = []
+    for fold, result in results.items():
+        held = judged[fold]
+        steps = np.arange(_first(result), last)
+        # A sequence that has ended carries its last model on.
+        at = np.minimum(steps, len(held.measures["r2"]) - 1)
+        measures = {
+            name: held.measures[name][at] if name in held.measures else [None] * len(at)
+            for name in MEASURES
+        }
+        columns: dict[str, Any] = {
+            "step": steps if isinstance(result, Prefixes) else [None],
+            "fold": [fold] * len(at),
+            "rows": [held.rows] * len(at),
+            "spent": np.atleast_1d(result.spent)[at],
+            "columns": columns_used(result)[at],
+            **measures,
+            "variance": [held.variance] * len(at),
+        }
+        kinds = {name: kind for name, kind in NO_SCORES.schema.items() if name != "fold"}
+        parts.append(pl.DataFrame(columns, schema_overrides=kinds))
+    return pl.concat(parts).with_columns(pl.col(*MEASURES).fill_nan(None))
+
+
+def columns_used(result: AnySequence | AnyModel) -> npt.NDArray[np.intp]:
+    """Return how many columns each prefix has a coefficient of that is not 0; shape (M,)."""
+    if isinstance(result, JointSequence | JointModel):
+        coef = np.stack([coefficients_of(own)[0] for own in result.responses.values()], axis=-1)
+    elif isinstance(result, GlmSequence | GlmModel):
+        coef = predictors_of(result)[1]
+    else:
+        coef = coefficients_of(result)[0][:, :, None]
+    return np.asarray((coef != 0).any(axis=2).sum(axis=1))
+
+
+def _first(result: AnySequence | AnyModel) -> int:
+    """Return the first step that is a candidate: that after the groups that were forced."""
+    if not isinstance(result, Prefixes):
+        return 0
+    own = next(iter(result.responses.values())) if isinstance(result, JointSequence) else result
+    forced = [step for step, one in enumerate(own.records, 1) if one.choice is Choice.FORCED]
+    return max(forced, default=0)
+
+
+def tables(
+    outcomes: Sequence[tuple[int, int, pl.DataFrame, str | None]],
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the scores of all segments and points, and their means with the reasons.
+
+    Parameters
+    ----------
+    outcomes : number of the segment and of the point, scores, and why some are missing
+    """
+    reasons = pl.DataFrame(
+        [(segment, point, reason) for segment, point, _, reason in outcomes],
+        schema={**INDEX, "reason": pl.String},
+        orient="row",
+    )
+    scores = pl.concat(
+        [
+            found.with_columns(segment=pl.lit(segment, UINT), point=pl.lit(point, UINT))
+            for segment, point, found, _ in outcomes
+        ],
+        how="vertical_relaxed",
+    )
+    # Null in one fold, null over all: a mean of the others is no score of the same rows.
+    known = {name: pl.when(pl.col(name).null_count() == 0) for name in MEASURES}
+    means = scores.group_by(*INDEX, "step", maintain_order=True).agg(
+        pl.col("spent", "columns", "variance").mean(),
+        **{name: there.then(pl.col(name).mean()) for name, there in known.items()},
+        **{f"{name}_std_error": there.then(_std_error(name)) for name, there in known.items()},
+    )
+    return scores, reasons.join(means, on=list(INDEX), how="left", maintain_order="left_right")
+
+
+def _std_error(name: str) -> pl.Expr:
+    return pl.col(name).std() / pl.len().sqrt()
+
+
+def with_choices(table: pl.DataFrame) -> pl.DataFrame:
+    """Add a column for each choice, true for the candidate of a segment that it takes.
+
+    Parameters
+    ----------
+    table : segment, spent, columns, variance, mse or deviance and its standard error; null
+        for no scores
+    """
+    segment = "segment"
+    error = pl.coalesce("mse", "deviance")
+    std_error = pl.coalesce("mse_std_error", "deviance_std_error")
+    slack = EQUAL_SHARE * pl.col("variance").max().over(segment)
+    dearest = pl.col("spent").max().over(segment)
+    cost = (pl.col("spent") / (EQUAL_SHARE * dearest)).fill_nan(0.0).round()
+    ordered = table.with_row_index("row").sort(segment, cost, "columns", error, nulls_last=True)
+    limits = {
+        "best": error.min(),
+        "one_standard_error": (error + std_error).filter(pl.col("best")).first(),
+    }
+    for name, limit in limits.items():
+        within = (error <= limit.over(segment) + slack).fill_null(False)
+        first = within.cum_sum().over(segment) == 1
+        ordered = ordered.with_columns((within & first).alias(name))
+    return ordered.sort("row").drop("row")

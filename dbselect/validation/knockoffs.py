@@ -1,0 +1,191 @@
+"""Knockoffs: which groups a search prefers to copies that add nothing about the target."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.linear.knockoffs import Knockoffs
+from dbselect.options.fields import OF_METHOD
+from dbselect.options.names import OrderingName
+from dbselect.options.option import checked_options, options_of, shows
+from dbselect.options.refusals import refuse
+from dbselect.options.table import KnockoffOptions
+from dbselect.record.gram import Gram, Vector
+from dbselect.record.steps import uninterrupted
+from dbselect.results.joint import JointSequence
+from dbselect.results.prefixes import Prefixes
+from dbselect.search.gram import GramSearch, gram_search
+from dbselect.search.open import call_of
+from dbselect.validation.grid import MethodOf, answer, check_options, checked_method, name_of_method
+from dbselect.validation.knockoff_selection import KnockoffSelection, e_select, e_values
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: What a knockoff is called beside its column or group.
+KNOCKOFF = " (knockoff)"
+
+
+@shows(KnockoffOptions, first=(OF_METHOD,))
+def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
+    """Select groups with a bound on the share of false ones, from a record alone.
+
+    Each group gets a copy with the same correlations with all others and none of its own with
+    the target. A search orders groups and copies; a group that comes long before its copy
+    is selected. As many false groups come before their copies as after them, so those that come
+    after give the number of false ones to expect.
+
+    Returns
+    -------
+    KnockoffSelection
+
+    Raises
+    ------
+    ArgumentError : an option out of range, or fewer than 1 / q groups (2 / q with several
+        draws), of which none could be selected
+    DataError : too few rows, or a target that the columns explain whole
+    ColumnError, GroupError : as `anytime_sequence`
+
+    Notes
+    -----
+    O(D^3) for the copies and a search of 2 D columns a draw. False is a group whose
+    coefficients, given all others, are 0. With ``"fixed"`` the bound is exact for linear models of
+    the columns as they are, as the products of copies and target are drawn from their distribution
+    given the record (the residual of the target, rotated at random). With ``"second_order"``
+    it is as near as correlations are to those of the population. Columns that depend on others
+    have no copy, and a group of nothing else is never selected. Nearly dependent columns have
+    copies near themselves, and no power.
+
+    References
+    ----------
+    Barber, Candes (2015), Controlling the false discovery rate via knockoffs; Dai, Barber (2016)
+    for groups; Candes, Fan, Janson, Lv (2018), Panning for gold; He et al. (2022),
+    GhostKnockoff inference; Ren, Barber (2024), Derandomised knockoffs.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(400, 20))
+    >>> y = x[:, :8].sum(axis=1) + rng.normal(size=400)
+    >>> gram = ds.gram(np.column_stack([x, y]), columns=[*(f"x{j}" for j in range(20)), "y"])
+    >>> sorted(ds.knockoffs(gram, "y", q=0.15).selected)
+    ['x0', 'x1', 'x19', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7']
+    """
+    own = {name: options.pop(name) for name in options_of(KnockoffOptions) if name in options}
+    search: MethodOf = own.get("search", "anytime_sequence")
+    search = checked_method(search, OrderingName, "search")
+    known = checked_options(KnockoffOptions, "knockoffs", {**own, "search": "anytime_sequence"})
+    check_options(search, [{}], options)
+    if options.get("always"):
+        problem = problem.replace(always=options["always"])
+    refuse(problem, "knockoffs")
+    q, draws, kind = known["q"], known["draws"], known["kind"]
+    setup = gram_search(problem, call_of(problem, "knockoffs", {}))
+    names = setup.groups.names
+    each = q if draws == 1 else q / 2.0
+    if len(names) < math.ceil(1.0 / each):
+        raise ArgumentError(
+            f"q is {q:g}; of {len(names)} groups none could be selected, as at least "
+            f"{math.ceil(1.0 / each)} must be at once"
+        )
+    made, columns = _made(setup, kind)
+    rng = np.random.default_rng(problem.seed)
+    draw = made.fixed if kind == "fixed" else made.second_order
+    statistics = np.array(
+        [_statistic(search, setup, columns, made, draw(rng), options) for _ in range(draws)]
+    )
+    values = np.array([e_values(row, each) for row in statistics])
+    mean = values.mean(axis=0)
+    table = pl.DataFrame(
+        {
+            "group": names,
+            "cost": setup.groups.costs,
+            "statistic": statistics.mean(axis=0),
+            "frequency": (values > 0).mean(axis=0),
+            "e_value": mean,
+            "selected": e_select(mean, q),
+        }
+    )
+    return KnockoffSelection(
+        target=setup.target,
+        method=name_of_method(search),
+        kind=kind,
+        q=float(q),
+        draws=int(draws),
+        table=table.sort(["e_value", "statistic"], descending=True, maintain_order=True),
+        aliased=tuple(setup.dependent()),
+        rows=setup.gram.rows,
+    )
+
+
+def _made(search: GramSearch, kind: str) -> tuple[Knockoffs, dict[str, list[int]]]:
+    """Return the knockoffs of the independent columns, and which of these each group has."""
+    search.state.add_all(range(len(search.groups.names)))
+    search.check_held()
+    kept = sorted(search.state.support)
+    place = {column: at for at, column in enumerate(kept)}
+    columns = {
+        name: [place[column] for column in at.tolist() if column in place]
+        for name, at in zip(search.groups.names, search.groups.positions, strict=True)
+    }
+    rows, width = search.gram.rows, len(kept)
+    least = 2 * width + 1 if kind == "fixed" else width + 2
+    if rows < least:
+        way = "; with kind 'second_order' less" if kind == "fixed" and rows >= width + 2 else ""
+        raise DataError(f"{rows} rows are too few for {width} columns: {least} are needed{way}")
+    R = search.linear.G[np.ix_(kept, kept)]
+    blocks = [np.array(at, dtype=np.intp) for at in columns.values() if at]
+    made = Knockoffs.of(R, search.linear.c[kept], rows, blocks)
+    if search.state.explained >= 1.0 - 1e-12:
+        raise DataError(f"the columns explain '{search.target}' whole; there are no errors to test")
+    return made, columns
+
+
+def _statistic(
+    method: MethodOf,
+    search: GramSearch,
+    columns: dict[str, list[int]],
+    made: Knockoffs,
+    drawn: Vector,
+    options: Mapping[str, Any],
+) -> Vector:
+    """Return how long before its copy each group comes: W, below 0 where it comes after.
+
+    The first of both counts, from the end of the order: 2 J for the first of all.
+    """
+    width = len(made.c)
+    names = [f"{side}{at}" for side in ("x", "k") for at in range(width)]
+    rows = search.gram.rows
+    nothing = np.zeros(2 * width + 1)
+    comoment = rows * made.correlations(drawn)
+    gram = Gram([*names, "y"], rows, 0, float(rows), nothing, comoment)
+    asked: dict[str, list[str]] = {}
+    costs: dict[str, float] = {}
+    for (name, at), cost in zip(columns.items(), search.groups.costs.tolist(), strict=True):
+        if at:
+            asked[name] = [f"x{column}" for column in at]
+            asked[name + KNOCKOFF] = [f"k{column}" for column in at]
+            costs[name] = costs[name + KNOCKOFF] = cost
+    problem = search.call.problem.replace(
+        source=gram, target="y", groups=asked, costs=costs, weight=None, null_policy="skip",
+        rows=None, terms=None,
+    )  # fmt: skip
+    found = uninterrupted(answer(problem, method, options))
+    if not isinstance(found, Prefixes) or isinstance(found, JointSequence):
+        raise ArgumentError(
+            f"method returns a {type(found).__name__}; it must return a sequence of one response"
+        )
+    order = dict.fromkeys(found.groups.names[step.group] for step in found.records)
+    left = {name: len(asked) - at for at, name in enumerate(order)}
+
+    def of(name: str) -> float:
+        own, copy = left.get(name, 0), left.get(name + KNOCKOFF, 0)
+        return float(np.sign(own - copy) * max(own, copy))
+
+    return np.array([of(name) for name in columns])

@@ -1,0 +1,1 @@
+"""Standard errors that hold where errors differ between rows."""

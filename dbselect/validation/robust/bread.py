@@ -1,0 +1,203 @@
+"""What a sandwich covariance needs of rows and of a fit, and what it refuses."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.linear.inference import INTERCEPT, inverse_factor
+from dbselect.linear.problem import no_rows
+from dbselect.record.columns import leaf_of, leaves
+from dbselect.record.gram import Matrix, Vector
+from dbselect.record.inputs import inputs_of
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.model import Model
+from dbselect.results.prediction.predict import Predictor
+from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.sources.open import open_table
+from dbselect.sources.read import with_digits_of
+from dbselect.sources.request import check_field
+from dbselect.sources.target import check_numeric
+from dbselect.validation.robust.sandwich import MeatSums, Scoring
+
+#: How often a row's square is divided by 1 - its leverage.
+POWERS = {"HC2": 1, "HC3": 2}
+#: Distance of the coefficients from those that the rows would give, in standard errors, above
+#: which they were fitted to other rows: a fit leaves its rounding, other rows leave about 1.
+OTHER_ROWS = 0.1
+#: Share of the target's length that counts as rounding there.
+ROUNDING_SHARE = 1e-10
+#: Share by which weights of the same rows may differ, added in another order.
+WEIGHT_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class SandwichPlan:
+    """What the rows are read for.
+
+    Parameters
+    ----------
+    predictors : the model's, then the coordinates
+    constant : the coordinate of every row, or None
+    back : what brings coefficients of white coordinates to those of terms; None if A is summed
+    terms : that are not aliased
+    chosen : whether the rows also chose the columns
+    """
+
+    predictors: LinearPredictors
+    constant: float | None
+    back: Matrix | None
+    terms: list[str]
+    chosen: bool
+
+
+def of_linear(model: Model) -> SandwichPlan:
+    """Return the white coordinates of a row, and that every column of the record is read."""
+    fit = model._least_squares
+    white = model._white
+    if fit.moments.rows <= len(white.terms):
+        raise DataError(_too_few_left(fit.moments.rows, len(white.terms)))
+    predictors = model._with_coordinates(white)
+    assert fit.gram is not None
+    others = [name for name in fit.gram.columns if name != model.target]
+    none = dict.fromkeys(others, 0.0)
+    each = [Predictor(one.intercept, none | dict(one.coefficients)) for one in predictors.each]
+    return SandwichPlan(
+        LinearPredictors(each, fit.gram.terms), white.constant, white.back, white.terms, fit.chosen
+    )
+
+
+def _too_few_left(rows: int, rank: int) -> str:
+    """Say that a model has as many coefficients as rows."""
+    return f"{rows} rows for {rank} coefficients leave no row to judge the model by"
+
+
+def of_family(model: GlmModel, kind: str) -> SandwichPlan:
+    """Return the columns themselves as coordinates."""
+    if model.classes:
+        raise ArgumentError(
+            f"family is {model.family!r}, whose classes have a predictor each; robust_errors are "
+            "those of one predictor"
+        )
+    if kind in POWERS:
+        raise ArgumentError(
+            f"cov_type is {kind!r}; the leverages of family {model.family!r} are known only after "
+            "the pass, so it has 'HC0', 'HC1' and 'cluster'"
+        )
+    model._tested()  # refuses what has no greatest likelihood
+    assert model.errors is not None
+    (own,) = model._predictors
+    none = dict.fromkeys(own.coefficients, 0.0)
+    kept = [name for name in model.columns if name not in model.aliased]
+    each = [own, *(Predictor(0.0, none | {name: 1.0}) for name in kept)]
+    if model.rows <= 1 + len(kept):
+        raise DataError(_too_few_left(model.rows, 1 + len(kept)))
+    predictors = LinearPredictors(each, model.terms)
+    return SandwichPlan(predictors, 1.0, None, [INTERCEPT, *kept], model.errors.chosen)
+
+
+def scoring_of(
+    found: Model | GlmModel,
+    wanted: SandwichPlan,
+    data: Any,
+    kind: str,
+    weight: str | None,
+    cluster: str | None,
+) -> tuple[Scoring, Any]:
+    """Return what to sum over the rows, and the table."""
+    predictors = wanted.predictors
+    inputs = inputs_of(list(predictors.each[0].coefficients), predictors.terms)
+    table = open_table(data, [found.target, *dict.fromkeys(one.source for one in inputs)])
+    # Refuses a table that lacks a column, or has one of another type, before it is read.
+    predictors.check(pl.DataFrame(table.schema.empty_table()))
+    known = {leaf.name: leaf for leaf in leaves(table.schema)}
+    target = leaf_of(found.target, known, "target")
+    levels = getattr(found, "levels", ())
+    if not levels:
+        check_numeric(table, [found.target])
+    weights = None if weight is None else leaf_of(weight, known, "weight")
+    if weights is not None and not weights.is_numeric:
+        raise ColumnError(f"weight '{weight}' has type {weights.type}; it must be numeric")
+    if cluster is not None:
+        check_field(cluster, "cluster", table.schema)
+        type_ = table.schema.field(cluster).type
+        if pa.types.is_nested(type_):
+            raise ColumnError(f"cluster '{cluster}' has type {type_}; it must be one value a row")
+    read = [each for one in inputs for each in one.on(table.schema.names)]
+    needed = [one.source for one in read if one.missing is None]
+    scoring = Scoring(
+        predictors=predictors,
+        constant=wanted.constant,
+        family=getattr(found, "family", "gaussian"),
+        levels=levels,
+        white=wanted.back is not None,
+        power=POWERS.get(kind, 0),
+        target=target.path,
+        weight=None if weights is None else weights.path,
+        cluster=None if cluster is None else (cluster,),
+        columns={**{one.source: one.path for one in read}, found.target: target.path},
+        needed=tuple(dict.fromkeys([*needed, found.target])),
+    )
+    return scoring, with_digits_of(cluster, table)
+
+
+def check_rows(
+    sums: MeatSums, found: Model | GlmModel, weight: str | None, cluster: str | None
+) -> None:
+    """Refuse rows that are not those of the fit, or that no sandwich is made of."""
+    if not sums.rows:
+        raise DataError(no_rows(sums.skipped))
+    if sums.rows != found.rows:
+        raise DataError(
+            f"data has {sums.rows} usable rows, and the model was fitted to {found.rows}; it must "
+            "have the rows of the fit and no others"
+        )
+    if sums.lost:
+        raise DataError(
+            f"cluster '{cluster}' is missing in {sums.lost} rows of the fit; fit the model to rows "
+            "that have one"
+        )
+    fit = found.fit if isinstance(found, Model) else None
+    if fit is not None and abs(sums.weight / fit.moments.weight - 1.0) > WEIGHT_ROUNDING:
+        raise DataError(
+            f"the rows weigh {sums.weight:g} in all, and those of the fit {fit.moments.weight:g}; "
+            f"weight is {weight!r}, and must be the column that the fit had"
+        )
+    if sums.exact:
+        raise DataError(
+            f"{sums.exact} rows have leverage 1, as the only one with a level has, and HC2 and HC3 "
+            "divide by 1 - leverage; take 'HC1'"
+        )
+
+
+def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
+    """Return what makes coordinates white, W with ``W A W' = 1``, and what makes terms of them.
+
+    Raises
+    ------
+    DataError : the columns of a family are too nearly dependent
+    """
+    if wanted.back is not None:
+        return np.eye(len(wanted.terms)), wanted.back
+    unit = np.diagonal(sums.information) ** -0.5
+    inverse = inverse_factor(sums.information * unit * unit[:, None]) * unit
+    return inverse, inverse.T
+
+
+def check_gradient(sums: MeatSums, gradient: Vector) -> None:
+    """Refuse rows at which the coefficients are not those of a fit.
+
+    Parameters
+    ----------
+    gradient : of white coordinates: how far the coefficients are from those of the rows
+    """
+    noise = sums.left / sums.rows
+    allowed = OTHER_ROWS**2 * noise + ROUNDING_SHARE**2 * sums.squares
+    if gradient @ gradient > allowed:
+        raise DataError(
+            "the rows do not give the model's coefficients, so they are not those of the fit, or "
+            "their weight is another; give the rows, and the weight, that it was fitted with"
+        )

@@ -1,0 +1,219 @@
+"""Standard errors that do not need errors of equal variance: one more pass over the rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.linear.inference import (
+    INTERCEPT,
+    Deviations,
+    t_quantile,
+    tests,
+    with_ends,
+)
+from dbselect.options.kinds import COLUMN, SHARE
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.record.gram import Matrix
+from dbselect.record.rows import row_counts
+from dbselect.results.choice import warn_of_choice
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.model import Model
+from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.with_bar import with_bar
+from dbselect.validation.robust.bread import (
+    SandwichPlan,
+    check_gradient,
+    check_rows,
+    of_family,
+    of_linear,
+    scoring_of,
+    whitener,
+)
+from dbselect.validation.robust.sandwich import MeatSums
+from dbselect.validation.scoring.evaluate import is_gram
+
+#: Names of the covariances, those of statsmodels.
+CovType = Literal["HC0", "HC1", "HC2", "HC3", "cluster"]
+
+
+@dataclass(frozen=True, eq=False)
+class RobustErrors(InNotebooks):
+    """Standard errors of a model where errors differ in variance, or go together in clusters.
+
+    Parameters
+    ----------
+    target : the column that is predicted
+    cov_type : ``"HC0"`` to ``"HC3"`` or ``"cluster"``
+    estimates : term -> coefficient, the intercept first; aliased columns have 0
+    terms : those that are not aliased, in the order of `covariance`
+    covariance : of their coefficients, shape (len(terms), len(terms)), in the table's units
+    free : degrees of freedom of Student's t; infinite for the normal distribution
+    chosen : whether the rows also chose the columns
+    rows, skipped : that were used, and left out
+    clusters : how many there are; None without
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"x": [1, 2, 3, 4, 5], "y": [2, 3, 5, 6, 9]})
+    >>> found = ds.fit(table, "y").robust_errors(table, cov_type="HC0")
+    >>> found
+    RobustErrors(y by HC0; 2 terms; 5 rows)
+    >>> found.covariance.round(4).tolist()
+    [[0.1874, -0.0638], [-0.0638, 0.0266]]
+    """
+
+    target: str
+    cov_type: CovType
+    estimates: Mapping[str, float]
+    terms: tuple[str, ...]
+    covariance: Matrix
+    free: float
+    chosen: bool
+    rows: int
+    skipped: int
+    clusters: int | None
+
+    def __repr__(self) -> str:
+        clusters = "" if self.clusters is None else f" in {self.clusters} clusters"
+        return (
+            f"RobustErrors({self.target} by {self.cov_type}; {len(self.terms)} terms; "
+            f"{row_counts(self.rows, self.skipped)}{clusters})"
+        )
+
+    @property
+    def _glance(self) -> Glance:
+        return Glance(tests(self.estimates, self._deviations))
+
+    @property
+    def _deviations(self) -> Deviations:
+        errors = np.sqrt(np.diagonal(self.covariance))
+        return Deviations(dict(zip(self.terms, errors.tolist(), strict=True)), self.free)
+
+    def summary(self) -> pl.DataFrame:
+        """Return each coefficient with its robust standard error and the test that it is 0.
+
+        Returns
+        -------
+        DataFrame: term, estimate, std_error, statistic and p_value, as `Model.summary` and
+        `GlmModel.summary` have them; NULL for aliased columns
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: p-values are too small
+        """
+        if self.chosen:
+            warn_of_choice()
+        return tests(self.estimates, self._deviations)
+
+    def intervals(self, level: float = 0.95) -> pl.DataFrame:
+        """Return each coefficient with the interval that it lies in at a level of confidence.
+
+        Parameters
+        ----------
+        level : in (0, 1)
+
+        Returns
+        -------
+        DataFrame: term, estimate, std_error, low, high
+
+        Raises
+        ------
+        ArgumentError : level is out of range
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the interval is too short
+        """
+        SHARE.check("level", level)
+        if self.chosen:
+            warn_of_choice()
+        found = tests(self.estimates, self._deviations)
+        return with_ends(found, t_quantile(level, self.free))
+
+
+def robust_errors(
+    model: Model | GlmModel,
+    data: Any,
+    *,
+    weight: str | None = None,
+    cov_type: CovType | None = None,
+    cluster: str | None = None,
+) -> RobustErrors:
+    """Read the rows of a fit once more, for standard errors that hold if their errors differ.
+
+    Parameters
+    ----------
+    model : Model of least squares, or GlmModel of one predictor
+    data, weight, cov_type, cluster : as of `Model.robust_errors`, which has the method
+    """
+    kind = check_kind(cov_type, cluster)
+    COLUMN.or_none().check("weight", weight)
+    if is_gram(data):
+        raise ArgumentError(
+            "data is a Gram and holds no rows, which are read again; give the table"
+        )
+    wanted = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
+    scoring, table = scoring_of(model, wanted, data, kind, weight, cluster)
+    fields = [scoring.target, *scoring.columns.values(), scoring.weight, scoring.cluster]
+    names = dict.fromkeys(str(path[0]) for path in fields if path is not None)
+    with scoring.begin() as scored:
+        gather(table, list(names), scoring, scored, with_bar(table, table.rows))
+        sums = scored.sums
+    check_rows(sums, model, weight, cluster)
+    return _finished(model, wanted, sums, kind)
+
+
+def check_kind(cov_type: Any, cluster: Any) -> CovType:
+    """Return the name of the covariance, once it goes with the cluster."""
+    COLUMN.or_none().check("cluster", cluster)
+    if cov_type is None:
+        return "HC1" if cluster is None else "cluster"
+    if cov_type not in get_args(CovType):
+        raise ArgumentError(
+            f"cov_type is {cov_type!r}; it must be one of {list(get_args(CovType))}"
+        )
+    if (cov_type == "cluster") != (cluster is not None):
+        raise ArgumentError(
+            f"cov_type is {cov_type!r} and cluster is {cluster!r}; 'cluster' needs the column "
+            "whose values are the clusters, and no other type has one"
+        )
+    kind: CovType = cov_type
+    return kind
+
+
+def _finished(
+    found: Model | GlmModel, wanted: SandwichPlan, sums: MeatSums, kind: CovType
+) -> RobustErrors:
+    """Return the covariance of what was summed."""
+    n, r = sums.rows, len(wanted.terms)
+    white, back = whitener(sums, wanted)
+    check_gradient(sums, white @ sums.gradient)
+    meat, factor, free, clusters = sums.meat, 1.0, n - r, None
+    if kind == "HC1":
+        factor = n / (n - r)
+    if kind == "cluster":
+        scores = sums.clusters.settle()
+        clusters, meat = len(scores), scores.T @ scores
+        if clusters < 2:
+            raise DataError("cluster has one value in all rows; at least two clusters are needed")
+        factor, free = clusters / (clusters - 1) * (n - 1) / (n - r), clusters - 1
+    half = back @ white
+    intercept = {INTERCEPT: found.intercept} if INTERCEPT in wanted.terms else {}
+    return RobustErrors(
+        target=found.target,
+        cov_type=kind,
+        estimates=intercept | found.coefficients,
+        terms=tuple(wanted.terms),
+        covariance=factor * half @ meat @ half.T,
+        free=free if isinstance(found, Model) else np.inf,
+        chosen=wanted.chosen,
+        rows=n,
+        skipped=sums.skipped,
+        clusters=clusters,
+    )

@@ -1,0 +1,249 @@
+"""The middle of a sandwich covariance, summed over the rows of a fit in one pass.
+
+A row has coordinates u, a weight w and, by its family, a working weight W and residual r: of
+least squares 1 and y - x'b. With leverage h = w W u' A^-1 u::
+
+    A = sum w W u u'      B = sum s^2 u u' / (1 - h)^k,  s = w W r      k = 0 (HC0, HC1), 1, 2
+
+and of clusters g, within which errors may go together, ``B = sum_g (sum s u) (sum s u)'``. The
+covariance is A^-1 B A^-1. Of least squares u is white (`linear.whitening`): A is 1, and h is
+known while the rows are read.
+
+Each process sums its rows: (r + 1)^2 numbers, of G clusters G (r + 1) more and their keys.
+
+Sources: White (1980), Econometrica 48; MacKinnon, White (1985), Journal of Econometrics 29, for
+HC1 to HC3; Liang, Zeger (1986), Biometrika 73, for clusters.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dbselect.glm.named import family_of
+from dbselect.record.formulas import Path, translate
+from dbselect.record.gram import Matrix, Vector
+from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.sources.passes import algebra_of, gaps_of
+from dbselect.sources.rows import values
+from dbselect.validation.scoring.metrics import RowsSeen
+from dbselect.validation.scoring.one_pass import key_of, refuse_infinite, refuse_unbounded
+from dbselect.validation.scoring.summed_rows import SummedRows
+
+#: Rows at a time: their coordinates are in memory.
+ROWS_AT_ONCE = 1 << 15
+#: Leverages nearer to 1 than this are 1: such a row has a residual of rounding.
+LEVERAGE_ROUNDING = 1e-9
+
+
+@dataclass(eq=False)
+class ClusterSums:
+    """Sums of numbers over the rows of each cluster.
+
+    Keys are kept as they are: no two clusters can be taken for one.
+
+    Parameters
+    ----------
+    keys, sums : of parts of the rows; a key may be in several
+    settled : number of keys when they were last put together
+    """
+
+    keys: list[pl.Series] = field(default_factory=list)
+    sums: list[Matrix] = field(default_factory=list)
+    settled: int = 0
+
+    def add(self, key: pl.Series, scores: Matrix) -> None:
+        """Add rows; parts are put together once they are twice as long as then."""
+        if not len(key):
+            return
+        order = key.arg_sort().to_numpy()
+        ordered = key.gather(order)
+        starts = np.flatnonzero(np.diff(ordered.rle_id().to_numpy().astype(np.int64), prepend=-1))
+        self.keys.append(ordered.gather(starts))
+        self.sums.append(np.add.reduceat(scores[order], starts, axis=0))
+        if sum(map(len, self.keys)) > 2 * self.settled + ROWS_AT_ONCE:
+            self.settle()
+
+    def settle(self) -> Matrix:
+        """Return the sums of each cluster, shape (G, r + 1), each key once."""
+        if len(self.keys) > 1:
+            key, scores = pl.concat(self.keys), np.concatenate(self.sums)
+            self.keys, self.sums = [], []
+            self.settled = len(key)  # what is put together is no longer than that
+            self.add(key, scores)
+        self.settled = sum(map(len, self.keys))
+        return self.sums[0] if self.sums else np.empty((0, 0))
+
+    def merge(self, other: "ClusterSums") -> None:
+        """Add the clusters of other rows."""
+        for key, scores in zip(other.keys, other.sums, strict=True):
+            self.add(key, scores)
+
+
+@dataclass(eq=False)
+class MeatSums:
+    """Sums over some rows.
+
+    Parameters
+    ----------
+    information : A, shape (r + 1, r + 1); zeros where it is known
+    meat : B, of rows on their own
+    gradient : shape (r + 1,), sum of s u
+    clusters : of rows in clusters
+    left : sum of w W r^2
+    squares : sum of w y^2
+    rows, skipped, weight : that are used, and left out
+    missing : rows, as None, and of each column those in which it is missing
+    exact : rows with leverage 1
+    lost : rows that are used and have no cluster
+    """
+
+    information: Matrix
+    meat: Matrix
+    gradient: Vector
+    clusters: ClusterSums = field(default_factory=ClusterSums)
+    left: float = 0.0
+    squares: float = 0.0
+    rows: int = 0
+    skipped: int = 0
+    weight: float = 0.0
+    missing: Counter[str | None] = field(default_factory=Counter)
+    exact: int = 0
+    lost: int = 0
+
+    def add(self, other: "MeatSums") -> None:
+        """Add the sums over other rows."""
+        self.information += other.information
+        self.meat += other.meat
+        self.gradient += other.gradient
+        self.clusters.merge(other.clusters)
+        self.left += other.left
+        self.squares += other.squares
+        self.rows += other.rows
+        self.skipped += other.skipped
+        self.weight += other.weight
+        self.missing.update(other.missing)
+        self.exact += other.exact
+        self.lost += other.lost
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What to sum over the rows of a table; plain data.
+
+    Parameters
+    ----------
+    predictors : the model's, then r coordinates
+    constant : the coordinate that all rows have; None if there is none
+    family, levels : of the model
+    white : whether A is 1
+    power : k, what a row's square is divided by 1 - h so often
+    target : path
+    weight, cluster : paths or None
+    columns : those that are read, and the target: name -> path
+    needed : those of them whose missing values leave rows out
+    """
+
+    predictors: LinearPredictors
+    constant: float | None
+    family: str
+    levels: tuple[Any, ...]
+    white: bool
+    power: int
+    target: Path
+    weight: Path | None
+    cluster: Path | None
+    columns: Mapping[str, Path]
+    needed: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """How many coordinates a row has."""
+        return len(self.predictors.each) - (self.constant is None)
+
+    @property
+    def size(self) -> int:
+        """Bytes of a state without clusters, whose number is unknown."""
+        return 16 * self.width**2
+
+    def none(self) -> MeatSums:
+        """Return the sums over no rows."""
+        square = (self.width, self.width)
+        return MeatSums(np.zeros(square), np.zeros(square), np.zeros(self.width))
+
+    @contextmanager
+    def begin(self) -> Iterator["ScoredRows"]:
+        """Begin without rows."""
+        yield ScoredRows(self, sums=self.none())
+
+
+@dataclass(frozen=True)
+class ScoredRows(SummedRows):
+    """The rows that were summed so far."""
+
+    at_once: ClassVar[int | None] = ROWS_AT_ONCE
+
+    scoring: Scoring
+
+    def _sums_of(self, batch: pa.RecordBatch) -> MeatSums:
+        asked, sums = self.scoring, self.scoring.none()
+        rows = batch.to_struct_array()
+        refuse_infinite(asked.columns, asked.weight, rows)
+        found = asked.predictors.predict(pl.DataFrame(batch))
+        family = family_of(asked.family, asked.levels)
+        y = np.array(translate(family.responses(asked.target)[0], algebra_of(batch)))
+        weight = np.ones(len(found)) if asked.weight is None else values(rows, asked.weight)
+        there = ~(np.isnan(found).any(axis=1) | np.isnan(y)) & (weight > 0)
+        sums.rows, sums.skipped = int(there.sum()), int((~there).sum())
+        sums.missing = gaps_of({name: asked.columns[name] for name in asked.needed}, batch)
+        key = None
+        if asked.cluster is not None:
+            key = key_of(rows, asked.cluster).filter(pl.Series(there))
+            sums.lost = key.null_count()
+        found, y, weight = found[there], y[there], weight[there]
+        refuse_unbounded(found)
+        if not sums.rows or sums.lost:
+            return sums
+        seen = RowsSeen(family, found[:, :1].T[:, :, None], y[None, :, None])
+        working = weight * seen.of_both(lambda eta, y: family.row(eta, y).pairs[0][0])[:, 0]
+        residual = seen.of_both(lambda eta, y: family.row(eta, y).pairs[0][1])[:, 0]
+        sums.weight, sums.squares = float(weight.sum()), float(weight @ y**2)
+        sums.left = float(working @ residual**2)
+        self._summed(sums, self._coordinates(found), working, working * residual, key)
+        return sums
+
+    def _coordinates(self, found: Matrix) -> Matrix:
+        if self.scoring.constant is None:
+            return found[:, 1:]
+        found[:, 0] = self.scoring.constant  # the prediction is used up
+        return found
+
+    def _summed(
+        self, sums: MeatSums, u: Matrix, working: Vector, score: Vector, key: pl.Series | None
+    ) -> None:
+        """Sum over the rows that are used.
+
+        Parameters
+        ----------
+        working : w W of each row
+        score : s of each row
+        """
+        asked = self.scoring
+        sums.gradient = score @ u
+        if not asked.white:
+            sums.information = (u * working[:, None]).T @ u
+        if key is not None:
+            sums.clusters.add(key, u * score[:, None])
+            return
+        if asked.power:
+            rest = 1.0 - working * (u**2).sum(axis=1)
+            exact = rest <= LEVERAGE_ROUNDING
+            sums.exact = int(exact.sum())
+            score = score / np.where(exact, 1.0, rest) ** (0.5 * asked.power)
+        own = u * score[:, None]
+        sums.meat = own.T @ own

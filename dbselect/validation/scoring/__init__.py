@@ -1,0 +1,1 @@
+"""Scores of prefixes on rows of a table."""

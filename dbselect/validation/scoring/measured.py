@@ -1,0 +1,319 @@
+"""Metrics of every prefix on the rows of a table, against what it costs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.glm.offset import Offset
+from dbselect.linear.problem import constant_target, is_constant, no_rows
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
+from dbselect.pictures.metrics import metric_curve
+from dbselect.record.columns import leaf_of, leaves
+from dbselect.record.gram import Vector
+from dbselect.record.inputs import inputs_of
+from dbselect.record.rows import row_counts, warn_of_skipped
+from dbselect.record.terms import Terms
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.model import Model
+from dbselect.results.prediction.predict import Predictor
+from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.results.sequence import Sequence as LinearSequence
+from dbselect.sources.open import open_table
+from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.read import with_digits_of
+from dbselect.sources.request import check_field
+from dbselect.sources.target import check_numeric
+from dbselect.sources.with_bar import with_bar
+from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
+from dbselect.validation.scoring.one_pass import Judging, RowSums
+from dbselect.validation.scoring.ranks import auc, ndcg
+from dbselect.validation.scoring.row_scores import predictors_of
+from dbselect.validation.unknown import ROUNDING_SHARE, warn_of_share
+
+#: What can be measured: one response.
+Measurable = LinearSequence | Model | GlmSequence | GlmModel
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(InNotebooks):
+    """Metrics of every prefix on some rows.
+
+    Parameters
+    ----------
+    table : one row a step: step, action, group, spent, and each metric by its name; of one
+        model one row: spent and the metrics
+    target : what is predicted
+    metrics : names of the metrics
+    rows, skipped : that were judged, and left out
+    queries : number of keys; None without a key
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> train = pl.DataFrame({"a": [1, 2, 3, 4], "y": [1, 2, 3, 4]})
+    >>> test = pl.DataFrame({"a": [1, 2, 3, 4], "y": [1, 2, 3, 6]})
+    >>> found = ds.evaluate(ds.anytime_sequence(train, "y"), test, metric=["mae", "rmse"])
+    >>> found
+    Evaluation(y by mae, rmse; 2 steps, mae 0.5 at cost 1; 4 rows)
+    >>> found.table.select("group", "spent", "mae").rows()
+    [(None, 0.0, 1.5), ('a', 1.0, 0.5)]
+    """
+
+    table: pl.DataFrame
+    target: str
+    metrics: tuple[str, ...]
+    rows: int
+    skipped: int
+    queries: int | None
+
+    def __repr__(self) -> str:
+        last = self.table.row(-1, named=True)
+        name = self.metrics[0]
+        steps = f"{self.table.height} steps, " if "step" in self.table.columns else ""
+        queries = "" if self.queries is None else f" of {self.queries} queries"
+        return (
+            f"Evaluation({self.target} by {listed(self.metrics)}; {steps}{name} {last[name]:.4g} "
+            f"at cost {last['spent']:g}; {row_counts(self.rows, self.skipped)}{queries})"
+        )
+
+    @property
+    def _glance(self) -> Glance:
+        name = self.metrics[0]
+        x, y = self.table["spent"].to_numpy(), self.table[name].to_numpy()
+        return Glance(self.table, (x, y, f"{name} against what is spent"))
+
+    def plot(self, metric: str | None = None) -> Any:
+        """Return a picture of a metric against what is spent.
+
+        Parameters
+        ----------
+        metric : one of `metrics`; default: the first
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn: step, group, spent,
+        value; of more than 1,000 steps as many, spread evenly
+
+        Raises
+        ------
+        ArgumentError : another metric, or one model, which is a single point
+        EngineError : altair is not installed
+        """
+        name = self.metrics[0] if metric is None else metric
+        if name not in self.metrics:
+            raise ArgumentError(f"metric is {name!r}; it must be one of {list(self.metrics)}")
+        if "step" not in self.table.columns:
+            raise ArgumentError("one model is one point; evaluate a sequence for a curve")
+        queries = "" if self.queries is None else f" of {self.queries} queries"
+        told = [f"{row_counts(self.rows, self.skipped)}{queries}."]
+        frame = self.table.select("step", "group", "spent", value=name)
+        (asked,) = requests_of(name)
+        return metric_curve(
+            frame, name, asked.metric.more, f"{self.target}: {name} against what is spent", told
+        )
+
+
+def measured(
+    found: Measurable, data: Any, metric: Any, weight: str | None, key: str | None
+) -> Evaluation:
+    """Read a table once and measure every prefix on the rows that all of them can predict.
+
+    Parameters
+    ----------
+    found : of M prefixes, or one model
+    data, metric, weight, key : as of `evaluate`
+    """
+    asked = requests_of(metric)
+    family = getattr(found, "family", "gaussian")
+    check_family(asked, family)
+    _check_key(asked, key)
+    judging, table = _judging(found, data, asked, family, weight, key)
+    fields = {
+        str(path[0]): None
+        for path in (*judging.columns.values(), judging.target, judging.weight, judging.key)
+        if path is not None
+    }
+    with judging.begin() as judged:
+        gather(table, list(fields), judging, judged, with_bar(table, table.rows))
+        sums = judged.sums
+    _check_rows(sums, found, judging)
+    query = None if key is None else _queries(sums)
+    columns = {one.name: _finished(one, sums, query, found, judging) for one in asked}
+    told = pl.DataFrame({"spent": [found.spent]})
+    if not isinstance(found, Model | GlmModel):
+        told = found.steps.select("step", "action", "group", "spent")
+    return Evaluation(
+        told.with_columns(**columns), found.target, tuple(columns), sums.rows, sums.skipped,
+        None if query is None else int(query.max()) + 1,
+    )  # fmt: skip
+
+
+def _check_key(asked: Sequence[MetricRequest], key: str | None) -> None:
+    by_query = [one.name for one in asked if one.kind in OF_QUERIES]
+    if by_query and key is None:
+        raise ArgumentError(f"key is missing; metric {by_query[0]!r} is of the rows of each key")
+    if key is not None and not by_query:
+        raise ArgumentError(f"key is {key!r}; only the metrics {list(OF_QUERIES)} have one")
+
+
+def _judging(
+    found: Measurable,
+    data: Any,
+    asked: Sequence[MetricRequest],
+    family: str,
+    weight: str | None,
+    key: str | None,
+) -> tuple[Judging, Any]:
+    """Return what to sum over the rows, and the table."""
+    predictors = _predictors(found)
+    names, terms = list(predictors.each[0].coefficients), predictors.terms
+    inputs = inputs_of(names, terms)
+    table = open_table(data, [found.target, *dict.fromkeys(one.source for one in inputs)])
+    # Refuses a table that lacks a column, or has one of another type, before it is read.
+    predictors.check(pl.DataFrame(table.schema.empty_table()))
+    known = {leaf.name: leaf for leaf in leaves(table.schema)}
+    target = leaf_of(found.target, known, "target")
+    classes, levels = getattr(found, "classes", ()), getattr(found, "levels", ())
+    if not (classes or levels):
+        check_numeric(table, [found.target])
+    weights = None if weight is None else leaf_of(weight, known, "weight")
+    if weights is not None and not weights.is_numeric:
+        raise ColumnError(f"weight '{weight}' has type {weights.type}; it must be numeric")
+    if key is not None:
+        check_field(key, "key", table.schema)
+    read = [each for one in inputs for each in one.on(table.schema.names)]
+    needed = [one.source for one in read if one.missing is None]
+    is_ranked = any(one.metric.is_ranked for one in asked)
+    judging = Judging(
+        predictors=replace(predictors, terms=_with_some_shares(terms)),
+        known=_known(names, terms),
+        family=family,
+        classes=classes,
+        levels=levels,
+        target=target.path,
+        weight=None if weights is None else weights.path,
+        key=None if key is None else (key,),
+        columns={**{one.source: one.path for one in read}, found.target: target.path},
+        needed=tuple(dict.fromkeys([*needed, found.target])),
+        kinds=tuple(dict.fromkeys(one.kind for one in asked if not one.metric.is_ranked)),
+        is_ranked=is_ranked,
+        zero_one=family == "gaussian" and any(one.metric.zero_one for one in asked),
+    )
+    return judging, with_digits_of(key, table)
+
+
+def _predictors(found: Measurable) -> LinearPredictors:
+    """Return the predictors of every prefix."""
+    offsets = found.offsets if isinstance(found, GlmSequence | GlmModel) else Offset()
+    names = list(found.columns)
+    fixed = offsets.coefficients
+    each = [
+        Predictor(constant, fixed | dict(zip(names, own, strict=True)))
+        for intercepts, coef in zip(*_coefficients(found), strict=True)
+        for constant, own in zip(intercepts.tolist(), coef.T.tolist(), strict=True)
+    ]
+    return LinearPredictors(each, offsets.with_log(found.terms.of({*names, *fixed})))
+
+
+def _known(names: Sequence[str], terms: Terms) -> LinearPredictors | None:
+    """Return a predictor a category: 1 where the fit has seen the level, 0 of another level."""
+    each = []
+    for category in terms.categories:
+        own = {*category.marked_names}
+        each.append(Predictor(0.0, {name: float(name in own) for name in names}))
+    return LinearPredictors(each, terms.with_shares({})) if each else None
+
+
+def _with_some_shares(terms: Terms) -> Terms:
+    """Return terms that have a mean effect of levels: 0 where their shares are not known.
+
+    A row that needs one is then refused, once it is met.
+    """
+    nothing = zip(terms.categories, terms.with_shares({}).categories, strict=True)
+    some = (one if one.shares is not None else other for one, other in nothing)
+    return replace(terms, categories=tuple(some))
+
+
+def _coefficients(found: Measurable) -> tuple[Any, Any]:
+    """Return intercepts, shape (M, K), and coefficients, shape (M, D, K)."""
+    if isinstance(found, GlmSequence | GlmModel):
+        return predictors_of(found)
+    if isinstance(found, Model):
+        coef = np.array([list(found.coefficients.values())], dtype=np.float64)
+        return np.array([[found.intercept]]), coef[:, :, None]
+    return found.intercept[:, None], found.coef[:, :, None]
+
+
+def _check_rows(sums: RowSums, found: Measurable, judging: Judging) -> None:
+    """Refuse rows that cannot be judged; warn of those left out, and of unknown levels."""
+    if sums.rows == 0:
+        raise DataError(no_rows(sums.skipped))
+    if sums.refused:
+        raise DataError(f"target '{found.target}' has a value that is not {_allowed(judging)}")
+    for category, known in zip(found.terms.of(found.columns).categories, sums.known, strict=True):
+        warn_of_share(category, float(known) / sums.weight)
+    missing = {str(name): count for name, count in sums.missing.items() if name is not None}
+    weighted = judging.weight is not None
+    warn_of_skipped(sums.rows, sums.skipped, missing, weighted=weighted)
+
+
+def _allowed(judging: Judging) -> str:
+    if judging.classes:
+        return f"one of the model's classes {list(judging.classes)}"
+    if judging.zero_one:
+        return "0/1 or boolean, as an auc and an accuracy of linear models need"
+    return judging.told.allowed
+
+
+def _queries(sums: RowSums) -> Any:
+    """Return the number of each row's key; shape (n,)."""
+    keys = pl.concat([part.key for part in sums.ranked if part.key is not None])
+    first = pl.col("row").min().over("key")
+    rows = keys.alias("key").to_frame().with_row_index("row").select(first.rank("dense"))
+    return rows.to_series().to_numpy().astype(np.intp) - 1
+
+
+def _finished(
+    one: MetricRequest, sums: RowSums, query: Any, found: Measurable, judging: Judging
+) -> Vector:
+    """Return a metric of every prefix, shape (M,)."""
+    if one.metric.is_ranked:
+        return _ranked(one, sums.ranked, query, found)
+    mean = sums.of_kind[one.kind] / sums.weight
+    if one.kind != "r2":
+        finished = one.metric.finished
+        return np.asarray(mean if finished is None else finished(mean))
+    variance = sums.squares / sums.weight
+    if is_constant(np.array([variance**0.5]), np.array([sums.mean]), np.zeros(1)).any():
+        raise DataError(constant_target(found.target, sums.rows, sums.skipped))
+    return np.asarray(1.0 - mean / variance)
+
+
+def _ranked(one: MetricRequest, parts: Sequence[Any], query: Any, found: Measurable) -> Vector:
+    """Return a metric of the order of the rows, of every prefix; shape (M,)."""
+    y = np.concatenate([part.y for part in parts], axis=1)
+    weight = np.concatenate([part.weight for part in parts])
+    responses, _, prefixes = parts[0].score.shape
+
+    def score(r: int, m: int) -> Vector:
+        """Return the scores of one prefix; those of all are not there twice."""
+        return np.concatenate([part.score[r, :, m] for part in parts])
+
+    if one.kind == "auc":
+        aucs = [[auc(score(r, m), y[r], weight) for r in range(responses)] for m in range(prefixes)]
+        return np.asarray(np.mean(aucs, axis=1))
+    gain = y[0] if one.kind == "ndcg" else np.exp2(y[0]) - 1.0
+    if gain.min() < 0:
+        raise DataError(f"target '{found.target}' is {y[0].min():g} in a row; a gain must be >= 0")
+    share = np.bincount(query, weight) / np.bincount(query)
+    if np.abs(weight - share[query]).max() > ROUNDING_SHARE * weight.max():
+        raise DataError("the rows of a key differ in weight; the weight of a query is one number")
+    each = ndcg((score(0, m) for m in range(prefixes)), gain, query, one.most)
+    return np.asarray(each @ share / share.sum())

@@ -1,0 +1,114 @@
+"""What is measured of the order in which predictions put rows: AUC, and NDCG of each query.
+
+Predictions that differ by rounding are equal: the same row in two batches may have either. Of
+equals every order counts alike, as in scikit-learn.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dbselect.errors import DataError
+from dbselect.record.gram import Matrix, Vector
+
+#: Predictions nearer than this, as a share of the largest, are equal: sums of some thousand
+#: products differ by less when they are made in another order.
+EQUAL_SHARE = 1e-12
+
+Counts = npt.NDArray[np.intp]
+
+
+def auc(score: Vector, positive: Vector, weight: Vector) -> float:
+    """Return the probability that a positive row is scored above a negative one.
+
+    Parameters
+    ----------
+    score : shape (n,)
+    positive : shape (n,), 1 or 0
+    weight : shape (n,)
+
+    Raises
+    ------
+    DataError : all rows are of one class
+
+    Notes
+    -----
+    A tie counts one half, and each pair by the product of its weights, as in scikit-learn's
+    ``roc_auc_score``. O(n log n).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dbselect.validation.scoring.ranks import auc
+    >>> auc(np.array([0.1, 0.4, 0.4, 0.8]), np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4))
+    0.875
+    """
+    if positive.min() == positive.max():
+        raise DataError(
+            f"all {len(positive)} usable rows are of one class; an AUC compares rows of two"
+        )
+    order = np.argsort(score)
+    tie = np.cumsum(_starts(score[order], _nearness(score))) - 1
+    ones = np.bincount(tie, (weight * positive)[order])
+    zeros = np.bincount(tie, (weight * (1.0 - positive))[order])
+    below = np.cumsum(zeros) - zeros / 2.0
+    return float(ones @ below / (ones.sum() * zeros.sum()))
+
+
+def ndcg(scores: Iterable[Vector], gain: Vector, query: Counts, most: int | None) -> Matrix:
+    """Return the normalised discounted cumulative gain of each query; shape (M, Q).
+
+    Parameters
+    ----------
+    scores : of M rankings, each of shape (n,); one at a time is in memory
+    gain : shape (n,), >= 0
+    query : shape (n,), 0 to Q - 1, each with rows
+    most : places that count; None = all
+
+    Notes
+    -----
+    Place p, from 1, is discounted by ``1 / log2(1 + p)``. A query without any gain has 0, as
+    in scikit-learn's ``ndcg_score``. O(M n log n).
+
+    References
+    ----------
+    Jarvelin, Kekalainen (2002), ACM TOIS 20; McSherry, Najork (2008), ECIR, of ties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dbselect.validation.scoring.ranks import ndcg
+    >>> query = np.array([0, 0, 0, 1, 1])
+    >>> score, gain = np.array([3.0, 2, 1, 1, 1]), np.array([0.0, 1, 0, 1, 0])
+    >>> ndcg([score], gain, query, None).round(4).tolist()
+    [[0.6309, 0.8155]]
+    """
+    ideal = _gained(gain, gain, query, most, 0.0)
+    found = np.array([_gained(one, gain, query, most, _nearness(one)) for one in scores])
+    return np.asarray(np.divide(found, ideal, out=np.zeros(found.shape), where=ideal > 0))
+
+
+def _gained(score: Vector, gain: Vector, query: Counts, most: int | None, near: float) -> Vector:
+    """Return the discounted gain of each query, the mean over the orders of equals."""
+    columns = pl.DataFrame({"query": query, "score": score})
+    order = columns.select(pl.arg_sort_by("query", -pl.col("score"))).to_series().to_numpy()
+    query, gain = query[order], gain[order]
+    is_first = np.diff(query, prepend=-1) > 0
+    place = np.arange(len(query)) - np.flatnonzero(is_first)[query]
+    discount = 1.0 / np.log2(2.0 + place)
+    if most is not None:
+        discount[place >= most] = 0.0
+    tie = np.cumsum(is_first | _starts(-score[order], near)) - 1
+    mean = np.bincount(tie, gain) / np.bincount(tie)
+    return np.asarray(np.bincount(query, mean[tie] * discount), dtype=np.float64)
+
+
+def _starts(ascending: Vector, near: float) -> npt.NDArray[np.bool_]:
+    """Return where a value is above the one before it by more than some distance."""
+    return np.diff(ascending, prepend=-np.inf) > near
+
+
+def _nearness(score: Vector) -> float:
+    return EQUAL_SHARE * float(np.abs(score).max(initial=0.0))

@@ -1,0 +1,139 @@
+"""A sequence that goes on as long as rows held out are predicted better."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import polars as pl
+
+from dbselect.errors import ArgumentError, DataError
+from dbselect.options.fields import OF_METHOD
+from dbselect.options.option import checked_options, options_of, shows
+from dbselect.options.refusals import refuse
+from dbselect.options.table import StoppedOptions
+from dbselect.record.gram import Gram
+from dbselect.record.steps import uninterrupted
+from dbselect.search.table import patterns_read, policy_but_for, table_of
+from dbselect.sources.read import gram_by
+from dbselect.sources.request import folding_of
+from dbselect.sources.target import check_numeric
+from dbselect.validation.cross_validate import cross_validate
+from dbselect.validation.cross_validation import CrossValidation
+from dbselect.validation.grid import check_options
+from dbselect.validation.stopped_result import StoppedSequence
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Groups that the first searches take; where that is too few, the next take twice as many.
+FIRST_GROUPS = 8
+
+
+@shows(StoppedOptions, first=(OF_METHOD,))
+def stopped_sequence(problem: "Problem", **options: Any) -> StoppedSequence:
+    """Order groups until rows held out are predicted no better, and choose the step.
+
+    For each fold the search runs anew on the other folds, and each of its steps is scored on the
+    fold, whose rows it has not seen. One search of all rows, scored on parts of them, would have
+    seen what it is judged by: its scores only rise. When for `patience` steps the mean score is
+    no better than before, the searches end, and that of all rows takes as many steps.
+
+    Returns
+    -------
+    StoppedSequence: the sequence of all rows, the scores and the chosen step
+
+    Raises
+    ------
+    ArgumentError : patience, choice or an option out of range; a family, of which every score
+        is passes over the table: `cross_validate` has it; records of several segments
+    DataError : fewer than two folds have usable rows, or the target is constant
+    ColumnError, GroupError, SourceError : as `cross_validate`
+
+    Notes
+    -----
+    The score of step k is that of searches for k groups, which may differ from fold to fold: it
+    decides how many to take, and estimates how well the search does. The model is that of all rows.
+    A search of s steps for each fold and for all, each begun anew when there are twice as many:
+    at most some four times what the last ones cost. A wide table is so searched to a few steps
+    only; `cross_validate` makes every step.
+
+    References
+    ----------
+    Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, section 7.10,
+    whose 7.10.2 is on searches that have seen the rows.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": range(40), "b": [1, -1] * 20})
+    >>> table = table.with_columns(y=2 * pl.col("a") + (pl.col("a") % 7))
+    >>> found = ds.Problem(ds.gram_by(table, fold=5), "y").stopped_sequence(patience=1)
+    >>> found.steps.select("group", pl.col("held_out_mse").round(2), "chosen").rows()
+    [(None, 587.06, False), ('a', 4.1, True), ('b', 4.31, False)]
+    """
+    own = {name: options.pop(name) for name in options_of(StoppedOptions) if name in options}
+    known = checked_options(StoppedOptions, "stopped_sequence", own)
+    check_options("anytime_sequence", [{}], options)
+    refuse(problem, "stopped_sequence")
+    patience, max_groups = known["patience"], known["max_groups"]
+    folds = _folds(problem, known)
+    read = problem.replace(
+        source=folds, weight=None, null_policy="skip", rows=None, terms=None, gram="auto"
+    )
+
+    def scored(most: int) -> CrossValidation:
+        found = cross_validate(read, "anytime_sequence", max_groups=most, **options)
+        if found.keys:
+            raise ArgumentError(
+                f"source has segments, by {found.keys}; give the folds of one of them"
+            )
+        if found.best.is_empty():
+            raise DataError(found.table["reason"][0])
+        return found
+
+    most = FIRST_GROUPS if max_groups is None else min(FIRST_GROUPS, max_groups)
+    while True:
+        found = scored(most)
+        end = _end(found, patience)
+        limit = max_groups is not None and most >= max_groups
+        if end is not None or limit or found.table["step"].to_numpy().max() < most:
+            break
+        most = 2 * most if max_groups is None else min(2 * most, max_groups)
+    if end is not None and end < most:
+        most = max(end, 1)
+        found = scored(most)  # the choice is among the steps up to the end
+    whole = problem.on_gram(found.sources[0][1])
+    sequence: Any = uninterrupted(whole.anytime_sequence(max_groups=most, **options))
+    return StoppedSequence(sequence, found, patience, known["choice"])
+
+
+def _end(found: CrossValidation, patience: int) -> int | None:
+    """Return the step by which no other was better for so many; None if there is none."""
+    best, since = float("inf"), 0
+    for step, mse in found.table.sort("step").select("step", "mse").iter_rows():
+        if mse < best:
+            best, since = mse, 0
+        else:
+            since += 1
+        if since == patience:
+            return int(step)
+    return None
+
+
+def _folds(problem: "Problem", known: StoppedOptions) -> pl.DataFrame | list[Gram]:
+    """Return the records of the folds; those of a table are read once."""
+    folding = folding_of(known["folds"], known["key"], problem.seed, "folds")
+    if folding is None:
+        for name in ("weight", "null_policy", "rows", "terms"):
+            if name in problem.changed():
+                raise ArgumentError(
+                    f"{name} is {getattr(problem, name)!r}; it is of a table, and folds is None"
+                )
+        return cast("pl.DataFrame | list[Gram]", problem.source)
+    columns = patterns_read(problem)
+    table = table_of(problem, columns)
+    check_numeric(table, problem.targets)
+    return gram_by(
+        table, columns=columns, weight=problem.weight, fold=folding.k, key=folding.key,
+        seed=folding.seed, terms=problem.terms,
+        null_policy=policy_but_for(problem.targets, problem.null_policy),
+    )  # fmt: skip

@@ -1,0 +1,349 @@
+"""How early a sequence explains: area under the curve of explained against spent.
+
+A prediction changes only when a group is complete, so a curve is a step function; the
+last stretch before the cost at which it is cut rises linearly. Curves plateau long
+before the last group, so they are cut at the cost where a reference sequence reaches a
+fraction (the paper's alpha) of its final height.
+
+Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2; Karayev et al. (2012).
+"""
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+import polars as pl
+
+from dbselect.errors import ArgumentError
+from dbselect.record.gram import Vector
+from dbselect.record.steps import BUDGET_SLACK, longest_within
+from dbselect.results.heights import cost_of_height, flat_from
+from dbselect.validation.comparison import Comparison
+from dbselect.validation.scoring.evaluate import evaluate
+
+
+@runtime_checkable
+class CurveOfPrefixes(Protocol):
+    """What has a curve: a sequence of any family."""
+
+    @property
+    def spent(self) -> Vector:
+        """Summed cost of the groups of each prefix; shape (steps + 1,)."""
+
+    @property
+    def explained(self) -> Vector:
+        """What each prefix explains; shape (steps + 1,)."""
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """One row a step, its group among the columns."""
+
+
+#: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
+Curve = CurveOfPrefixes | pl.DataFrame
+
+
+def explained_at(curve: Curve, budget: float) -> float:
+    """Return what the longest prefix within a budget explains.
+
+    Parameters
+    ----------
+    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
+    budget : >= 0, in the unit of cost
+
+    Raises
+    ------
+    ArgumentError : `budget` is negative or not a number
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.6, 0.8]})
+    >>> ds.reference.explained_at(curve, 3.9)
+    0.6
+    """
+    if not (isinstance(budget, numbers.Real) and budget >= 0):
+        raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0")
+    spent, explained = _points(curve)
+    return float(explained[longest_within(spent, budget)])
+
+
+def stopping_cost(curve: Curve, fraction: float) -> float:
+    """Return the cost at which a sequence reaches a fraction of its final height.
+
+    Parameters
+    ----------
+    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
+    fraction : 0 to 1, the paper's alpha
+
+    Returns
+    -------
+    what the first prefix has spent that explains so much, in the unit of cost
+
+    Raises
+    ------
+    ArgumentError : `fraction` is not from 0 to 1
+
+    References
+    ----------
+    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.6, 0.8]})
+    >>> ds.reference.stopping_cost(curve, 0.7), ds.reference.stopping_cost(curve, 0.8)
+    (1.0, 4.0)
+    """
+    if not (isinstance(fraction, numbers.Real) and 0 <= fraction <= 1):
+        raise ArgumentError(f"fraction is {fraction!r}; it must be a number from 0 to 1")
+    spent, explained = _points(curve)
+    return cost_of_height(spent, explained, fraction)
+
+
+def plateau(curve: Curve) -> float:
+    """Return the fraction from which on more costs much and brings little.
+
+    The first of .95, .96, ... after which the next 1 % of the final height needs more
+    than 20 % of the total cost; 1 if there is none.
+
+    Parameters
+    ----------
+    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
+
+    References
+    ----------
+    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0, 1, 2, 10], "explained": [0.0, 0.96, 0.97, 1.0]})
+    >>> ds.reference.plateau(curve)  # from 97 % to 98 % costs 8 of 10
+    0.97
+    """
+    return flat_from(*_points(curve))
+
+
+def timeliness(
+    curve: Curve,
+    fraction: float = 1.0,
+    *,
+    reference: Curve | None = None,
+    final: float | None = None,
+) -> float:
+    """Return the area under a curve up to a stopping cost, as a share of its rectangle.
+
+    Parameters
+    ----------
+    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
+    fraction : 0 to 1, the paper's alpha
+    reference : the curve whose stopping cost at `fraction` cuts this one; default: itself
+    final : height of the rectangle; default: the final height of the curve
+
+    Returns
+    -------
+    at most 1; 0 if the curve is cut at cost 0
+
+    Raises
+    ------
+    ArgumentError : `fraction` is not from 0 to 1
+
+    References
+    ----------
+    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.6, 0.8]})
+    >>> round(ds.reference.timeliness(curve), 4)  # 3 * 0.6 / (4 * 0.8)
+    0.5625
+    """
+    cut = stopping_cost(curve if reference is None else reference, fraction)
+    spent, explained = _points(curve)
+    height = float(explained[-1]) if final is None else final
+    if cut <= 0 or height <= 0:
+        return 0.0
+    whole = spent <= cut * (1.0 + BUDGET_SLACK)
+    last = int(np.flatnonzero(whole)[-1])
+    area = float(np.diff(spent[: last + 1]) @ explained[:last])
+    rest = max(cut - float(spent[last]), 0.0)
+    if last + 1 < len(spent):
+        ends = np.interp(cut, spent[last : last + 2], explained[last : last + 2])
+        area += rest * (explained[last] + float(ends)) / 2.0
+    else:
+        area += rest * float(explained[last])
+    return float(area / (cut * height))
+
+
+def oracle(curve: Curve) -> pl.DataFrame:
+    """Return the curve with its groups reordered by falling gain per cost.
+
+    Each group keeps the gain that it had: what no order of these gains could beat.
+
+    Parameters
+    ----------
+    curve : Sequence of any family, or a DataFrame of `evaluate`
+
+    Returns
+    -------
+    DataFrame: step, spent, explained, and group where the curve has it
+
+    Raises
+    ------
+    ArgumentError : a group was removed, so that gains belong to no one group
+
+    References
+    ----------
+    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, 0.1, 0.9]})
+    >>> ds.reference.oracle(curve)["explained"].round(6).to_list()
+    [0.0, 0.8, 0.9]
+    """
+    spent, explained = _points(curve)
+    cost, gain = np.diff(spent), np.diff(explained)
+    if (cost <= 0).any():
+        raise ArgumentError("the curve gives groups back; an oracle needs groups that only come")
+    order = np.argsort(-gain / cost, kind="stable")
+    table = curve if isinstance(curve, pl.DataFrame) else curve.steps
+    groups = {"group": table["group"].gather([0, *(order + 1)])} if "group" in table else {}
+    return pl.DataFrame(
+        {
+            "step": np.arange(len(spent)),
+            **groups,
+            "spent": np.concatenate([spent[:1], spent[0] + np.cumsum(cost[order])]),
+            "explained": np.concatenate([explained[:1], explained[0] + np.cumsum(gain[order])]),
+        }
+    )
+
+
+def compare(
+    sequences: Mapping[str, Curve],
+    reference: str | None = None,
+    *,
+    fraction: float | None = None,
+    data: Any = None,
+    weight: str | None = None,
+) -> Comparison:
+    """Return the timeliness of several sequences, cut at one cost and height.
+
+    Parameters
+    ----------
+    sequences : name -> Sequence of any family, or the DataFrame of `oracle`
+    reference : the name whose stopping cost cuts all; default: the first
+    fraction : 0 to 1; default: the plateau of the reference
+    data : other data on which to judge, as in `evaluate`: a table, or of linear sequences
+        a Gram or record; default: the rows of each search
+    weight : of a table, column of row weights
+
+    Returns
+    -------
+    Comparison, whose ``table`` has one row a sequence: name, timeliness, stopping_cost and
+    stopping_explained, where the sequence itself reaches the fraction on its own rows and
+    what it explains there, explained at the end, fraction; ``plot()`` draws all curves
+
+    Raises
+    ------
+    ArgumentError : there is no sequence by name, or no reference of that name; `data` or
+        `weight` as in `evaluate`
+
+    Notes
+    -----
+    The stopping cost comes from the rows of the search, as in the paper; with `data` the
+    areas and heights are those on the other data. A DataFrame is judged as it is.
+    Linear sequences explain variance, those through the origin squares about 0, and those of a
+    family deviance: areas under them are on different scales.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, 0.1, 0.9]})
+    >>> found = ds.compare({"found": curve, "oracle": ds.reference.oracle(curve)}, fraction=1.0)
+    >>> found.table["timeliness"].round(4).to_list()  # 0.1 / 1.8 and 0.8 / 1.8
+    [0.0556, 0.4444]
+    """
+    if not isinstance(sequences, Mapping):
+        raise ArgumentError(
+            f"sequences is a {type(sequences).__name__}; it must map names to sequences"
+        )
+    if not sequences:
+        raise ArgumentError("sequences is empty; at least one is needed")
+    first = next(iter(sequences)) if reference is None else reference
+    if first not in sequences:
+        raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
+    at = plateau(sequences[first]) if fraction is None else fraction
+    if data is None and weight is not None:
+        raise ArgumentError(f"weight is {weight!r}; it is of the table in data, which is missing")
+    judged: dict[str, Curve] = dict(sequences)
+    if data is not None:
+        judged |= {
+            name: evaluate(cast(Any, curve), data, weight=weight)
+            for name, curve in sequences.items()
+            if not isinstance(curve, pl.DataFrame)
+        }
+    final = float(_points(judged[first])[1][-1])
+    rows = []
+    for name, curve in sequences.items():
+        cost = stopping_cost(curve, at)
+        rows.append(
+            {
+                "name": name,
+                "timeliness": timeliness(judged[name], at, reference=sequences[first], final=final),
+                "stopping_cost": cost,
+                "stopping_explained": explained_at(judged[name], cost),
+                "explained": float(_points(judged[name])[1][-1]),
+                "fraction": at,
+            }
+        )
+    curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
+    return Comparison(pl.DataFrame(rows), curves, stopping_cost(sequences[first], at))
+
+
+def _named(name: str, curve: Curve) -> pl.DataFrame:
+    """Return a curve as rows under its name."""
+    spent, explained = _points(curve)
+    table = curve if isinstance(curve, pl.DataFrame) else curve.steps
+    group = table["group"] if "group" in table.columns else [None] * len(spent)
+    return pl.DataFrame(
+        {
+            "name": [name] * len(spent),
+            "step": np.arange(len(spent)),
+            "group": pl.Series(group, dtype=pl.String),
+            "spent": np.asarray(spent, dtype=float),
+            "explained": np.asarray(explained, dtype=float),
+        }
+    )
+
+
+def _points(curve: Curve) -> tuple[Vector, Vector]:
+    """Return spent and explained of every prefix."""
+    if not isinstance(curve, pl.DataFrame):
+        if isinstance(curve, CurveOfPrefixes) and np.ndim(curve.spent) == 1:
+            return curve.spent, curve.explained
+        raise ArgumentError(
+            f"the curve is a {type(curve).__name__}; it must be a Sequence, or a DataFrame with "
+            "the columns spent and explained"
+        )
+    missing = [name for name in ("spent", "explained") if name not in curve.columns]
+    if missing or curve.height == 0:
+        raise ArgumentError(
+            f"the curve has {curve.height} rows and lacks {missing}; a curve has "
+            "the columns spent and explained"
+        )
+    spent = curve["spent"].to_numpy()
+    if not math.isfinite(float(np.abs(spent).sum())):
+        raise ArgumentError("the curve has a cost that is not finite")
+    return spent, curve["explained"].to_numpy()

@@ -1,0 +1,353 @@
+//! The aggregates: rows to records, and records to one.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::aggregate_guard;
+use super::api::{self, Handle, State, type_id};
+use super::records::{Records, write_records};
+use super::table::{Leaf, leaf, leaves};
+use super::vectors::{Vector, text};
+use crate::kernel::chunk::{Chunk, Labels, Missing};
+use crate::kernel::gaps::Policy;
+use crate::record::gram::Record;
+use crate::record::rows::{Column, Group, Rows, Shape, add_scattered, terms_of};
+use crate::record::terms::{self, Terms};
+use crate::record::texts::Limit;
+
+/// What an aggregate state points to, from its first row on.
+#[derive(Clone)]
+enum Statistics {
+    /// Of rows.
+    Rows(Group),
+    /// Of records.
+    Merged(Record),
+}
+
+/// The pointer inside an aggregate state: null before the first row.
+type Slot = *mut *mut Statistics;
+
+/// The arguments beside the row.
+#[derive(PartialEq)]
+struct Told {
+    policies: Policies,
+    limit: Limit,
+    /// The terms as JSON, for a row that was made of another.
+    terms: Option<String>,
+}
+
+/// What becomes of missing numbers.
+#[derive(PartialEq)]
+enum Policies {
+    /// The same for all.
+    All(Policy),
+    /// A letter for each.
+    Letters(String),
+}
+
+/// The shape of the rows of the last chunk, so that groups share one.
+struct Known {
+    columns: Vec<(String, bool, bool, Option<&'static str>)>,
+    told: Told,
+    shape: Arc<Shape>,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Option<Known>> = const { RefCell::new(None) };
+}
+
+pub unsafe extern "C" fn state_size(_info: Handle) -> u64 {
+    size_of::<*mut Statistics>() as u64
+}
+
+pub unsafe extern "C" fn state_init(_info: Handle, state: State) {
+    // SAFETY: DuckDB hands over memory of `state_size` bytes.
+    unsafe { state.cast::<*mut Statistics>().write(std::ptr::null_mut()) }
+}
+
+pub unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
+    for i in 0..n as usize {
+        // SAFETY: `n` states, each initialised; what one points to is freed once because
+        // its pointer is cleared.
+        unsafe {
+            let slot: Slot = (*states.add(i)).cast();
+            let statistics = slot.replace(std::ptr::null_mut());
+            if !statistics.is_null() {
+                drop(Box::from_raw(statistics));
+            }
+        }
+    }
+}
+
+/// `gram`: add a chunk of rows, each to its own state.
+pub unsafe extern "C" fn gram(info: Handle, chunk: Handle, states: *mut State) {
+    // SAFETY: DuckDB's own pointers, of the registered types.
+    aggregate_guard(info, "gram", || unsafe { add_public(chunk, states, Policy::Skip) });
+}
+
+/// `gram_missing`: the same, with zeros and indicators where numbers are missing.
+pub unsafe extern "C" fn gram_missing(info: Handle, chunk: Handle, states: *mut State) {
+    // SAFETY: as above.
+    aggregate_guard(info, "gram_missing", || unsafe {
+        add_public(chunk, states, Policy::Indicator)
+    });
+}
+
+/// `gram_mean`: the same, with the mean where numbers are missing.
+pub unsafe extern "C" fn gram_mean(info: Handle, chunk: Handle, states: *mut State) {
+    // SAFETY: as above.
+    aggregate_guard(info, "gram_mean", || unsafe { add_public(chunk, states, Policy::Mean) });
+}
+
+/// `dbselect_gram`: the same, with a letter for the policy of each column, and the terms.
+pub unsafe extern "C" fn gram_told(info: Handle, chunk: Handle, states: *mut State) {
+    // SAFETY: as above; a chunk has at least one row, and argument 1 is a constant.
+    aggregate_guard(info, "gram", || unsafe {
+        let told = text(Vector::of_chunk(chunk, 1), 0);
+        let (letters, terms) = told.split_once(' ').unwrap_or((&told, ""));
+        let told = Told {
+            policies: Policies::Letters(letters.to_string()),
+            limit: Limit::default(),
+            terms: Some(terms.to_string()),
+        };
+        let weighted = api::duckdb_data_chunk_get_column_count(chunk) > 2;
+        add_rows(chunk, states, weighted.then_some(2), told)
+    });
+}
+
+/// Add a chunk of a row, a weight and options, of which the last two may be missing.
+///
+/// # Safety
+/// A live chunk of the registered types, with one initialised state a row.
+unsafe fn add_public(chunk: Handle, states: *mut State, policy: Policy) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    unsafe {
+        let mut given: Vec<u64> = (1..api::duckdb_data_chunk_get_column_count(chunk)).collect();
+        let is_struct =
+            |at: u64| Vector::of_chunk(chunk, at).logical_type().id() == type_id::STRUCT;
+        let mut limit = Limit::default();
+        if let Some(at) = given.pop_if(|at| is_struct(*at)) {
+            limit = read_options(Vector::of_chunk(chunk, at))?;
+        }
+        if given.len() > 1 {
+            return Err("options must be a STRUCT, as {'max_levels': 20}".to_string());
+        }
+        let told = Told { policies: Policies::All(policy), limit, terms: None };
+        add_rows(chunk, states, given.first().copied(), told)
+    }
+}
+
+/// # Safety
+/// A live STRUCT vector of a constant, with at least one row.
+unsafe fn read_options(options: Vector) -> Result<Limit, String> {
+    let mut limit = Limit::default();
+    for (index, (name, _)) in options.logical_type().fields().into_iter().enumerate() {
+        if !name.eq_ignore_ascii_case("max_levels") {
+            return Err(format!("unknown option '{name}'; there is 'max_levels'"));
+        }
+        let value = options.child(index as u64);
+        if value.is_null(0) {
+            continue; // The default.
+        }
+        let refused =
+            |shown: &str| format!("max_levels is {shown}; it must be a whole number >= 1");
+        let own = value.logical_type().id();
+        // SAFETY: see the caller's promise; a VARCHAR that is not NULL.
+        let levels = unsafe {
+            if own == type_id::VARCHAR {
+                return Err(refused(&format!("'{}'", text(value, 0))));
+            }
+            let shown = format!("of type {}", type_id::name(own));
+            leaf("max_levels", value).map_err(|_| refused(&shown))?.doubles(1)[0]
+        };
+        if levels.fract() != 0.0 {
+            return Err(refused(&levels.to_string()));
+        }
+        limit = Limit::of(levels as i64)?;
+    }
+    Ok(limit)
+}
+
+/// Add a chunk of rows, each to its own state; the weight may be column `weight_at`.
+///
+/// # Safety
+/// A live chunk, a STRUCT in column 0, with one initialised state a row.
+unsafe fn add_rows(
+    chunk: Handle,
+    states: *mut State,
+    weight_at: Option<u64>,
+    told: Told,
+) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    let (rows, columns, weight) = unsafe {
+        let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+        let Some(columns) = leaves(Vector::of_chunk(chunk, 0))? else {
+            return Ok(());
+        };
+        columns.iter().try_for_each(Leaf::check_column)?;
+        let weight = |at| leaf("weight", Vector::of_chunk(chunk, at));
+        (rows, columns, weight_at.map(weight).transpose()?)
+    };
+    if rows == 0 {
+        return Ok(());
+    }
+    let shape = shape_of(&columns, told)?;
+    let nulls = |leaf: &Leaf| {
+        let mut nulls = Missing::none();
+        // SAFETY: as above.
+        unsafe { leaf.mark_missing(rows, &mut nulls) };
+        nulls
+    };
+    // SAFETY: as above; the values are used during this call only.
+    let doubles = |leaf: &Leaf| unsafe { leaf.doubles(rows) };
+    let numbers = || columns.iter().filter(|leaf| !leaf.is_text());
+    let texts = columns.iter().filter(|leaf| leaf.is_text());
+    let values: Vec<_> = numbers().map(doubles).collect();
+    // SAFETY: as above.
+    let units_of = |(at, leaf): (usize, &Leaf)| unsafe { leaf.units(at, &values[at]) };
+    let units = numbers().enumerate().filter_map(units_of).collect();
+    let mut run = Rows {
+        numbers: Chunk {
+            rows,
+            columns: values,
+            weight: weight.as_ref().map(doubles),
+            missing: weight.as_ref().map(nulls).unwrap_or_default(),
+            nulls: numbers().map(nulls).collect(),
+            units,
+            policies: &shape.policies,
+        },
+        // SAFETY: as above.
+        texts: texts.map(|leaf| unsafe { leaf.texts(rows) }).collect(),
+    };
+    run.leave_out();
+    let labels = Labels { columns: &shape.numbers, weight: "weight" };
+    // SAFETY: one state a row, none of them null; a group is reached through one
+    // reference at a time.
+    let group_of = |row: usize| unsafe {
+        let slot: Slot = (*states.add(row)).cast();
+        if (*slot).is_null() {
+            *slot = Box::into_raw(Box::new(Statistics::Rows(Group::new(&shape))));
+        }
+        match &mut **slot {
+            Statistics::Rows(group) => group,
+            Statistics::Merged(_) => unreachable!("a state of gram holds rows"),
+        }
+    };
+    // SAFETY: one state a row.
+    let state_of = |row: usize| unsafe { *states.add(row) } as usize;
+    if (1..rows).all(|row| state_of(row) == state_of(0)) {
+        group_of(0).add(&run, labels)
+    } else {
+        add_scattered(&run, labels, state_of, group_of)
+    }
+}
+
+/// The shape of rows of some columns, shared with the chunks before where it is the same.
+fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
+    let columns = || leaves.iter().map(Leaf::column);
+    let same = |known: &Known| {
+        let as_column = |(name, is_field, is_text, unit): &(String, bool, bool, _), c: &Column| {
+            (name.as_str(), *is_field, *is_text, *unit) == (c.name, c.is_field, c.is_text, c.unit)
+        };
+        known.told == told
+            && known.columns.len() == leaves.len()
+            && known.columns.iter().zip(columns()).all(|(known, column)| as_column(known, &column))
+    };
+    let shared = KNOWN.with_borrow(|known| {
+        known.as_ref().filter(|known| same(known)).map(|known| known.shape.clone())
+    });
+    if let Some(shape) = shared {
+        return Ok(shape);
+    }
+    let fields: Vec<Column> = columns().collect();
+    let n_numbers = fields.iter().filter(|column| !column.is_text).count();
+    let policies = match &told.policies {
+        Policies::All(policy) => vec![*policy; n_numbers],
+        Policies::Letters(letters) => letters
+            .bytes()
+            .map(Policy::of)
+            .collect::<Option<Vec<Policy>>>()
+            .filter(|policies| policies.len() == n_numbers)
+            .ok_or_else(|| format!("policies are '{letters}'; a letter a column is needed"))?,
+    };
+    let base = match told.terms.as_deref() {
+        None => terms_of(&fields),
+        Some("") => Terms::default(),
+        Some(json) => Terms::clone(
+            &*terms::read(Some(json)).map_err(|error| format!("the rows have {error}"))?,
+        ),
+    };
+    let shape = Arc::new(Shape::of(&fields, policies, told.limit, base)?);
+    let own = |c: &Column| (c.name.to_string(), c.is_field, c.is_text, c.unit);
+    let columns = fields.iter().map(own).collect();
+    KNOWN.set(Some(Known { columns, told, shape: shape.clone() }));
+    Ok(shape)
+}
+
+/// `gram_merge`: add a chunk of records, each to its own state.
+pub unsafe extern "C" fn gram_merge(info: Handle, chunk: Handle, states: *mut State) {
+    aggregate_guard(info, "gram_merge", || {
+        // SAFETY: a live chunk of records and one state a row.
+        unsafe {
+            let records = Records::of_chunk(chunk, 0);
+            for row in 0..api::duckdb_data_chunk_get_size(chunk) as usize {
+                if let Some(record) = records.at(row)? {
+                    let slot: Slot = (*states.add(row)).cast();
+                    match (*slot).as_mut() {
+                        Some(Statistics::Merged(total)) => total.merge(&record)?,
+                        _ => *slot = Box::into_raw(Box::new(Statistics::Merged(record))),
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Merge states; the sources stay as they are, for window frames use them again.
+pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mut State, n: u64) {
+    aggregate_guard(info, "gram", || {
+        for i in 0..n as usize {
+            // SAFETY: `n` states on either side, each initialised; no other thread uses them.
+            unsafe {
+                let source: Slot = (*sources.add(i)).cast();
+                let target: Slot = (*targets.add(i)).cast();
+                match ((*target).as_mut(), (*source).as_ref()) {
+                    (_, None) => {}
+                    (Some(Statistics::Rows(total)), Some(Statistics::Rows(more))) => {
+                        total.merge(more)?;
+                    }
+                    (Some(Statistics::Merged(total)), Some(Statistics::Merged(more))) => {
+                        total.merge(more)?;
+                    }
+                    (_, Some(more)) => *target = Box::into_raw(Box::new(more.clone())),
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Write the record of each state, NULL for no rows.
+pub unsafe extern "C" fn finalize(
+    info: Handle,
+    states: *mut State,
+    out: Handle,
+    n: u64,
+    offset: u64,
+) {
+    aggregate_guard(info, "gram", || {
+        let finish = |i: usize| {
+            // SAFETY: `n` initialised states.
+            match unsafe { (*(*states.add(i)).cast::<*mut Statistics>()).as_mut() } {
+                None => Ok(None),
+                Some(Statistics::Rows(group)) => group.finish().map(Some),
+                Some(Statistics::Merged(record)) => Ok(Some(record.clone())),
+            }
+        };
+        let records = (0..n as usize).map(finish).collect::<Result<Vec<_>, String>>()?;
+        // SAFETY: an output of records with room for `n` from `offset` on.
+        unsafe { write_records(Vector::output(out), offset as usize, &records) };
+        Ok(())
+    });
+}

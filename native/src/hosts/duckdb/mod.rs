@@ -1,0 +1,330 @@
+//! Entry points for DuckDB: an extension on the stable C API.
+//!
+//! | SQL | kind |
+//! |---|---|
+//! | `gram(row [, weight] [, options])` | aggregate; `row` is any STRUCT |
+//! | `gram_missing(row [, weight] [, options])` | aggregate; missing numbers are 0, with indicators |
+//! | `gram_mean(row [, weight] [, options])` | aggregate; missing numbers are the mean of the others |
+//! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
+//! | `gram_merge(record)` | aggregate |
+//! | `gram_remove(a, b)` | scalar |
+//! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
+//! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
+//! | `anytime_sequence(record, target [, options])` | scalar; so are `foba` and `backward` |
+//! | `fit(record, target [, columns] [, options])` | scalar: least squares on some columns |
+//! | `summary(record, target [, columns] [, options])` | scalar: its coefficients and their tests |
+//! | `gram_check(record, target)` | scalar: why a record cannot be searched |
+//! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
+//! | `dbselect_predict(sequence, row, budget, handle_unknown, missing_columns)` | the same, behind `glm_predict` |
+//!
+//! `names` gives them named arguments, as `dbselect.anytime_sequence(g, 'y', budget := 5)`.
+
+mod aggregates;
+mod api;
+mod asked;
+mod fits;
+mod grams;
+mod names;
+mod plans;
+mod predictions;
+mod records;
+mod searches;
+mod sequences;
+mod table;
+mod types;
+mod values;
+mod vectors;
+
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use api::{Access, Handle, Update, type_id};
+use records::{Records, write_records};
+use table::mix_key;
+use types::{LogicalType, plain};
+use vectors::Vector;
+
+use crate::kernel::fold;
+use crate::kernel::gaps::impute;
+
+/// Register the functions; DuckDB calls this when it loads the extension.
+///
+/// # Safety
+/// Called by DuckDB as its C API for extensions says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) -> bool {
+    let load = || {
+        // SAFETY: DuckDB's own pointers, live during the call.
+        unsafe {
+            let table = ((*access).get_api)(info, api::VERSION.as_ptr());
+            if table.is_null() {
+                return Err("this DuckDB does not offer the C API v1.2.0".to_string());
+            }
+            api::install(table);
+            api::check_version()?;
+            let mut connection = std::ptr::null_mut();
+            if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
+                return Err("cannot connect to register the functions".to_string());
+            }
+            let registered = register(connection).and_then(|()| match names::is_free(connection) {
+                true => names::attach(connection),
+                false => Ok(()),
+            });
+            api::duckdb_disconnect(&mut connection);
+            registered
+        }
+    };
+    let failed = |info, message: *const c_char| {
+        // SAFETY: as above.
+        unsafe { ((*access).set_error)(info, message) }
+    };
+    guard(info, failed, load)
+}
+
+/// # Safety
+/// `connection` is live.
+unsafe fn register(connection: Handle) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    unsafe {
+        let any = || plain(type_id::ANY);
+        let double = || plain(type_id::DOUBLE);
+        let record = types::record;
+        // A weight, options or both: options are a STRUCT.
+        let rows: [&[LogicalType]; 3] = [&[any()], &[any(), any()], &[any(), any(), any()]];
+        let text = || plain(type_id::VARCHAR);
+        let told: [&[LogicalType]; 2] = [&[any(), text()], &[any(), text(), double()]];
+        register_aggregate(connection, c"gram", &rows, aggregates::gram)?;
+        register_aggregate(connection, c"gram_missing", &rows, aggregates::gram_missing)?;
+        register_aggregate(connection, c"gram_mean", &rows, aggregates::gram_mean)?;
+        register_aggregate(connection, c"dbselect_gram", &told, aggregates::gram_told)?;
+        // NULL fits all types, and must fit one best.
+        let null = || plain(type_id::SQLNULL);
+        let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
+        register_aggregate(connection, c"gram_merge", &records, aggregates::gram_merge)?;
+        register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
+        let bigint = || plain(type_id::BIGINT);
+        let two_records = [record(), record()];
+        let two_of_before = [types::record_of_before(), types::record_of_before()];
+        let nothing = [[record(), null()], [null(), record()], [null(), null()]];
+        let pairs: [&[_]; 5] =
+            [&two_records, &two_of_before, &nothing[0], &nothing[1], &nothing[2]];
+        register_scalar(connection, c"gram_remove", &pairs, &record(), remove)?;
+        let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
+        register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;
+        // Of each record, nothing, a STRUCT of options, or two; columns before these.
+        let kinds: [&dyn Fn() -> LogicalType; 3] = [&record, &types::record_of_before, &null];
+        let asked = |most: usize| {
+            let of = |record| (0..=most).map(move |n| arguments(&[record, &text], n));
+            kinds.into_iter().flat_map(of).collect::<Vec<_>>()
+        };
+        let (asked, with_columns) = (asked(2), asked(3));
+        let searches: Vec<&[LogicalType]> = asked.iter().map(Vec::as_slice).collect();
+        let fits: Vec<&[LogicalType]> = with_columns.iter().map(Vec::as_slice).collect();
+        let sequence = types::sequence();
+        let functions: [(&CStr, api::ScalarCall); 3] = [
+            (c"anytime_sequence", searches::anytime_sequence),
+            (c"foba", searches::foba),
+            (c"backward", searches::backward),
+        ];
+        for (name, call) in functions {
+            register_scalar(connection, name, &searches, &sequence, call)?;
+        }
+        register_scalar(connection, c"fit", &fits, &types::fit(), fits::fit)?;
+        register_scalar(connection, c"summary", &fits, &types::summary(), fits::summary)?;
+        let checks: Vec<&[LogicalType]> = searches.iter().step_by(3).copied().collect();
+        register_scalar(connection, c"gram_check", &checks, &text(), searches::gram_check)?;
+        let prediction = types::prediction();
+        let told = [types::sequence(), any(), double(), text(), text()];
+        let (name, call) = (c"dbselect_predict", predictions::predict_told);
+        register_scalar(connection, name, &[&told], &prediction, call)?;
+        let kinds: [&dyn Fn() -> LogicalType; 4] =
+            [&types::sequence, &types::sequence_of_entries, &types::nothing_listed, &null];
+        let rows = |sequence: &dyn Fn() -> LogicalType| {
+            (0..3).map(|n| arguments(&[sequence, &any], n)).collect::<Vec<_>>()
+        };
+        let rows: Vec<_> = kinds.into_iter().flat_map(rows).collect();
+        let rows: Vec<&[LogicalType]> = rows.iter().map(Vec::as_slice).collect();
+        let (name, call) = (c"anytime_predict", predictions::predict);
+        register_scalar(connection, name, &rows, &prediction, call)
+    }
+}
+
+/// Some types, and then so many of any.
+fn arguments(first: &[&dyn Fn() -> LogicalType], more: usize) -> Vec<LogicalType> {
+    let more = (0..more).map(|_| plain(type_id::ANY));
+    first.iter().map(|one| one()).chain(more).collect()
+}
+
+/// # Safety
+/// `connection` is live, and `update` fits the parameters.
+unsafe fn register_aggregate(
+    connection: Handle,
+    name: &CStr,
+    overloads: &[&[LogicalType]],
+    update: Update,
+) -> Result<(), String> {
+    // SAFETY: all handles are made here and destroyed here; DuckDB copies them.
+    let state = unsafe {
+        let mut set = api::duckdb_create_aggregate_function_set(name.as_ptr());
+        for parameters in overloads {
+            let mut function = api::duckdb_create_aggregate_function();
+            api::duckdb_aggregate_function_set_name(function, name.as_ptr());
+            for parameter in *parameters {
+                api::duckdb_aggregate_function_add_parameter(function, parameter.handle());
+            }
+            api::duckdb_aggregate_function_set_return_type(function, types::record().handle());
+            api::duckdb_aggregate_function_set_special_handling(function);
+            api::duckdb_aggregate_function_set_functions(
+                function,
+                aggregates::state_size,
+                aggregates::state_init,
+                update,
+                aggregates::combine,
+                aggregates::finalize,
+            );
+            api::duckdb_aggregate_function_set_destructor(function, aggregates::state_destroy);
+            api::duckdb_add_aggregate_function_to_set(set, function);
+            api::duckdb_destroy_aggregate_function(&mut function);
+        }
+        let state = api::duckdb_register_aggregate_function_set(connection, set);
+        api::duckdb_destroy_aggregate_function_set(&mut set);
+        state
+    };
+    check_registered(name, state)
+}
+
+/// # Safety
+/// `connection` is live and `call` fits the types.
+unsafe fn register_scalar(
+    connection: Handle,
+    name: &CStr,
+    overloads: &[&[LogicalType]],
+    returns: &LogicalType,
+    call: api::ScalarCall,
+) -> Result<(), String> {
+    // SAFETY: as above.
+    let state = unsafe {
+        let mut set = api::duckdb_create_scalar_function_set(name.as_ptr());
+        for parameters in overloads {
+            let mut function = api::duckdb_create_scalar_function();
+            api::duckdb_scalar_function_set_name(function, name.as_ptr());
+            for parameter in *parameters {
+                api::duckdb_scalar_function_add_parameter(function, parameter.handle());
+            }
+            api::duckdb_scalar_function_set_return_type(function, returns.handle());
+            // We see NULL arguments ourselves: a NULL budget is no budget.
+            api::duckdb_scalar_function_set_special_handling(function);
+            api::duckdb_scalar_function_set_function(function, call);
+            api::duckdb_add_scalar_function_to_set(set, function);
+            api::duckdb_destroy_scalar_function(&mut function);
+        }
+        let state = api::duckdb_register_scalar_function_set(connection, set);
+        api::duckdb_destroy_scalar_function_set(&mut set);
+        state
+    };
+    check_registered(name, state)
+}
+
+fn check_registered(name: &CStr, state: u32) -> Result<(), String> {
+    if state == 0 {
+        return Ok(());
+    }
+    Err(format!("cannot register the function {}", name.to_string_lossy()))
+}
+
+/// `gram_impute(record)`; NULL if it is.
+unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, "gram_impute", || {
+        // SAFETY: a live chunk of records and an output of records.
+        unsafe {
+            let records = Records::of_chunk(chunk, 0);
+            let imputed = |row| Ok(records.at(row)?.map(|record| impute(&record)));
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &found);
+        }
+        Ok(())
+    });
+}
+
+/// `gram_remove(a, b)`; NULL if either is.
+unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, "gram_remove", || {
+        // SAFETY: a live chunk of two records a row and an output of records.
+        unsafe {
+            let (wholes, parts) = (Records::of_chunk(chunk, 0), Records::of_chunk(chunk, 1));
+            let difference = |row| {
+                let whole = wholes.at(row)?;
+                let Some((mut whole, part)) = whole.zip(parts.at(row)?) else {
+                    return Ok(None);
+                };
+                whole.remove(&part).map(|()| Some(whole))
+            };
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let records: Vec<_> = (0..rows).map(difference).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &records);
+        }
+        Ok(())
+    });
+}
+
+/// `fold_of(key, k [, seed])`: a number from 0 to k - 1.
+unsafe extern "C" fn fold_of(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, "fold_of", || {
+        // SAFETY: a live chunk of the registered types and an output of BIGINTs.
+        unsafe {
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let k = Vector::of_chunk(chunk, 1);
+            let seeded = api::duckdb_data_chunk_get_column_count(chunk) > 2;
+            let seeds = seeded.then(|| Vector::of_chunk(chunk, 2));
+            // A NULL seed is the default.
+            let begin = |row| match seeds.filter(|seeds| !seeds.is_null(row)) {
+                Some(seeds) => fold::begin(seeds.get(row)),
+                None => fold::begin(0),
+            };
+            let mut hashes = (0..rows).map(begin).collect::<Result<Vec<_>, _>>()?;
+            mix_key(Vector::of_chunk(chunk, 0), &mut hashes)?;
+            let folds = Vector::output(out).data::<i64>();
+            for (row, hash) in hashes.into_iter().enumerate() {
+                if k.is_null(row) {
+                    return Err("k is NULL; it must be a whole number >= 2".to_string());
+                }
+                folds.add(row).write(fold::fold(hash, k.get(row))?);
+            }
+        }
+        Ok(())
+    });
+}
+
+fn aggregate_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
+    // SAFETY: DuckDB's own handle, live during the call.
+    let failed = |info, text| unsafe { api::duckdb_aggregate_function_set_error(info, text) };
+    guard(info, failed, || work().map_err(|message| format!("{function}: {message}")));
+}
+
+fn scalar_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
+    // SAFETY: DuckDB's own handle, live during the call.
+    let failed = |info, text| unsafe { api::duckdb_scalar_function_set_error(info, text) };
+    // Some sentences are about the function: it has no such option.
+    let told = |message: String| match message.strip_prefix(function) {
+        Some(rest) if [" has ", " is given "].iter().any(|is| rest.starts_with(is)) => message,
+        _ => format!("{function}: {message}"),
+    };
+    guard(info, failed, || work().map_err(told));
+}
+
+/// Run `work`; hand an error or a panic to DuckDB as text.
+fn guard(
+    info: Handle,
+    failed: impl FnOnce(Handle, *const c_char),
+    work: impl FnOnce() -> Result<(), String>,
+) -> bool {
+    let message = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return true,
+        Ok(Err(message)) => message,
+        Err(_) => "internal error: panic in the native library".to_string(),
+    };
+    let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    failed(info, message.as_ptr());
+    false
+}

@@ -1,0 +1,140 @@
+//! Named arguments: macros over the functions, in a catalog of their own.
+//!
+//! DuckDB keeps `f(record, target, costs := {...})` for macros. A catalog in memory takes them,
+//! so that nothing is written to the user's database, which may be read-only, and that every
+//! connection of the process finds `dbselect.f`. They call the functions by their full name, which
+//! no macro of the same name hides.
+
+use std::ffi::{CStr, CString};
+
+use super::api::{self, Handle};
+use crate::search::given::names_of;
+
+/// An error if the name is somebody's: a database in a file, one in memory without our macros,
+/// or a schema of the database that is open.
+const IS_TAKEN: &str = "SELECT error('''dbselect'' is taken by ' || n) FROM (SELECT \
+    (SELECT count(*) FROM duckdb_databases() WHERE lower(database_name) = 'dbselect' \
+        AND (path IS NOT NULL OR NOT EXISTS (FROM duckdb_functions() \
+            WHERE lower(database_name) = 'dbselect' AND comment LIKE '%dbselect.backward(g,%'))) \
+    + (SELECT count(*) FROM duckdb_schemas() WHERE lower(schema_name) = 'dbselect' \
+        AND database_name = current_database()) AS n) WHERE n > 0";
+/// READ_WRITE, as a read-only database attaches others for reading only by default.
+const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
+
+/// The methods, what stands after the target in their calls, and what each does.
+const METHODS: [(&str, &str, &str); 5] = [
+    (
+        "anytime_sequence",
+        "options",
+        "Groups of columns in the order in which they buy prediction, from a Gram record: \
+         dbselect.anytime_sequence(g, 'y', costs := {'a': 1, 'b': 5}, budget := 5)",
+    ),
+    (
+        "foba",
+        "options",
+        "Groups added greedily, and given back where later ones made them dispensable: \
+         dbselect.foba(g, 'y', nu := 0.5)",
+    ),
+    (
+        "backward",
+        "options",
+        "All groups, then without the least useful one, again and again: \
+         dbselect.backward(g, 'y', budget := 5)",
+    ),
+    (
+        "fit",
+        "columns, options",
+        "Least squares on some columns of a Gram record: coefficients, r2, and what is dependent: \
+         dbselect.fit(g, 'y', ['a', 'b'])",
+    ),
+    (
+        "summary",
+        "columns, options",
+        "The coefficients of least squares with standard errors, tests and intervals: \
+         dbselect.summary(g, 'y', ['a', 'b'], level := 0.9)",
+    ),
+];
+/// Parameters, what is passed on of them, and what comes of it.
+const OTHERS: [(&str, &str, &str, &str); 2] = [
+    (
+        "gram_check",
+        "record, target",
+        "record, target",
+        "Why no sequence can be computed from a Gram record, NULL if one can: \
+         dbselect.gram_check(g, 'y')",
+    ),
+    (
+        "anytime_predict",
+        "sequence, \"row\", budget := NULL, handle_unknown := NULL, missing_columns := NULL",
+        "sequence, \"row\", budget, \
+         {'handle_unknown': handle_unknown, 'missing_columns': missing_columns}",
+        "The prediction of the longest prefix within the budget whose columns are all there: \
+         dbselect.anytime_predict(s, {'a': 1.5}, budget := 5)",
+    ),
+];
+
+/// Whether nothing of the user's is called as the catalog is, which would hide it or be hidden.
+///
+/// # Safety
+/// `connection` is live.
+pub unsafe fn is_free(connection: Handle) -> bool {
+    // SAFETY: see the caller's promise.
+    unsafe { run(connection, IS_TAKEN) }.is_ok()
+}
+
+/// Attach the catalog `dbselect` with the macros; the plain functions need none.
+///
+/// # Safety
+/// `connection` is live, and has the functions registered.
+pub unsafe fn attach(connection: Handle) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    let run = |statement: &str| unsafe { run(connection, statement) };
+    run(ATTACH)?;
+    for (name, places, does) in METHODS {
+        let names: Vec<_> =
+            names_of(name).into_iter().filter(|name| !places.contains(name)).collect();
+        let parameters: Vec<String> = names.iter().map(|name| format!("{name} := NULL")).collect();
+        let passed: Vec<String> = names.iter().map(|name| format!("'{name}': {name}")).collect();
+        let first = places.replace(',', " := NULL,");
+        let parameters = format!("record, target, {first} := NULL, {}", parameters.join(", "));
+        let passed = format!("record, target, {places}, {{{}}}", passed.join(", "));
+        define(name, &parameters, &passed, does, run)?;
+    }
+    OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {
+        define(name, parameters, passed, does, run)
+    })
+}
+
+fn define(
+    name: &str,
+    parameters: &str,
+    passed: &str,
+    does: &str,
+    run: impl Fn(&str) -> Result<(), String>,
+) -> Result<(), String> {
+    let does = does.replace('\'', "''");
+    run(&format!(
+        "CREATE OR REPLACE MACRO dbselect.main.{name}({parameters}) AS system.main.{name}({passed})"
+    ))?;
+    run(&format!("COMMENT ON MACRO dbselect.main.{name} IS '{does}'"))
+}
+
+/// Run a statement; the error is DuckDB's.
+///
+/// # Safety
+/// `connection` is live.
+unsafe fn run(connection: Handle, statement: &str) -> Result<(), String> {
+    let statement = CString::new(statement).map_err(|error| error.to_string())?;
+    let mut result = api::Result::default();
+    // SAFETY: see the caller's promise; the error is copied before the result is destroyed.
+    unsafe {
+        let state = api::duckdb_query(connection, statement.as_ptr(), &mut result);
+        let error = api::duckdb_result_error(&mut result);
+        let told = (state != 0).then(|| match error.is_null() {
+            true => "DuckDB gives no reason".to_string(),
+            false => CStr::from_ptr(error).to_string_lossy().into_owned(),
+        });
+        api::duckdb_destroy_result(&mut result);
+        told.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,151 @@
+//! Gram records in DuckDB vectors.
+
+use super::api::Handle;
+use super::vectors::{ListEntry, Vector, text, write_text};
+use crate::record::gram::{FIELDS, OPTIONAL, RawRecord, Record};
+use crate::record::terms::Written;
+
+/// A vector of Gram records, those of before among them, which have fewer fields.
+pub struct Records {
+    vector: Vector,
+    /// Where each field lies, if it is there.
+    places: [Option<u64>; FIELDS.len()],
+}
+
+impl Records {
+    /// Column `index` of a chunk.
+    ///
+    /// # Safety
+    /// As `Vector::of_chunk`; the column has the type of `types::record` or
+    /// `types::record_of_before`.
+    pub unsafe fn of_chunk(chunk: Handle, index: u64) -> Records {
+        // SAFETY: see the caller's promise.
+        let vector = unsafe { Vector::of_chunk(chunk, index) };
+        let fields = vector.logical_type().fields();
+        let place = |name: &str| fields.iter().position(|(field, _)| field == name);
+        Records { vector, places: FIELDS.map(|name| place(name).map(|at| at as u64)) }
+    }
+
+    /// A field of the records, if they have it.
+    pub fn field(&self, name: &str) -> Option<Vector> {
+        let at = FIELDS.iter().position(|field| *field == name)?;
+        self.places[at].map(|place| self.vector.child(place))
+    }
+
+    /// Whether the record of a row is NULL.
+    pub fn is_null(&self, row: usize) -> bool {
+        self.vector.is_null(row)
+    }
+
+    /// The record of a row; NULL gives nothing.
+    ///
+    /// # Safety
+    /// The chunk is live and has that row.
+    pub unsafe fn at(&self, row: usize) -> Result<Option<Record>, String> {
+        // SAFETY: see the caller's promise.
+        unsafe { read_record(self, row) }
+    }
+}
+
+/// # Safety
+/// As `Records::at`.
+unsafe fn read_record(records: &Records, row: usize) -> Result<Option<Record>, String> {
+    let vector = records.vector;
+    if vector.is_null(row) {
+        return Ok(None);
+    }
+    // SAFETY: the fields have the types of a record, and are read where they are not NULL.
+    unsafe {
+        let field = |name: &str| {
+            let at = FIELDS.iter().position(|field| *field == name);
+            let place = at.and_then(|at| records.places[at]);
+            match place.map(|place| vector.child(place)).filter(|field| !field.is_null(row)) {
+                None if !OPTIONAL.contains(&name) => {
+                    Err(format!("gram record has NULL in '{name}'"))
+                }
+                found => Ok(found),
+            }
+        };
+        let needed =
+            |name: &str| field(name)?.ok_or_else(|| format!("gram record has NULL in '{name}'"));
+        let list = |name: &str| {
+            let Some(field) = field(name)? else { return Ok(None) };
+            let (range, elements) = (field.get::<ListEntry>(row).range(), field.elements());
+            if range.clone().any(|i| elements.is_null(i)) {
+                return Err(format!("gram record has a NULL element in '{name}'"));
+            }
+            Ok(Some((range, elements)))
+        };
+        let doubles = |name| {
+            let list = list(name)?;
+            Ok::<_, String>(list.map(|(range, elements)| elements.copied::<f64>(range)))
+        };
+        let columns = list("columns")?.unwrap_or((0..0, vector));
+        let terms = field("terms")?.map(|terms| text(terms, row));
+        let raw = RawRecord {
+            columns: columns.0.map(|i| text(columns.1, i)).collect(),
+            rows: needed("rows")?.get(row),
+            skipped: needed("skipped")?.get(row),
+            missing: list("missing")?.map(|(range, counts)| counts.copied::<i64>(range)),
+            weight: needed("weight")?.get(row),
+            mean: doubles("mean")?.unwrap_or_default(),
+            mean_low: doubles("mean_low")?,
+            comoment: doubles("comoment")?.unwrap_or_default(),
+            terms,
+        };
+        raw.check().map(Some)
+    }
+}
+
+/// Write records to rows `offset ..` of a vector; an absent one is NULL.
+///
+/// # Safety
+/// The vector is an output of the type of `types::record` with enough rows.
+pub unsafe fn write_records(out: Vector, offset: usize, records: &[Option<Record>]) {
+    let [columns, rows, skipped, missing, weight, mean, mean_low, comoment, terms] =
+        std::array::from_fn(|index| out.child(index as u64));
+    // SAFETY: the fields have these types; lists are grown before they are written.
+    unsafe {
+        let present = || records.iter().flatten();
+        let width = present().map(|record| record.columns.len()).sum::<usize>();
+        let entries = present().map(|record| record.moments.comoment.len()).sum();
+        let lists = [columns, missing, mean, mean_low, comoment];
+        let more = [width, width, width, width, entries];
+        let mut ends: Vec<usize> = lists.iter().zip(more).map(|(list, n)| list.grow(n)).collect();
+        // Asked for after the lists have grown, which moves them.
+        let [names_out, counts_out, means_out, lows_out, comoments_out] =
+            lists.map(|list| list.elements());
+        let mut written = Written::default();
+        for (row, record) in (offset..).zip(records) {
+            let mut lengths = [0; 5];
+            if let Some(record) = record {
+                let exact = record.moments.exact_mean();
+                rows.data::<i64>().add(row).write(record.moments.rows as i64);
+                skipped.data::<i64>().add(row).write(record.moments.skipped as i64);
+                weight.data::<f64>().add(row).write(record.moments.weight);
+                for (i, name) in (ends[0]..).zip(record.columns.iter()) {
+                    write_text(names_out, i, name);
+                }
+                let counts: Vec<i64> = record.missing.iter().map(|&rows| rows as i64).collect();
+                counts_out.write(ends[1], &counts);
+                means_out.write(ends[2], &exact.high);
+                lows_out.write(ends[3], &exact.low);
+                comoments_out.write(ends[4], &record.moments.comoment);
+                match written.json(&record.terms) {
+                    Some(json) => write_text(terms, row, json),
+                    None => terms.set_null(row),
+                }
+                let width = record.columns.len();
+                lengths = [width, width, width, width, record.moments.comoment.len()];
+            } else {
+                out.set_null(row);
+                (0..FIELDS.len()).for_each(|index| out.child(index as u64).set_null(row));
+            }
+            for ((list, end), length) in lists.iter().zip(&mut ends).zip(lengths) {
+                let entry = ListEntry { offset: *end as u64, length: length as u64 };
+                list.data::<ListEntry>().add(row).write(entry);
+                *end += length;
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Entry points, one host each, and what hosts with Arrow share.
+//!
+//! | module | what |
+//! |---|---|
+//! | `duckdb` | an extension on the stable C API |
+//! | `polars` | expression plugins |
+//! | `python` | functions that Python calls through ctypes |
+//! | `searches` | searches on an Arrow array of records |
+
+pub mod duckdb;
+pub mod polars;
+pub mod python;
+pub mod searches;

@@ -1,0 +1,540 @@
+//! Entry points for Polars: expression plugins, ABI version 0.1.
+//!
+//! The ABI is the Arrow C data interface plus `SeriesExport` (polars-ffi,
+//! `version_0.rs`), so no Polars crate is linked. Inputs come in any number of
+//! chunks, cut differently from input to input; a literal has length 1.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::{CString, c_char, c_void};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::builder::{Float64Builder, Int64Builder, LargeStringBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int64Array, StructArray, make_array};
+use arrow_buffer::NullBufferBuilder;
+use arrow_schema::{DataType, Field, Fields};
+
+use crate::kernel::accumulator::CHUNK_ROWS;
+use crate::kernel::chunk::Labels;
+use crate::kernel::fold;
+use crate::kernel::gaps::{Policy, impute};
+use crate::record::arrow::{
+    Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
+    write_records,
+};
+use crate::record::gram::Record;
+use crate::record::inputs::{MissingColumns, Unknown};
+use crate::record::prefix::{self, Case, Plan, Prediction};
+use crate::record::rows::{Column, Group, Rows, Shape, terms_of};
+use crate::record::sequences::{Sequence, Sequences};
+use crate::record::texts::Limit;
+
+/// A Series on its way across the boundary.
+#[repr(C)]
+pub struct SeriesExport {
+    field: *mut FFI_ArrowSchema,
+    arrays: *mut *mut FFI_ArrowArray,
+    len: usize,
+    release: Option<unsafe extern "C" fn(*mut SeriesExport)>,
+    private_data: *mut c_void,
+}
+
+/// Version 0.1 of the plugin ABI: the field functions get the keyword arguments.
+#[unsafe(no_mangle)]
+pub extern "C" fn _polars_plugin_get_version() -> u32 {
+    1
+}
+
+/// The error of the last call on this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn _polars_plugin_get_last_error_message() -> *const c_char {
+    ERROR.with_borrow(|message| message.as_ptr())
+}
+
+thread_local! {
+    static ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// Define the two symbols that Polars looks up for the expression `$name`.
+macro_rules! expression {
+    ($symbol:ident, $field_symbol:ident, $data_type:expr, $evaluate:expr) => {
+        /// Evaluate the expression.
+        ///
+        /// # Safety
+        /// Called by Polars as its plugin ABI 0.1 says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $symbol(
+            inputs: *const SeriesExport,
+            n_inputs: usize,
+            _kwargs: *const u8,
+            _kwargs_len: usize,
+            out: *mut SeriesExport,
+            _context: *const c_void,
+        ) {
+            // SAFETY: Polars hands `n_inputs` exports over and `out` to write to.
+            unsafe { evaluate(inputs, n_inputs, out, $evaluate) }
+        }
+
+        /// Name the type of the expression.
+        ///
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $field_symbol(
+            inputs: *const FFI_ArrowSchema,
+            _n_inputs: usize,
+            out: *mut FFI_ArrowSchema,
+            _kwargs: *const u8,
+            _kwargs_len: usize,
+        ) {
+            guard(|| {
+                // SAFETY: every expression here has at least one input; Polars
+                // keeps and frees the input schemas.
+                let name = unsafe { &*inputs }.name().unwrap_or_default();
+                let schema = schema(name, &$data_type)?;
+                // SAFETY: `out` is an empty schema of Polars' own.
+                unsafe { out.write(schema) };
+                Ok(())
+            });
+        }
+    };
+}
+
+expression!(_polars_plugin_gram, _polars_plugin_field_gram, record_type(), gram);
+expression!(_polars_plugin_impute, _polars_plugin_field_impute, record_type(), impute_mean);
+expression!(_polars_plugin_merge, _polars_plugin_field_merge, record_type(), merge);
+expression!(
+    _polars_plugin_predict,
+    _polars_plugin_field_predict,
+    DataType::Struct(prediction_fields()),
+    predict
+);
+expression!(_polars_plugin_fold, _polars_plugin_field_fold, DataType::Int64, fold_of);
+
+/// `gram(row, options [, weight])`: one record, NULL for no rows.
+///
+/// The options are a letter for the policy, and the most levels of a text, if any.
+fn gram(inputs: &[Input]) -> Result<StructArray, String> {
+    let [row, options, weight @ ..] = inputs else { return Err("two inputs are needed".into()) };
+    let options = options.chunks[0].as_string_view_opt().map(|texts| texts.value(0).to_string());
+    let options = options.unwrap_or_default();
+    let (letter, levels) = options.split_at(options.len().min(1));
+    let limit = match levels {
+        "" => Limit::default(),
+        levels => Limit::of(levels.parse().map_err(|_| format!("max_levels is {levels}"))?)?,
+    };
+    let refuses = letter == "e";
+    let policy =
+        if refuses { Some(Policy::Skip) } else { letter.bytes().next().and_then(Policy::of) };
+    let mut inputs = vec![row.clone()];
+    inputs.extend_from_slice(weight);
+    let record = gram_of(&inputs, policy.ok_or("the policy is none")?, limit)?;
+    if let Some(record) = record.iter().find(|_| refuses) {
+        let mut counts = record.columns.iter().zip(&record.missing);
+        if let Some((name, rows)) = counts.find(|(_, rows)| **rows > 0) {
+            return Err(format!(
+                "column '{name}' is missing in {rows} rows; null_policy 'error' allows none"
+            ));
+        }
+    }
+    Ok(write_records(&[record]))
+}
+
+fn gram_of(inputs: &[Input], policy: Policy, limit: Limit) -> Result<Option<Record>, String> {
+    let mut state: Option<(Arc<Shape>, Group)> = None;
+    for piece in pieces(inputs)? {
+        let leaves = leaves(piece.table(0)?, piece.place(0));
+        let (texts, columns): (Vec<&Leaf>, Vec<&Leaf>) =
+            leaves.iter().partition(|leaf| leaf.is_text());
+        let weight = (inputs.len() > 1).then(|| piece.leaf(1, "weight")).transpose()?;
+        if state.is_none() {
+            let fields: Vec<Column> = leaves.iter().map(column).collect();
+            let policies = vec![policy; columns.len()];
+            let shape = Arc::new(Shape::of(&fields, policies, limit, terms_of(&fields))?);
+            let group = Group::new(&shape);
+            state = Some((shape, group));
+        }
+        let Some((shape, group)) = &mut state else { continue };
+        let labels = Labels { columns: &shape.numbers, weight: "weight" };
+        for start in (0..piece.rows).step_by(CHUNK_ROWS) {
+            let rows = start..(start + CHUNK_ROWS).min(piece.rows);
+            let mut rows = Rows {
+                numbers: chunk(&columns, weight.as_ref(), rows.clone(), &shape.policies)?,
+                texts: texts.iter().map(|leaf| leaf.texts(rows.clone())).collect(),
+            };
+            rows.leave_out();
+            group.add(&rows, labels)?;
+        }
+    }
+    state.map(|(_, mut group)| group.finish()).transpose()
+}
+
+fn column(leaf: &Leaf) -> Column<'_> {
+    Column {
+        name: &leaf.name,
+        is_field: leaf.is_field(),
+        is_text: leaf.is_text(),
+        unit: leaf.unit(),
+    }
+}
+
+/// `merge(record)`: one record, NULL if there is none.
+fn merge(inputs: &[Input]) -> Result<StructArray, String> {
+    let mut total: Option<Record> = None;
+    for array in &inputs[0].chunks {
+        let records = array.as_struct_opt().ok_or_else(|| inputs[0].not_a_struct())?;
+        for row in 0..records.len() {
+            match (&mut total, read_record(records, row)?) {
+                (Some(total), Some(record)) => total.merge(&record)?,
+                (None, record) => total = record,
+                (Some(_), None) => {}
+            }
+        }
+    }
+    Ok(write_records(&[total]))
+}
+
+/// `impute(record)`: a record a row.
+fn impute_mean(inputs: &[Input]) -> Result<StructArray, String> {
+    let mut found = Vec::new();
+    for array in &inputs[0].chunks {
+        let records = array.as_struct_opt().ok_or_else(|| inputs[0].not_a_struct())?;
+        for row in 0..records.len() {
+            found.push(read_record(records, row)?.map(|record| impute(&record)));
+        }
+    }
+    Ok(write_records(&found))
+}
+
+/// `predict(sequence, row, budget, handle_unknown, missing_columns)`: a struct a row.
+fn predict(inputs: &[Input]) -> Result<StructArray, String> {
+    let mut out = Predictions::default();
+    for piece in pieces(inputs)? {
+        let leaves = leaves(piece.table(1)?, piece.place(1));
+        let named =
+            |input: usize| piece.arrays[input].as_string_view_opt().map(|names| names.value(0));
+        let unknown = named(3).map_or(Ok(Unknown::default()), Unknown::of)?;
+        let absent = named(4).map_or(Ok(MissingColumns::default()), MissingColumns::of)?;
+        let budget = piece.leaf(2, "budget")?;
+        let sequences = Sequences::new(&piece.arrays[0])?;
+        let mut plans: HashMap<Sequence, Plan> = HashMap::new();
+        for start in (0..piece.rows).step_by(CHUNK_ROWS) {
+            let rows = start..(start + CHUNK_ROWS).min(piece.rows);
+            let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
+            let limits =
+                prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
+            for (row, &limit) in limits.iter().enumerate() {
+                let Some(sequence) = sequences.at(piece.place(0).of(start + row)) else {
+                    out.push(None);
+                    continue;
+                };
+                let plan = match plans.entry(sequence) {
+                    Entry::Occupied(plan) => plan.into_mut(),
+                    Entry::Vacant(empty) => {
+                        let (steps, terms) = (empty.key().steps(), empty.key().terms()?);
+                        let case = Case::Sensitive;
+                        empty.insert(Plan::new(&steps, terms, &columns, case, unknown)?)
+                    }
+                };
+                out.push(plan.predict(&columns, row, limit, absent)?);
+            }
+        }
+    }
+    Ok(out.finish())
+}
+
+/// `fold_of(key, k, seed)`: a number a row.
+fn fold_of(inputs: &[Input]) -> Result<Int64Array, String> {
+    let mut folds = Vec::new();
+    for piece in pieces(inputs)? {
+        let [k, seed] = [piece.whole(1, "k")?, piece.whole(2, "seed")?];
+        let mut hashes = vec![fold::begin(seed)?; piece.rows];
+        mix_key(&inputs[0].name, &piece.arrays[0], piece.place(0), &mut hashes)?;
+        for hash in hashes {
+            folds.push(fold::fold(hash, k)?);
+        }
+    }
+    Ok(folds.into())
+}
+
+fn prediction_fields() -> Fields {
+    vec![
+        Field::new("prediction", DataType::Float64, true),
+        Field::new("step", DataType::Int64, true),
+        Field::new("spent", DataType::Float64, true),
+        Field::new("next_group", DataType::LargeUtf8, true),
+    ]
+    .into()
+}
+
+#[derive(Default)]
+struct Predictions {
+    prediction: Float64Builder,
+    step: Int64Builder,
+    spent: Float64Builder,
+    next_group: LargeStringBuilder,
+    valid: Option<NullBufferBuilder>,
+}
+
+impl Predictions {
+    fn push(&mut self, found: Option<Prediction>) {
+        self.prediction.append_option(found.map(|found| found.value));
+        self.step.append_option(found.map(|found| found.step));
+        self.spent.append_option(found.map(|found| found.spent));
+        self.next_group.append_option(found.and_then(|found| found.next_group));
+        self.valid.get_or_insert_with(|| NullBufferBuilder::new(0)).append(found.is_some());
+    }
+
+    fn finish(mut self) -> StructArray {
+        let arrays: Vec<ArrayRef> = vec![
+            Arc::new(self.prediction.finish()),
+            Arc::new(self.step.finish()),
+            Arc::new(self.spent.finish()),
+            Arc::new(self.next_group.finish()),
+        ];
+        StructArray::new(
+            prediction_fields(),
+            arrays,
+            self.valid.and_then(|mut valid| valid.finish()),
+        )
+    }
+}
+
+/// A Series received from Polars.
+#[derive(Clone)]
+struct Input {
+    name: String,
+    chunks: Vec<ArrayRef>,
+    len: usize,
+}
+
+impl Input {
+    fn not_a_struct(&self) -> String {
+        let data_type = self.chunks.first().map_or(&DataType::Null, |chunk| chunk.data_type());
+        format!("'{}' has type {data_type}; a struct is needed", self.name)
+    }
+}
+
+/// A run of rows that lies in one chunk of every input.
+struct Piece<'i> {
+    inputs: &'i [Input],
+    arrays: Vec<ArrayRef>,
+    rows: usize,
+}
+
+impl Piece<'_> {
+    fn is_literal(&self, input: usize) -> bool {
+        self.arrays[input].len() != self.rows
+    }
+
+    fn place(&self, input: usize) -> Place {
+        if self.is_literal(input) { Place::LITERAL } else { Place::ROW }
+    }
+
+    fn table(&self, input: usize) -> Result<&StructArray, String> {
+        self.arrays[input].as_struct_opt().ok_or_else(|| self.inputs[input].not_a_struct())
+    }
+
+    fn leaf(&self, input: usize, name: &str) -> Result<Leaf, String> {
+        if self.arrays[input].data_type().is_nested() {
+            return Err(format!("{name} must be a number, not {}", self.arrays[input].data_type()));
+        }
+        Ok(leaf(name, &self.arrays[input], self.place(input)))
+    }
+
+    /// A whole number that is the same for all rows.
+    fn whole(&self, input: usize, name: &str) -> Result<i64, String> {
+        let number = self.arrays[input].as_primitive_opt::<Int64Type>();
+        number.map(|number| number.value(0)).ok_or_else(|| format!("{name} must be an Int64"))
+    }
+}
+
+/// Cut the inputs where any of them is cut; literals serve every piece.
+fn pieces(inputs: &[Input]) -> Result<Vec<Piece<'_>>, String> {
+    let rows = inputs.iter().map(|input| input.len).find(|&len| len != 1).unwrap_or(1);
+    if let Some(input) = inputs.iter().find(|input| input.len != rows && input.len != 1) {
+        return Err(format!("'{}' has {} rows, the others have {rows}", input.name, input.len));
+    }
+    // For each input: its current chunk and the next row in it.
+    let mut cursors = vec![(0, 0); inputs.len()];
+    let mut pieces = Vec::new();
+    let mut done = 0;
+    while done < rows {
+        let mut run = rows - done;
+        for (input, (chunk, row)) in inputs.iter().zip(&mut cursors) {
+            while input.chunks[*chunk].len() == *row {
+                (*chunk, *row) = (*chunk + 1, 0);
+            }
+            if input.len == rows {
+                run = run.min(input.chunks[*chunk].len() - *row);
+            }
+        }
+        let slice = |(input, (chunk, row)): (&Input, &mut (usize, usize))| {
+            if input.len != rows {
+                return input.chunks[*chunk].clone();
+            }
+            *row += run;
+            input.chunks[*chunk].slice(*row - run, run)
+        };
+        let arrays = inputs.iter().zip(&mut cursors).map(slice).collect();
+        pieces.push(Piece { inputs, arrays, rows: run });
+        done += run;
+    }
+    Ok(pieces)
+}
+
+/// Read the inputs, run an expression and write its result under the name of
+/// the first input. On an error `out` stays empty and the message is kept.
+///
+/// # Safety
+/// `inputs` points to `n_inputs` exports that we now own; `out` is writable.
+unsafe fn evaluate<T: Array>(
+    inputs: *const SeriesExport,
+    n_inputs: usize,
+    out: *mut SeriesExport,
+    expression: fn(&[Input]) -> Result<T, String>,
+) {
+    guard(|| {
+        // Every input is read, and by that released, whatever becomes of the others.
+        // SAFETY: each export is read once, and Polars forgets it after the call.
+        let inputs: Vec<_> = (0..n_inputs).map(|i| unsafe { read_input(inputs.add(i)) }).collect();
+        let inputs: Vec<Input> = inputs.into_iter().collect::<Result<_, _>>()?;
+        let export = write_output(&inputs[0].name, &expression(&inputs)?)?;
+        // SAFETY: `out` is an empty export of Polars' own.
+        unsafe { out.write(export) };
+        Ok(())
+    });
+}
+
+/// Take a Series over and release its shell.
+///
+/// # Safety
+/// `export` is a live export that nobody uses afterwards.
+unsafe fn read_input(export: *const SeriesExport) -> Result<Input, String> {
+    // SAFETY: a bitwise move of the export out of Polars' array.
+    let mut export = unsafe { export.read() };
+    // SAFETY: `field` lives until `release`.
+    let field = unsafe { &*export.field };
+    let name = field.name().unwrap_or_default().to_string();
+    let data_type = data_type(field).map_err(|error| format!("column '{name}': {error}"));
+    let read = |i: usize| {
+        // SAFETY: there are `len` live arrays of the type of `field`; `from_raw`
+        // moves each out, so that it is released when its last user is gone.
+        unsafe {
+            let array = *export.arrays.add(i);
+            drop_null_buffers(array.cast(), field);
+            let array = FFI_ArrowArray::from_raw(array);
+            let data = from_ffi_and_data_type(array, data_type.clone()?);
+            data.map(make_array).map_err(|error| error.to_string())
+        }
+    };
+    let chunks: Result<Vec<ArrayRef>, String> = (0..export.len).map(read).collect();
+    if let Some(release) = export.release {
+        // SAFETY: called once, after the last use of `field` and `arrays`.
+        unsafe { release(&mut export) };
+    }
+    let chunks = chunks?;
+    let len = chunks.iter().map(|chunk| chunk.len()).sum();
+    Ok(Input { name, chunks, len })
+}
+
+/// The type of an Arrow schema, with Polars' own formats for 128-bit integers.
+fn data_type(schema: &FFI_ArrowSchema) -> Result<DataType, String> {
+    let fields = || -> Result<Vec<Field>, String> {
+        let field = |child: &FFI_ArrowSchema| {
+            Ok(Field::new(child.name().unwrap_or_default(), data_type(child)?, true))
+        };
+        schema.children().map(field).collect()
+    };
+    match schema.format() {
+        "_pli128" => Ok(DataType::Decimal128(38, 0)),
+        "_plu128" => Ok(UNSIGNED_128),
+        "+s" => Ok(DataType::Struct(fields()?.into())),
+        format => match format.strip_prefix("+w:").map(str::parse) {
+            Some(Ok(size)) => Ok(DataType::FixedSizeList(Arc::new(fields()?.remove(0)), size)),
+            _ => DataType::try_from(schema).map_err(|error| error.to_string()),
+        },
+    }
+}
+
+/// The Arrow C data interface's array, whose fields the arrow crate keeps private.
+#[repr(C)]
+struct RawArray {
+    counts: [i64; 3],
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *mut *const c_void,
+    children: *mut *mut RawArray,
+}
+
+/// Arrays of type NULL have no buffers, but Polars exports one: take it away.
+///
+/// # Safety
+/// `array` is a live array of the type of `schema`.
+unsafe fn drop_null_buffers(array: *mut RawArray, schema: &FFI_ArrowSchema) {
+    // SAFETY: see the caller's promise; the buffers are freed by way of the
+    // array's private data, which does not look at their number.
+    unsafe {
+        if schema.format() == "n" {
+            (*array).n_buffers = 0;
+        }
+        let n_children = (*array).n_children as usize;
+        for (i, child) in schema.children().enumerate().take(n_children) {
+            drop_null_buffers(*(*array).children.add(i), child);
+        }
+    }
+}
+
+fn schema(name: &str, data_type: &DataType) -> Result<FFI_ArrowSchema, String> {
+    FFI_ArrowSchema::try_from(&Field::new(name, data_type.clone(), true))
+        .map_err(|error| error.to_string())
+}
+
+/// What one of our exports owns until Polars releases it. Polars moves the
+/// array out before that, so the array is not dropped here.
+struct Owned {
+    field: FFI_ArrowSchema,
+    array: ManuallyDrop<FFI_ArrowArray>,
+    pointer: *mut FFI_ArrowArray,
+}
+
+fn write_output(name: &str, array: &dyn Array) -> Result<SeriesExport, String> {
+    let field = schema(name, array.data_type())?;
+    let (array, _) = to_ffi(&array.to_data()).map_err(|error| error.to_string())?;
+    let pointer = std::ptr::null_mut();
+    let owned = Box::into_raw(Box::new(Owned { field, array: ManuallyDrop::new(array), pointer }));
+    // SAFETY: `owned` is a live box, whose fields stay where they are.
+    let (field, arrays) = unsafe {
+        (*owned).pointer = (&raw mut (*owned).array).cast();
+        (&raw mut (*owned).field, &raw mut (*owned).pointer)
+    };
+    Ok(SeriesExport { field, arrays, len: 1, release: Some(release), private_data: owned.cast() })
+}
+
+/// Free an export of our own.
+///
+/// # Safety
+/// Called once by Polars, with what `write_output` made.
+unsafe extern "C" fn release(export: *mut SeriesExport) {
+    // SAFETY: `private_data` is the box of `write_output`.
+    unsafe {
+        drop(Box::from_raw((*export).private_data.cast::<Owned>()));
+        (*export).release = None;
+    }
+}
+
+/// Keep the error, or "PANIC" as the ABI asks, for Polars to fetch.
+fn guard(work: impl FnOnce() -> Result<(), String>) {
+    let message = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return,
+        Ok(Err(message)) => message,
+        Err(_) => "PANIC".to_string(),
+    };
+    ERROR.set(CString::new(message.replace('\0', " ")).unwrap_or_default());
+}

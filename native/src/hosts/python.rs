@@ -1,0 +1,777 @@
+//! Entry points for Python, called through ctypes (`dbselect/_native.py`).
+//!
+//! A `Reader` gathers Arrow batches from any number of threads. Every call to
+//! `dbselect_reader_add` takes an idle set of accumulators or starts a new one,
+//! so that threads never wait for each other; the sets are merged at the end. `states` lets
+//! one process go on from what another has gathered; `turns` calls Python back after every step
+//! of a search.
+
+pub mod states;
+pub mod turns;
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char};
+use std::iter::once;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{
+    Array, ArrayRef, Int64Array, LargeBinaryArray, LargeListArray, RecordBatch, RecordBatchReader,
+    StructArray,
+};
+use arrow_buffer::{ArrowNativeType, OffsetBuffer, ToByteSlice};
+use arrow_schema::{DataType, Field};
+
+use self::turns::{OnTurn, calling};
+use crate::hosts::searches::request::{read_fit, read_request};
+use crate::hosts::searches::{check_records, fit_records, search_records};
+use crate::kernel::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
+use crate::kernel::chunk::{Labels, Missing};
+use crate::kernel::distinct::distinct;
+use crate::kernel::fold;
+use crate::kernel::gaps::{self, Place as Slot, Policy};
+use crate::record::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
+use crate::record::categories::{Category, Layout, LevelSums, Listed};
+use crate::record::gram::{Names, Record, check_overflow};
+use crate::record::terms::{self, Terms};
+use crate::search::sets::leaps::{Leaps, Set};
+use crate::search::sets::projection::{Best, Count, Groups, Limits, Table, support};
+use crate::search::steps::Turn;
+
+/// A pass over a table that is still under way.
+pub struct Reader {
+    columns: Names,
+    weight: Option<String>,
+    /// Column that numbers the group of each row, from 0.
+    group: Option<String>,
+    policies: Vec<Policy>,
+    categories: Vec<Category>,
+    /// The order of the columns and, after these, of the categories; empty if it is theirs.
+    order: Vec<usize>,
+    /// The terms of the records, except what the rows decide: means, and which indicators.
+    terms: Terms,
+    idle: Mutex<Vec<Sums>>,
+}
+
+/// The sums of one thread for each group.
+#[derive(Default)]
+struct Sums {
+    numbers: Vec<Accumulator>,
+    /// Empty where there are no categories.
+    levels: LevelSums,
+    /// Rows in which each category was missing, group by group.
+    absent: Vec<u64>,
+}
+
+impl Reader {
+    fn add(&self, batch: &StructArray, sums: &mut Sums) -> Result<(), String> {
+        let layout = Layout::new(&self.policies, &self.categories);
+        let leaves = leaves(batch, Place::ROW);
+        let columns = named(&leaves, &self.columns)?;
+        let one = |name: &String| Ok::<_, String>(named(&leaves, &[name])?[0]);
+        let weight = self.weight.as_ref().map(one).transpose()?;
+        let group = self.group.as_ref().map(one).transpose()?;
+        let fields: Vec<&str> = self.categories.iter().map(|c| &c.column[..]).collect();
+        let fields = named(&leaves, &fields)?;
+        let both = || fields.iter().zip(&self.categories);
+        let codes_of = |(leaf, category): (&&Leaf, &Category)| category.codes(leaf, batch.len());
+        let codes: Vec<Vec<u32>> = both().map(codes_of).collect::<Result<_, _>>()?;
+        let label = self.weight.as_ref().map(|name| format!("weight '{name}'")).unwrap_or_default();
+        let labels = Labels { columns: &self.columns, weight: &label };
+        for start in (0..batch.len()).step_by(CHUNK_ROWS) {
+            let rows = start..(start + CHUNK_ROWS).min(batch.len());
+            let mut chunk = chunk(&columns, weight, rows.clone(), &self.policies)?;
+            let missing: Vec<Missing> =
+                fields.iter().map(|leaf| leaf.missing(rows.clone())).collect();
+            for (missing, category) in missing.iter().zip(&self.categories) {
+                if !category.policy.fills() {
+                    chunk.missing.set_those_of(missing, rows.len());
+                }
+            }
+            let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[rows.clone()]).collect();
+            let Some(group) = group else {
+                self.grow(sums, 1, &layout);
+                let Sums { numbers, levels, absent } = sums;
+                absent.iter_mut().zip(&missing).for_each(|(rows, more)| *rows += more.count());
+                numbers[0].add_and(&chunk, labels, |start, rows| {
+                    levels.add(&layout, start, rows, &codes, |_| 0);
+                })?;
+                continue;
+            };
+            let groups = group.doubles(rows.clone())?;
+            let last = groups.iter().fold(0.0, |last: f64, &group| last.max(group));
+            self.grow(sums, last as usize + 1, &layout);
+            let Sums { numbers, levels, absent } = sums;
+            for (c, missing) in missing.iter().enumerate() {
+                let places = missing.rows().map(|row| groups[row] as usize * fields.len() + c);
+                places.for_each(|at| absent[at] += 1);
+            }
+            let numbers = numbers.as_mut_ptr();
+            // SAFETY: a cast to usize gives 0 for NaN and negative groups and at most
+            // `last` for the others, and `numbers` has more elements than that;
+            // `scatter_and` uses one reference at a time.
+            let group_of = |row: usize| unsafe { &mut *numbers.add(groups[row] as usize) };
+            scatter_and(&chunk, labels, group_of, |start, rows| {
+                levels.add(&layout, start, rows, &codes, |row| groups[row] as usize);
+            })?;
+        }
+        Ok(())
+    }
+
+    fn grow(&self, sums: &mut Sums, length: usize, layout: &Layout) {
+        while sums.numbers.len() < length {
+            sums.numbers.push(Accumulator::new(self.columns.len()));
+        }
+        if !self.categories.is_empty() {
+            sums.levels.grow(layout, length);
+            let length = sums.absent.len().max(length * self.categories.len());
+            sums.absent.resize(length, 0);
+        }
+    }
+
+    /// Add the sums of other rows.
+    fn merge(&self, total: &mut Sums, other: Sums, layout: &Layout) {
+        self.grow(total, other.numbers.len(), layout);
+        // Each group is freed as soon as it is merged, and by `finish` as soon as it is
+        // written: of a million groups there must not be a second copy.
+        for (into, from) in total.numbers.iter_mut().zip(other.numbers) {
+            into.merge(&from);
+        }
+        total.levels.merge(layout, other.levels);
+        total.absent.iter_mut().zip(other.absent).for_each(|(sum, rows)| *sum += rows);
+    }
+
+    /// The sums of all rows, none of which waits any longer; they are no longer here.
+    fn merged(&self, layout: &Layout) -> Result<Sums, String> {
+        let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
+        let mut sets = sets.into_iter();
+        let mut total = sets.next().unwrap_or_default();
+        sets.for_each(|set| self.merge(&mut total, set, layout));
+        if self.group.is_none() {
+            self.grow(&mut total, 1, layout);
+        }
+        total.numbers.iter_mut().for_each(|group| {
+            group.finish();
+        });
+        Ok(total)
+    }
+
+    /// Where the columns of a record stand among the numbers and their indicators, at
+    /// `places`, and the levels of categories of some counts; nothing if they stand there.
+    fn arrangement(&self, places: &[Slot], counts: &[usize]) -> Vec<usize> {
+        let mut blocks: Vec<Vec<usize>> = vec![Vec::new(); self.columns.len()];
+        for (at, place) in places.iter().enumerate() {
+            let (Slot::Column(column) | Slot::Indicator(column)) = place;
+            blocks[*column].push(at);
+        }
+        let mut first = places.len();
+        for count in counts {
+            blocks.push((first..first + count).collect());
+            first += count;
+        }
+        self.order.iter().flat_map(|&block| blocks[block].clone()).collect()
+    }
+
+    /// A record for each group.
+    fn finish(&self) -> Result<Vec<Option<Record>>, String> {
+        let layout = Layout::new(&self.policies, &self.categories);
+        let total = self.merged(&layout)?;
+        let mut has_gaps = vec![false; self.columns.len()];
+        for group in &total.numbers {
+            group.filled().gaps().for_each(|column| has_gaps[column] = true);
+        }
+        let places = gaps::layout(&self.policies, |column| has_gaps[column]);
+        let listed = Listed::new(&layout, &self.categories, &total.levels);
+        let names = gaps::names(&self.columns, &places);
+        let columns: Names = names.iter().cloned().chain(listed.names()).collect();
+        let is_filled = |policy: Policy| policy == Policy::Mean;
+        let marks = |(place, name): (&Slot, &String)| {
+            match *place {
+                Slot::Column(j) => self.policies[j] == Policy::Indicator && has_gaps[j],
+                Slot::Indicator(_) => false,
+            }
+            .then(|| name.clone())
+        };
+        let indicators = places.iter().zip(names.iter()).filter_map(marks).collect();
+        let terms = Terms { indicators, ..self.terms.clone() };
+        // Which columns of a record have a mean where a value was missing.
+        let filled: Vec<bool> = places
+            .iter()
+            .map(|place| matches!(*place, Slot::Column(j) if is_filled(self.policies[j])))
+            .chain(listed.policies().map(is_filled))
+            .collect();
+        let has_means = filled.contains(&true);
+        let order = self.arrangement(&places, &listed.counts().collect::<Vec<_>>());
+        let terms = Arc::new(terms);
+        let record = |(at, group): (usize, Accumulator)| {
+            let numbers = group.filled();
+            let moments = if self.categories.is_empty() {
+                numbers.finish(&self.policies, &places).into_owned()
+            } else {
+                listed.of(total.levels.finish(&layout, at, numbers, &places))
+            };
+            check_overflow(&columns, &moments)?;
+            let of_number = |place: &Slot| match *place {
+                Slot::Column(j) => group.absent().get(j).copied().unwrap_or_default(),
+                Slot::Indicator(_) => 0,
+            };
+            let absent = total.absent.get(at * self.categories.len()..).unwrap_or_default();
+            let of_levels = listed.counts().zip(absent);
+            let of_levels = of_levels.flat_map(|(n, &rows)| std::iter::repeat_n(rows, n));
+            let missing = places.iter().map(of_number).chain(of_levels).collect();
+            let mut terms = terms.clone();
+            if has_means {
+                let means = (0..columns.len()).filter(|&j| filled[j]);
+                let means = means.map(|j| (columns[j].clone(), moments.mean_of(j).into()));
+                terms = Arc::new(Terms { means: means.collect(), ..Terms::clone(&terms) });
+            }
+            let record = Record { columns: columns.clone(), moments, missing, terms };
+            Ok(Some(if order.is_empty() { record } else { record.arranged(&order) }))
+        };
+        total.numbers.into_iter().enumerate().map(record).collect()
+    }
+}
+
+/// The leaves of some names, in the order of the names.
+fn named<'l>(leaves: &'l [Leaf], names: &[impl AsRef<str>]) -> Result<Vec<&'l Leaf>, String> {
+    let by_name: HashMap<&str, &Leaf> =
+        leaves.iter().map(|leaf| (leaf.name.as_str(), leaf)).collect();
+    let find = |name: &str| {
+        let leaf = by_name.get(name).copied();
+        leaf.ok_or_else(|| format!("column '{name}' is not in the table"))
+    };
+    names.iter().map(|name| find(name.as_ref())).collect()
+}
+
+const POISONED: &str = "an earlier batch failed; the pass cannot go on";
+
+/// Start a pass. `columns` holds `n_columns` names and `policies` a letter for each;
+/// `terms` is the JSON that the records have, without means and indicators; `weight`,
+/// `group` and `terms` may be null. Null comes back if a name is not UTF-8, a letter no
+/// policy, or the terms are none.
+///
+/// # Safety
+/// Every non-null pointer is a NUL-terminated string; `columns` holds
+/// `n_columns` of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_new(
+    columns: *const *const c_char,
+    n_columns: usize,
+    weight: *const c_char,
+    group: *const c_char,
+    policies: *const c_char,
+    terms: *const c_char,
+) -> *mut Reader {
+    // SAFETY: see the caller's promise.
+    let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_str().ok().map(str::to_string);
+    let optional = |p: *const c_char| if p.is_null() { Some(None) } else { text(p).map(Some) };
+    // SAFETY: see the caller's promise.
+    let columns: Option<Vec<String>> =
+        (0..n_columns).map(|i| text(unsafe { *columns.add(i) })).collect();
+    // SAFETY: see the caller's promise.
+    let letters = unsafe { CStr::from_ptr(policies) }.to_bytes();
+    let policies: Option<Vec<Policy>> = letters.iter().map(|&letter| Policy::of(letter)).collect();
+    let terms = optional(terms).and_then(|terms| terms::read(terms.as_deref()).ok());
+    let (Some(columns), Some(weight), Some(group), Some(policies), Some(terms)) =
+        (columns, optional(weight), optional(group), policies, terms)
+    else {
+        return std::ptr::null_mut();
+    };
+    if policies.len() != columns.len() {
+        return std::ptr::null_mut();
+    }
+    let columns = columns.into();
+    let (categories, order) = (Vec::new(), Vec::new());
+    let (idle, terms) = (Mutex::default(), Terms::clone(&terms));
+    Box::into_raw(Box::new(Reader {
+        columns,
+        weight,
+        group,
+        policies,
+        categories,
+        order,
+        terms,
+        idle,
+    }))
+}
+
+/// Add a category before any rows: a field, its `n_levels` levels as texts and the names
+/// of the `n_names` columns that come of it, in the same order; then the name for all other
+/// values, if there is one, and that for what is missing, if the letter of `policy` is one
+/// that fills. False comes back if a text is not UTF-8, or the letter no policy.
+///
+/// # Safety
+/// `reader` comes from `dbselect_reader_new` and no other call uses it meanwhile; every
+/// pointer is a NUL-terminated string; `levels` and `names` hold as many as they say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_category(
+    reader: *mut Reader,
+    column: *const c_char,
+    levels: *const *const c_char,
+    n_levels: usize,
+    names: *const *const c_char,
+    n_names: usize,
+    policy: *const c_char,
+) -> bool {
+    // SAFETY: see the caller's promise.
+    let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_str().ok().map(str::to_string);
+    let texts = |texts: *const *const c_char, n: usize| -> Option<Vec<String>> {
+        // SAFETY: see the caller's promise.
+        (0..n).map(|i| text(unsafe { *texts.add(i) })).collect()
+    };
+    let (levels, names) = (texts(levels, n_levels), texts(names, n_names));
+    // SAFETY: see the caller's promise.
+    let policy = unsafe { CStr::from_ptr(policy) }.to_bytes().first().copied();
+    let (Some(column), Some(levels), Some(names), Some(policy)) =
+        (text(column), levels, names, policy.and_then(Policy::of))
+    else {
+        return false;
+    };
+    let category = Category::new(column, &levels, names, policy);
+    // SAFETY: see the caller's promise.
+    unsafe { &mut *reader }.categories.push(category);
+    true
+}
+
+/// Say in which order the records have the columns: `n` numbers of columns and, after
+/// these, of categories. False comes back if they are not each once among them.
+///
+/// # Safety
+/// `reader` comes from `dbselect_reader_new` and no other call uses it meanwhile; `order`
+/// holds as many numbers as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_order(
+    reader: *mut Reader,
+    order: *const usize,
+    n: usize,
+) -> bool {
+    // SAFETY: see the caller's promise.
+    let (reader, order) = unsafe { (&mut *reader, std::slice::from_raw_parts(order, n)) };
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    reader.order = order.to_vec();
+    sorted.into_iter().eq(0..reader.columns.len() + reader.categories.len())
+}
+
+/// Add every batch of a stream; may be called from several threads at once.
+/// The stream is consumed and released. Null comes back, or an error text for
+/// `dbselect_text_free`.
+///
+/// # Safety
+/// `reader` comes from `dbselect_reader_new` and is not freed meanwhile;
+/// `stream` is a live Arrow C stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_add(
+    reader: *const Reader,
+    stream: *mut FFI_ArrowArrayStream,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (reader, batches) = unsafe { (&*reader, RecordBatchStreamReader::from_raw(stream)) };
+        let batches = batches.map_err(|error| error.to_string())?;
+        let mut sums = reader.idle.lock().map_err(|_| POISONED)?.pop().unwrap_or_default();
+        for batch in batches {
+            reader.add(&batch.map_err(|error| error.to_string())?.into(), &mut sums)?;
+        }
+        reader.idle.lock().map_err(|_| POISONED)?.push(sums);
+        Ok(())
+    })
+}
+
+/// Write the records, one a group, to `array` and `schema`. Null comes back, or an error
+/// text for `dbselect_text_free`.
+///
+/// # Safety
+/// `reader` as above; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_finish(
+    reader: *const Reader,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        unsafe { export(&write_records(&(*reader).finish()?), array, schema) }
+    })
+}
+
+/// End a pass.
+///
+/// # Safety
+/// `reader` comes from `dbselect_reader_new` and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_free(reader: *mut Reader) {
+    // SAFETY: see the caller's promise.
+    drop(unsafe { Box::from_raw(reader) });
+}
+
+/// Write the fold of every row of a stream to `array` and `schema`. The key is
+/// the row of the columns named, or the first field if none is. The stream is
+/// consumed and released. Null comes back, or an error text for
+/// `dbselect_text_free`.
+///
+/// # Safety
+/// `stream` is a live Arrow C stream; `columns` holds `n_columns` NUL-terminated
+/// strings; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_folds(
+    stream: *mut FFI_ArrowArrayStream,
+    columns: *const *const c_char,
+    n_columns: usize,
+    k: i64,
+    seed: i64,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (batches, columns) = unsafe {
+            let text = |i| CStr::from_ptr(*columns.add(i)).to_string_lossy();
+            let columns: Vec<_> = (0..n_columns).map(text).collect();
+            (RecordBatchStreamReader::from_raw(stream), columns)
+        };
+        let batches = batches.map_err(|error| error.to_string())?;
+        // Without rows, too, the type of the key is checked.
+        let empty = RecordBatch::new_empty(batches.schema());
+        let mut folds = Vec::new();
+        for batch in once(Ok(empty)).chain(batches) {
+            let batch: StructArray = batch.map_err(|error| error.to_string())?.into();
+            let mut hashes = vec![fold::begin(seed)?; batch.len()];
+            if columns.is_empty() {
+                mix_key(batch.fields()[0].name(), batch.column(0), Place::ROW, &mut hashes)?;
+            } else {
+                let leaves = leaves(&batch, Place::ROW);
+                mix_row(&named(&leaves, &columns)?, &mut hashes)?;
+            }
+            for hash in hashes {
+                folds.push(fold::fold(hash, k)?);
+            }
+        }
+        // SAFETY: see the caller's promise.
+        unsafe { export(&Int64Array::from(folds), array, schema) }
+    })
+}
+
+/// Write the distinct values of the first field of a stream, which has no NULLs, to `array`
+/// and `schema`: a row that has the value, and how many do. A value may come more than
+/// once, with other rows. The stream is consumed and released. Null comes back, or an error
+/// text for `dbselect_text_free`.
+///
+/// # Safety
+/// `stream` is a live Arrow C stream; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_distinct(
+    stream: *mut FFI_ArrowArrayStream,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let batches = unsafe { RecordBatchStreamReader::from_raw(stream) };
+        let (mut start, mut row, mut rows) = (0, Vec::new(), Vec::new());
+        for batch in batches.map_err(|error| error.to_string())? {
+            let batch = batch.map_err(|error| error.to_string())?;
+            for count in distinct(batch.column(0))? {
+                row.push((start + count.row) as i64);
+                rows.push(count.rows as i64);
+            }
+            start += batch.num_rows();
+        }
+        let column = |values| Arc::new(Int64Array::from(values)) as ArrayRef;
+        let counts = [("row", column(row)), ("rows", column(rows))];
+        let counts = RecordBatch::try_from_iter(counts).map_err(|error| error.to_string())?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&StructArray::from(counts), array, schema) }
+    })
+}
+
+/// Write the nearest vector with few nonzeros in few groups to `projection`. Null comes
+/// back, or an error text for `dbselect_text_free`.
+///
+/// # Safety
+/// `v` and `projection` hold `width` finite doubles; `order`, `starts` and `n_groups` are as
+/// `groups_of` takes them; both limits are at least 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_project(
+    v: *const f64,
+    width: usize,
+    order: *const usize,
+    starts: *const usize,
+    n_groups: usize,
+    max_columns: usize,
+    max_groups: usize,
+    projection: *mut f64,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (v, groups, projection) = unsafe {
+            (
+                slice::from_raw_parts(v, width),
+                groups_of(order, width, starts, n_groups),
+                slice::from_raw_parts_mut(projection, width),
+            )
+        };
+        projection.fill(0.0);
+        let limits = Limits { columns: max_columns, groups: max_groups };
+        support(v, &groups, limits).into_iter().for_each(|entry| projection[entry] = v[entry]);
+        Ok(())
+    })
+}
+
+/// Write the best support for every pair of limits to `array` and `schema`: one row with
+/// the entries, where groups start among them, totals, the power of 2 they are multiples
+/// of, and choices in 1, 2 or 4 bytes each. Null comes back, or an error text for
+/// `dbselect_text_free`.
+///
+/// # Safety
+/// As of `dbselect_project`; `array` and `schema` are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_support_table(
+    v: *const f64,
+    width: usize,
+    order: *const usize,
+    starts: *const usize,
+    n_groups: usize,
+    max_columns: usize,
+    max_groups: usize,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (v, groups) =
+            unsafe { (slice::from_raw_parts(v, width), groups_of(order, width, starts, n_groups)) };
+        let limits = Limits { columns: max_columns, groups: max_groups };
+        let best = Best::new(v, &groups, max_columns);
+        let table = match max_columns {
+            0..=0xff => support_table::<u8>(&best, limits),
+            0x100..=0xffff => support_table::<u16>(&best, limits),
+            _ => support_table::<u32>(&best, limits),
+        };
+        // SAFETY: see the caller's promise.
+        unsafe { export(&table?, array, schema) }
+    })
+}
+
+/// The groups of a vector.
+///
+/// # Safety
+/// `order` is null or holds the numbers below `width` in some order; `starts` holds
+/// `n_groups + 1` numbers that never fall, up to `width`.
+unsafe fn groups_of<'g>(
+    order: *const usize,
+    width: usize,
+    starts: *const usize,
+    n_groups: usize,
+) -> Groups<'g> {
+    // SAFETY: see the caller's promise.
+    unsafe {
+        let order = (!order.is_null()).then(|| slice::from_raw_parts(order, width));
+        Groups { order, starts: slice::from_raw_parts(starts, n_groups + 1) }
+    }
+}
+
+fn support_table<C: Count + ArrowNativeType>(
+    best: &Best,
+    limits: Limits,
+) -> Result<StructArray, String> {
+    let table = Table::<C>::new(best, limits, 1);
+    let places = |places: &[usize]| places.iter().map(|&place| place as i64).collect();
+    let list = |values: Vec<i64>| {
+        let field = Arc::new(Field::new_list_field(DataType::Int64, false));
+        let ends = OffsetBuffer::from_lengths([values.len()]);
+        Arc::new(LargeListArray::new(field, ends, Arc::new(Int64Array::from(values)), None))
+            as ArrayRef
+    };
+    let columns = [
+        ("entries", list(places(&best.entries))),
+        ("starts", list(places(&table.starts))),
+        ("totals", list(table.totals)),
+        ("power", Arc::new(Int64Array::from(vec![i64::from(best.power)])) as ArrayRef),
+        ("choices", Arc::new(LargeBinaryArray::from(vec![table.choices.to_byte_slice()]))),
+    ];
+    Ok(RecordBatch::try_from_iter(columns).map_err(|error| error.to_string())?.into())
+}
+
+/// Write the sequences of the records in the first field of a stream to `array` and `schema`:
+/// a row for each, as `search_records` says. `request` is a stream of one row, an option a
+/// column, as `read_request` takes it. `on_turn` may be null; of one record it is called after
+/// every step. Both streams are consumed and released. Null comes back, or an error text for `dbselect_text_free`: the class of the error and a sentence.
+///
+/// # Safety
+/// The streams are live Arrow C streams; `array` and `schema` are writable and hold nothing;
+/// `on_turn` keeps the promise of `turns::calling` until this call returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_search(
+    records: *mut FFI_ArrowArrayStream,
+    request: *mut FFI_ArrowArrayStream,
+    on_turn: Option<OnTurn>,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
+        let request = read_request(&request.into())?;
+        // SAFETY: see the caller's promise.
+        let mut turn = on_turn.map(|on_turn| unsafe { calling(on_turn) });
+        let turn = turn.as_mut().map(|turn| turn as &mut Turn);
+        let found = search_records(records.column(0), &request, turn)?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&found, array, schema) }
+    })
+}
+
+/// Write the models of the records in the first field of a stream, or their summaries, to `array`
+/// and `schema`: a row for each, as `fit_records` says. All else is as in `dbselect_search`.
+///
+/// # Safety
+/// As `dbselect_search`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_fit(
+    records: *mut FFI_ArrowArrayStream,
+    request: *mut FFI_ArrowArrayStream,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
+        let found = fit_records(records.column(0), &read_fit(&request.into())?)?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&found, array, schema) }
+    })
+}
+
+/// Write why each record in the first field of a stream cannot be searched for a target to
+/// `array` and `schema`, NULL where it can. The stream is consumed and released. Null comes
+/// back, or an error text as above.
+///
+/// # Safety
+/// `records` is a live Arrow C stream, `target` a NUL-terminated string; `array` and `schema`
+/// are writable and hold nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_check(
+    records: *mut FFI_ArrowArrayStream,
+    target: *const c_char,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (records, target) = unsafe { (only_batch(records)?, CStr::from_ptr(target)) };
+        let found = check_records(records.column(0), &target.to_string_lossy())?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&found, array, schema) }
+    })
+}
+
+/// The batch of a stream that has at most one.
+///
+/// # Safety
+/// `stream` is a live Arrow C stream.
+unsafe fn only_batch(stream: *mut FFI_ArrowArrayStream) -> Result<RecordBatch, String> {
+    // SAFETY: see the caller's promise.
+    let batches = unsafe { RecordBatchStreamReader::from_raw(stream) };
+    let mut batches = batches.map_err(|error| error.to_string())?;
+    let empty = RecordBatch::new_empty(batches.schema());
+    batches.next().unwrap_or(Ok(empty)).map_err(|error| error.to_string())
+}
+
+/// Search the best set of groups within a budget. `groups` gets 1 for each group of a set
+/// that explains more than is known, and 0 for all if there is none; `found` what it explains,
+/// the number of sets looked at, and 1 if none is better. `limits` are the budget, what a set
+/// is known to explain, what all columns explain, and the seconds to take. Null comes back, or an error text
+/// for `dbselect_text_free`.
+///
+/// # Safety
+/// `inverse` holds the squares of the `starts[n_groups]` columns, `coef` a double a column,
+/// `starts` one more number than `n_groups`, ascending from 0; `costs` and `groups` hold
+/// `n_groups`, `limits` four doubles, `found` three; `kept` is at most `n_groups`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_leaps(
+    inverse: *const f64,
+    coef: *const f64,
+    starts: *const usize,
+    costs: *const f64,
+    n_groups: usize,
+    kept: usize,
+    limits: *const f64,
+    groups: *mut u8,
+    found: *mut f64,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (starts, costs, limits, groups, found) = unsafe {
+            (
+                slice::from_raw_parts(starts, n_groups + 1),
+                slice::from_raw_parts(costs, n_groups),
+                slice::from_raw_parts(limits, 4),
+                slice::from_raw_parts_mut(groups, n_groups),
+                slice::from_raw_parts_mut(found, 3),
+            )
+        };
+        let width = starts[n_groups];
+        // SAFETY: see the caller's promise.
+        let (inverse, coef) = unsafe {
+            (slice::from_raw_parts(inverse, width * width), slice::from_raw_parts(coef, width))
+        };
+        let [budget, value, explained, seconds] = [limits[0], limits[1], limits[2], limits[3]];
+        let set = Set {
+            groups: (0..n_groups).collect(),
+            starts: starts.to_vec(),
+            inverse: inverse.to_vec(),
+            coef: coef.to_vec(),
+            explained,
+            kept,
+        };
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX / 4);
+        let mut leaps = Leaps::new(costs, budget, value, time);
+        let is_done = leaps.search(&set);
+        groups.fill(0);
+        leaps.best.iter().flatten().for_each(|&group| groups[group] = 1);
+        found.copy_from_slice(&[leaps.value, leaps.nodes as f64, f64::from(u8::from(is_done))]);
+        Ok(())
+    })
+}
+
+/// Free an error text.
+///
+/// # Safety
+/// `text` comes from one of these functions and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_text_free(text: *mut c_char) {
+    // SAFETY: see the caller's promise.
+    drop(unsafe { CString::from_raw(text) });
+}
+
+/// Write an array for the caller.
+///
+/// # Safety
+/// `array` and `schema` are writable and hold nothing.
+unsafe fn export(
+    values: &dyn Array,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> Result<(), String> {
+    let exported = to_ffi(&values.to_data()).map_err(|error| error.to_string())?;
+    // SAFETY: see the caller's promise.
+    unsafe {
+        array.write(exported.0);
+        schema.write(exported.1);
+    }
+    Ok(())
+}
+
+fn guard(work: impl FnOnce() -> Result<(), String>) -> *mut c_char {
+    let message = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return std::ptr::null_mut(),
+        Ok(Err(message)) => message,
+        Err(_) => "internal error: panic in the native library".to_string(),
+    };
+    CString::new(message.replace('\0', " ")).unwrap_or_default().into_raw()
+}

@@ -1,0 +1,206 @@
+//! Searches on an Arrow array of records: requests and records in, sequences out.
+//!
+//! Records are read where they lie. Those of equal columns share one plan, and the searches of
+//! a thread the same memory, so that a million small segments cost a million small searches.
+//! Every answer is that of its record alone: neither its order nor a digit depends on the
+//! number of threads.
+
+mod answers;
+mod models;
+mod plans;
+mod records;
+pub mod request;
+mod threads;
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StringArray, StructArray};
+
+use self::answers::Answers;
+use self::models::Models;
+use self::plans::{Planned, Plans};
+use self::records::{Columns, Views};
+use self::threads::in_pieces;
+use crate::record::arrow::read_record;
+use crate::record::terms::Terms;
+use crate::search::error::Error;
+use crate::search::linear::fit::{FitRequest, Fitter};
+use crate::search::linear::inference::Tests;
+use crate::search::problem::{Gram, Target};
+use crate::search::run::Workspace;
+use crate::search::setup::Request;
+use crate::search::steps::{Turn, to_the_end};
+
+/// Search every record of an array, on all cores if there is much to do.
+///
+/// The answer has a row for each: `sequence`, a list of steps, empty where there is none;
+/// `status`, why there is none; and of those that there are `stop`, `choices` of the steps
+/// from 1 on, `aliased` columns, the `condition` of the columns selected, and the aliased column
+/// whose `trace` may explain much, empty if there is none.
+///
+/// `turn` is called after every step and returns whether to go on; the array then has one
+/// record, as steps of many come from many threads at once.
+pub fn search_records(
+    records: &ArrayRef,
+    request: &Request,
+    turn: Option<&mut Turn>,
+) -> Result<StructArray, String> {
+    request.check()?;
+    if turn.is_some() && records.len() != 1 {
+        let count = records.len();
+        return Err(format!("ArgumentError: turn follows one record; there are {count}"));
+    }
+    let Some(records) = Records::of(records)? else {
+        return Ok(Answers::none(records.len())?.finish());
+    };
+    let views = records.columns.views()?;
+    let pieces = match turn {
+        Some(turn) => vec![records.search(&views, 0..1, request, turn)],
+        None => in_pieces(records.rows.len(), views.work(), |rows| {
+            records.search(&views, rows, request, &mut to_the_end)
+        }),
+    };
+    let mut all = Answers::default();
+    for piece in pieces {
+        all.append(piece?)?;
+    }
+    Ok(all.finish())
+}
+
+/// Fit every record of an array, on all cores if there is much to do.
+///
+/// The answer has a row for each: `found`, the model, or of a summary the list of its
+/// coefficients with their tests, NULL where there is none; `status`, why there is none; and of
+/// those that there are the `condition` of the columns and the aliased column whose `trace` may
+/// explain much, empty if there is none.
+pub fn fit_records(records: &ArrayRef, request: &FitRequest) -> Result<StructArray, String> {
+    request.check()?;
+    let Some(records) = Records::of(records)? else {
+        return Ok(Models::none(request.is_summary, records.len())?.finish());
+    };
+    let views = records.columns.views()?;
+    let pieces = in_pieces(records.rows.len(), views.work(), |rows| {
+        let (mut found, mut fitter) = (Models::new(request.is_summary), Fitter::default());
+        let mut tests = Tests::default();
+        records.each(
+            &views,
+            rows,
+            |columns, terms| request.plan(columns, terms),
+            |record| match record {
+                Ok((planned, gram)) => match fitter.fit(request, planned.plan, gram)? {
+                    Ok(fitted) => found.push(fitted, || tests.of(fitted, request.level)),
+                    Err(reason) => found.push_none(&reason),
+                },
+                Err(reason) => found.push_none(&reason),
+            },
+        )?;
+        Ok::<_, String>(found)
+    });
+    let mut all = Models::new(request.is_summary);
+    for piece in pieces {
+        all.append(piece?)?;
+    }
+    Ok(all.finish())
+}
+
+/// Say of every record of an array why it cannot be searched for a target; NULL if it can.
+pub fn check_records(records: &ArrayRef, target: &str) -> Result<StringArray, String> {
+    let Some(records) = Records::of(records)? else {
+        return Ok((0..records.len()).map(|_| Some(NO_ROWS)).collect());
+    };
+    let mut reasons: Vec<Option<String>> = Vec::with_capacity(records.rows.len());
+    records.each(
+        &records.columns.views()?,
+        0..records.rows.len(),
+        |columns, terms| Target::of(target, columns, terms),
+        |record| {
+            reasons.push(record.map_or_else(Some, |(planned, gram)| planned.plan.reason(gram)));
+            Ok(())
+        },
+    )?;
+    Ok(reasons.into_iter().collect())
+}
+
+/// The status of a NULL.
+const NO_ROWS: &str = "no rows";
+
+/// An array of records and its fields.
+struct Records<'r> {
+    rows: &'r StructArray,
+    columns: Columns,
+}
+
+impl<'r> Records<'r> {
+    /// The records of an array; nothing if all are NULL, of whatever type.
+    fn of(records: &'r ArrayRef) -> Result<Option<Records<'r>>, String> {
+        if records.logical_null_count() == records.len() {
+            return Ok(None);
+        }
+        let rows = records.as_struct_opt().ok_or_else(|| {
+            format!("RecordError: a gram record must be a mapping, not {}", records.data_type())
+        })?;
+        let columns = Columns::new(rows).map_err(|error| format!("RecordError: {error}"))?;
+        Ok(Some(Records { rows, columns }))
+    }
+
+    /// Search some records.
+    fn search(
+        &self,
+        views: &Views,
+        rows: Range<usize>,
+        request: &Request,
+        turn: &mut Turn,
+    ) -> Result<Answers, String> {
+        let mut found = Answers::default();
+        let mut workspace = Workspace::default();
+        self.each(
+            views,
+            rows,
+            |columns, terms| request.fit(columns, terms),
+            |record| match record {
+                Ok((planned, gram)) => {
+                    let searched = planned.plan.plan(gram)?.and_then(|plan| {
+                        Ok((workspace.search(request, plan, gram, turn)?, &plan.groups))
+                    });
+                    match searched {
+                        Ok((sequence, groups)) => {
+                            let terms = planned.terms.of_model(planned.columns, |at| gram.mean(at));
+                            found.push(sequence, groups, terms.as_deref())
+                        }
+                        Err(reason) => found.push_none(&reason),
+                    }
+                }
+                Err(reason) => found.push_none(&reason),
+            },
+        )?;
+        Ok(found)
+    }
+
+    /// Give some records, each with what is planned for its columns, or what is wrong with it.
+    fn each<P>(
+        &self,
+        views: &Views,
+        rows: Range<usize>,
+        plan: impl Fn(&[String], &Terms) -> Result<P, Error>,
+        mut answer: impl FnMut(Result<(Planned<P>, &Gram), String>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut plans = Plans::default();
+        for row in rows {
+            let gram = views.gram(row).filter(|_| self.columns.are_present(row));
+            let plan = match gram {
+                Some(_) if self.rows.is_valid(row) => plans.of(&self.columns, row, &plan)?,
+                _ => None,
+            };
+            answer(match (plan, &gram) {
+                (Some(plan), Some(gram)) => Ok((plan, gram)),
+                _ if self.rows.is_null(row) => Err(NO_ROWS.to_string()),
+                _ => {
+                    let reason = read_record(self.rows, row).err();
+                    Err(reason.unwrap_or_else(|| "gram record is damaged".to_string()))
+                }
+            })?;
+        }
+        Ok(())
+    }
+}

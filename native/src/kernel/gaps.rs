@@ -1,0 +1,302 @@
+//! Missing values that are filled: a constant in their place, and a column that says where.
+//!
+//! A filled column is `x + f m`: x is 0 where the value is missing, its indicator m
+//! is 1 there and 0 elsewhere. With m among the columns, the moments for one f are a
+//! linear map of those for any other. While rows arrive, f is near the values that
+//! are present, so that a mean far from zero costs no digits; at the end f becomes
+//! what was asked for. An indicator begins with the first missing value of its
+//! column: it was 0 before, which takes no work to make up for.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::kernel::chunk::{Screened, zeros};
+use crate::kernel::moments::Moments;
+use crate::record::gram::{Names, Record};
+use crate::record::state::state;
+use crate::record::terms::Terms;
+
+/// What the name of an indicator adds to that of its column.
+pub const SUFFIX: &str = ".missing";
+/// Share of the weight that is taken for nothing beside rounding.
+const NO_SHARE: f64 = 1e-14;
+
+/// What becomes of a column's missing values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Their rows are left out.
+    Skip,
+    /// They become the mean of the values present.
+    Mean,
+    /// They become 0, and the indicator follows its column.
+    Indicator,
+    /// They become some constant near the values present, and the indicator follows.
+    Near,
+    /// They become 0, and another column has the indicator.
+    Zero,
+}
+
+impl Policy {
+    /// The policy of a letter.
+    pub fn of(letter: u8) -> Option<Policy> {
+        match letter {
+            b's' => Some(Policy::Skip),
+            b'm' => Some(Policy::Mean),
+            b'i' => Some(Policy::Indicator),
+            b'n' => Some(Policy::Near),
+            b'z' => Some(Policy::Zero),
+            _ => None,
+        }
+    }
+
+    /// Whether rows with a missing value are used.
+    pub fn fills(&self) -> bool {
+        *self != Policy::Skip
+    }
+
+    fn lists(&self) -> bool {
+        matches!(self, Policy::Indicator | Policy::Near)
+    }
+}
+
+/// A column that had missing values.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    column: usize,
+    /// What stands in their place.
+    fill: f64,
+    /// Whether any value was present: if not, the fill is a guess.
+    is_known: bool,
+}
+
+state!(Gap { column, fill, is_known });
+
+/// Moments of some columns, then of the indicators of those with missing values.
+#[derive(Clone, Debug)]
+pub struct Filled {
+    /// Columns first, then one indicator for each gap.
+    pub moments: Moments,
+    width: usize,
+    gaps: Vec<Gap>,
+}
+
+state!(Filled { moments, width, gaps });
+
+impl Filled {
+    /// Columns without missing values.
+    pub fn new(moments: Moments) -> Filled {
+        Filled { width: moments.width(), moments, gaps: Vec::new() }
+    }
+
+    /// Number of columns, indicators not counted.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Whether nothing was missing so far.
+    pub fn is_whole(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
+    /// Whether the rows change which indicators there are, or a fill.
+    pub fn can_learn(&self, holes: &[usize]) -> bool {
+        self.gaps.iter().any(|gap| !gap.is_known)
+            || holes.iter().any(|&column| self.gap_of(column).is_none())
+    }
+
+    /// Begin the indicators of columns with their first missing value, and fill
+    /// columns that had nothing else so far with what is present now.
+    pub(crate) fn learn(&mut self, rows: &Screened) {
+        for &column in &rows.holes {
+            if self.gap_of(column).is_none() {
+                let is_known = self.moments.weight > 0.0;
+                self.open(Gap { column, fill: self.moments.mean_of(column), is_known });
+            }
+        }
+        for gap in self.gaps.iter_mut().filter(|gap| !gap.is_known) {
+            if let Some(mean) = mean_of_present(&rows.columns[gap.column]) {
+                let mean = mean + rows.base_of(gap.column);
+                *gap = Gap { fill: mean, is_known: true, ..*gap };
+                self.moments.set_constant(gap.column, mean);
+            }
+        }
+    }
+
+    /// Fill what is missing and append the indicators.
+    pub(crate) fn fill(&self, rows: &mut Screened) {
+        for gap in &self.gaps {
+            let indicator = rows.indicator(gap.column);
+            if rows.holes.contains(&gap.column) {
+                let fill = gap.fill - rows.base_of(gap.column);
+                let column = rows.columns[gap.column].to_mut();
+                column.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = fill);
+            }
+            rows.columns.push(indicator);
+        }
+        // What was summed had no fills in it.
+        rows.sums.resize(if rows.holes.is_empty() { rows.sums.len() } else { 0 }, 0.0);
+        if !rows.sums.is_empty() {
+            rows.sums.resize(rows.columns.len(), 0.0);
+        }
+    }
+
+    /// Columns without missing values, with the indicators that go with them.
+    pub fn with_indicators<'c>(&self, mut columns: Vec<&'c [f64]>) -> Vec<&'c [f64]> {
+        let n_rows = columns.first().map_or(0, |column| column.len());
+        columns.extend(self.gaps.iter().map(|_| zeros(n_rows)));
+        columns
+    }
+
+    /// Add the rows of others of the same columns.
+    pub fn merge(&mut self, other: &Filled) {
+        if self.is_whole() && other.is_whole() {
+            self.moments.merge(&other.moments);
+            return;
+        }
+        for gap in &other.gaps {
+            if self.gap_of(gap.column).is_none() {
+                let here = self.moments.weight > 0.0;
+                let fill = if here { self.moments.mean_of(gap.column) } else { gap.fill };
+                self.open(Gap { fill, is_known: here || gap.is_known, ..*gap });
+            }
+        }
+        let gap_there = |gap: &Gap| other.gap_of(gap.column);
+        for gap in self.gaps.iter_mut().filter(|gap| !gap.is_known && other.moments.weight > 0.0) {
+            let (fill, is_known) = match gap_there(gap) {
+                Some(at) => (other.gaps[at].fill, other.gaps[at].is_known),
+                None => (other.moments.mean_of(gap.column), true),
+            };
+            *gap = Gap { fill, is_known, ..*gap };
+            self.moments.set_constant(gap.column, fill);
+        }
+        let columns = (0..self.width).map(Some);
+        let indicators = self.gaps.iter().map(|gap| gap_there(gap).map(|at| self.width + at));
+        let mut moments = other.moments.arranged(&columns.chain(indicators).collect::<Vec<_>>());
+        for (indicator, gap) in (self.width..).zip(&self.gaps) {
+            if let Some(at) = gap_there(gap) {
+                moments.shift(gap.column, indicator, gap.fill - other.gaps[at].fill);
+            }
+        }
+        self.moments.merge(&moments);
+    }
+
+    /// Columns with a missing value in a row that was used.
+    pub fn gaps(&self) -> impl Iterator<Item = usize> {
+        let met = |(indicator, _): &(usize, &Gap)| self.moments.mean_of(*indicator) > 0.0;
+        (self.width..).zip(&self.gaps).filter(met).map(|(_, gap)| gap.column)
+    }
+
+    /// What stands in the place of a column's missing values while rows arrive.
+    pub fn fill_of(&self, column: usize) -> Option<f64> {
+        self.gap_of(column).map(|at| self.gaps[at].fill)
+    }
+
+    /// The moments with what was asked for in the place of missing values.
+    ///
+    /// `columns` are those of a record, as `layout` gives them.
+    pub fn finish(&self, policies: &[Policy], layout: &[Place]) -> Cow<'_, Moments> {
+        if self.is_whole() && layout.len() == self.width {
+            return Cow::Borrowed(&self.moments);
+        }
+        let mut moments = self.moments.clone();
+        for (indicator, gap) in (self.width..).zip(&self.gaps) {
+            match policies[gap.column] {
+                Policy::Mean if gap.is_known => moments.impute_mean(gap.column, indicator),
+                Policy::Indicator | Policy::Zero => moments.shift(gap.column, indicator, -gap.fill),
+                _ => {}
+            }
+        }
+        let at = |place: &Place| match *place {
+            Place::Column(column) => Some(column),
+            Place::Indicator(column) => self.gap_of(column).map(|at| self.width + at),
+        };
+        Cow::Owned(moments.arranged(&layout.iter().map(at).collect::<Vec<_>>()))
+    }
+
+    fn open(&mut self, gap: Gap) {
+        self.moments.widen();
+        self.gaps.push(gap);
+    }
+
+    /// Whether these are moments of some columns and of an indicator for each of their gaps.
+    pub(crate) fn is_sound(&self, width: usize) -> bool {
+        let is_first = |(at, gap): (usize, &Gap)| {
+            gap.column < width && self.gap_of(gap.column) == Some(at) && gap.fill.is_finite()
+        };
+        self.width == width
+            && self.moments.is_sound()
+            && self.moments.width() == width + self.gaps.len()
+            && self.gaps.iter().enumerate().all(is_first)
+    }
+
+    fn gap_of(&self, column: usize) -> Option<usize> {
+        self.gaps.iter().position(|gap| gap.column == column)
+    }
+}
+
+/// A column of a finished record.
+#[derive(Clone, Copy)]
+pub enum Place {
+    /// A column of the table.
+    Column(usize),
+    /// The indicator of a column.
+    Indicator(usize),
+}
+
+/// The columns of a record: an indicator follows its column where the policy lists
+/// it and `has_gaps` says so.
+pub fn layout(policies: &[Policy], has_gaps: impl Fn(usize) -> bool) -> Vec<Place> {
+    let mut layout = Vec::with_capacity(policies.len());
+    for (column, policy) in policies.iter().enumerate() {
+        layout.push(Place::Column(column));
+        if policy.lists() && has_gaps(column) {
+            layout.push(Place::Indicator(column));
+        }
+    }
+    layout
+}
+
+/// Their names.
+pub fn names(columns: &Names, layout: &[Place]) -> Names {
+    if layout.len() == columns.len() {
+        return columns.clone();
+    }
+    let name = |place: &Place| match *place {
+        Place::Column(column) => columns[column].clone(),
+        Place::Indicator(column) => format!("{}{SUFFIX}", columns[column]),
+    };
+    layout.iter().map(name).collect()
+}
+
+/// A record's columns without indicators; where one is 1, its column has its mean.
+pub fn impute(record: &Record) -> Record {
+    let Record { columns, moments, missing, terms } = record;
+    let places: HashMap<&str, usize> =
+        columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
+    let (mut moments, mut terms) = (moments.clone(), Terms::clone(terms));
+    let mut marks = Vec::new();
+    for name in std::mem::take(&mut terms.indicators) {
+        let (column, mark) = (places.get(&name[..]), places.get(&format!("{name}{SUFFIX}")[..]));
+        let (Some(&column), Some(&mark)) = (column, mark) else { continue };
+        if 1.0 - moments.mean_of(mark) > NO_SHARE {
+            moments.impute_mean(column, mark);
+        }
+        terms.means.insert(name, moments.mean_of(column).into());
+        marks.push(mark);
+    }
+    let kept: Vec<usize> = (0..columns.len()).filter(|j| !marks.contains(j)).collect();
+    Record {
+        columns: kept.iter().map(|&j| columns[j].clone()).collect(),
+        missing: kept.iter().map(|&j| missing[j]).collect(),
+        moments: moments.arranged(&kept.into_iter().map(Some).collect::<Vec<_>>()),
+        terms: Arc::new(terms),
+    }
+}
+
+/// Mean of the values that are no NaN.
+fn mean_of_present(values: &[f64]) -> Option<f64> {
+    let present = || values.iter().filter(|x| !x.is_nan());
+    let count = present().count();
+    (count > 0).then(|| present().map(|x| x / count as f64).sum())
+}

@@ -1,0 +1,644 @@
+//! Weighted second moments that are centred while they accumulate.
+//!
+//! Rows are centred near their mean before they are multiplied, and what was
+//! summed around unequal centers is merged by Chan, Golub and LeVeque's formula
+//! (1983, eq. 2.1). Sums of raw products are never formed.
+//!
+//! The mean is kept as `origin + offset`: the origin is a double fixed by the
+//! first block and the offset is of the size of the spread, so that a mean 1e8
+//! times the spread costs no digits when block means are subtracted.
+
+use crate::kernel::rank_update::triangle;
+use crate::kernel::simd::vectorised;
+use crate::kernel::sums::Sums;
+use crate::record::state::state;
+
+/// Share of a column's variation that rounding may take away too much when rows
+/// are removed: stored means are rounded, which costs digits far from zero.
+const REMOVED_SHARE: f64 = 1e-6;
+/// Share of a column's variation that must be left when rows are removed: rounding of what was
+/// there, 1e-16 of it, would take more than six of the digits of less.
+const LEFT_SHARE: f64 = 1e-10;
+/// As above, for a column of 0 and 1: below it none of the rows left has the rarer value, as one
+/// of n rows varies by more than 1 / n of all.
+const LEFT_OF_INDICATOR: f64 = 1e-13;
+/// How nearly a column of 0 and 1 has as its mean square its mean.
+const INDICATOR_ROUNDING: f64 = 1e-9;
+/// Share of a column's variation below which what is left of it, once its mean replaces
+/// zeros, is rounding: the column counts as constant.
+const ROUNDING_SHARE: f64 = 1e-12;
+/// Rows after which the mean is near that of more rows of the kind. A center that
+/// is off by t deviations costs about 2 log10(t) digits of the block it serves.
+pub const SETTLED_ROWS: u64 = 32;
+
+/// Rows that a state may count: more than there are, and sums of many states fit 64 bits.
+pub(crate) const MOST_COUNTED: u64 = 1 << 56;
+
+/// Means as the sums of two doubles each.
+#[derive(Clone, Debug, Default)]
+pub struct Mean {
+    /// The means as one double each.
+    pub high: Vec<f64>,
+    /// What rounding took from them.
+    pub low: Vec<f64>,
+}
+
+/// Count, weight, mean and comoment of some rows.
+#[derive(Clone, Debug, Default)]
+pub struct Moments {
+    /// Rows used.
+    pub rows: u64,
+    /// Rows left out.
+    pub skipped: u64,
+    /// Sum of the row weights.
+    pub weight: f64,
+    /// Sum of w (x - mean)(x - mean)', lower triangle, row by row.
+    pub comoment: Vec<f64>,
+    origin: Vec<f64>,
+    offset: Vec<f64>,
+}
+
+state!(Moments { rows, skipped, weight, comoment, origin, offset });
+
+impl Moments {
+    /// The moments of no rows.
+    pub fn new(width: usize) -> Moments {
+        Moments {
+            comoment: vec![0.0; triangle(width)],
+            origin: vec![0.0; width],
+            offset: vec![0.0; width],
+            ..Moments::default()
+        }
+    }
+
+    /// Moments read from a record; the lengths must agree.
+    pub fn from_parts(
+        rows: u64,
+        skipped: u64,
+        weight: f64,
+        mean: Mean,
+        comoment: Vec<f64>,
+    ) -> Moments {
+        debug_assert_eq!(comoment.len(), triangle(mean.high.len()));
+        Moments { rows, skipped, weight, comoment, origin: mean.high, offset: mean.low }
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> usize {
+        self.origin.len()
+    }
+
+    /// Whether the lengths agree, and the counts are such as rows have: of bytes that were
+    /// forged they may not be.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.offset.len() == self.width()
+            && self.comoment.len() == triangle(self.width())
+            && self.rows.max(self.skipped) <= MOST_COUNTED
+            && self.weight >= 0.0
+            && self.weight.is_finite()
+    }
+
+    /// Whether the mean is one of enough rows to serve as the center of the next
+    /// block: a single outlier does not decide it.
+    pub fn is_settled(&self) -> bool {
+        self.rows >= SETTLED_ROWS
+    }
+
+    /// Weighted mean of each column, as the sum of two doubles.
+    pub fn exact_mean(&self) -> Mean {
+        let high = self.mean();
+        let both = self.origin.iter().zip(&self.offset).zip(&high);
+        let low = both.map(|((&origin, &offset), &sum)| lost(origin, offset, sum)).collect();
+        Mean { high, low }
+    }
+
+    /// Weighted mean of each column.
+    pub fn mean(&self) -> Vec<f64> {
+        self.origin.iter().zip(&self.offset).map(|(origin, offset)| origin + offset).collect()
+    }
+
+    /// Weighted mean of each column, measured from a base: 0 where that has no entry.
+    pub fn mean_from(&self, base: &[f64]) -> Vec<f64> {
+        let from = |j: usize| base.get(j).copied().unwrap_or_default();
+        (0..self.width()).map(|j| (self.origin[j] - from(j)) + self.offset[j]).collect()
+    }
+
+    /// Weighted mean of one column.
+    pub fn mean_of(&self, column: usize) -> f64 {
+        self.origin[column] + self.offset[column]
+    }
+
+    /// Append a column that is 0 in every row.
+    pub fn widen(&mut self) {
+        self.origin.push(0.0);
+        self.offset.push(0.0);
+        self.comoment.resize(triangle(self.width()), 0.0);
+    }
+
+    /// Let a column that is constant be another constant.
+    pub fn set_constant(&mut self, column: usize, value: f64) {
+        (self.origin[column], self.offset[column]) = (value, 0.0);
+    }
+
+    /// Some of the columns in another order; none is a column of zeros.
+    pub fn arranged(&self, at: &[Option<usize>]) -> Moments {
+        let entry = |(i, j): (Option<usize>, Option<usize>)| {
+            i.zip(j).map_or(0.0, |(i, j)| self.comoment[at_pair(i, j)])
+        };
+        let pick = |values: &[f64]| at.iter().map(|j| j.map_or(0.0, |j| values[j])).collect();
+        let rows = at.iter().enumerate();
+        Moments {
+            comoment: rows
+                .flat_map(|(k, &i)| at[..=k].iter().map(move |&j| (i, j)))
+                .map(entry)
+                .collect(),
+            origin: pick(&self.origin),
+            offset: pick(&self.offset),
+            ..*self
+        }
+    }
+
+    /// Add a multiple of another column to a column of every row.
+    pub fn shift(&mut self, column: usize, other: usize, factor: f64) {
+        let between = self.comoment[at_pair(column, other)];
+        let variance = self.comoment[at_pair(other, other)];
+        for j in (0..self.width()).filter(|&j| j != column) {
+            self.comoment[at_pair(column, j)] += factor * self.comoment[at_pair(other, j)];
+        }
+        self.comoment[at_pair(column, column)] += factor * (2.0 * between + factor * variance);
+        self.offset[column] += factor * self.mean_of(other);
+        self.clear_rounding();
+    }
+
+    /// Let a column that is constant where its indicator is 1 have its mean there: what
+    /// is left of it is uncorrelated with the indicator.
+    pub fn impute_mean(&mut self, column: usize, indicator: usize) {
+        let variance = self.comoment[at_pair(indicator, indicator)];
+        if variance > 0.0 {
+            let before = self.comoment[at_pair(column, column)];
+            let between = self.comoment[at_pair(column, indicator)];
+            self.shift(column, indicator, -between / variance);
+            if self.comoment[at_pair(column, column)] < ROUNDING_SHARE * before {
+                (0..self.width()).for_each(|j| self.comoment[at_pair(column, j)] = 0.0);
+            }
+        }
+    }
+
+    /// Add the rows of some sums.
+    pub fn add(&mut self, sums: &Sums) {
+        if sums.rows == 0 {
+            return;
+        }
+        sums.add_products_to(&mut self.comoment);
+        // The rows were centred by a rounded mean; their residual sum corrects that.
+        let (base, center, residual) = (sums.base(), sums.center(), sums.residual());
+        if self.weight == 0.0 {
+            for j in 0..self.width() {
+                let origin = base[j] + center[j];
+                self.origin[j] = origin;
+                self.offset[j] = lost(base[j], center[j], origin) + residual[j] / sums.weight;
+            }
+            add_outer(&mut self.comoment, -1.0 / sums.weight, residual, 0.0, residual);
+        } else {
+            let distance: Vec<f64> = (0..self.width())
+                .map(|j| {
+                    ((base[j] - self.origin[j]) + center[j])
+                        + (residual[j] / sums.weight - self.offset[j])
+                })
+                .collect();
+            let total = self.weight + sums.weight;
+            let between = self.weight * (sums.weight / total);
+            add_outer(&mut self.comoment, -1.0 / sums.weight, residual, between, &distance);
+            self.move_mean(&distance, sums.weight / total);
+        }
+        self.rows += sums.rows;
+        self.weight += sums.weight;
+        self.clear_rounding();
+    }
+
+    /// Add one row of weight 1 to moments that are sums about the first row, or of no rows;
+    /// `distance` is overwritten. They are no moments until `center` is called.
+    ///
+    /// Products about the first row are exact for whole numbers. Its own distance from the mean
+    /// is among those that the comoment adds up: of n rows the sums exceed that at most n + 1
+    /// times, which costs log2(n + 1) bits, however far out the row lies.
+    pub fn add_row(&mut self, row: &[f64], distance: &mut Vec<f64>) {
+        if self.rows == 0 {
+            self.origin.copy_from_slice(row);
+            self.offset.fill(0.0);
+        } else {
+            distance.clear();
+            distance.extend(row.iter().zip(&self.origin).map(|(x, origin)| x - origin));
+            self.add_distance(1.0, distance);
+        }
+        self.rows += 1;
+        self.weight += 1.0;
+    }
+
+    /// Add sums about the first row of others to such sums, or to none.
+    pub fn add_sums(&mut self, other: &Moments) {
+        let skipped = self.skipped + other.skipped;
+        if self.rows == 0 {
+            self.clone_from(other);
+        } else if other.rows > 0 {
+            // x - o = (x - o') + (o' - o).
+            let apart: Vec<f64> =
+                other.origin.iter().zip(&self.origin).map(|(other, own)| other - own).collect();
+            add_to(&mut self.comoment, &other.comoment, 1.0);
+            for i in 0..apart.len() {
+                for j in 0..=i {
+                    let between = apart[i] * other.offset[j] + other.offset[i] * apart[j];
+                    self.comoment[triangle(i) + j] += between;
+                }
+            }
+            add_to(&mut self.offset, &other.offset, 1.0);
+            self.add_distance(other.weight, &apart);
+            self.rows += other.rows;
+            self.weight += other.weight;
+        }
+        self.skipped = skipped;
+    }
+
+    /// Add rows of a weight, all at some distance from the first.
+    fn add_distance(&mut self, weight: f64, distance: &[f64]) {
+        add_square(&mut self.comoment, weight, distance);
+        add_to(&mut self.offset, distance, weight);
+    }
+
+    /// Turn sums about the first row into moments.
+    pub fn center(&mut self) {
+        if self.rows == 0 {
+            return;
+        }
+        let sums = std::mem::take(&mut self.offset);
+        add_square(&mut self.comoment, -1.0 / self.weight, &sums);
+        self.offset = sums.iter().map(|sum| sum / self.weight).collect();
+        self.clear_rounding();
+    }
+
+    /// Add the moments of other rows of the same columns.
+    pub fn merge(&mut self, other: &Moments) {
+        debug_assert_eq!(self.width(), other.width());
+        if other.weight > 0.0 {
+            if self.weight == 0.0 {
+                let (rows, skipped) = (self.rows, self.skipped);
+                self.clone_from(other);
+                self.rows += rows;
+                self.skipped += skipped;
+                return;
+            }
+            let total = self.weight + other.weight;
+            let distance = self.distance_to(other);
+            let between = self.weight * (other.weight / total);
+            add_to(&mut self.comoment, &other.comoment, 1.0);
+            add_outer(&mut self.comoment, between, &distance, 0.0, &distance);
+            self.move_mean(&distance, other.weight / total);
+            self.weight = total;
+        }
+        self.rows += other.rows;
+        self.skipped += other.skipped;
+    }
+
+    /// Take away rows that were part of these: the inverse of `merge`.
+    ///
+    /// Returns the columns of which only rounding of what is taken away is left. Fails where
+    /// `other` holds more rows or weight than these moments do.
+    pub fn remove(&mut self, other: &Moments) -> Result<Vec<usize>, String> {
+        debug_assert_eq!(self.width(), other.width());
+        if other.rows > self.rows || other.skipped > self.skipped {
+            return Err(format!(
+                "cannot remove {} rows and {} skipped rows from {} and {}; \
+                 the second record must be a part of the first",
+                other.rows, other.skipped, self.rows, self.skipped
+            ));
+        }
+        self.rows -= other.rows;
+        self.skipped -= other.skipped;
+        if self.rows == 0 {
+            *self = Moments { skipped: self.skipped, ..Moments::new(self.width()) };
+            return Ok(Vec::new());
+        }
+        let mut lost = Vec::new();
+        if other.weight > 0.0 {
+            let rest = self.weight - other.weight;
+            if rest <= 0.0 {
+                return Err(format!(
+                    "cannot remove weight {} from weight {}; \
+                     the second record must be a part of the first",
+                    other.weight, self.weight
+                ));
+            }
+            let variances: Vec<f64> =
+                (0..self.width()).map(|j| self.comoment[triangle(j) + j]).collect();
+            let indicators: Vec<bool> = (0..self.width()).map(|j| self.is_indicator(j)).collect();
+            let distance = self.distance_to(other);
+            let between = other.weight * (self.weight / rest);
+            add_to(&mut self.comoment, &other.comoment, -1.0);
+            add_outer(&mut self.comoment, -between, &distance, 0.0, &distance);
+            self.move_mean(&distance, -other.weight / rest);
+            self.weight = rest;
+            for (j, before) in variances.iter().enumerate() {
+                if self.comoment[triangle(j) + j] < -REMOVED_SHARE * before {
+                    return Err("cannot remove rows that vary more than all rows together; \
+                                the second record must be a part of the first"
+                        .to_string());
+                }
+            }
+            self.clear_rounding();
+            for (j, (before, is_indicator)) in variances.iter().zip(indicators).enumerate() {
+                let left = self.comoment[triangle(j) + j];
+                // One row varies by nothing.
+                let is_alone = self.rows == 1;
+                if !is_alone && !is_indicator && left < LEFT_SHARE * before {
+                    lost.push(j);
+                } else if is_alone || left < LEFT_OF_INDICATOR * before {
+                    (0..self.width()).for_each(|i| self.comoment[at_pair(i, j)] = 0.0);
+                }
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Whether a column is 0 or 1 in every row, as its mean square is its mean.
+    fn is_indicator(&self, column: usize) -> bool {
+        let (mean, variance) = (self.mean_of(column), self.comoment[at_pair(column, column)]);
+        let expected = self.weight * mean * (1.0 - mean);
+        (variance - expected).abs() <= INDICATOR_ROUNDING * variance
+    }
+
+    /// Rounding may leave the variance of a constant column just below zero.
+    fn clear_rounding(&mut self) {
+        for j in 0..self.width() {
+            let variance = &mut self.comoment[triangle(j) + j];
+            if *variance < 0.0 {
+                *variance = 0.0;
+            }
+        }
+    }
+
+    /// Mean of `other` minus the mean of these.
+    fn distance_to(&self, other: &Moments) -> Vec<f64> {
+        (0..self.width())
+            .map(|j| (other.origin[j] - self.origin[j]) + (other.offset[j] - self.offset[j]))
+            .collect()
+    }
+
+    fn move_mean(&mut self, distance: &[f64], share: f64) {
+        for (offset, distance) in self.offset.iter_mut().zip(distance) {
+            *offset += share * distance;
+        }
+    }
+}
+
+/// What the sum of two doubles lost by rounding, which is a double (Knuth 1969, 4.2.2).
+fn lost(a: f64, b: f64, sum: f64) -> f64 {
+    let back = sum - a;
+    (a - (sum - back)) + (b - back)
+}
+
+/// Where the entry of two columns lies.
+fn at_pair(i: usize, j: usize) -> usize {
+    triangle(i.max(j)) + i.min(j)
+}
+
+vectorised! {
+/// `comoment += a x x' + b y y'`.
+fn add_outer(comoment: &mut [f64], a: f64, x: &[f64], b: f64, y: &[f64]) {
+    for i in 0..x.len() {
+        let (ax, by) = (a * x[i], b * y[i]);
+        let row = &mut comoment[triangle(i)..triangle(i + 1)];
+        for ((entry, x), y) in row.iter_mut().zip(x).zip(y) {
+            *entry += ax * x + by * y;
+        }
+    }
+}
+}
+
+vectorised! {
+/// `comoment += a x x'`.
+fn add_square(comoment: &mut [f64], a: f64, x: &[f64]) {
+    for i in 0..x.len() {
+        let ax = a * x[i];
+        let row = &mut comoment[triangle(i)..triangle(i + 1)];
+        row.iter_mut().zip(x).for_each(|(entry, x)| *entry += ax * x);
+    }
+}
+}
+
+fn add_to(entries: &mut [f64], others: &[f64], sign: f64) {
+    for (entry, other) in entries.iter_mut().zip(others) {
+        *entry += sign * other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::block::BLOCK_ROWS;
+    use crate::kernel::rank_update::LANES;
+    use crate::testing::Lcg;
+
+    const WIDTH: usize = 11;
+
+    struct Sample {
+        columns: Vec<Vec<f64>>,
+        weight: Vec<f64>,
+    }
+
+    fn sample(rows: usize, offset: f64, seed: u64) -> Sample {
+        let mut random = Lcg::new(seed);
+        let columns = (0..WIDTH)
+            .map(|_| (0..rows).map(|_| offset + (random.uniform() * 1024.0).floor()).collect())
+            .collect();
+        // Weights are whole numbers of quarters: exact in every formula.
+        let weight = (0..rows).map(|_| (1.0 + (random.uniform() * 16.0).floor()) / 4.0).collect();
+        Sample { columns, weight }
+    }
+
+    /// Two passes over the rows, relative to `offset`, where all sums are exact.
+    fn definition(sample: &Sample, offset: f64, weighted: bool) -> (Vec<f64>, Vec<f64>) {
+        let weight = |r: usize| if weighted { sample.weight[r] } else { 1.0 };
+        let rows = sample.weight.len();
+        let total: f64 = (0..rows).map(weight).sum();
+        let mean: Vec<f64> = sample
+            .columns
+            .iter()
+            .map(|x| (0..rows).map(|r| weight(r) * (x[r] - offset)).sum::<f64>() / total)
+            .collect();
+        let mut comoment = Vec::new();
+        for i in 0..WIDTH {
+            for j in 0..=i {
+                let (x, y) = (&sample.columns[i], &sample.columns[j]);
+                comoment.push(
+                    (0..rows)
+                        .map(|r| weight(r) * (x[r] - offset - mean[i]) * (y[r] - offset - mean[j]))
+                        .sum(),
+                );
+            }
+        }
+        (mean, comoment)
+    }
+
+    fn accumulate(sample: &Sample, from: usize, to: usize, weighted: bool) -> Moments {
+        let mut moments = Moments::new(WIDTH);
+        let mut sums = Sums::default();
+        for start in (from..to).step_by(BLOCK_ROWS) {
+            let end = (start + BLOCK_ROWS).min(to);
+            let columns: Vec<&[f64]> = sample.columns.iter().map(|x| &x[start..end]).collect();
+            // Any center will do; the first row is one that is seldom the mean.
+            let center: Vec<f64> = columns.iter().map(|x| x[0]).collect();
+            sums.start(&center);
+            sums.add_columns(&columns, weighted.then_some(&sample.weight[start..end]));
+            moments.add(&sums);
+        }
+        moments
+    }
+
+    fn assert_close(found: &[f64], expected: &[f64], tolerance: f64) {
+        let scale = expected.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() <= tolerance * scale, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn blocks_give_the_definition_also_far_from_zero() {
+        for offset in [0.0, 1e8 * 1024.0] {
+            for weighted in [false, true] {
+                let sample = sample(3000, offset, 7);
+                let (mean, comoment) = definition(&sample, offset, weighted);
+                let moments = accumulate(&sample, 0, 3000, weighted);
+                let found: Vec<f64> = moments
+                    .origin
+                    .iter()
+                    .zip(&moments.offset)
+                    .map(|(origin, rest)| (origin - offset) + rest)
+                    .collect();
+                assert_close(&found, &mean, 1e-14);
+                assert_close(&moments.comoment, &comoment, 1e-14);
+            }
+        }
+    }
+
+    /// Sums about the first row of some rows.
+    fn sums_of(sample: &Sample, rows: std::ops::Range<usize>) -> Moments {
+        let (mut moments, mut scratch) = (Moments::new(WIDTH), Vec::new());
+        for r in rows {
+            let row: Vec<f64> = sample.columns.iter().map(|x| x[r]).collect();
+            moments.add_row(&row, &mut scratch);
+        }
+        moments
+    }
+
+    #[test]
+    fn single_rows_give_the_definition_also_far_from_zero() {
+        for offset in [0.0, 1e8 * 1024.0] {
+            let sample = sample(32, offset, 8);
+            let (mean, comoment) = definition(&sample, offset, false);
+            let mut parts = sums_of(&sample, 0..0);
+            [0..1, 1..20, 20..20, 20..32]
+                .into_iter()
+                .for_each(|rows| parts.add_sums(&sums_of(&sample, rows)));
+            for mut moments in [sums_of(&sample, 0..32), parts] {
+                moments.center();
+                let means = moments.origin.iter().zip(&moments.offset);
+                // Whole numbers and a power of two of them: all sums are exact.
+                let found: Vec<f64> =
+                    means.map(|(origin, rest)| (origin - offset) + rest).collect();
+                assert_eq!((moments.rows, moments.weight), (32, 32.0));
+                assert_close(&found, &mean, 0.0);
+                assert_close(&moments.comoment, &comoment, 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_and_columns_pack_alike() {
+        let sample = sample(BLOCK_ROWS, 3.0, 9);
+        let stride = WIDTH.div_ceil(LANES) * LANES;
+        let mut rows = vec![0.0; BLOCK_ROWS * stride];
+        for (j, column) in sample.columns.iter().enumerate() {
+            for (r, x) in column.iter().enumerate() {
+                rows[r * stride + j] = *x;
+            }
+        }
+        for weighted in [false, true] {
+            let weight = weighted.then_some(&sample.weight[..]);
+            let ones = vec![1.0; BLOCK_ROWS];
+            let mut sums = Sums::default();
+            sums.start(&[3.0; WIDTH]);
+            sums.add_rows(&rows, weight.unwrap_or(&ones));
+            let mut moments = Moments::new(WIDTH);
+            moments.add(&sums);
+            let expected = accumulate(&sample, 0, BLOCK_ROWS, weighted);
+            assert_eq!(moments.weight, expected.weight);
+            assert_close(&moments.mean(), &expected.mean(), 1e-14);
+            assert_close(&moments.comoment, &expected.comoment, 1e-14);
+        }
+    }
+
+    #[test]
+    fn a_weighted_constant_has_no_negative_variance() {
+        let mut random = Lcg::new(4);
+        let mut sums = Sums::default();
+        for _ in 0..2000 {
+            let x = [random.uniform() * 16.0 - 8.0];
+            let weight = [random.uniform() * 4.0 + 0.1];
+            sums.start(&[x[0] * weight[0] / weight[0]]);
+            sums.add_columns(&[&x], Some(&weight));
+            let mut moments = Moments::new(1);
+            moments.add(&sums);
+            assert!(moments.comoment[0] >= 0.0);
+        }
+    }
+
+    #[test]
+    fn merge_is_associative_commutative_and_has_an_identity() {
+        let sample = sample(900, 1e6, 3);
+        let part = |from, to| accumulate(&sample, from, to, true);
+        let (a, b, c) = (part(0, 1), part(1, 400), part(400, 900));
+        let whole = part(0, 900);
+        let merged = |parts: [&Moments; 3]| {
+            let mut total = Moments::new(WIDTH);
+            parts.into_iter().for_each(|part| total.merge(part));
+            total
+        };
+        let mut right = b.clone();
+        right.merge(&c);
+        let mut nested = a.clone();
+        nested.merge(&right);
+        nested.merge(&Moments::new(WIDTH));
+        for total in [merged([&a, &b, &c]), merged([&c, &a, &b]), nested] {
+            assert_eq!((total.rows, total.weight), (whole.rows, whole.weight));
+            assert_close(&total.mean(), &whole.mean(), 1e-15);
+            assert_close(&total.comoment, &whole.comoment, 1e-14);
+        }
+    }
+
+    #[test]
+    fn merge_keeps_every_count() {
+        let mut empty = Moments { skipped: 2, ..Moments::new(WIDTH) };
+        let mut other = accumulate(&sample(5, 0.0, 1), 0, 5, false);
+        other.skipped = 3;
+        empty.merge(&other);
+        assert_eq!((empty.rows, empty.skipped), (5, 5));
+        empty.merge(&Moments { skipped: 1, ..Moments::new(WIDTH) });
+        assert_eq!((empty.rows, empty.skipped), (5, 6));
+    }
+
+    #[test]
+    fn remove_undoes_merge() {
+        let sample = sample(700, 50.0, 5);
+        let (a, b) = (accumulate(&sample, 0, 300, true), accumulate(&sample, 300, 700, true));
+        let mut total = a.clone();
+        total.merge(&b);
+        total.remove(&b).unwrap();
+        assert_eq!((total.rows, total.weight), (a.rows, a.weight));
+        assert_close(&total.mean(), &a.mean(), 1e-14);
+        assert_close(&total.comoment, &a.comoment, 1e-13);
+        total.remove(&a).unwrap();
+        assert_eq!((total.rows, total.weight), (0, 0.0));
+        assert!(total.comoment.iter().all(|x| *x == 0.0));
+        assert!(total.remove(&a).unwrap_err().contains("must be a part"));
+    }
+}

@@ -1,0 +1,27 @@
+//! The Gram record: how rows of a table become one, and what is read of it.
+//!
+//! | module | what |
+//! |---|---|
+//! | `levels` | which level of a category a value is |
+//! | `categories` | sums by level, for columns of zeros and ones |
+//! | `texts` | categories whose levels are found while the rows arrive |
+//! | `rows` | rows of numbers and texts in, one record a group out |
+//! | `terms` | how the columns of a table became those of a record |
+//! | `gram` | the Gram record: names and moments, checked |
+//! | `state` | the sums of a pass so far, as bytes for another process |
+//! | `inputs` | what a sequence reads of a row of the raw table |
+//! | `prefix` | which prefix of a sequence a row can be predicted with |
+//! | `arrow` | tables and records, to and from Arrow arrays |
+//! | `sequences` | sequences in an Arrow array |
+
+pub mod arrow;
+pub mod categories;
+pub mod gram;
+pub mod inputs;
+pub mod levels;
+pub mod prefix;
+pub mod rows;
+pub mod sequences;
+pub(crate) mod state;
+pub mod terms;
+pub mod texts;

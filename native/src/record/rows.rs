@@ -1,0 +1,312 @@
+//! Rows of numbers and texts in, one record a group of rows out.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::kernel::accumulator::{Accumulator, scatter};
+use crate::kernel::chunk::{Chunk, Labels, Missing};
+use crate::kernel::gaps::{self, Place, Policy};
+use crate::kernel::moments::Moments;
+use crate::record::gram::{Names, Record, check_overflow};
+use crate::record::terms::{self, Terms};
+use crate::record::texts::{Found, Limit, TextSums, Texts};
+
+/// What the fields of a row are, in their order.
+#[derive(Debug, PartialEq)]
+pub struct Shape {
+    /// Names of the columns of numbers.
+    pub numbers: Names,
+    /// What becomes of their missing values; none given: rows without one are left out.
+    pub policies: Vec<Policy>,
+    /// Names of the columns of text.
+    pub texts: Vec<String>,
+    /// The columns in the order of the record.
+    pub order: Vec<Item>,
+    /// The terms, except what the rows decide: levels, means, and which indicators there are.
+    pub base: Arc<Terms>,
+    /// How many levels a text may have.
+    pub limit: Limit,
+}
+
+/// A column, by its number among those of its kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Item {
+    /// Of numbers.
+    Number(usize),
+    /// Of text.
+    Text(usize),
+}
+
+/// A column of a table, before its values are read.
+pub struct Column<'n> {
+    /// Name of the flattened column.
+    pub name: &'n str,
+    /// Whether it is a field of the row itself.
+    pub is_field: bool,
+    /// Whether it holds text.
+    pub is_text: bool,
+    /// What it counts since 1970, if it holds dates.
+    pub unit: Option<&'static str>,
+}
+
+impl Shape {
+    /// The shape of a row of some columns; `policies` are those of the numbers.
+    pub fn of(
+        columns: &[Column],
+        policies: Vec<Policy>,
+        limit: Limit,
+        base: Terms,
+    ) -> Result<Shape, String> {
+        check_distinct(columns.iter().map(|column| column.name))?;
+        let base = Arc::new(base);
+        let (mut numbers, mut texts, mut order) = (Vec::new(), Vec::new(), Vec::new());
+        for column in columns {
+            let into = if column.is_text { &mut texts } else { &mut numbers };
+            let at = into.len();
+            order.push(if column.is_text { Item::Text(at) } else { Item::Number(at) });
+            into.push(column.name.to_string());
+        }
+        Ok(Shape { numbers: numbers.into(), policies, texts, order, base, limit })
+    }
+
+    /// Whether a row with anything missing is left out.
+    fn is_plain(&self) -> bool {
+        !self.policies.iter().any(Policy::fills)
+    }
+}
+
+/// Refuse columns of which two have one name.
+fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), String> {
+    let mut met = HashSet::new();
+    match names.into_iter().find(|name| !met.insert(*name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "two columns of the record would have the name '{name}': a field of that name, and \
+             a child, an element, a level or an indicator of another field; rename one of the \
+             fields"
+        )),
+    }
+}
+
+/// The terms that follow from the columns of a table alone.
+pub fn terms_of(columns: &[Column]) -> Terms {
+    let dated = |column: &Column| Some((column.name.to_string(), Value::from(column.unit?)));
+    // The name of a field may look like that of a child or an element of another.
+    let looks_nested = |name: &str| name.find(['.', '[']).is_some_and(|at| at > 0);
+    let flat = columns.iter().filter(|column| column.is_field && looks_nested(column.name));
+    Terms {
+        dates: columns.iter().filter_map(dated).collect(),
+        flat: flat.map(|column| column.name.to_string()).collect(),
+        ..Terms::default()
+    }
+}
+
+/// A run of rows: numbers, and texts beside them.
+pub struct Rows<'c> {
+    /// The numbers; `missing` has the rows where a weight is NULL.
+    pub numbers: Chunk<'c>,
+    /// One a column of text.
+    pub texts: Vec<Texts<'c>>,
+}
+
+impl Rows<'_> {
+    /// Leave out the rows in which a text is missing.
+    pub fn leave_out(&mut self) {
+        for texts in &self.texts {
+            self.numbers.missing.set_those_of(&texts.missing, self.numbers.rows);
+        }
+    }
+
+    /// The numbers of some of the rows.
+    fn picked(&self, rows: &[usize]) -> Chunk<'_> {
+        let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect();
+        let marks = |marks: &Missing| {
+            let mut found = Missing::none();
+            for (at, _) in rows.iter().enumerate().filter(|&(_, &row)| marks.contains(row)) {
+                found.set(at, rows.len());
+            }
+            found
+        };
+        Chunk {
+            rows: rows.len(),
+            columns: self.numbers.columns.iter().map(|column| pick(column)).collect(),
+            weight: self.numbers.weight.as_ref().map(|weight| pick(weight)),
+            missing: marks(&self.numbers.missing),
+            nulls: self.numbers.nulls.iter().map(marks).collect(),
+            units: self.numbers.units.iter().map(|units| units.picked(rows)).collect(),
+            policies: self.numbers.policies,
+        }
+    }
+}
+
+/// The statistics of a group while its rows arrive.
+#[derive(Clone)]
+pub struct Group {
+    shape: Arc<Shape>,
+    numbers: Accumulator,
+    texts: Option<Box<TextSums>>,
+}
+
+impl Group {
+    /// A group without rows.
+    pub fn new(shape: &Arc<Shape>) -> Group {
+        let texts = || TextSums::new(shape.texts.len(), &shape.policies, shape.limit);
+        Group {
+            shape: shape.clone(),
+            numbers: Accumulator::new(shape.numbers.len()),
+            texts: (!shape.texts.is_empty()).then(texts).map(Box::new),
+        }
+    }
+
+    /// Add all rows of a run.
+    pub fn add(&mut self, rows: &Rows, labels: Labels) -> Result<(), String> {
+        if rows.texts.is_empty() {
+            return self.numbers.add(&rows.numbers, labels);
+        }
+        let all: Vec<usize> = (0..rows.numbers.rows).collect();
+        self.add_some(&rows.numbers, &rows.texts, &all, labels)
+    }
+
+    /// Add rows of which the numbers stand in `chunk`, and the texts at some places.
+    fn add_some(
+        &mut self,
+        chunk: &Chunk,
+        texts: &[Texts],
+        at: &[usize],
+        labels: Labels,
+    ) -> Result<(), String> {
+        let Some(sums) = &mut self.texts else { return self.numbers.add(chunk, labels) };
+        let codes = sums.codes(&self.shape.texts, texts, at)?;
+        let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[..]).collect();
+        self.numbers.add_and(chunk, labels, |start, rows| sums.add(start, rows, &codes))
+    }
+
+    /// Add the rows of another group.
+    pub fn merge(&mut self, other: &Group) -> Result<(), String> {
+        if !Arc::ptr_eq(&self.shape, &other.shape) && self.shape != other.shape {
+            let (own, others) = (&self.shape, &other.shape);
+            return Err(terms::difference(
+                &[&own.numbers[..], &own.texts].concat(),
+                &[&others.numbers[..], &others.texts].concat(),
+            ));
+        }
+        self.numbers.merge(&other.numbers);
+        match (&mut self.texts, &other.texts) {
+            (Some(own), Some(others)) => own.merge(&self.shape.texts, others),
+            _ => Ok(()),
+        }
+    }
+
+    /// The record of all rows so far.
+    pub fn finish(&mut self) -> Result<Record, String> {
+        self.numbers.finish();
+        let Group { shape, numbers, texts } = self;
+        let filled = numbers.filled();
+        if texts.is_none() && shape.is_plain() {
+            let (columns, moments) = (shape.numbers.clone(), filled.moments.clone());
+            check_overflow(&columns, &moments)?;
+            let mut missing = numbers.absent().to_vec();
+            missing.resize(columns.len(), 0);
+            return Ok(Record { columns, moments, missing, terms: shape.base.clone() });
+        }
+        let places = gaps::layout(&shape.policies, |_| true);
+        let absent = |j: usize| numbers.absent().get(j).copied().unwrap_or_default();
+        let (moments, found) = match texts {
+            None => (filled.finish(&shape.policies, &places).into_owned(), None),
+            Some(texts) => {
+                let found = texts.finish(&shape.texts, filled, &places);
+                (found.moments.clone(), Some(found))
+            }
+        };
+        let names = gaps::names(&shape.numbers, &places);
+        let number = |at: usize| {
+            (
+                Some(at),
+                names[at].clone(),
+                match places[at] {
+                    Place::Column(j) => absent(j),
+                    Place::Indicator(_) => 0,
+                },
+            )
+        };
+        let mut columns: Vec<(Option<usize>, String, u64)> = Vec::new();
+        let (mut at, mut level) = (0, places.len());
+        for item in &shape.order {
+            match (item, &found) {
+                (Item::Number(j), _) => {
+                    let own = |place: &Place| match place {
+                        Place::Column(column) | Place::Indicator(column) => column == j,
+                    };
+                    while at < places.len() && own(&places[at]) {
+                        columns.push(number(at));
+                        at += 1;
+                    }
+                }
+                (Item::Text(t), Some(found)) => {
+                    for name in found.categories[*t].names() {
+                        columns.push((Some(level), name, found.absent[*t]));
+                        level += 1;
+                    }
+                }
+                (Item::Text(_), None) => {}
+            }
+        }
+        check_distinct(columns.iter().map(|column| &column.1[..]))?;
+        let terms = Arc::new(shape.terms(&moments, &names, &places, found));
+        let order: Vec<Option<usize>> = columns.iter().map(|column| column.0).collect();
+        let as_is = order.iter().enumerate().all(|(at, place)| *place == Some(at));
+        let moments = if as_is { moments } else { moments.arranged(&order) };
+        let missing = columns.iter().map(|column| column.2).collect();
+        let columns: Names = columns.into_iter().map(|column| column.1).collect();
+        check_overflow(&columns, &moments)?;
+        Ok(Record { columns, moments, missing, terms })
+    }
+}
+
+/// Add the rows of a run, each to its own group.
+///
+/// `group_of` maps a row to its group, and `key_of` to a number that no other group has.
+pub fn add_scattered<'g>(
+    rows: &Rows,
+    labels: Labels,
+    key_of: impl Fn(usize) -> usize,
+    mut group_of: impl FnMut(usize) -> &'g mut Group,
+) -> Result<(), String> {
+    if rows.texts.is_empty() {
+        return scatter(&rows.numbers, labels, |row| &mut group_of(row).numbers);
+    }
+    let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
+    for row in 0..rows.numbers.rows {
+        members.entry(key_of(row)).or_default().push(row);
+    }
+    members
+        .values()
+        .try_for_each(|at| group_of(at[0]).add_some(&rows.picked(at), &rows.texts, at, labels))
+}
+
+impl Shape {
+    /// The terms of a record of some numbers and text columns.
+    fn terms(
+        &self,
+        moments: &Moments,
+        names: &Names,
+        places: &[Place],
+        found: Option<Found>,
+    ) -> Terms {
+        let mut terms = Terms::clone(&self.base);
+        for (at, place) in places.iter().enumerate() {
+            let Place::Column(j) = *place else { continue };
+            match self.policies[j] {
+                Policy::Mean => {
+                    terms.means.insert(names[at].clone(), moments.mean_of(at).into());
+                }
+                Policy::Indicator => terms.indicators.push(names[at].clone()),
+                _ => {}
+            }
+        }
+        terms.categories.extend(found.map(|found| found.categories).unwrap_or_default());
+        terms
+    }
+}

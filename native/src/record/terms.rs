@@ -1,0 +1,438 @@
+//! How the columns of a table became those of a record, the field `terms` in JSON.
+//!
+//! A level that one of two tables has not seen, and the indicator of a value that is never
+//! missing there, are columns of zeros: a record that lacks them merges exactly with one
+//! that has them. `dbselect/record/moments/union.py` is the same rule.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::kernel::gaps::SUFFIX;
+
+/// What a NULL of a category becomes by default.
+pub const SKIP: &str = "skip";
+
+/// Terms that are kept as they were read.
+const MOST_KNOWN: usize = 16;
+
+/// The terms of a record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Columns whose levels became columns of 0 and 1.
+    pub categories: Vec<Category>,
+    /// Columns that became polynomials or splines.
+    pub bases: Vec<Value>,
+    /// Columns that count days or seconds, each with its unit.
+    #[serde(default)]
+    pub dates: Map<String, Value>,
+    /// Columns of the record with a number where a value was missing, and that number.
+    #[serde(default)]
+    pub means: Map<String, Value>,
+    /// Columns of the record that are 0 where a value was missing, beside an indicator.
+    #[serde(default)]
+    pub indicators: Vec<String>,
+    /// Fields whose plain names look like those of nested columns.
+    #[serde(default)]
+    pub flat: Vec<String>,
+    /// Fields of sparse entries, which only Python reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entries: Vec<Value>,
+}
+
+/// A column whose levels became columns of 0 and 1.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Category {
+    /// The column of the table.
+    pub column: String,
+    /// Texts, whole numbers or booleans, each with a column of its own.
+    pub levels: Vec<Value>,
+    /// Whether one more column is 1 for all other values.
+    pub rest: bool,
+    /// What becomes of a NULL.
+    #[serde(default = "skip")]
+    pub null_policy: String,
+    /// Of models: the mean of each column of `names`, then of `missing`, over the rows of the fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Vec<f64>>,
+}
+
+/// Categories are equal if the same columns come of them; shares describe the rows of one fit.
+impl PartialEq for Category {
+    fn eq(&self, other: &Category) -> bool {
+        self.column == other.column
+            && self.levels == other.levels
+            && self.rest == other.rest
+            && self.null_policy == other.null_policy
+    }
+}
+
+fn skip() -> String {
+    SKIP.to_string()
+}
+
+impl Category {
+    /// The names of the columns: one a level, then that of all other values.
+    pub fn names(&self) -> Vec<String> {
+        let mut texts: Vec<String> = self.levels.iter().map(text_of).collect();
+        if self.rest {
+            texts.push(apart("other", &texts));
+        }
+        texts.into_iter().map(|text| format!("{}.{text}", self.column)).collect()
+    }
+
+    /// The name of the column of what is missing, where that is one more level.
+    pub fn missing(&self) -> String {
+        let texts: Vec<String> = self.levels.iter().map(text_of).collect();
+        format!("{}.{}", self.column, apart("missing", &texts))
+    }
+
+    fn union(&self, other: &Category) -> Result<Category, String> {
+        let what = || format!("levels of '{}'", self.column);
+        if self == other {
+            return Ok(Category { shares: None, ..self.clone() });
+        }
+        if self.null_policy != other.null_policy {
+            let what = format!("null_policy of '{}'", self.column);
+            return Err(unequal(&what, &self.null_policy, &other.null_policy));
+        }
+        if self.rest || other.rest || self.levels == other.levels {
+            return Err(unequal(&what(), &self.names(), &other.names())
+                + "; where one column stands for all other levels, both need the same: read \
+                   the tables with the same terms");
+        }
+        let mut levels = self.levels.clone();
+        levels.extend(other.levels.iter().filter(|level| !self.levels.contains(level)).cloned());
+        let kinds: HashSet<u8> = levels.iter().map(kind).collect();
+        if kinds.len() > 1 {
+            return Err(unequal(&what(), &self.levels, &other.levels));
+        }
+        levels.sort_by(|a, b| match (a, b) {
+            (Value::String(a), Value::String(b)) => a.cmp(b),
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (a, b) => integer(a).cmp(&integer(b)),
+        });
+        Ok(Category { levels, shares: None, ..self.clone() })
+    }
+
+    /// The columns that may have a share: those of the levels, then that of what is missing.
+    fn shared(&self) -> Vec<String> {
+        let mut names = self.names();
+        names.push(self.missing());
+        names
+    }
+
+    fn check_shares(&self) -> Result<(), String> {
+        let Some(shares) = &self.shares else { return Ok(()) };
+        let needed = self.shared().len();
+        match shares.len() == needed && shares.iter().all(|share| share.is_finite()) {
+            true => Ok(()),
+            false => Err(format!("shares of '{}' that are not {needed} numbers", self.column)),
+        }
+    }
+}
+
+/// The text of a level.
+pub fn text_of(level: &Value) -> String {
+    match level {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn kind(level: &Value) -> u8 {
+    match level {
+        Value::String(_) => 0,
+        Value::Bool(_) => 1,
+        _ => 2,
+    }
+}
+
+/// The number of a level that is one.
+pub fn integer(level: &Value) -> i128 {
+    let signed = level.as_i64().map(i128::from);
+    signed.or(level.as_u64().map(i128::from)).unwrap_or_default()
+}
+
+/// A name that is no level's.
+fn apart(name: &str, texts: &[String]) -> String {
+    let mut name = name.to_string();
+    while texts.contains(&name) {
+        name.push('_');
+    }
+    name
+}
+
+impl Terms {
+    /// Whether all columns are taken as they are.
+    pub fn is_empty(&self) -> bool {
+        *self == Terms::default()
+    }
+
+    /// The terms as JSON; nothing if there are none.
+    pub fn to_json(&self) -> Option<String> {
+        // Plain data: no map has keys that are no text.
+        (!self.is_empty()).then(|| serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// The terms of a model as JSON: with the mean of each column of a category in a record.
+    ///
+    /// `mean` gives the mean of the record's column of a number.
+    pub fn of_model(&self, columns: &[String], mean: impl Fn(usize) -> f64) -> Option<String> {
+        if self.categories.is_empty() {
+            return self.to_json();
+        }
+        let places: HashMap<&str, usize> =
+            columns.iter().enumerate().map(|(at, name)| (&name[..], at)).collect();
+        let share = |name: String| places.get(&name[..]).map_or(0.0, |&at| mean(at));
+        let with_shares = |one: &Category| Category {
+            shares: Some(one.shared().into_iter().map(share).collect()),
+            ..one.clone()
+        };
+        let categories = self.categories.iter().map(with_shares).collect();
+        Terms { categories, ..self.clone() }.to_json()
+    }
+
+    /// Whether a column is that of a level which rows of the same table could have.
+    pub fn may_have_level(&self, name: &str) -> bool {
+        let is_of = |one: &Category| {
+            let level = name.strip_prefix(&one.column[..]);
+            !one.rest && level.is_some_and(|level| level.starts_with('.'))
+        };
+        self.categories.iter().any(is_of)
+    }
+
+    /// The columns that come of a column, where it is no plain number.
+    fn blocks(&self) -> HashMap<&str, Vec<String>> {
+        let category = |one: &Category| [one.names(), vec![one.missing()]].concat();
+        let categories = self.categories.iter().map(|one| (&one.column[..], category(one)));
+        let marked = |name: &String| vec![name.clone(), format!("{name}{SUFFIX}")];
+        categories.chain(self.indicators.iter().map(|name| (&name[..], marked(name)))).collect()
+    }
+
+    /// Columns that are 0 in every row of a record of these terms if it lacks them.
+    fn zeros(&self, joint: &Terms) -> HashSet<String> {
+        let seen: HashSet<String> = self.categories.iter().flat_map(Category::names).collect();
+        let made = joint.categories.iter().flat_map(|one| [one.names(), vec![one.missing()]]);
+        let marks = joint.indicators.iter().map(|name| format!("{name}{SUFFIX}"));
+        made.flatten().filter(|name| !seen.contains(name)).chain(marks).collect()
+    }
+
+    /// Terms with the levels and indicators of both.
+    fn union(&self, other: &Terms) -> Result<Terms, String> {
+        let columns = |terms: &Terms| -> Vec<String> {
+            terms.categories.iter().map(|one| one.column.clone()).collect()
+        };
+        let (own, others) = (columns(self), columns(other));
+        let place = |column: &String| others.iter().position(|other| other == column);
+        if own.len() != others.len() || own.iter().any(|column| place(column).is_none()) {
+            return Err(unequal("categories", &own, &others));
+        }
+        if self.bases != other.bases {
+            return Err(unequal("bases", &self.bases, &other.bases));
+        }
+        if self.dates != other.dates {
+            return Err(unequal("dates", &self.dates, &other.dates));
+        }
+        if self.means != other.means {
+            return Err(unequal("means", &self.means, &other.means));
+        }
+        if self.flat != other.flat {
+            return Err(unequal("flat", &self.flat, &other.flat));
+        }
+        let both = self.categories.iter().zip(own.iter().filter_map(place));
+        let categories = both.map(|(one, at)| one.union(&other.categories[at]));
+        let more = other.indicators.iter().filter(|name| !self.indicators.contains(name));
+        Ok(Terms {
+            categories: categories.collect::<Result<_, _>>()?,
+            indicators: self.indicators.iter().chain(more).cloned().collect(),
+            ..self.clone()
+        })
+    }
+}
+
+thread_local! {
+    /// No terms.
+    static NONE: Arc<Terms> = Arc::default();
+    /// The terms that were read last, the latest first: a column of records has few.
+    static LAST: RefCell<Vec<(String, Arc<Terms>)>> = RefCell::default();
+}
+
+/// The terms of columns that are taken as they are.
+pub fn none() -> Arc<Terms> {
+    NONE.with(Arc::clone)
+}
+
+/// Read the field `terms` of a record or a sequence; NULL is none.
+///
+/// The error is the end of a sentence: what has terms that are none.
+pub fn read(json: Option<&str>) -> Result<Arc<Terms>, String> {
+    let Some(json) = json else { return Ok(none()) };
+    LAST.with_borrow_mut(|last| {
+        match last.iter().position(|known| known.0 == json) {
+            Some(at) => last[..=at].rotate_right(1),
+            None => {
+                let terms: Terms = serde_json::from_str(json)
+                    .map_err(|error| format!("terms that are none: {error}"))?;
+                terms.categories.iter().try_for_each(Category::check_shares)?;
+                last.truncate(MOST_KNOWN - 1);
+                last.insert(0, (json.to_string(), Arc::new(terms)));
+            }
+        }
+        Ok(last[0].1.clone())
+    })
+}
+
+/// Terms as JSON, written once for a run of records that share them.
+#[derive(Default)]
+pub struct Written(Option<(Arc<Terms>, Option<String>)>);
+
+impl Written {
+    /// The JSON of some terms; nothing if there are none.
+    pub fn json(&mut self, terms: &Arc<Terms>) -> Option<&str> {
+        let known = self.0.take().filter(|(known, _)| Arc::ptr_eq(known, terms));
+        let (_, json) = self.0.insert(known.unwrap_or_else(|| (terms.clone(), terms.to_json())));
+        json.as_deref()
+    }
+}
+
+/// The columns of two records together, in the order of the first, and their terms.
+pub fn union(
+    columns: &[String],
+    terms: &Terms,
+    others: &[String],
+    other_terms: &Terms,
+) -> Result<(Vec<String>, Terms), String> {
+    let joint = terms.union(other_terms)?;
+    let (columns, others) =
+        (&marked(columns, terms, &joint)[..], &marked(others, other_terms, &joint)[..]);
+    let (one, two) = (heads(&joint, columns), heads(&joint, others));
+    let mut order = one.clone();
+    for (at, head) in two.iter().enumerate() {
+        if !order.contains(head) {
+            let before = |k: usize| order.iter().position(|other| *other == two[k]);
+            let place = at.checked_sub(1).and_then(before).map_or(0, |place| place + 1);
+            order.insert(place, head.clone());
+        }
+    }
+    let every: HashSet<&String> = columns.iter().chain(others).collect();
+    let blocks = joint.blocks();
+    let own = |head: &String| blocks.get(&head[..]).cloned().unwrap_or_else(|| vec![head.clone()]);
+    let found: Vec<String> =
+        order.iter().flat_map(own).filter(|name| every.contains(name)).collect();
+    let follows =
+        |these: &[String]| order.iter().filter(|head| these.contains(head)).eq(these.iter());
+    let only_zeros = |names: &[String], terms: &Terms| {
+        let zeros = terms.zeros(&joint);
+        every.iter().all(|name| names.contains(name) || zeros.contains(*name))
+    };
+    if follows(&one)
+        && follows(&two)
+        && only_zeros(columns, terms)
+        && only_zeros(others, other_terms)
+    {
+        return Ok((found, joint));
+    }
+    Err(difference(columns, others))
+}
+
+/// The columns of a record as they are called beside the levels of others: that of what is
+/// missing in a category gives way to a level of its name.
+pub fn marked(columns: &[String], own: &Terms, joint: &Terms) -> Vec<String> {
+    let has_mark = |one: &&Category| one.null_policy == "indicator";
+    let renamed: HashMap<String, String> = own
+        .categories
+        .iter()
+        .filter(has_mark)
+        .filter_map(|one| {
+            let other = joint.categories.iter().find(|other| other.column == one.column)?;
+            Some((one.missing(), other.missing()))
+        })
+        .collect();
+    columns.iter().map(|name| renamed.get(name).unwrap_or(name).clone()).collect()
+}
+
+/// The columns of the table that the columns of a record come from, each once.
+fn heads(terms: &Terms, columns: &[String]) -> Vec<String> {
+    let of = sources(terms);
+    let mut found: Vec<String> = Vec::new();
+    for name in columns {
+        let head = of.get(name).unwrap_or(name);
+        if !found.contains(head) {
+            found.push(head.clone());
+        }
+    }
+    found
+}
+
+/// The column that each column of a record comes from, where it is another.
+pub fn sources(terms: &Terms) -> HashMap<String, String> {
+    let blocks = terms.blocks().into_iter();
+    blocks
+        .flat_map(|(head, names)| names.into_iter().map(move |name| (name, head.to_string())))
+        .collect()
+}
+
+fn unequal<T: std::fmt::Debug + ?Sized>(what: &str, one: &T, two: &T) -> String {
+    format!("gram records have unequal {what}: {one:?} in the first, {two:?} in the second")
+}
+
+/// Show where two lists of columns differ.
+pub fn difference(a: &[String], b: &[String]) -> String {
+    let only = |these: &[String], those: &[String]| {
+        let names: Vec<String> = these
+            .iter()
+            .filter(|name| !those.contains(name))
+            .map(|name| format!("'{name}'"))
+            .collect();
+        if names.is_empty() { "none".to_string() } else { names.join(", ") }
+    };
+    let (first, second) = (only(a, b), only(b, a));
+    if first == "none" && second == "none" {
+        return format!(
+            "gram records have the same columns in another order: [{}] and [{}]",
+            a.join(", "),
+            b.join(", ")
+        );
+    }
+    format!(
+        "gram records have unequal columns; only in the first: {first}; only in the second: {second}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn category(levels: &[&str], shares: Option<Vec<f64>>) -> Category {
+        let levels = levels.iter().map(|level| Value::from(*level)).collect();
+        let (column, null_policy) = ("k".to_string(), SKIP.to_string());
+        Category { column, levels, rest: false, null_policy, shares }
+    }
+
+    #[test]
+    fn the_terms_of_a_model_have_the_mean_of_each_column_of_a_category() {
+        let terms = Terms { categories: vec![category(&["a", "b"], None)], ..Terms::default() };
+        let columns = ["y", "k.b", "k.a", "k.missing"].map(str::to_string);
+        let json = terms.of_model(&columns, |at| at as f64 / 8.0).unwrap();
+        let found = read(Some(&json)).unwrap();
+        assert_eq!(found.categories[0].shares, Some(vec![0.25, 0.125, 0.375]));
+        // They describe the rows of one fit, and records have none.
+        assert_eq!(*found, terms);
+        assert!(!terms.to_json().unwrap().contains("shares"));
+        let (_, joint) = union(&columns, &found, &columns, &found).unwrap();
+        assert!(!joint.to_json().unwrap().contains("shares"));
+    }
+
+    #[test]
+    fn shares_of_other_columns_are_refused() {
+        for shares in [vec![0.5, 0.5], vec![], vec![0.5; 4]] {
+            let categories = vec![category(&["a", "b"], Some(shares))];
+            let json = Terms { categories, ..Terms::default() }.to_json().unwrap();
+            assert_eq!(read(Some(&json)).unwrap_err(), "shares of 'k' that are not 3 numbers");
+        }
+    }
+}

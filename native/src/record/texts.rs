@@ -1,0 +1,276 @@
+//! Categories whose levels are found while the rows arrive.
+//!
+//! A text column of a row becomes a column of 0 and 1 for each of its levels. Levels are
+//! numbered as they come; room for more of them is made by doubling. At the end they stand
+//! in ascending order, and levels of no row that was used are none.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::kernel::chunk::{Missing, Screened};
+use crate::kernel::gaps::{Filled, Place, Policy};
+use crate::kernel::moments::Moments;
+use crate::record::categories::{Layout, LevelSums};
+use crate::record::levels::Dictionary;
+use crate::record::terms::{Category, SKIP};
+
+/// Default limit on the levels of a column: more are an error.
+pub const MAX_LEVELS: usize = 1000;
+/// Most levels of a column of which the most frequent are kept.
+const MOST_LEVELS: usize = 1 << 16;
+/// Room for levels to begin with.
+const FEW_LEVELS: usize = 8;
+/// Most doubles that the sums by level of a group may take: 4 GiB.
+const MOST_DOUBLES: usize = 1 << 29;
+
+/// The texts of a column of a chunk.
+pub struct Texts<'c> {
+    /// What the rows have.
+    pub values: Values<'c>,
+    /// Where there is no value.
+    pub missing: Missing,
+}
+
+/// Texts row by row, or by their numbers in a list of texts.
+pub enum Values<'c> {
+    /// One text a row.
+    Each(Vec<&'c [u8]>),
+    /// The texts, and for each row the number of its own.
+    Coded(Vec<Cow<'c, [u8]>>, Vec<u32>),
+}
+
+/// How many levels a text column may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// The number.
+    pub levels: usize,
+    /// Whether the most frequent are kept, and all others become one level.
+    pub rest: bool,
+}
+
+impl Default for Limit {
+    fn default() -> Limit {
+        Limit { levels: MAX_LEVELS, rest: false }
+    }
+}
+
+impl Limit {
+    /// The limit that a caller gives.
+    pub fn of(levels: i64) -> Result<Limit, String> {
+        match usize::try_from(levels) {
+            Ok(levels) if levels > 0 => Ok(Limit { levels, rest: true }),
+            _ => Err(format!("max_levels is {levels}; it must be a whole number >= 1")),
+        }
+    }
+}
+
+/// The levels of a column so far.
+#[derive(Clone, Debug, Default)]
+struct Levels {
+    texts: Vec<Box<[u8]>>,
+    numbers: Dictionary,
+}
+
+impl Levels {
+    fn number(&mut self, text: &[u8]) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return number;
+        }
+        let number = self.texts.len() as u32;
+        self.numbers.insert(text, number);
+        self.texts.push(text.into());
+        number
+    }
+}
+
+/// The sums by level of one group of rows.
+#[derive(Clone, Debug)]
+pub struct TextSums {
+    columns: Vec<Levels>,
+    limit: Limit,
+    /// Rows in which each column is missing, also those left out.
+    absent: Vec<u64>,
+    policies: Vec<Policy>,
+    layout: Layout,
+    sums: LevelSums,
+}
+
+/// The text columns of a finished record.
+pub struct Found {
+    /// Their levels.
+    pub categories: Vec<Category>,
+    /// Rows in which each column is missing.
+    pub absent: Vec<u64>,
+    /// The moments of the numbers, then those of the levels.
+    pub moments: Moments,
+}
+
+impl TextSums {
+    /// No rows of some text columns beside numbers of some policies.
+    pub fn new(n_columns: usize, policies: &[Policy], limit: Limit) -> TextSums {
+        TextSums {
+            columns: vec![Levels::default(); n_columns],
+            limit,
+            absent: vec![0; n_columns],
+            policies: policies.to_vec(),
+            layout: Layout::of(policies, &vec![FEW_LEVELS; n_columns]),
+            sums: LevelSums::default(),
+        }
+    }
+
+    /// Number the texts of some rows of a chunk, making room for new ones, and count what is
+    /// missing there.
+    pub fn codes(
+        &mut self,
+        names: &[String],
+        texts: &[Texts],
+        rows: &[usize],
+    ) -> Result<Vec<Vec<u32>>, String> {
+        for (absent, texts) in self.absent.iter_mut().zip(texts) {
+            *absent += rows.iter().filter(|&&row| texts.missing.contains(row)).count() as u64;
+        }
+        let numbered = self.columns.iter_mut().zip(texts).map(|(levels, texts)| {
+            let present = |row: &&usize| !texts.missing.contains(**row);
+            match &texts.values {
+                Values::Each(values) => {
+                    let number = |row: &usize| {
+                        if texts.missing.contains(*row) { 0 } else { levels.number(values[*row]) }
+                    };
+                    rows.iter().map(number).collect::<Vec<u32>>()
+                }
+                Values::Coded(values, codes) => {
+                    let mut known: Vec<Option<u32>> = vec![None; values.len()];
+                    for &row in rows.iter().filter(present) {
+                        let code = codes[row] as usize;
+                        known[code].get_or_insert_with(|| levels.number(&values[code]));
+                    }
+                    let number = |row: &usize| match texts.missing.contains(*row) {
+                        true => 0,
+                        false => known[codes[*row] as usize].unwrap_or_default(),
+                    };
+                    rows.iter().map(number).collect()
+                }
+            }
+        });
+        let codes = numbered.collect();
+        self.make_room(names)?;
+        Ok(codes)
+    }
+
+    /// Add the rows of a block that begins at a row of what was numbered.
+    pub(crate) fn add(&mut self, start: usize, rows: &Screened, codes: &[&[u32]]) {
+        self.sums.grow(&self.layout, 1);
+        self.sums.add(&self.layout, start, rows, codes, |_| 0);
+    }
+
+    /// Add the rows of others of the same columns.
+    pub fn merge(&mut self, names: &[String], other: &TextSums) -> Result<(), String> {
+        let both = self.columns.iter_mut().zip(&other.columns);
+        let codes: Vec<Vec<usize>> = both
+            .map(|(levels, others)| {
+                others.texts.iter().map(|text| levels.number(text) as usize).collect()
+            })
+            .collect();
+        self.make_room(names)?;
+        self.absent.iter_mut().zip(&other.absent).for_each(|(rows, more)| *rows += more);
+        let settled = other.sums.settled(&other.layout, &self.layout, &codes);
+        self.sums.merge(&self.layout, settled);
+        Ok(())
+    }
+
+    /// Double the room of the columns that have more levels than that.
+    fn make_room(&mut self, names: &[String]) -> Result<(), String> {
+        let Limit { levels: most, rest } = self.limit;
+        for (name, levels) in names.iter().zip(&self.columns) {
+            let found = levels.texts.len();
+            if !rest && found > most {
+                return Err(format!(
+                    "column '{name}' has {found} levels or more, above {most}; leave it out, or \
+                     give max_levels to keep the most frequent and take all others as one"
+                ));
+            }
+            if found > MOST_LEVELS {
+                return Err(format!(
+                    "column '{name}' has more than {MOST_LEVELS} levels; leave it out"
+                ));
+            }
+        }
+        let room = |(c, levels): (usize, &Levels)| {
+            let (mut room, needed) = (self.layout.columns_of(c), levels.texts.len());
+            while room < needed {
+                room *= 2;
+            }
+            room
+        };
+        let rooms: Vec<usize> = self.columns.iter().enumerate().map(room).collect();
+        if (0..rooms.len()).all(|c| rooms[c] == self.layout.columns_of(c)) {
+            return Ok(());
+        }
+        let layout = Layout::of(&self.policies, &rooms);
+        if layout.doubles() > MOST_DOUBLES {
+            let counts = self.columns.iter().map(|levels| levels.texts.len());
+            let counts: Vec<String> =
+                names.iter().zip(counts).map(|(name, n)| format!("'{name}' {n}")).collect();
+            return Err(format!(
+                "the columns of text have too many levels together to be counted by pairs ({}); \
+                 leave some out",
+                counts.join(", ")
+            ));
+        }
+        let same = |levels: &Levels| (0..levels.texts.len()).collect();
+        let codes: Vec<Vec<usize>> = self.columns.iter().map(same).collect();
+        self.sums = self.sums.settled(&self.layout, &layout, &codes);
+        self.layout = layout;
+        Ok(())
+    }
+
+    /// The levels in ascending order and the moments: those of the numbers, then the levels'.
+    pub fn finish(&self, names: &[String], filled: &Filled, places: &[Place]) -> Found {
+        let mut codes = Vec::new();
+        let mut categories = Vec::new();
+        for (c, (name, levels)) in names.iter().zip(&self.columns).enumerate() {
+            let weights = self.sums.weights(&self.layout, c);
+            let (kept, rest) = self.kept(levels, &weights);
+            // Beyond the kept levels lies the rest, if there is one, or no level.
+            let mut code_of: Vec<usize> = vec![kept.len(); levels.texts.len()];
+            for (place, &code) in kept.iter().enumerate() {
+                code_of[code] = place;
+            }
+            codes.push(code_of);
+            let text = |&code: &usize| String::from_utf8_lossy(&levels.texts[code]).into_owned();
+            categories.push(Category {
+                column: name.clone(),
+                levels: kept.iter().map(|code| Value::String(text(code))).collect(),
+                rest,
+                null_policy: SKIP.to_string(),
+                shares: None,
+            });
+        }
+        let widths: Vec<usize> = categories
+            .iter()
+            .map(|category| category.levels.len() + usize::from(category.rest))
+            .collect();
+        let layout = Layout::of(&self.policies, &widths);
+        let mut sums = self.sums.settled(&self.layout, &layout, &codes);
+        sums.grow(&layout, 1);
+        let moments = sums.finish(&layout, 0, filled, places);
+        Found { categories, absent: self.absent.clone(), moments }
+    }
+
+    /// The codes of the levels that have a column each, in ascending order of their texts,
+    /// and whether one more column is that of all others.
+    fn kept(&self, levels: &Levels, weights: &[f64]) -> (Vec<usize>, bool) {
+        let mut kept: Vec<usize> =
+            (0..levels.texts.len()).filter(|&code| weights[code] > 0.0).collect();
+        kept.sort_by(|&a, &b| levels.texts[a].cmp(&levels.texts[b]));
+        let rest = self.limit.rest && kept.len() > self.limit.levels;
+        if rest {
+            // The sort is stable: of equally frequent levels the first are kept.
+            kept.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+            kept.truncate(self.limit.levels);
+            kept.sort_by(|&a, &b| levels.texts[a].cmp(&levels.texts[b]));
+        }
+        (kept, rest)
+    }
+}

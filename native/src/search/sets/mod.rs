@@ -1,0 +1,11 @@
+//! Sets of groups, chosen all at once.
+//!
+//! | module | what |
+//! |---|---|
+//! | `convolution` | (max,+) convolution with a concave sequence |
+//! | `projection` | the nearest vector with few nonzeros in few groups |
+//! | `leaps` | the best set of groups within a budget |
+
+pub mod convolution;
+pub mod leaps;
+pub mod projection;

@@ -1,0 +1,58 @@
+"""What the page of the command line shows is what happens in a shell."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dbselect.doors.cli import COMMANDS, exits
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "examples" / "data" / "flights.parquet"
+PAGE = (ROOT / "docs" / "command-line.md").read_text()
+SHELL = f'dbselect() {{ {sys.executable} -m dbselect "$@"; }}\n'
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def rounded(text: str) -> str:
+    """Return a text whose numbers have six digits: the last ones depend on the order of sums."""
+    return re.sub(r"\d+\.\d{7,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", text)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of Unix")
+def test_commands_print_what_the_page_shows(tmp_path):
+    if not DATA.exists():
+        subprocess.run([sys.executable, ROOT / "examples" / "flights_data.py"], check=True)
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "data").symlink_to(DATA.parent)
+    for name, text in zip(("groups", "costs"), blocks("json"), strict=True):
+        (tmp_path / f"{name}.json").write_text(text)
+    for block in blocks("console"):
+        for part in block.split("$ ")[1:]:
+            command, _, shown = part.partition("\n")
+            found = subprocess.run(
+                ["bash", "-c", SHELL + command],
+                capture_output=True, text=True, check=False, cwd=tmp_path,
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+            )  # fmt: skip
+            assert rounded(found.stdout) == rounded(shown), command
+
+
+def test_the_page_tells_every_exit_code():
+    codes = {value for name, value in vars(exits).items() if name.isupper() and value != exits.TOLD}
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)} == codes | {0}
+    assert all(str(code) in exits.TOLD for code in codes)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_shows_every_command(command):
+    if command in ("tables", "extension"):  # docs/duckdb.md and examples/tables.md
+        return
+    assert re.search(rf"`{command}|dbselect {command}|`{command}`", PAGE)

@@ -1,0 +1,310 @@
+"""Commands on what other commands wrote: merge, compare, predict, sql; and completion of shells."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import dbselect as ds
+from dbselect.doors.cli import COMMANDS, main
+
+RNG = np.random.default_rng(5)
+ROWS = 120
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder, the current one, with a table in which 10 rows lack a column."""
+    monkeypatch.chdir(tmp_path)
+    x = RNG.normal(size=(ROWS, 2))
+    y = 2 * x[:, 0] + x[:, 1] + RNG.normal(size=ROWS)
+    frame = pl.DataFrame({"id": np.arange(ROWS), "a": x[:, 0], "b": x[:, 1], "y": y})
+    frame = frame.with_columns(
+        a=pl.when(pl.col("id") >= 10).then("a"),
+        k=pl.Series(RNG.choice(["one", "two"], ROWS)),
+        c=pl.Series(RNG.choice(["u", "v", "w"], ROWS)),
+    )
+    frame.write_parquet("t.parquet")
+    (tmp_path / "groups.json").write_text('{"a": ["a"], "b": ["b"], "k": ["k"]}')
+    return tmp_path
+
+
+def made(*more: str, target: str = "y", out: str = "s.parquet") -> str:
+    """Write a sequence, and return the name of its file."""
+    command = ["sequence", "t.parquet", "--target", target, "--groups", "groups.json"]
+    assert main([*command, "--max-groups", "2", *more, "--out", out]) == 0
+    return out
+
+
+def command_in_process(*arguments: str, **settings) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dbselect", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **settings)
+
+
+# Merging
+
+
+def test_merged_records_are_those_of_all_rows(folder, capsys):
+    frame = pl.read_parquet("t.parquet").select("a", "b", "y")
+    for name, part in (("1.csv", frame[:50]), ("2.csv", frame[50:70]), ("3.csv", frame[70:])):
+        part.write_csv(name)
+        assert main(["gram", name, "--out", name.replace("csv", "parquet")]) == 0
+    assert main(["gram", "3.csv", "--out", "3.json"]) == 0
+    capsys.readouterr()
+    command = ["merge", "1.parquet", "2.parquet", "3.json", "--out"]
+    assert main([*command, "all.parquet"]) == 0
+    assert "all.parquet: 3 columns, 110 rows, 10 skipped" in capsys.readouterr().out
+    found, expected = ds.Gram.read_parquet("all.parquet"), ds.gram(frame)
+    np.testing.assert_allclose(found.comoment, expected.comoment, rtol=1e-12, atol=1e-12)
+    assert main([*command, "none.parquet", "--max-skipped", "9"]) == 65
+    assert not (folder / "none.parquet").exists()
+    piped = command_in_process("merge", "1.parquet", "2.parquet", "--out", "-")
+    more = command_in_process("merge", "-", "3.json", "--out", "-", input=piped.stdout)
+    assert json.loads(more.stdout)["rows"] == 110
+
+
+@pytest.mark.parametrize("ending", ["parquet", "ndjson", "arrow"])
+def test_merged_records_of_keys_are_those_of_all_their_rows(folder, ending):
+    frame = pl.read_parquet("t.parquet").select("k", "c", "a", "y")
+    for name, part in (("1", frame[:50]), ("2", frame[50:])):
+        part.write_parquet(f"{name}.parquet")
+        command = ["gram", f"{name}.parquet", "--by", "k", "c", "--out", f"g{name}.{ending}"]
+        assert main(command) == 0
+    merge = ["merge", f"g1.{ending}", f"g2.{ending}", "--by", "k", "--out", "all.parquet"]
+    assert main(merge) == 0
+    found, expected = pl.read_parquet("all.parquet"), ds.gram_by(frame.drop("c"), ["k"])
+    assert found["k"].to_list() == expected["k"].to_list()
+    for one, other in zip(found["gram"], expected["gram"], strict=True):
+        assert one["rows"] == other["rows"]
+        np.testing.assert_allclose(one["comoment"], other["comoment"], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["t.parquet"], "'t.parquet' has no Gram records"),
+        (["g.parquet", "none.parquet"], "no file is at 'none.parquet'"),
+        (["g.parquet", "h.parquet"], "unequal"),
+        (["g.parquet", "--by", "k"], "'g.parquet' has unknown column 'k'"),
+    ],
+)
+def test_what_cannot_be_merged_is_told(folder, capsys, arguments, words):
+    assert main(["gram", "t.parquet", "--columns", "a", "y", "--out", "g.parquet"]) == 0
+    assert main(["gram", "t.parquet", "--columns", "a", "--out", "h.parquet"]) == 0
+    assert main(["merge", *arguments, "--out", "all.parquet"]) == 2
+    assert words in capsys.readouterr().err
+    assert not (folder / "all.parquet").exists()
+
+
+# Prediction
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "tsv", "ndjson", "arrow"])
+def test_predictions_are_those_of_python_in_the_order_of_the_rows(folder, capsys, ending):
+    out = f"p.{ending}"
+    assert main(["predict", made(), "t.parquet", "--budget", "1", "--out", out]) == 0
+    told = capsys.readouterr().out
+    assert "120 rows, 10 by a shorter prefix, 0 without a prediction" in told
+    if ending == "tsv":
+        found = pl.read_csv(out, separator="\t")
+    else:
+        readers = {"ndjson": pl.read_ndjson, "arrow": pl.read_ipc, "csv": pl.read_csv}
+        found = readers.get(ending, pl.read_parquet)(out)
+    table = pl.read_parquet("t.parquet")
+    expected = ds.results.Sequence.read_parquet("s.parquet").predict(table, budget=1)
+    assert_frame_equal(found.drop("prediction"), table, abs_tol=1e-9)
+    predicted = found["prediction"].fill_null(np.nan).to_numpy()
+    np.testing.assert_allclose(predicted, expected, rtol=1e-9)
+
+
+def test_a_source_may_lack_columns_if_it_is_said(folder, capsys):
+    made()
+    table = pl.read_parquet("t.parquet").drop("b")
+    table.write_parquet("less.parquet")
+    arguments = ["predict", "s.parquet", "less.parquet", "--keep", "id", "--out", "p.csv"]
+    assert main(arguments) == 2
+    assert "the rows lack column 'b', which the prediction reads" in capsys.readouterr().err
+    assert main([*arguments, "--missing-columns", "unavailable", "--json"]) == 0
+    seq = ds.results.Sequence.read_parquet("s.parquet")
+    expected = seq.anytime_predict(table, missing_columns="unavailable")
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"rows": 120, "shorter": 120, "missing": 0}
+    assert set(expected["step"]) <= {0, 1}
+    np.testing.assert_allclose(pl.read_csv("p.csv")["prediction"], expected["prediction"])
+
+
+def test_several_predictions_have_a_column_each(folder, capsys):
+    (folder / "groups.json").write_text('{"a": ["a"], "k": ["k"]}')
+    joint = made("--target", "b", out="joint.json")
+    assert main(["predict", joint, "t.parquet", "--keep", "id", "--out", "p.csv"]) == 0
+    found = pl.read_csv("p.csv")
+    assert found.columns == ["id", "prediction.y", "prediction.b"]
+    expected = ds.results.JointSequence.read_json(joint).predict(pl.read_parquet("t.parquet"))
+    np.testing.assert_allclose(found.drop("id").fill_null(np.nan).to_numpy(), expected, rtol=1e-9)
+    classes = made("--family", "multinomial", target="c", out="m.parquet")
+    assert main(["predict", classes, "t.parquet", "--keep", "id", "--out", "p.csv"]) == 0
+    shares = pl.read_csv("p.csv").drop("id", "prediction.u").columns
+    assert shares == ["prediction.v", "prediction.w"]
+
+
+def test_predictions_go_through_pipes_as_csv(folder):
+    written = command_in_process(
+        "sequence", "t.parquet", "--target", "y", "--groups", "groups.json", "--out", "-"
+    )
+    arguments = ("predict", "-", "t.parquet", "--keep", "id")
+    found = command_in_process(*arguments, input=written.stdout)
+    lines = found.stdout.splitlines()
+    assert lines[0] == "id,prediction"
+    assert (len(lines), found.stderr, found.returncode) == (ROWS + 1, "", 0)
+    pl.read_parquet("t.parquet").clear().write_parquet("t.parquet")
+    empty = command_in_process(*arguments, input=written.stdout)
+    assert (empty.stdout, empty.returncode) == ("id,prediction\n", 0)
+
+
+def test_a_reader_of_predictions_that_leaves_is_no_error(folder):
+    made()
+    pl.concat([pl.read_parquet("t.parquet")] * 500).write_parquet("long.parquet")
+    command = f"{sys.executable} -m dbselect predict s.parquet long.parquet"
+    shell = f"{command} | head -n 2; echo ${{PIPESTATUS[0]}}"
+    found = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
+    header, first, code = found.stdout.splitlines()
+    assert (header[:5], first[:2], code, found.stderr) == ("id,a,", "0,", "141", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["s.parquet", "less.parquet"], 2, "the rows lack columns 'a', 'b', which"),
+        (["t.parquet", "t.parquet"], 2, "rows; a stored result is one"),
+        (["g.parquet", "t.parquet"], 2, "'g.parquet' is no sequence"),
+        (["none.parquet", "t.parquet"], 2, "No such file"),
+        (["s.parquet", "t.parquet", "--keep", "idd"], 2, "unknown column 'idd'; there is 'id'"),
+        (["s.parquet", "p.parquet"], 2, "has a column 'prediction'"),
+        (["s.parquet", "t.parquet", "--budget", "-1"], 2, "budget is -1.0"),
+        (["s.parquet", "t.parquet", "--handle-unknown", "x"], 2, "handle_unknown is 'x'"),
+        (["s.parquet", "t.parquet", "--missing-columns", "x"], 2, "missing_columns is 'x'"),
+        (["o.parquet", "t.parquet", "--max-skipped", "9"], 65, "10 of 120 rows are left out"),
+    ],
+)
+def test_what_cannot_be_predicted_leaves_no_file(folder, capsys, arguments, code, words):
+    made("--rule", "fr")
+    (folder / "own.json").write_text('{"b": ["b"]}')
+    beside = ["--family", "binomial", "--offset", "a", "--groups", "own.json"]
+    made(*beside, target="k", out="o.parquet")
+    table = pl.read_parquet("t.parquet")
+    table.drop("a", "b").write_parquet("less.parquet")
+    table.with_columns(prediction=1).write_parquet("p.parquet")
+    assert main(["gram", "t.parquet", "--columns", "a", "--out", "g.parquet"]) == 0
+    before = {path.name for path in folder.iterdir()}
+    assert main(["predict", *arguments, "--out", "out.parquet"]) == code
+    assert words in capsys.readouterr().err
+    assert {path.name for path in folder.iterdir()} == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_command_leaves_the_old_file(folder, sent):
+    made()
+    table = pl.concat([pl.read_parquet("t.parquet")] * 20_000)
+    table.write_parquet("long.parquet")
+    (folder / "out.csv").write_text("old")
+    command = [sys.executable, "-m", "dbselect", "predict", "s.parquet", "long.parquet"]
+    with subprocess.Popen([*command, "--out", "out.csv"], stderr=subprocess.PIPE) as process:
+        while not any(path.stat().st_size > 100_000 for path in folder.glob(".dbselect-*")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.kill(process.pid, sent)
+        code = process.wait()
+        told = process.stderr.read().decode()
+    assert code == (130 if sent == signal.SIGINT else -sent)
+    assert told == ("dbselect: interrupted\n" if sent == signal.SIGINT else "")
+    assert (folder / "out.csv").read_text() == "old"
+    assert main(["predict", "s.parquet", "t.parquet", "--out", "out.csv"]) == 0
+    assert list(folder.glob(".dbselect-*")) == []
+
+
+# SQL
+
+
+def test_sql_predicts_in_duckdb_what_python_predicts(folder, capsys):
+    capsys.readouterr()
+    made()
+    capsys.readouterr()
+    assert main(["sql", "s.parquet", "--budget", "2"]) == 0
+    expression = capsys.readouterr().out
+    found = duckdb.sql(f"SELECT {expression} AS p FROM 't.parquet' ORDER BY id").pl()["p"]
+    model = ds.results.Sequence.read_parquet("s.parquet").at(2)
+    expected = model.predict(pl.read_parquet("t.parquet"))
+    np.testing.assert_allclose(found.fill_null(np.nan).to_numpy(), expected, rtol=1e-12)
+    assert main(["sql", "s.parquet", "--dialect", "snowflake", "--out", "p.sql"]) == 0
+    assert (folder / "p.sql").read_text().count("\n") == 1
+    assert main(["sql", "s.parquet", "--dialect", "duckbd"]) == 2
+    assert "dialect is 'duckbd'" in capsys.readouterr().err
+
+
+# Comparison
+
+
+def test_sequences_are_compared_as_in_python(folder, capsys):
+    made("--rule", "fr", out="fr.parquet")
+    made("--rule", "omp", out="omp.json")
+    capsys.readouterr()
+    assert main(["compare", "fr.parquet", "o=omp.json", "--data", "t.parquet", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    sequences = {
+        "fr": ds.results.Sequence.read_parquet("fr.parquet"),
+        "o": ds.results.Sequence.read_json("omp.json"),
+    }
+    expected = ds.compare(sequences, data="t.parquet")
+    assert_frame_equal(pl.DataFrame(told["sequences"]), expected.table)
+    assert told["cut"] == expected.cut
+    assert main(["compare", "fr.parquet", "omp.json", "--out", "c.csv"]) == 0
+    assert "Cut at cost" in capsys.readouterr().out
+    assert pl.read_csv("c.csv")["name"].to_list() == ["fr", "omp"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["s.parquet", "./s.parquet"], "two sequences are called 's'"),
+        (["s.parquet", "--reference", "t"], "reference is 't'"),
+        (["s.parquet", "--fraction", "2"], "fraction is 2.0"),
+        (["s.parquet", "--weight", "w"], "weight is 'w'"),
+        (["t.parquet"], "rows; a stored result is one"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(folder, capsys, arguments, words):
+    made()
+    assert main(["compare", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+# Completion
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_knows_every_command(shell, capsys):
+    pytest.importorskip("shtab")
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name in COMMANDS)
+    assert "max-skipped" in script
+
+
+def test_bash_completes(folder):
+    pytest.importorskip("shtab")
+    (folder / "script").write_text(command_in_process("completion", "bash").stdout)
+    program = (
+        "source ./script; COMP_WORDS=(dbselect sequence --budg); COMP_CWORD=2; "
+        "_shtab_dbselect; echo ${COMPREPLY[@]}"
+    )
+    found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["--budget"]

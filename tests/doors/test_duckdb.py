@@ -1,0 +1,703 @@
+"""The SQL functions, in a real DuckDB, against NumPy."""
+
+import re
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from tables import assert_gram, typed
+
+import dbselect as ds
+
+NAMES = ["a", "b", "y"]
+
+
+def rows_of(con, rng, rows, name="t", groups=5):
+    """Store a table of three columns, a weight, an order and a key; return X, w and the key."""
+    X = rng.normal([100.0, 0.0, -3.0], 1.0, (rows, 3))
+    X[rng.random(X.shape) < 0.02] = np.nan
+    weight = rng.integers(0, 4, rows) / 2.0
+    key = rng.integers(0, groups, rows)
+    columns = {**{n: pa.array(X[:, j], from_pandas=True) for j, n in enumerate(NAMES)},
+               "w": weight, "k": key, "seq": np.arange(rows)}  # fmt: skip
+    con.register("arrow", pa.table(columns))
+    con.execute(f"CREATE OR REPLACE TABLE {name} AS FROM arrow")
+    con.unregister("arrow")
+    return X, weight, key
+
+
+def one(con, query):
+    return con.execute(query).fetchall()[0][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 31, 33, 2048, 5001, 130_000])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_gram_of_a_stored_table_is_the_definition(rows, threads):
+    with ds.connect(config={"threads": threads}) as con:
+        X, weight, _ = rows_of(con, np.random.default_rng(1), rows)
+        assert_gram(one(con, "SELECT gram({'a': a, 'b': b, 'y': y}) FROM t"), NAMES, X)
+        weighted = one(con, "SELECT gram({'a': a, 'b': b, 'y': y}, w) FROM t")
+        assert_gram(weighted, NAMES, X, weight)
+
+
+def test_a_table_alias_is_a_row(connection):
+    X, weight, key = rows_of(connection, np.random.default_rng(2), 3000)
+    names = [*NAMES, "w", "k", "seq"]
+    whole = np.column_stack([X, weight, key, np.arange(3000)])
+    assert_gram(one(connection, "SELECT gram(q) FROM t q"), names, whole)
+    some = "SELECT gram(q) FROM (SELECT * EXCLUDE (w, k, seq) FROM t) q"
+    assert_gram(one(connection, some), NAMES, X)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "groups"), [(60_000, 3), (60_000, 7000), (200, 400)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_group_by_gives_each_group_its_own_rows(connection, rows, groups, weighted):
+    X, weight, key = rows_of(connection, np.random.default_rng(3), rows, groups=groups)
+    argument = ", w" if weighted else ""
+    query = f"SELECT k, gram({{'a': a, 'b': b, 'y': y}}{argument}) FROM t GROUP BY k ORDER BY k"
+    found = connection.execute(query).fetchall()
+    assert [k for k, _ in found] == sorted(set(key.tolist()))
+    for k, record in found[:: max(1, len(found) // 50)]:
+        mine = key == k
+        assert_gram(record, NAMES, X[mine], weight[mine] if weighted else None)
+    assert sum(record["rows"] + record["skipped"] for _, record in found) == rows
+
+
+def test_filter_leaves_rows_out(connection):
+    X, weight, key = rows_of(connection, np.random.default_rng(4), 10_000)
+    query = "SELECT gram({'a': a, 'b': b, 'y': y}, w) FILTER (k = 2) FROM t"
+    assert_gram(one(connection, query), NAMES, X[key == 2], weight[key == 2])
+
+
+def test_distinct_counts_equal_rows_once(connection):
+    query = "SELECT gram(DISTINCT {'x': i % 7, 'y': i % 3}) FROM range(10000) t(i)"
+    X = np.array([(i % 7, i % 3) for i in range(21)], dtype=float)
+    assert_gram(one(connection, query), ["x", "y"], X)
+
+
+def test_order_by_inside_the_call_changes_nothing_but_rounding(connection):
+    X, _, _ = rows_of(connection, np.random.default_rng(5), 5000)
+    query = "SELECT gram({'a': a, 'b': b, 'y': y} ORDER BY b DESC NULLS FIRST) FROM t"
+    assert_gram(one(connection, query), NAMES, X)
+
+
+@pytest.mark.parametrize(
+    ("frame", "bounds"),
+    [
+        ("ROWS UNBOUNDED PRECEDING", lambda i, n: (0, i + 1)),
+        ("ROWS BETWEEN 40 PRECEDING AND 7 FOLLOWING", lambda i, n: (max(0, i - 40), i + 8)),
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING", lambda i, n: (0, n)),
+        ("ROWS BETWEEN 3 FOLLOWING AND 9 FOLLOWING", lambda i, n: (i + 3, i + 10)),
+    ],
+    ids=["cumulative", "sliding", "whole", "ahead"],
+)
+@pytest.mark.parametrize("function", ["gram", "gram_merge"])
+def test_window_frames_hold_their_own_rows(connection, frame, bounds, function):
+    X, weight, key = rows_of(connection, np.random.default_rng(6), 2500, groups=2)
+    if function == "gram":
+        table, call = "t", "gram({'a': a, 'b': b, 'y': y}, w)"
+    else:
+        table = "(SELECT k, seq, gram({'a': a, 'b': b, 'y': y}, w) AS g FROM t GROUP BY k, seq)"
+        call = "gram_merge(g)"
+    query = (
+        f"SELECT k, {call} OVER (PARTITION BY k ORDER BY seq {frame}) FROM {table} ORDER BY k, seq"
+    )
+    found = connection.execute(query).fetchall()
+    for k in (0, 1):
+        records = [record for other, record in found if other == k]
+        mine = np.flatnonzero(key == k)
+        assert len(records) == len(mine)
+        for i in [*range(0, len(mine), 97), len(mine) - 1]:
+            start, end = bounds(i, len(mine))
+            at = mine[start:end]
+            if len(at) == 0:
+                assert records[i] is None
+            else:
+                assert_gram(records[i], NAMES, X[at], weight[at])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT gram({'x': 1}) FROM range(0)",
+        "SELECT gram({'x': 1}) FILTER (false) FROM range(9)",
+        "SELECT gram(NULL)",
+        "SELECT gram(NULL, 1.0) FROM range(5000)",
+        "SELECT gram_merge(NULL)",
+        "SELECT gram_merge(g) FROM (SELECT gram({'x': 1}) AS g FROM range(0))",
+        "SELECT gram_remove(NULL, gram({'x': 1}))",
+        "SELECT gram_remove(gram({'x': 1}), NULL)",
+    ],
+)
+def test_no_rows_and_null_give_null(connection, query):
+    assert connection.execute(query).fetchall() == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("row", "skipped"),
+    [
+        ("{'x': NULL, 'y': i}", 10),
+        ("NULL::STRUCT(x INTEGER, y INTEGER)", 10),
+        ("{'x': CASE WHEN i < 4 THEN NULL ELSE i END, 'y': i}", 4),
+        ("{'x': CASE WHEN i < 4 THEN 'nan'::DOUBLE ELSE i END, 'y': i}", 4),
+        ("{'x': CASE WHEN i < 4 THEN 'nan'::FLOAT ELSE i::FLOAT END, 'y': i}", 4),
+        ("CASE WHEN i < 4 THEN NULL ELSE {'x': i, 'y': i} END", 4),
+    ],
+)
+def test_incomplete_rows_are_skipped_and_counted(connection, row, skipped):
+    found = one(connection, f"SELECT gram({row}) FROM range(10) t(i)")
+    X = np.arange(10.0)[:, None].repeat(2, axis=1)
+    X[:skipped, 0] = np.nan
+    assert_gram(found, ["x", "y"], X)
+
+
+INTEGERS = "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT"
+LARGEST = {
+    "TINYINT": 127, "SMALLINT": 2**15 - 1, "INTEGER": 2**31 - 1, "BIGINT": 2**63 - 1,
+    "HUGEINT": 2**127 - 1, "UTINYINT": 255, "USMALLINT": 2**16 - 1, "UINTEGER": 2**32 - 1,
+    "UBIGINT": 2**64 - 1, "UHUGEINT": 2**128 - 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", INTEGERS.split())
+def test_integers_are_read_over_their_whole_range(connection, kind):
+    top = LARGEST[kind]
+    values = [top, top // 3, 1, 0 if kind.startswith("U") else -top]
+    rows = ", ".join(f"('{v}'::{kind})" for v in values)
+    found = one(connection, f"SELECT gram({{'x': x}}) FROM (VALUES {rows}, (NULL)) t(x)")
+    X = np.array([*map(float, values), np.nan])[:, None]
+    assert_gram(found, ["x"], X)
+
+
+@pytest.mark.parametrize(
+    "kind", ["DECIMAL(3,1)", "DECIMAL(8,3)", "DECIMAL(17,6)", "DECIMAL(38,10)", "FLOAT", "DOUBLE"]
+)
+def test_fractions_are_read_at_every_stored_width(connection, kind):
+    values = [12.5, -0.5, 99.0, -44.5, 0.0]
+    rows = ", ".join(f"('{v}'::{kind})" for v in values)
+    found = one(connection, f"SELECT gram({{'x': x}}) FROM (VALUES {rows}) t(x)")
+    assert_gram(found, ["x"], np.array(values)[:, None])
+
+
+def test_booleans_are_zero_and_one(connection):
+    query = "SELECT gram({'x': i % 3 = 0, 'y': i > 4}) FROM range(5000) t(i)"
+    i = np.arange(5000)
+    assert_gram(one(connection, query), ["x", "y"], np.column_stack([i % 3 == 0, i > 4]) * 1.0)
+
+
+@pytest.mark.parametrize("weight", ["2", "2::UTINYINT", "2.0", "2::FLOAT", "2::HUGEINT"])
+def test_a_weight_may_have_any_numeric_type(connection, weight):
+    found = one(connection, f"SELECT gram({{'x': i}}, {weight}) FROM range(3) t(i)")
+    assert_gram(found, ["x"], np.arange(3.0)[:, None], np.full(3, 2.0))
+
+
+def test_typed_and_nested_columns_are_flattened(connection):
+    table = typed(np.random.default_rng(7), rows=5000)
+    connection.register("t", table.frame.to_arrow())
+    query = "SELECT gram(q, weight) FROM (SELECT * EXCLUDE (region, weight), weight FROM t) q"
+    names = [*table.names, "weight"]
+    found = one(connection, query)
+    assert_gram(found, names, np.column_stack([table.X, table.weight]), table.weight)
+
+
+def test_null_at_each_level_of_nesting_skips_the_row(connection):
+    kind = "STRUCT(p DOUBLE, e DOUBLE[2])[2]"
+    full = "[{'p': 1, 'e': [2, 3]}, {'p': 4, 'e': [5, 6]}]"
+    rows = [
+        full,
+        "NULL",
+        "[NULL, {'p': 4, 'e': [5, 6]}]",
+        "[{'p': NULL, 'e': [2, 3]}, {'p': 4, 'e': [5, 6]}]",
+        "[{'p': 1, 'e': [2, 3]}, {'p': 4, 'e': NULL}]",
+        "[{'p': 1, 'e': [2, NULL]}, {'p': 4, 'e': [5, 6]}]",
+        "[{'p': 1, 'e': [2, 3]}, {'p': 4, 'e': [5, 'nan'::DOUBLE]}]",
+        "[{'p': 7, 'e': [8, 9]}, {'p': 10, 'e': [11, 12]}]",
+    ]
+    names = ["s[1].p", "s[1].e[1]", "s[1].e[2]", "s[2].p", "s[2].e[1]", "s[2].e[2]"]
+    X = np.full((len(rows), 6), np.nan)
+    X[0], X[-1] = np.arange(1, 7), np.arange(7, 13)
+    values = ", ".join(f"(({row})::{kind})" for row in rows)
+    # Stored, so that vectors are flat; many copies, so that they are cut anywhere.
+    connection.execute(f"CREATE TABLE t AS SELECT s FROM (VALUES {values}) v(s), range(700)")
+    assert_gram(one(connection, "SELECT gram({'s': s}) FROM t"), names, np.tile(X, (700, 1)))
+    inside = one(connection, "SELECT gram({'o': {'s': s, 'n': 1}}) FROM t")
+    assert inside["columns"] == [*(f"o.{name}" for name in names), "o.n"]
+    assert (inside["rows"], inside["skipped"]) == (1400, 4200)
+
+
+def test_merged_parts_are_the_whole(connection, tmp_path):
+    X, weight, key = rows_of(connection, np.random.default_rng(8), 40_000, groups=300)
+    parts = tmp_path / "parts.parquet"
+    call = "gram({'a': a, 'b': b, 'y': y}, w)"
+    connection.execute(f"COPY (SELECT k, {call} AS g FROM t GROUP BY k) TO '{parts}'")
+    assert_gram(one(connection, f"SELECT gram_merge(g) FROM '{parts}'"), NAMES, X, weight)
+    query = f"SELECT k % 7 AS m, gram_merge(g) FROM '{parts}' GROUP BY m ORDER BY m"
+    for m, record in connection.execute(query).fetchall():
+        assert_gram(record, NAMES, X[key % 7 == m], weight[key % 7 == m])
+    listed = one(connection, f"SELECT list_aggregate(list(g), 'gram_merge') FROM '{parts}'")
+    assert_gram(listed, NAMES, X, weight)
+
+
+def test_null_records_do_not_disturb_a_merge(connection):
+    query = """SELECT gram_merge(g) FROM (
+        SELECT gram({'x': i}) FILTER (i % 4 <> 1) AS g FROM range(20) t(i) GROUP BY i)"""
+    X = np.array([i for i in range(20) if i % 4 != 1], dtype=float)[:, None]
+    assert_gram(one(connection, query), ["x"], X)
+
+
+def test_remove_is_the_inverse_of_merge(connection):
+    X, weight, key = rows_of(connection, np.random.default_rng(9), 9000)
+    query = """WITH g AS (SELECT k, gram({'a': a, 'b': b, 'y': y}, w) AS g FROM t GROUP BY k)
+        SELECT k, gram_remove((SELECT gram_merge(g) FROM g), g) FROM g ORDER BY k"""
+    for k, record in connection.execute(query).fetchall():
+        assert_gram(record, NAMES, X[key != k], weight[key != k], tolerance=1e-11)
+    nothing = one(connection, "SELECT gram_remove(g, g) FROM (SELECT gram({'x': a}) g FROM t)")
+    assert (nothing["rows"], nothing["weight"]) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ("gram({'y': i, 'x': i * i})", None),
+        ("gram({'y': 7, 'x': i})", r"'y' is constant \(5 rows\)"),
+        ("gram({'y': i, 'x': i}) FILTER (false)", "no rows"),
+        ("gram({'y': i, 'x': NULL})", "no usable rows.*5 rows were skipped"),
+        ("gram({'y': i, 'x': i}, 0)", "no usable rows"),
+        ("any_value({'columns': ['y'], 'rows': 2, 'skipped': 0, 'weight': 2, "
+         "'mean': [1.0, 2.0], 'comoment': [1.0]})", "'mean'"),
+    ],
+)  # fmt: skip
+def test_gram_check_says_why_a_record_is_unusable(connection, record, reason):
+    found = one(connection, f"SELECT gram_check({record}, 'y') FROM range(5) t(i)")
+    if reason is None:
+        assert found is None
+    else:
+        assert re.search(reason, found)
+
+
+def linear_table(con, rng, rows=2000):
+    """Store `t` with y = 3 a + b - 2 c + noise in three segments; c costs most to get."""
+    a, b, c, noise = rng.standard_normal((4, rows))
+    y = 10 + 3 * a + b - 2 * c + 0.1 * noise
+    segment = np.arange(rows) % 3
+    con.register("arrow", pa.table({"y": y, "a": a, "b": b, "c": c, "segment": segment}))
+    con.execute("CREATE OR REPLACE TABLE t AS FROM arrow")
+    con.unregister("arrow")
+    return np.column_stack([a, b, c]), y, segment
+
+
+ROW = "{'y': y, 'a': a, 'b': b, 'c': c}"
+
+
+def fit(X, y):
+    """Return the intercept and the coefficients of least squares, and R squared."""
+    A = np.column_stack([np.ones(len(y)), X])
+    coefficients = np.linalg.lstsq(A, y, rcond=None)[0]
+    rest = y - A @ coefficients
+    return coefficients[0], coefficients[1:], 1 - rest @ rest / ((y - y.mean()) ** 2).sum()
+
+
+def test_a_sequence_has_the_least_squares_model_of_every_prefix(connection):
+    X, y, _ = linear_table(connection, np.random.default_rng(10))
+    steps = one(connection, f"SELECT anytime_sequence(gram({ROW}), 'y') FROM t")
+    assert [step["group"] for step in steps] == [None, "a", "c", "b"]
+    assert steps[0]["action"] == "start"
+    assert steps[0]["intercept"] == pytest.approx(y.mean(), rel=1e-12)
+    for k in (1, 2, 3):
+        order = ["a", "c", "b"][:k]
+        intercept, coefficients, r2 = fit(X[:, ["abc".index(name) for name in order]], y)
+        assert steps[k]["intercept"] == pytest.approx(intercept, rel=1e-10)
+        assert steps[k]["coefficients"] == pytest.approx(
+            dict(zip(order, coefficients, strict=True)), rel=1e-10
+        )
+        assert steps[k]["r2"] == pytest.approx(r2, rel=1e-12)
+        assert (steps[k]["step"], steps[k]["spent"], steps[k]["useful"]) == (k, float(k), True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "groups := {'p': ['a'], 'q': ['b', 'c']}, costs := {'p': 1.0, 'q': 2.5}",
+        "groups := MAP {'p': ['a'], 'q': ['b', 'c']}, costs := MAP {'p': 1.0, 'q': 2.5}",
+        "costs := {'p': 1, 'q': 2.5::DOUBLE}, groups := MAP {'p': ['a'], 'q': ['[bc]', 'b', 'c']}",
+        "groups := {'p': ['a'], 'q': ['b', 'c']}, costs := {'p': 1.0, 'q': 2.5}, rule := 'omp'",
+    ],
+)
+def test_groups_and_costs_come_as_struct_or_map(connection, arguments):
+    X, y, _ = linear_table(connection, np.random.default_rng(11))
+    arguments = arguments.replace("'[bc]', ", "")
+    steps = one(connection, f"SELECT anytime_sequence(gram({ROW}), 'y', {arguments}) FROM t")
+    assert [(step["group"], step["cost"], step["spent"]) for step in steps] == [
+        (None, 0.0, 0.0),
+        ("p", 1.0, 1.0),
+        ("q", 2.5, 3.5),
+    ]
+    _, coefficients, r2 = fit(X, y)
+    assert [*steps[2]["coefficients"]] == ["a", "b", "c"]
+    np.testing.assert_allclose([*steps[2]["coefficients"].values()], coefficients, rtol=1e-10)
+    assert steps[2]["r2"] == pytest.approx(r2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("option", "order"),
+    [
+        ("budget := 2.0", ["a", "c"]),
+        ("budget := 2", ["a", "c"]),
+        ("budget := 0.5", []),
+        ("max_groups := 1", ["a"]),
+        ("always := ['b']", ["b", "a", "c"]),
+        ("always := ['b', 'c'], max_groups := 2", ["b", "c"]),
+        ("costs := {'a': 100.0, 'b': 1.0, 'c': 1.0}", ["c", "b", "a"]),
+        ("costs := {'a': 100.0, 'b': 1.0, 'c': 1.0}, budget := 99.9", ["c", "b"]),
+        ("rule := 'omp'", ["a", "c", "b"]),
+        ("groups := NULL, costs := NULL, always := NULL, budget := NULL", ["a", "c", "b"]),
+        ("groups := {'only': ['b']}", ["only"]),
+    ],
+)
+def test_each_option_has_its_effect(connection, option, order):
+    linear_table(connection, np.random.default_rng(12))
+    steps = one(connection, f"SELECT anytime_sequence(gram({ROW}), 'y', {option}) FROM t")
+    assert [step["group"] for step in steps[1:]] == order
+
+
+@pytest.mark.parametrize("ridge", ["0.25", "0.25::DOUBLE", "1"])
+def test_ridge_is_taken_on_unit_variance_columns(connection, ridge):
+    X, y, _ = linear_table(connection, np.random.default_rng(13))
+    query = f"SELECT anytime_sequence(gram({ROW}), 'y', ridge := {ridge}) FROM t"
+    last = one(connection, query)[-1]
+    Z = (X - X.mean(0)) / X.std(0)
+    penalty = float(ridge.split(":")[0]) * np.eye(3)
+    coefficients = np.linalg.solve(Z.T @ Z / len(y) + penalty, Z.T @ (y - y.mean()) / len(y))
+    found = [last["coefficients"][name] for name in "abc"]
+    np.testing.assert_allclose(found, coefficients / X.std(0), rtol=1e-11)
+
+
+def test_one_bad_segment_is_an_empty_list_and_spoils_no_other(connection):
+    X, y, segment = linear_table(connection, np.random.default_rng(14))
+    connection.execute("UPDATE t SET y = 5 WHERE segment = 1")
+    query = f"""SELECT segment, anytime_sequence(gram({ROW}), 'y', max_groups := 1) AS s,
+        gram_check(gram({ROW}), 'y') FROM t GROUP BY segment ORDER BY segment"""
+    for k, steps, reason in connection.execute(query).fetchall():
+        if k == 1:
+            told = f"target 'y' is constant ({np.sum(segment == 1)} rows)"
+            assert (steps, reason) == ([], told)
+            continue
+        _, coefficients, _ = fit(X[segment == k, :1], y[segment == k])
+        assert steps[1]["coefficients"]["a"] == pytest.approx(coefficients[0], rel=1e-10)
+        assert reason is None
+    assert one(connection, "SELECT anytime_sequence(NULL, 'y')") == []
+
+
+@pytest.mark.slow
+def test_many_segments_with_options_of_their_own(connection):
+    linear_table(connection, np.random.default_rng(15), rows=9000)
+    query = f"""SELECT j, len(anytime_sequence(g, 'y', max_groups := 1 + j % 3,
+                costs := {{'a': 1.0, 'b': 1.0, 'c': 1.0 + 1000 * (j % 2)}})) AS steps,
+            anytime_sequence(g, 'y', costs := {{'a': 1.0, 'b': 1.0, 'c': 1.0 + 1000 * (j % 2)}})
+                [3]."group" AS second
+        FROM (SELECT row_number() OVER () AS j, g FROM
+            (SELECT gram({ROW}) AS g FROM t GROUP BY (rowid % 60)))"""
+    for j, steps, second in connection.execute(query).fetchall():
+        assert steps == 2 + j % 3
+        assert second == ("b" if j % 2 else "c")
+
+
+def predictions(con, row, budget="", table="t"):
+    sequence = f"anytime_sequence(gram({ROW}), 'y', costs := {{'a': 1, 'b': 2, 'c': 4}})"
+    query = f"""SELECT p.prediction, p.step, p.spent, p.next_group FROM (
+        SELECT anytime_predict(s, {row}{budget}) AS p
+        FROM {table}, (SELECT {sequence} AS s FROM t))"""
+    return con.execute(query).fetchall()
+
+
+def test_predictions_are_those_of_the_full_model(connection):
+    X, y, _ = linear_table(connection, np.random.default_rng(16), rows=5000)
+    intercept, coefficients, _ = fit(X, y)
+    found = predictions(connection, "t")
+    np.testing.assert_allclose([row[0] for row in found], intercept + X @ coefficients, rtol=1e-10)
+    assert {row[1:] for row in found} == {(3, 7.0, None)}
+
+
+@pytest.mark.parametrize(
+    ("budget", "step", "spent", "next_group"),
+    [
+        (0, 0, 0.0, "a"),
+        (0.99, 0, 0.0, "a"),
+        (1, 1, 1.0, "c"),
+        (4.9, 1, 1.0, "c"),
+        (5, 2, 5.0, "b"),
+        (7.0, 3, 7.0, None),
+        ("NULL", 3, 7.0, None),
+    ],
+)
+@pytest.mark.parametrize("form", ["constant", "column"])
+def test_the_longest_prefix_within_the_budget_predicts(
+    connection, budget, step, spent, next_group, form
+):
+    X, y, _ = linear_table(connection, np.random.default_rng(17))
+    argument = budget if form == "constant" else f"if(a < 1e9, {budget}, 0)"
+    found = predictions(connection, "t", f", budget := {argument}")
+    assert {row[1:] for row in found} == {(step, spent, next_group)}
+    order = [0, 2, 1][:step]
+    intercept, coefficients, _ = fit(X[:, order], y)
+    np.testing.assert_allclose(
+        [row[0] for row in found], intercept + X[:, order] @ coefficients, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "step"),
+    [
+        ("{'a': a, 'b': b, 'c': c}", 3),
+        ("{'c': c, 'b': b, 'more': 1, 'a': a}", 3),
+        ("{'a': a, 'b': NULL, 'c': c}", 2),
+        ("{'a': a, 'b': 'nan'::DOUBLE, 'c': c}", 2),
+        ("{'a': a, 'b': b}, missing_columns := 'unavailable'", 1),
+        ("{'A': a, 'B': b, 'c': c}", 3),
+        ("{'b': b, 'c': c, 'day': DATE '2026-01-01'}, missing_columns := 'unavailable'", 0),
+        ("{'a': a, 'b': b, 'c': c, 'name': 'text', 'tags': ['x']}", 3),
+        ("{'a': a}, budget := 4.9", 1),
+        ("NULL", 0),
+    ],
+)
+def test_a_prefix_needs_its_columns_to_be_present(connection, row, step):
+    linear_table(connection, np.random.default_rng(18))
+    found = predictions(connection, row)
+    assert {found[1] for found in found} == {step}
+    assert {found[3] for found in found} == {["a", "c", "b", None][step]}
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("{'a': a, 'b': 'text', 'c': c}", "column 'b' has type VARCHAR; the fit has read a number"),
+        ("{'a': a, 'b': DATE '2026-01-01'}", "column 'b' has type DATE; the fit has read a number"),
+        ("{'aa': a, 'b': b}", "the rows lack columns 'a', 'c', which the prediction reads; there"),
+        ("{'a': a, 'b': b}, budget := 5", "the rows lack column 'c', which"),
+        ("t, handle_unknown := 'no'", "handle_unknown is 'no'; it must be one of"),
+        ("t, missing_columns := 'no'", "missing_columns is 'no'; it must be one of"),
+    ],
+)
+def test_a_row_that_no_prefix_can_read_is_an_error(connection, row, words):
+    linear_table(connection, np.random.default_rng(18))
+    with pytest.raises(duckdb.Error, match=re.escape(words)):
+        predictions(connection, row)
+    assert len(predictions(connection, "t")) > 0  # the connection goes on
+
+
+@pytest.mark.slow
+def test_each_row_has_its_own_budget_sequence_and_gaps(connection):
+    linear_table(connection, np.random.default_rng(19), rows=9000)
+    query = f"""WITH s AS (SELECT segment AS k, anytime_sequence(gram({ROW}), 'y') AS s
+                FROM t WHERE segment < 2 GROUP BY k)
+        SELECT rowid, segment, a, b, c, s, anytime_predict(
+            s, {{'a': a, 'b': b, 'c': CASE WHEN rowid % 5 = 0 THEN NULL ELSE c END}},
+            budget := rowid % 4) AS p
+        FROM t LEFT JOIN s ON k = segment ORDER BY rowid"""
+    for rowid, segment, a, b, c, steps, found in connection.execute(query).fetchall()[::61]:
+        if segment == 2:
+            assert found is None
+            continue
+        allowed = min(rowid % 4, 1 if rowid % 5 == 0 else 3)
+        step = steps[allowed]
+        values = {"a": a, "b": b, "c": c}
+        expected = step["intercept"] + sum(
+            x * values[name] for name, x in step["coefficients"].items()
+        )
+        assert found["step"] == allowed
+        assert found["prediction"] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("sequence", ["NULL", "[]", "anytime_sequence(NULL, 'y')"])
+def test_no_sequence_predicts_null(connection, sequence):
+    query = f"SELECT anytime_predict({sequence}, {{'a': 1}}) FROM range(3)"
+    assert connection.execute(query).fetchall() == [(None,)] * 3
+
+
+def test_a_stored_sequence_predicts_after_reopening(tmp_path):
+    rng = np.random.default_rng(20)
+    with ds.connect(tmp_path / "a.duckdb") as con:
+        X, y, _ = linear_table(con, rng)
+        con.execute(f"CREATE TABLE s AS SELECT anytime_sequence(gram({ROW}), 'y') AS s FROM t")
+    intercept, coefficients, _ = fit(X, y)
+    with ds.connect(tmp_path / "a.duckdb", read_only=True) as con:
+        found = con.execute("SELECT anytime_predict(s, t).prediction FROM t, s").fetchall()
+        np.testing.assert_allclose([x for (x,) in found], intercept + X @ coefficients, rtol=1e-10)
+        with pytest.raises(duckdb.Error, match="read-only"):
+            con.execute("CREATE TABLE u AS SELECT 1")
+
+
+def test_registering_twice_is_harmless(connection):
+    ds.register(connection)
+    ds.register(connection)
+    assert one(connection, "SELECT gram({'x': i}).rows FROM range(3) t(i)") == 3
+    assert one(connection, "SELECT gram_check(gram({'y': i}), 'y') FROM range(3) t(i)") is None
+
+
+def test_a_cursor_is_registered_on_its_own(connection):
+    with connection.cursor() as cursor:
+        ds.register(cursor)
+        query = "SELECT len(anytime_sequence(gram({'y': i * i, 'x': i}), 'y')) FROM range(9) t(i)"
+        assert one(cursor, query) == 2
+    assert one(connection, query) == 2
+
+
+def test_functions_outlive_the_cursor_that_registered_them():
+    with duckdb.connect(config={"allow_unsigned_extensions": True}) as con:
+        with con.cursor() as cursor:
+            ds.register(cursor)
+        ds.register(con)
+        query = "SELECT len(anytime_sequence(gram({'y': i * i, 'x': i}), 'y')) FROM range(9) t(i)"
+        assert one(con, query) == 2
+
+
+def test_nothing_is_written_to_the_database(tmp_path):
+    with ds.connect(tmp_path / "a.duckdb") as con:
+        con.execute("CREATE TABLE t AS SELECT gram({'x': i}) AS g FROM range(3) t(i)")
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as con:
+        query = """SELECT function_name FROM duckdb_functions() WHERE function_name
+            SIMILAR TO '(gram|gram_.*|dbselect_.*|anytime_.*)'"""
+        assert con.execute(query).fetchall() == []
+        assert con.execute("SELECT g.rows FROM t").fetchall() == [(3,)]
+        assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("t",)]
+
+
+def test_a_connection_that_refuses_the_extension_is_told_two_ways_out():
+    with duckdb.connect() as con:
+        with pytest.raises(ds.errors.EngineError) as refusal:
+            ds.register(con)
+        assert "dbselect.connect()" in str(refusal.value)
+        assert "allow_unsigned_extensions" in str(refusal.value)
+        assert con.execute("SELECT 42").fetchall() == [(42,)]
+        assert ds.gram(con.sql("SELECT i AS x FROM range(3) t(i)")).mean == [1.0]
+
+
+RECORD = {"columns": "['x', 'y']", "rows": "3", "skipped": "0", "weight": "3.0",
+          "mean": "[1.0, 2.0]", "comoment": "[2.0, 1.0, 4.0]"}  # fmt: skip
+
+
+def record(**fields):
+    return "{" + ", ".join(f"'{name}': {x}" for name, x in {**RECORD, **fields}.items()) + "}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mean": "[1.0]"}, "1 values in 'mean'; 2 columns need 2"),
+        ({"comoment": "[1.0, 2.0]"}, "2 values in 'comoment'; 2 columns need 3"),
+        ({"columns": "['x']"}, "1 columns need 1"),
+        ({"mean": "[1.0, 'nan'::DOUBLE]"}, "NaN in 'mean'; values must be finite"),
+        ({"comoment": "[2.0, 1.0, 'inf'::DOUBLE]"}, "inf in 'comoment'; values must be finite"),
+        ({"comoment": "[2.0, 1.0, -4.0]"}, "diagonal of 'comoment' for column 'y'"),
+        ({"rows": "-3"}, "-3 in 'rows'; it must be >= 0"),
+        ({"skipped": "-1"}, "-1 in 'skipped'; it must be >= 0"),
+        ({"weight": "-1.0"}, "-1 in 'weight'"),
+        ({"weight": "'nan'::DOUBLE"}, "NaN in 'weight'"),
+        ({"weight": "0.0"}, "both must be 0 or neither"),
+        ({"mean": "NULL"}, "NULL in 'mean'"),
+        ({"rows": "NULL"}, "NULL in 'rows'"),
+        ({"mean": "[1.0, NULL]"}, "NULL element in 'mean'"),
+        ({"columns": "['x', NULL]"}, "NULL element in 'columns'"),
+        ({"columns": "['x', 'x']"}, "'x' twice"),
+    ],
+)
+@pytest.mark.parametrize("call", ["gram_merge({})", "gram_remove({0}, {0})"])
+def test_a_malformed_record_is_refused(connection, call, fields, message):
+    bad = record(**fields)
+    with pytest.raises(duckdb.Error) as refusal:
+        connection.execute(f"SELECT {call.format(bad)}").fetchall()
+    assert message in str(refusal.value)
+    assert connection.execute("SELECT 42").fetchall() == [(42,)]
+
+
+GOOD = "gram({'y': i * i, 'x': i, 'z': i % 3})"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("gram({'x': i, 'name': 'text'::BLOB})", ["'name'", "BLOB", "numeric, boolean, dates"]),
+        ("gram({'s': {'day': TIME '12:00:00'}})", ["'s.day'", "TIME"]),
+        ("gram({'x': [1, i]})", ["'x'", "LIST"]),
+        ("gram({'x': if(i = 9, 'inf'::DOUBLE, 0)})", ["'x'", "infinite value (inf)", "finite"]),
+        ("gram({'e': [0, if(i = 9, '-inf'::FLOAT, 0)]::FLOAT[2]})", ["'e[2]'", "(-inf)"]),
+        ("gram({'x': i}, 3 - i)", ["weight is negative (-1)", ">= 0"]),
+        ("gram({'x': i}, 'inf'::DOUBLE)", ["weight", "infinite"]),
+        ("gram({'x': i * 1e200})", ["'x'", "overflow"]),
+        ("gram(i)", ["row", "STRUCT", "BIGINT"]),
+        ("gram(row(i, i))", ["without a name"]),
+        ("gram_remove(gram({'x': i}) FILTER (i > 3), gram({'x': i}))", ["cannot remove", "part"]),
+        ("gram_remove(gram({'x': i, 'y': i}), gram({'x': i, 'z': i}))", ["'y'", "'z'", "unequal"]),
+        ("gram_remove(gram({'x': i, 'y': i}), gram({'y': i, 'x': i}))", ["another order"]),
+        (f"gram_check({GOOD}, 'yy')", ["target", "'yy'", "'y'"]),
+        (f"anytime_sequence({GOOD}, 'yy')", ["target", "unknown column 'yy'", "'y'"]),
+        (f"anytime_sequence({GOOD}, NULL)", ["target"]),
+        (f"anytime_sequence({GOOD}, 'y', rule := 'best')", ["rule", "'best'", "'fr'"]),
+        (f"anytime_sequence({GOOD}, 'y', ridge := -1)", ["ridge", "-1", ">= 0"]),
+        (f"anytime_sequence({GOOD}, 'y', budget := -1)", ["budget", "-1", ">= 0"]),
+        (f"anytime_sequence({GOOD}, 'y', max_groups := 0)", ["max_groups", "0", ">= 1"]),
+        (f"anytime_sequence({GOOD}, 'y', max_groups := 1.5)", ["max_groups", "1.5"]),
+        (f"anytime_sequence({GOOD}, 'y', always := ['q'])", ["always", "unknown group 'q'"]),
+        (f"anytime_sequence({GOOD}, 'y', always := 'x')", ["always", "list"]),
+        (f"anytime_sequence({GOOD}, 'y', costs := {{'x': 0, 'z': 1}})", ["'x'", "cost 0", "> 0"]),
+        (f"anytime_sequence({GOOD}, 'y', costs := {{'x': 1}})", ["'z' has no cost"]),
+        (f"anytime_sequence({GOOD}, 'y', costs := {{'x': NULL, 'z': 1}})", ["'x'", "cost"]),
+        (f"anytime_sequence({GOOD}, 'y', groups := {{'g': ['x', 'w']}})", ["'g'", "'w'"]),
+        (f"foba({GOOD}, 'y', groups := {{'g': ['x'], 'h': ['x']}})", ["'x'", "'g'"]),
+        (f"anytime_sequence({GOOD}, 'y', groups := {{'g': []}})", ["'g' is empty"]),
+        (f"anytime_sequence({GOOD}, 'y', groups := 5)", ["groups is 5"]),
+        (f"anytime_predict(anytime_sequence({GOOD}, 'y'), 5)", ["row", "STRUCT", "INTEGER"]),
+    ],
+)
+def test_mistakes_are_named_and_the_connection_goes_on(connection, call, words):
+    with pytest.raises(duckdb.Error) as refusal:
+        connection.execute(f"SELECT {call} FROM range(10) t(i)").fetchall()
+    missing = [word for word in words if word not in str(refusal.value)]
+    assert not missing, f"{missing} not in: {refusal.value}"
+    assert connection.execute("SELECT 42").fetchall() == [(42,)]
+
+
+def test_merging_unequal_columns_shows_the_difference(connection):
+    query = """SELECT gram_merge(g) FROM (
+        SELECT gram({'x': i, 'y': i}) AS g FROM range(3) t(i) UNION ALL
+        SELECT gram({'x': i, 'z': i}) FROM range(3) t(i))"""
+    with pytest.raises(duckdb.Error, match=r"unequal columns.*'[yz]'.*'[yz]'"):
+        connection.execute(query).fetchall()
+    assert connection.execute("SELECT 42").fetchall() == [(42,)]
+
+
+def test_an_error_in_one_group_of_many_threads_leaves_the_database_usable():
+    with ds.connect(config={"threads": 4}) as con:
+        query = """SELECT k, gram({'x': if(i = 299999, 'inf'::DOUBLE, i)}) FROM (
+            SELECT i, i % 1000 AS k FROM range(300000) t(i)) GROUP BY k"""
+        for _ in range(3):
+            with pytest.raises(duckdb.InvalidInputException, match="'x' has an infinite"):
+                con.execute(query).fetchall()
+        assert len(con.execute(query.replace("inf", "0")).fetchall()) == 1000
+
+
+@pytest.mark.slow
+def test_a_script_that_closes_its_connection_ends_in_silence():
+    script = """import dbselect as ds
+con = ds.connect()
+call = "anytime_sequence(gram({'y': i * i, 'x': i}), 'y')"
+con.execute(f"SELECT {call} FROM range(9) t(i)").fetchall()
+con.close()"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert (ended.stdout, ended.stderr) == ("", "")
+
+
+def test_a_relation_whose_table_is_gone_is_refused():
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT 1.0 AS x")
+        relation = con.table("t")
+        con.execute("DROP TABLE t")
+        with pytest.raises(ds.errors.SourceError, match="DuckDB cannot read the relation"):
+            ds.gram(relation)

@@ -1,0 +1,464 @@
+"""The Polars expressions and LazyFrame methods against NumPy and against Python."""
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from tables import assert_gram, typed
+
+import dbselect as ds
+from dbselect.record.gram import RECORD_DTYPE
+
+ERRORS = (pl.exceptions.PolarsError, ds.DbselectError)
+ENGINES = ["in-memory", "streaming"]
+
+
+def row(table):
+    return pl.struct(*dict.fromkeys(name.split(".")[0].split("[")[0] for name in table.names))
+
+
+def chunked(frame, *columns):
+    """Return the frame in several chunks; the given columns are cut elsewhere."""
+    n = frame.height
+    cut = [frame[start:end] for start, end in [(0, 1), (1, n // 3), (n // 3, n // 3), (n // 3, n)]]
+    frame = pl.concat(cut, rechunk=False)
+    for name in columns:
+        parts = [frame[name].rechunk()[start:end] for start, end in [(0, n // 2), (n // 2, n)]]
+        frame = frame.with_columns(pl.concat(parts, rechunk=False))
+    return frame
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gram_in_select_is_the_definition(engine, weighted):
+    table = typed(np.random.default_rng(1), rows=3000)
+    weight = "weight" if weighted else None
+    query = table.frame.lazy().select(gram=row(table).dbselect.gram(weight=weight))
+    assert query.collect_schema()["gram"] == RECORD_DTYPE
+    found = query.collect(engine=engine).item()
+    assert_gram(found, table.names, table.X, table.weight if weighted else None)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gram_in_group_by_and_over_sees_the_rows_of_its_group(engine):
+    table = typed(np.random.default_rng(2), rows=2000)
+    region = table.frame["region"].to_numpy()
+    gram = row(table).dbselect.gram(weight="weight")
+    grouped = table.frame.lazy().group_by("region").agg(gram=gram).collect(engine=engine)
+    windowed = table.frame.lazy().select("region", gram=gram.over("region"))
+    every = windowed.collect(engine=engine)
+    assert every["region"].to_list() == region.tolist()
+    assert sorted(grouped["region"]) == ["north", "south"]
+    for key, record in [*grouped.rows(), *every.rows()[::500]]:
+        mine = region == key
+        assert_gram(record, table.names, table.X[mine], table.weight[mine])
+
+
+def test_many_small_groups():
+    rng = np.random.default_rng(3)
+    x, key = rng.standard_normal((3000, 2)), rng.permutation(np.arange(3000) % 1000)
+    frame = pl.DataFrame({"k": key, "a": x[:, 0], "b": x[:, 1]})
+    found = frame.group_by("k").agg(gram=pl.struct("a", "b").dbselect.gram())
+    assert found.height == 1000
+    for k, record in found.rows()[::50]:
+        assert_gram(record, ["a", "b"], x[key == k])
+
+
+def test_chunks_may_be_cut_differently_from_input_to_input():
+    table = typed(np.random.default_rng(4), rows=999)
+    frame = chunked(table.frame, "weight", "demo", "y")
+    assert frame["weight"].n_chunks() != frame["count"].n_chunks()
+    record = frame.select(row(table).dbselect.gram(weight="weight")).item()
+    assert_gram(record, table.names, table.X, table.weight)
+    # A struct of its own chunks beside a weight of others.
+    frame = frame.select(row=row(table), weight="weight").with_columns(chunked(
+        frame.select("weight"), "weight")["weight"])  # fmt: skip
+    record = frame.select(pl.col("row").dbselect.gram(weight="weight")).item()
+    assert_gram(record, table.names, table.X, table.weight)
+
+
+@pytest.mark.parametrize(("start", "length"), [(3, 500), (64, 64), (997, 2), (1, 998), (5, 0)])
+def test_slices_hold_their_own_rows(start, length):
+    table = typed(np.random.default_rng(5), rows=999)
+    frame = table.frame.slice(start, length)
+    record = frame.select(row(table).dbselect.gram(weight="weight")).item()
+    if length == 0:
+        assert record is None
+    else:
+        rows = slice(start, start + length)
+        assert_gram(record, table.names, table.X[rows], table.weight[rows])
+
+
+@pytest.mark.parametrize(
+    ("weight", "value"),
+    [
+        ("weight", None),
+        (pl.col("weight"), None),
+        (pl.col("weight") * 2, 2.0),
+        (0.5, 0.0),
+        (3, 0.0),
+        (pl.lit(2.5), 0.0),
+        (pl.lit(None), 0.0),
+        (pl.col("weight").max(), 0.0),
+    ],
+    ids=["name", "column", "expression", "float", "integer", "literal", "null", "scalar"],
+)
+def test_a_weight_is_a_column_an_expression_or_a_number(weight, value):
+    table = typed(np.random.default_rng(6))
+    record = table.frame.select(row(table).dbselect.gram(weight=weight)).item()
+    expected = table.frame.select(
+        pl.lit(weight) if isinstance(weight, float | int) else weight
+    ).to_series()
+    numbers = expected.cast(pl.Float64).fill_null(0.0).to_numpy()
+    assert_gram(record, table.names, table.X, np.broadcast_to(numbers, len(table.X)))
+    assert value is None or len(expected) in (1, len(table.X))
+
+
+def test_a_group_of_one_row_keeps_weight_and_row_apart():
+    frame = pl.DataFrame({"k": [1, 2, 2], "x": [5.0, 1.0, 3.0], "w": [2.0, 1.0, 3.0]})
+    found = frame.group_by("k", maintain_order=True).agg(pl.struct("x").dbselect.gram(weight="w"))
+    assert_gram(found["x"][0], ["x"], np.array([[5.0]]), np.array([2.0]))
+    assert_gram(found["x"][1], ["x"], np.array([[1.0], [3.0]]), np.array([1.0, 3.0]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_rows_give_null(engine):
+    table = typed(np.random.default_rng(7))
+    empty = table.frame.clear().lazy()
+    for weight in (None, "weight", 1.0):
+        query = empty.select(row(table).dbselect.gram(weight=weight).alias("gram"))
+        assert query.collect(engine=engine)["gram"].to_list() == [None]
+    assert empty.dbselect.gram("y").collect(engine=engine)["gram"].to_list() == [None]
+    no_records = pl.LazyFrame(schema={"gram": RECORD_DTYPE})
+    merged = no_records.select(pl.col("gram").dbselect.merge())
+    assert merged.collect(engine=engine)["gram"].to_list() == [None]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        (pl.Boolean, [True, False, None]),
+        *[(dtype, [1, 100, None]) for dtype in (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Int128)],
+        *[(dtype, [0, 200, None]) for dtype in (pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)],
+        (pl.UInt128, ["0", str(2**100), None]),
+        (pl.Float32, [0.5, float("nan"), 2.0]),
+        (pl.Float64, [0.5, float("nan"), None]),
+        (pl.Decimal(10, 3), ["1.125", "-7.5", None]),
+        (pl.Decimal(38, 20), ["1.125", "-7.5", None]),
+        (pl.Null, [None, None, None]),
+    ],
+)
+@pytest.mark.parametrize("nest", ["field", "struct", "array"])
+def test_every_numeric_type_is_read_at_every_depth(dtype, values, nest):
+    frame = pl.DataFrame({"x": pl.Series(values).cast(dtype)})
+    row = {
+        "field": pl.struct("x"),
+        "struct": pl.struct(s=pl.struct("x")),
+        "array": pl.struct(a=pl.concat_arr("x")),
+    }[nest]
+    if dtype == pl.Null and nest == "array":
+        row = pl.struct(a=pl.lit(pl.Series([[None]] * 3, dtype=pl.Array(pl.Null, 1))))
+    X = np.array([np.nan if value is None else float(value) for value in values])[:, None]
+    name = {"field": "x", "struct": "s.x", "array": "a[1]"}[nest]
+    assert_gram(frame.select(row.dbselect.gram().alias("g")).item(), [name], X)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_merged_parts_are_the_whole(engine):
+    table = typed(np.random.default_rng(8), rows=3000)
+    parts = (
+        table.frame.lazy()
+        .group_by(part=pl.int_range(pl.len()) % 40)
+        .agg(gram=row(table).dbselect.gram(weight="weight"))
+    )
+    whole = parts.select(pl.col("gram").dbselect.merge()).collect(engine=engine).item()
+    assert_gram(whole, table.names, table.X, table.weight)
+    halves = parts.group_by(pl.col("part") % 2, maintain_order=True)
+    found = halves.agg(pl.col("gram").dbselect.merge()).collect(engine=engine)
+    for half, record in found.rows():
+        mine = np.arange(3000) % 2 == half
+        assert_gram(record, table.names, table.X[mine], table.weight[mine])
+
+
+def test_null_records_do_not_disturb_a_merge():
+    frame = pl.DataFrame({"x": [1.0, 2.0, 6.0]})
+    gram = frame.select(gram=pl.struct("x").dbselect.gram())
+    three = pl.concat([gram.with_columns(gram=None).cast(gram.schema), gram], rechunk=False)
+    assert_gram(three.select(pl.col("gram").dbselect.merge()).item(), ["x"], frame.to_numpy())
+    nothing = three.head(1).select(pl.col("gram").dbselect.merge())
+    assert nothing["gram"].to_list() == [None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_scan_is_reduced_out_of_core(tmp_path, engine):
+    rng = np.random.default_rng(9)
+    table = typed(rng, rows=20_000)
+    for i in range(3):
+        part = table.frame[i * 7000 : (i + 1) * 7000]
+        part.write_parquet(tmp_path / f"{i}.parquet", row_group_size=1024)
+    lf = pl.scan_parquet(tmp_path / "*.parquet")
+    found = lf.dbselect.gram("emb", "y", "d*.age", weight="weight").collect(engine=engine)
+    assert (found.height, found.columns) == (1, ["gram"])
+    names = ["emb[1]", "emb[2]", "emb[3]", "y", "demo.age"]
+    assert_gram(found.item(), names, table.take(names), table.weight)
+    every = (
+        lf.filter(region="north")
+        .drop("region")
+        .dbselect.gram(weight="weight")
+        .collect(engine=engine)
+    )
+    north = table.frame["region"].to_numpy() == "north"
+    assert_gram(every.item(), table.names, table.X[north], table.weight[north])
+
+
+def gram_of(rng, rows=500):
+    a, b, c, noise = rng.standard_normal((4, rows))
+    y = 1 + 3 * a + b - 2 * c + 0.1 * noise
+    return pl.DataFrame({"y": y, "a": a, "b": b, "c": c, "k": np.arange(rows) % 3})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"costs": {"a": 9.0, "b": 1.0, "c": 2.0}, "ridge": 0.1},
+        {"groups": {"p": ["a"], "q": ["b", "c"]}, "rule": "omp", "max_groups": 1},
+        {"always": ["b"], "budget": 2.0, "scale": False, "ridge": 0.3},
+    ],
+)
+def test_the_sequence_expression_is_the_python_call(options):
+    frame = gram_of(np.random.default_rng(10)).drop("k")
+    record = frame.select(pl.struct(pl.all()).dbselect.gram())
+    found = record.select(pl.col("y").dbselect.anytime_sequence("y", **options))
+    steps = found.explode("y").unnest("y")
+    expected = ds.anytime_sequence(frame, "y", **options)
+    # The two Grams differ by rounding.
+    assert_frame_equal(steps.select(expected.steps.columns), expected.steps, rel_tol=1e-12)
+    models = [expected.at(spent) for spent in expected.spent]
+    for k, model in enumerate(models):
+        entries = {e["key"]: e["value"] for e in steps["coefficients"][k]}
+        assert entries == pytest.approx(model.coefficients, rel=1e-12)
+        assert steps["intercept"][k] == pytest.approx(model.intercept, rel=1e-12)
+
+
+def test_unusable_records_give_empty_lists_among_others():
+    frame = gram_of(np.random.default_rng(11)).with_columns(
+        y=pl.when(pl.col("k") == 1).then(7.0).otherwise("y")
+    )
+    grams = frame.group_by("k", maintain_order=True).agg(
+        gram=pl.struct("y", "a", "b").dbselect.gram()
+    )
+    grams = pl.concat([grams, grams.head(1).with_columns(gram=None).cast(grams.schema)])
+    lengths = grams.select(pl.col("gram").dbselect.anytime_sequence("y").list.len())
+    assert lengths["gram"].to_list() == [3, 0, 3, 0]
+
+
+def sequence(frame, **options):
+    record = frame.select(sequence=pl.struct("y", "a", "b", "c").dbselect.gram())
+    return record.select(pl.col("sequence").dbselect.anytime_sequence("y", **options))
+
+
+def design(frame, k):
+    """Return the least squares prediction of the first k columns of a, c, b."""
+    A = np.column_stack([np.ones(frame.height), *(frame[name] for name in ["a", "c", "b"][:k])])
+    return A @ np.linalg.lstsq(A, frame["y"].to_numpy(), rcond=None)[0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("budget", "step"),
+    [(None, 3), (0, 0), (1, 1), (4.9, 1), (pl.lit(5.0), 2), ("limit", 2), (pl.col("limit") + 2, 3)],
+)
+def test_one_sequence_serves_all_rows_within_a_budget(engine, budget, step):
+    frame = gram_of(np.random.default_rng(12), rows=5000)
+    one = sequence(frame, costs={"a": 1, "b": 2, "c": 4})
+    query = (
+        chunked(frame.with_columns(limit=5.0), "limit")
+        .lazy()
+        .with_columns(sequence=pl.lit(one["sequence"]).first())
+        .select(p=pl.col("sequence").dbselect.predict(pl.struct("c", "a", "b"), budget))
+        .unnest("p")
+    )
+    found = query.collect(engine=engine)
+    np.testing.assert_allclose(found["prediction"], design(frame, step), rtol=1e-9)
+    assert found.columns == ["prediction", "step", "spent", "next_group"]
+    assert found["step"].unique().to_list() == [step]
+    assert found["spent"].unique().to_list() == [[0.0, 1.0, 5.0, 7.0][step]]
+    assert found["next_group"].unique().to_list() == [["a", "c", "b", None][step]]
+
+
+def test_a_literal_sequence_is_used_for_every_row():
+    frame = gram_of(np.random.default_rng(13), rows=300)
+    literal = pl.lit(sequence(frame)["sequence"])
+    found = frame.select(p=literal.dbselect.predict(pl.struct("a", "b", "c"))).unnest("p")
+    np.testing.assert_allclose(found["prediction"], design(frame, 3), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("row", "step"),
+    [
+        (pl.struct("a", "b", "c", name=pl.lit("text")), 3),
+        (pl.struct("a", "b", c=pl.lit(None)), 1),
+        (pl.struct("a", "b", c=pl.lit(float("nan"))), 1),
+        (pl.struct("a", "b", c=pl.when(pl.col("c") < 1e9).then(None).otherwise("c")), 1),
+        (pl.struct("a", "c"), 2),
+        (pl.struct("b", "c"), 0),
+    ],
+)
+def test_a_prefix_needs_its_columns_to_be_present(row, step):
+    frame = gram_of(np.random.default_rng(14), rows=200)
+    found = frame.with_columns(s=pl.lit(sequence(frame)["sequence"]).first()).select(
+        p=pl.col("s").dbselect.predict(row, missing_columns="unavailable")
+    )
+    np.testing.assert_allclose(found.unnest("p")["prediction"], design(frame, step), rtol=1e-9)
+    assert found["p"].struct.field("step").unique().to_list() == [step]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (pl.struct("a", "c", b=pl.lit("text")), "column 'b' has type .* has read a number there"),
+        (pl.struct("a", "c", b=pl.date(2026, 1, 1)), "column 'b' has type Date32"),
+        (pl.struct("k", aa="a"), r"the rows lack columns 'a', 'c', 'b', which .*; there is 'aa'"),
+    ],
+)
+def test_a_row_that_no_prefix_can_read_is_an_error(row, words):
+    frame = gram_of(np.random.default_rng(14), rows=20)
+    predicted = pl.lit(sequence(frame)["sequence"]).first().dbselect.predict(row)
+    with pytest.raises(pl.exceptions.ComputeError, match=words):
+        frame.select(predicted)
+    with pytest.raises(ds.errors.ArgumentError, match="handle_unknown is 'no'; it must be one of"):
+        pl.col("s").dbselect.predict(row, handle_unknown="no")
+    with pytest.raises(ds.errors.ArgumentError, match="missing_columns is 'no'; it must be one of"):
+        pl.col("s").dbselect.predict(row, missing_columns="no")
+
+
+def test_each_row_has_its_own_sequence_and_budget():
+    frame = gram_of(np.random.default_rng(15), rows=900)
+    grams = frame.group_by("k").agg(s=pl.struct("y", "a", "b", "c").dbselect.gram())
+    sequences = grams.select("k", pl.col("s").dbselect.anytime_sequence("y"))
+    limits = np.arange(900) // 3 % 4
+    joined = frame.with_columns(limit=pl.Series(limits)).join(
+        sequences.filter(pl.col("k") < 2), on="k", how="left", maintain_order="left"
+    )
+    found = joined.select(p=pl.col("s").dbselect.predict(pl.struct("a", "b", "c"), "limit"))
+    predicted = found.unnest("p")["prediction"]
+    for k in (0, 1):
+        mine = frame.filter(k=k)
+        for limit in range(4):
+            at = (frame["k"].to_numpy() == k) & (limits == limit)
+            expected = design(mine, limit)[limits[frame["k"].to_numpy() == k] == limit]
+            np.testing.assert_allclose(predicted.filter(pl.Series(at)), expected, rtol=1e-9)
+    assert found["p"].is_null().to_list() == (frame["k"] == 2).to_list()
+
+
+def test_a_frame_without_rows_predicts_nothing():
+    frame = gram_of(np.random.default_rng(16))
+    empty = frame.with_columns(s=pl.lit(sequence(frame)["sequence"]).first()).clear()
+    found = empty.select(p=pl.col("s").dbselect.predict(pl.struct("a", "b", "c"), 1.0))
+    assert found.height == 0
+    assert found["p"].struct.fields == ["prediction", "step", "spent", "next_group"]
+
+
+x = pl.col("x")
+GRAM = pl.struct("x", "y").dbselect.gram()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (pl.struct("x", t=pl.lit(b"b")).dbselect.gram(), ["'t'", "numeric, boolean, dates or"]),
+        (pl.struct(s=pl.struct(t=pl.lit(b""))).dbselect.gram(), ["'s.t'", "numeric, boolean"]),
+        (pl.struct(d=x.cast(pl.Time)).dbselect.gram(), ["'d'", "Time"]),
+        (pl.struct(v=pl.concat_list("x")).dbselect.gram(), ["'v'", "List"]),
+        (x.dbselect.gram(), ["'x'", "Int64", "struct"]),
+        (pl.struct(z=x / 0).dbselect.gram(), ["'z'", "infinite value (inf)", "finite"]),
+        (pl.struct(z=x * 1e200).dbselect.gram(), ["'z'", "overflow"]),
+        (pl.struct("x").dbselect.gram(weight=-2.0), ["weight is negative (-2)", ">= 0"]),
+        (pl.struct("x").dbselect.gram(weight=-x), ["weight is negative", ">= 0"]),
+        (pl.struct("x").dbselect.gram(weight="nobody"), ["nobody"]),
+        (pl.struct("x").dbselect.gram(weight="digits"), ["weight"]),
+        (pl.struct("x").dbselect.gram(weight=pl.struct("x")), ["x"]),
+        (x.dbselect.merge(), ["x"]),
+        (GRAM.dbselect.anytime_sequence("q"), ["target", "unknown column 'q'", "'y'"]),
+        (x.dbselect.anytime_sequence("y"), ["gram record", "mapping"]),
+        (GRAM.dbselect.anytime_sequence("y").dbselect.predict(x), ["'x'", "struct"]),
+        (x.dbselect.predict(pl.struct("x")), ["x"]),
+    ],
+)
+def test_mistakes_are_named_and_never_panic(engine, expression, words):
+    frame = pl.LazyFrame(
+        {"x": [1, 2, 3], "y": [1, 3, 8], "name": ["a", "b", "c"], "digits": ["1", "2", "3"]}
+    )
+    with pytest.raises(ERRORS) as refusal:
+        frame.select(expression).collect(engine=engine)
+    missing = [word for word in words if word not in str(refusal.value)]
+    assert not missing, f"{missing} not in: {refusal.value}"
+    assert frame.select(pl.struct("x").dbselect.gram()).collect(engine=engine).item()["rows"] == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("mean", [1.0], ["1 values in 'mean'", "2 columns need 2"]),
+        ("comoment", [1.0, float("nan"), 1.0], ["NaN in 'comoment'", "finite"]),
+        ("comoment", [1.0, None, 1.0], ["NULL element", "'comoment'"]),
+        ("comoment", [-1.0, 0.0, 1.0], ["'comoment'", "column 'x'", ">= 0"]),
+        ("rows", -1, ["-1 in 'rows'", ">= 0"]),
+        ("rows", None, ["NULL in 'rows'"]),
+        ("columns", None, ["NULL in 'columns'"]),
+        ("columns", ["x", "x"], ["'x' twice"]),
+        ("columns", ["x", "z"], ["unequal columns", "'y'", "'z'"]),
+        ("columns", ["y", "x"], ["another order"]),
+    ],
+)
+def test_malformed_and_unequal_records_are_refused(field, value, words):
+    good = ds.gram(pl.DataFrame({"x": [1, 2, 3], "y": [1, 3, 8]})).to_struct()
+    both = pl.DataFrame({"g": [good, {**good, field: value}]})
+    with pytest.raises(ERRORS) as refusal:
+        both.select(pl.col("g").dbselect.merge())
+    missing = [word for word in words if word not in str(refusal.value)]
+    assert not missing, f"{missing} not in: {refusal.value}"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda lf: lf.dbselect.gram("zz"), ["unknown column 'zz'", "'x'"]),
+        (lambda lf: lf.dbselect.gram("z*"), ["unknown column 'z*'"]),
+        (lambda lf: lf.with_columns(t=pl.lit(b"")).dbselect.gram("t"), ["'t'", "numeric, boolean"]),
+        (lambda lf: lf.dbselect.gram("x", "x"), ["'x' twice"]),
+        (lambda lf: lf.dbselect.gram("x", weight="zz"), ["weight", "'zz'"]),
+        (lambda lf: lf.with_columns(z=x / 0).dbselect.gram("z"), ["'z'", "infinite"]),
+        (lambda lf: lf.with_columns(w=-x).dbselect.gram("x", weight="w"), ["'w'", "-", ">= 0"]),
+    ],
+)
+def test_mistakes_on_a_lazy_frame_are_named(call, words):
+    frame = pl.LazyFrame({"x": [1, 2, 3], "name": ["a", "b", "c"]})
+    with pytest.raises(ERRORS) as refusal:
+        call(frame).collect()
+    missing = [word for word in words if word not in str(refusal.value)]
+    assert not missing, f"{missing} not in: {refusal.value}"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda gram: gram.anytime_sequence("y", rule="best"), "rule is 'best'"),
+        (lambda gram: gram.anytime_sequence("y", max_groups=0), "max_groups is 0"),
+        (lambda gram: gram.foba("y", nu=1.0), "nu is 1.0"),
+        (lambda gram: gram.backward("y", ridge=-1.0), "ridge is -1.0"),
+        (lambda gram: gram.dash("y", 2, epsilon=0), "epsilon is 0"),
+        (lambda gram: gram.sght("y", max_columns=1, max_groups=1, tol=-1), "tol is -1"),
+        (
+            lambda gram: gram.anytime_sequence("y", costs={"x": 0}),
+            "'x' has cost 0; costs must be > 0",
+        ),
+        (lambda gram: gram.anytime_sequence("y", {"g": []}), "'g' is empty"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_read(call, message):
+    with pytest.raises(ds.DbselectError, match=message):
+        call(pl.col("gram").dbselect)

@@ -1,0 +1,166 @@
+"""The rules of the house that can be told from the syntax tree, and CONTRIBUTING's recipes."""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dbselect as ds
+from dbselect.options.refusals import REFUSED
+from dbselect.sources import open as opening
+from dbselect.sources.open import Engine
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "dbselect").rglob("*.py"))
+#: Calls of one line, which have the names of the methods that they ask.
+CALLS = [ROOT / "dbselect/problem" / name for name in ("calls.py", "building_blocks.py")]
+
+
+def defined(path: Path) -> Iterator[str]:
+    """Yield the classes and public functions of a module, an overloaded one once."""
+    names = [
+        node.name
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
+    ]
+    yield from dict.fromkeys(names)
+
+
+@pytest.mark.slow
+def test_one_name_is_one_thing():
+    owners = defaultdict(list)
+    for path in MODULES:
+        for name in defined(path):
+            if path in CALLS and name in REFUSED:
+                continue
+            owners[name].append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in owners.items() if len(paths) > 1} == {}
+
+
+def test_a_prefix_that_three_modules_share_is_a_folder():
+    folders = defaultdict(list)
+    for path in MODULES:
+        folders[path.parent].append(path.stem)
+    shared = {
+        f"{folder.name}/{prefix}_*": count
+        for folder, stems in folders.items()
+        for prefix, count in Counter(stem.split("_")[0] for stem in stems).items()
+        if count > 2 and prefix
+    }
+    assert shared == {}
+
+
+@pytest.mark.slow
+def test_no_signature_swallows_what_it_does_not_know():
+    swallowing = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.arguments | ast.FunctionDef)
+        and isinstance(node, ast.FunctionDef)
+        and node.args.kwarg is not None
+        and node.args.kwarg.arg.startswith("_")
+        and node.name != "_show_warning"  # Python's own signature
+    ]
+    assert swallowing == []
+
+
+def test_citations_name_authors():
+    numbered = re.compile(r"papers? 00\d")
+    found = [
+        str(path.relative_to(ROOT))
+        for folder in ("dbselect", "sql", "bench", "examples", "native/src")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".rs", ".sql", ".md") and numbered.search(path.read_text())
+    ]
+    assert found == []
+
+
+def test_contributing_tells_of_every_folder():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    folders = {path.parent.relative_to(ROOT) for path in MODULES if path.name == "__init__.py"}
+    inner = sorted(str(folder) for folder in folders if folder.name != "dbselect")
+    assert [folder for folder in inner if f"`{folder}/`" not in text] == []
+
+
+class Products:
+    """What a new objective has to answer: here f(S) = 1 - the product of (1 - p)."""
+
+    def __init__(self, p: np.ndarray, held: tuple[int, ...] = ()) -> None:
+        self.p, self._held = p, list(held)
+
+    size = property(lambda self: len(self.p))
+    held = property(lambda self: list(self._held))
+    value = property(lambda self: 1.0 - float(np.prod(1.0 - self.p[self._held])))
+
+    def gains(self) -> np.ndarray:
+        gains = (1.0 - self.value) * self.p
+        gains[self._held] = 0.0
+        return gains
+
+    def losses(self) -> np.ndarray:
+        losses = np.zeros(len(self.p))
+        for one in self._held:
+            losses[one] = -self.copy().remove(one)
+        return losses
+
+    def add(self, candidate: int) -> float:
+        return self.add_all([candidate])
+
+    def add_all(self, candidates: list[int]) -> float:
+        before = self.value
+        self._held += candidates
+        return self.value - before
+
+    def remove(self, candidate: int) -> float:
+        before = self.value
+        self._held.remove(candidate)
+        return before - self.value
+
+    def copy(self) -> "Products":
+        return Products(self.p, tuple(self._held))
+
+
+@pytest.mark.parametrize("search", [ds.dash, ds.greedy, ds.reference.top_k])
+def test_an_objective_is_what_meets_the_contract(search):
+    objective = Products(np.array([0.1, 0.5, 0.3, 0.05]))
+    found = search(objective, k=2)
+    assert set(found.chosen) == {1, 2}
+    assert objective.held == []
+
+
+class Rows:
+    """What a new engine has to have: here rows that lie in a list of dicts."""
+
+    def __init__(self, rows: list[dict[str, float]]) -> None:
+        self._table = pa.Table.from_pylist(rows)
+        self.schema, self.rows, self.again = self._table.schema, len(rows), True
+
+    def scan(self, fields, consume):
+        for batch in self.batches(fields):
+            consume(batch)
+
+    def batches(self, fields):
+        yield from self._table.select(fields).to_batches()
+
+
+def test_an_engine_is_a_table_and_a_line_in_the_list(monkeypatch):
+    def reads(source):
+        return isinstance(source, list) and isinstance(source[0], dict)
+
+    engine = Engine(reads, lambda source, columns: Rows(source))
+    monkeypatch.setattr(opening, "ENGINES", [engine, *opening.ENGINES])
+    frame = pl.DataFrame({"a": [1, 2, 3, 4, 5], "b": [2, 0, 1, 5, 3], "y": [0, 1, 0, 1, 1]})
+    rows = frame.cast(pl.Float64).to_dicts()
+    assert ds.gram(rows).comoment.tolist() == ds.gram(frame).comoment.tolist()
+    assert ds.gram_by(rows, fold=2)["gram"].len() == 2
+    order = ds.anytime_sequence(frame, "y").steps["group"].to_list()
+    assert ds.anytime_sequence(rows, "y").steps["group"].to_list() == order
+    model, same = (ds.fit(one, "y", ["a"], family="binomial", ridge=0.1) for one in (rows, frame))
+    assert np.isclose(model.coefficients["a"], same.coefficients["a"], rtol=1e-12)

@@ -1,0 +1,410 @@
+"""A mistake is one clear sentence: the argument, its value and what is allowed."""
+
+import re
+import warnings
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dbselect as ds
+
+TABLE = pl.DataFrame(
+    {
+        "y": [1.0, 3.0, 8.0, 2.0, 7.0],
+        "a": [1, 2, 3, 4, 6],
+        "b": [2.0, 1.0, 0.0, 5.0, 3.0],
+        "c": [True, False, False, True, True],
+        "name": ["u", "v", "w", "x", "z"],
+        "zero": [0.0] * 5,
+    }
+)
+GRAM = ds.gram(TABLE, columns=["y", "a", "b", "c"])
+
+#: One source of each engine, where what is checked is the same for all.
+some_sources = pytest.mark.parametrize(
+    "as_source", ["parquet path", "DataFrame", "relation, extension", "arrow Table"], indirect=True
+)
+
+
+def refused(kind, words, call, *args, **kwargs):
+    """Check that a call fails with one short sentence that holds all the words."""
+    with pytest.raises(ds.DbselectError) as refusal:
+        call(*args, **kwargs)
+    message = str(refusal.value)
+    missing = [word for word in words if word not in message]
+    assert not missing, f"{missing} not in: {message}"
+    assert type(refusal.value) is kind, message
+    assert "Traceback" not in message
+    assert isinstance(refusal.value, ValueError)
+
+
+@some_sources
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"columns": ["y", "width"]}, ds.errors.ColumnError, ["columns", "'width'", "there is"]),
+        (
+            {"columns": ["y", "aa"]},
+            ds.errors.ColumnError,
+            ["columns", "unknown column 'aa'", "'a'"],
+        ),
+        ({"columns": ["q*"]}, ds.errors.ColumnError, ["columns", "'q*'"]),
+        ({"columns": ["a", "y", "a"]}, ds.errors.ColumnError, ["columns", "'a' twice"]),
+        ({"columns": []}, ds.errors.ColumnError, ["columns is empty", "at least one"]),
+        ({"columns": "a"}, ds.errors.ArgumentError, ["columns is 'a'", "list"]),
+        ({"columns": [3]}, ds.errors.ArgumentError, ["columns is [3]", "list of column names"]),
+        ({"weight": "ww"}, ds.errors.ColumnError, ["weight", "unknown column 'ww'"]),
+        ({"weight": "name"}, ds.errors.ColumnError, ["'name'", "string", "numeric"]),
+        ({"weight": 3.0}, ds.errors.ArgumentError, ["weight is 3.0", "name of a column"]),
+    ],
+)
+def test_columns_and_weight_are_checked(as_source, options, kind, words):
+    refused(kind, words, ds.gram, as_source(TABLE), **options)
+
+
+@some_sources
+@pytest.mark.parametrize(
+    ("by", "kind", "words"),
+    [
+        (["who"], ds.errors.ColumnError, ["by", "unknown column 'who'"]),
+        ([], ds.errors.ArgumentError, ["by is empty", "gram"]),
+        ([3], ds.errors.ArgumentError, ["by is 3", "name of a column"]),
+        (["c", "c"], ds.errors.ColumnError, ["by", "'c' twice"]),
+    ],
+)
+def test_keys_are_checked(as_source, by, kind, words):
+    refused(kind, words, ds.gram_by, as_source(TABLE), by, columns=["y", "a"])
+
+
+def test_a_key_named_like_the_result_is_refused():
+    table = TABLE.rename({"name": "gram"})
+    refused(ds.errors.ArgumentError, ["by", "'gram'", "rename"], ds.gram_by, table, ["gram"])
+
+
+def test_a_table_without_numbers_is_refused(as_source):
+    words = ["no numeric column", "words"]
+    table = TABLE.select(words=pl.concat_list("name"))
+    refused(ds.errors.ColumnError, words, ds.gram, as_source(table))
+
+
+def test_an_infinite_value_names_its_column(as_source):
+    table = TABLE.with_columns(a=pl.when(pl.col("a") == 3).then(-np.inf).otherwise("a"))
+    words = ["'a'", "infinite value (-inf)", "must be finite"]
+    refused(ds.errors.DataError, words, ds.gram, as_source(table.drop("name")))
+
+
+def test_a_negative_weight_names_its_column(as_source):
+    table = TABLE.with_columns(share=pl.col("b") - 1)
+    words = ["'share'", "-1", "weights must be >= 0"]
+    refused(ds.errors.DataError, words, ds.gram, as_source(table), columns=["y"], weight="share")
+
+
+@some_sources
+def test_a_weight_of_a_nested_type_is_refused(as_source):
+    table = TABLE.with_columns(w=pl.struct(v="a"))
+    words = ["'w'", "struct", "numeric"]
+    refused(ds.errors.ColumnError, words, ds.gram, as_source(table), columns=["y"], weight="w")
+
+
+@some_sources
+def test_two_columns_that_flatten_to_one_name_are_refused(as_source):
+    table = TABLE.select("y", pl.struct(age="a").alias("demo"), pl.col("b").alias("demo.age"))
+    refused(ds.errors.ColumnError, ["'demo.age'"], ds.gram, as_source(table))
+
+
+def test_a_table_with_two_columns_of_one_name_is_refused():
+    table = pa.table([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
+    refused(ds.errors.ColumnError, ["two columns named 'x'"], ds.gram, table)
+
+
+@pytest.mark.parametrize(
+    ("array", "columns", "kind", "words"),
+    [
+        (np.zeros((3, 2)), None, ds.errors.ArgumentError, ["columns is missing", "list"]),
+        (np.zeros((3, 2)), "ab", ds.errors.ArgumentError, ["columns", "list of column names"]),
+        (np.zeros((3, 2)), ["a"], ds.errors.ArgumentError, ["(3, 2)", "1 column names", "(n, 1)"]),
+        (np.zeros(3), ["a"], ds.errors.ArgumentError, ["shape (3,)", "(n, 1)"]),
+        (np.zeros((2, 2, 2)), ["a", "b"], ds.errors.ArgumentError, ["(2, 2, 2)"]),
+        (np.zeros((3, 2)), ["a", "a"], ds.errors.ColumnError, ["'a'"]),
+        (np.zeros((3, 1), dtype=complex), ["a"], ds.errors.ColumnError, ["complex128", "numeric"]),
+        (np.array([["u"], ["v"]]), ["a"], ds.errors.ColumnError, ["<U1", "numeric"]),
+        (np.array([[1], [None]]), ["a"], ds.errors.ColumnError, ["object", "numeric"]),
+        (np.zeros((3, 1), dtype="M8[s]"), ["a"], ds.errors.ColumnError, ["datetime64", "numeric"]),
+        (np.zeros((3, 1), dtype=np.longdouble), ["a"], ds.errors.ColumnError, ["float128"]),
+    ],
+)
+def test_arrays_need_names_a_shape_and_numbers(array, columns, kind, words):
+    refused(kind, words, ds.gram, array, columns=columns)
+
+
+@pytest.mark.parametrize("source", [5, None, [[1.0, 2.0]], {"x": [1.0]}, object(), TABLE["a"].len])
+def test_what_is_no_table_is_refused_by_its_type(source):
+    words = [type(source).__name__, "a path", "__arrow_c_stream__"]
+    refused(ds.errors.SourceError, words, ds.gram, source)
+
+
+@pytest.mark.parametrize("name", ["missing.parquet", "missing/", "part-*.parquet", "no/**/x.pq"])
+def test_a_path_without_a_file_is_named(tmp_path, name):
+    refused(ds.errors.SourceError, [str(tmp_path / name)], ds.gram, str(tmp_path / name))
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"PAR1 and then nothing of use PAR1"])
+def test_a_file_that_is_not_parquet_is_named(tmp_path, content):
+    path = tmp_path / "table.parquet"
+    path.write_bytes(content)
+    refused(ds.errors.SourceError, [str(path), "Parquet"], ds.gram, path)
+
+
+def test_a_folder_without_parquet_files_is_named(tmp_path):
+    refused(ds.errors.SourceError, [str(tmp_path)], ds.gram, tmp_path)
+
+
+def test_a_file_without_the_column_is_refused(tmp_path):
+    TABLE.write_parquet(tmp_path / "1.parquet")
+    TABLE.drop("b").write_parquet(tmp_path / "2.parquet")
+    words = ["columns", "unknown column 'b'"]
+    refused(ds.errors.ColumnError, words, ds.gram, tmp_path / "2.parquet", columns=["y", "b"])
+    refused(ds.errors.SourceError, ["b"], ds.gram, tmp_path, columns=["y", "b"])
+
+
+def test_a_file_with_another_type_is_refused(tmp_path):
+    TABLE.write_parquet(tmp_path / "1.parquet")
+    TABLE.with_columns(a="name").write_parquet(tmp_path / "2.parquet")
+    refused(ds.errors.SourceError, ["a"], ds.gram, tmp_path, columns=["y", "a"])
+
+
+def test_a_lazy_frame_that_fails_is_a_source_error():
+    lf = TABLE.lazy().with_columns(n=pl.col("name").cast(pl.Int64))
+    refused(ds.errors.SourceError, ["Polars", "name"], ds.gram, lf)
+
+
+def test_a_lazy_frame_without_a_schema_is_a_source_error():
+    lf = TABLE.lazy().with_columns(pl.col("gone"))
+    refused(ds.errors.SourceError, ["gone"], ds.gram, lf)
+
+
+ARGUMENTS = [
+    ({"target": "yy"}, ds.errors.ColumnError, ["target", "unknown column 'yy'", "'y'"]),
+    ({"target": 3}, ds.errors.ColumnError, ["target", "3"]),
+    ({"target": None}, ds.errors.ColumnError, ["target", "None"]),
+    ({"rule": "best"}, ds.errors.ArgumentError, ["rule is 'best'", "'fr'", "'omp'"]),
+    ({"rule": None}, ds.errors.ArgumentError, ["rule is None", "'fr'"]),
+    ({"rule": ["fr"]}, ds.errors.ArgumentError, ["rule", "'fr'"]),
+    ({"ridge": -0.5}, ds.errors.ArgumentError, ["ridge is -0.5", ">= 0"]),
+    ({"ridge": np.nan}, ds.errors.ArgumentError, ["ridge is nan", ">= 0"]),
+    ({"ridge": np.inf}, ds.errors.ArgumentError, ["ridge is inf", ">= 0"]),
+    ({"ridge": "1"}, ds.errors.ArgumentError, ["ridge is '1'", "number"]),
+    ({"budget": -1}, ds.errors.ArgumentError, ["budget is -1", ">= 0"]),
+    ({"budget": np.nan}, ds.errors.ArgumentError, ["budget is nan", ">= 0"]),
+    ({"budget": "10"}, ds.errors.ArgumentError, ["budget is '10'", "number"]),
+    ({"max_groups": 0}, ds.errors.ArgumentError, ["max_groups is 0", ">= 1"]),
+    ({"max_groups": True}, ds.errors.ArgumentError, ["max_groups is True", "whole number"]),
+    ({"max_groups": 1.5}, ds.errors.ArgumentError, ["max_groups is 1.5", "whole number"]),
+    ({"groups": {"g": ["a", "w"]}}, ds.errors.ColumnError, ["'g'", "unknown column 'w'"]),
+    ({"groups": {"g": ["a", "y"]}}, ds.errors.GroupError, ["'g'", "the target 'y'"]),
+    ({"groups": {1: ["a"]}}, ds.errors.GroupError, ["group 1", "text"]),
+    ({"groups": {"g": ["a", "a"]}}, ds.errors.ColumnError, ["'g'", "'a' twice"]),
+    ({"groups": {"g": ["q*"]}}, ds.errors.ColumnError, ["'g'", "'q*'"]),
+    (
+        {"groups": {"g": ["a"], "h": []}},
+        ds.errors.GroupError,
+        ["'h' is empty", "at least one column"],
+    ),
+    ({"groups": {"g": None}}, ds.errors.GroupError, ["'g' is empty"]),
+    ({"groups": {}}, ds.errors.GroupError, ["group"]),
+    ({"groups": ["a"]}, ds.errors.GroupError, ["groups is ['a']", "map names"]),
+    ({"groups": {"g": 5}}, ds.DbselectError, ["'g'", "5", "list"]),
+    ({"groups": {"g": [5]}}, ds.errors.GroupError, ["'g'", "[5]", "list"]),
+    ({"costs": {"a": 0, "b": 1, "c": 1}}, ds.errors.GroupError, ["'a' has cost 0", "> 0"]),
+    ({"costs": {"a": -2.5, "b": 1, "c": 1}}, ds.errors.GroupError, ["'a' has cost -2.5", "> 0"]),
+    ({"costs": {"a": np.nan, "b": 1, "c": 1}}, ds.errors.GroupError, ["'a' has cost nan", "> 0"]),
+    (
+        {"costs": {"a": np.inf, "b": 1, "c": 1}},
+        ds.errors.GroupError,
+        ["'a' has cost inf", "finite"],
+    ),
+    ({"costs": {"a": None, "b": 1, "c": 1}}, ds.errors.GroupError, ["'a' has cost None", "> 0"]),
+    ({"costs": {"a": "x", "b": 1, "c": 1}}, ds.errors.GroupError, ["'a' has cost", "x", "> 0"]),
+    ({"costs": {"a": 1, "b": 1}}, ds.errors.GroupError, ["'c' has no cost", "every group"]),
+    (
+        {"costs": {"a": 1, "b": 1, "c": 1, "d": 1}},
+        ds.errors.GroupError,
+        ["costs", "unknown group 'd'"],
+    ),
+    ({"costs": [1, 1, 1]}, ds.errors.GroupError, ["costs is [1, 1, 1]", "map group names"]),
+    ({"costs": 1}, ds.errors.GroupError, ["costs is 1", "map group names"]),
+    ({"always": ["d"]}, ds.errors.GroupError, ["always", "unknown group 'd'", "'a'"]),
+    ({"always": ["b", "b"]}, ds.errors.GroupError, ["always", "'b'", "twice"]),
+    ({"always": "b"}, ds.errors.ArgumentError, ["always is 'b'", "list"]),
+    ({"always": [["b"]]}, ds.DbselectError, ["always"]),
+    ({"always": 3}, ds.errors.ArgumentError, ["always is 3", "list"]),
+    (
+        {"always": ["a", "b"], "budget": 1.5},
+        ds.errors.ArgumentError,
+        ["always costs 2", "budget of 1.5"],
+    ),
+    (
+        {"always": ["a", "b"], "max_groups": 1},
+        ds.errors.ArgumentError,
+        ["always", "2", "max_groups", "1"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda array: ds.anytime_sequence(array, "y", {"a": ["a"]}),
+        lambda array: ds.anytime_sequence(array, "y", {"a": ["a"]}, family="gaussian"),
+        lambda array: ds.Problem(array, "y", {"a": ["a"]}, family="binomial").objective(),
+    ],
+)
+def test_an_array_is_not_taken_for_columns_in_the_order_of_the_groups(call):
+    refused(ds.errors.ArgumentError, ["array", "no names"], call, np.ones((3, 2)))
+
+
+@pytest.mark.parametrize(("options", "kind", "words"), ARGUMENTS)
+def test_arguments_of_a_sequence_are_checked(options, kind, words):
+    if kind is ds.DbselectError:
+        with pytest.raises(kind) as refusal:
+            ds.anytime_sequence(GRAM, **{"target": "y", **options})
+        assert all(word in str(refusal.value) for word in words), refusal.value
+    else:
+        refused(kind, words, ds.anytime_sequence, GRAM, **{"target": "y", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"target": "yy"}, ds.errors.ColumnError, ["yy"]),
+        ({"target": None}, ds.errors.ColumnError, ["target is None", "name of a column"]),
+        ({"target": "name"}, ds.errors.ColumnError, ["'name'"]),
+        ({"groups": {"g": ["a", "ww"]}}, ds.errors.ColumnError, ["'ww'"]),
+        ({"groups": {"g": 5}}, ds.errors.GroupError, ["'g'", "5", "list"]),
+        ({"rule": "best"}, ds.errors.ArgumentError, ["rule is 'best'"]),
+    ],
+)
+def test_arguments_are_checked_when_the_source_is_a_table(options, kind, words):
+    refused(kind, words, ds.anytime_sequence, TABLE, **{"target": "y", **options})
+
+
+@pytest.mark.parametrize("budget", [-1, np.nan, "1"])
+def test_the_budget_of_a_model_is_checked(budget):
+    sequence = ds.anytime_sequence(GRAM, "y")
+    words = [f"budget is {budget!r}", ">= 0", "None"]
+    refused(ds.errors.ArgumentError, words, sequence.at, budget=budget)
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.SkippedRowsWarning")
+def test_rows_that_cannot_be_used_are_refused():
+    none = ds.gram(TABLE.with_columns(b=None).cast({"b": pl.Float64}), columns=["y", "a", "b"])
+    words = ["no usable rows", "5 rows were skipped"]
+    refused(ds.errors.DataError, words, ds.anytime_sequence, none, "y")
+    empty = TABLE.clear().select("y", "a")
+    refused(ds.errors.DataError, ["no usable rows", "0 rows"], ds.anytime_sequence, empty, "y")
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e300, 1e-300])
+def test_a_constant_target_is_refused(value):
+    table = TABLE.select("a", y=pl.lit(value))
+    words = ["target 'y' is constant"]
+    refused(ds.errors.DataError, words, ds.anytime_sequence, table, "y")
+
+
+def test_a_constant_column_is_aliased():
+    table = TABLE.select("y", "a", k=pl.lit(0.1))
+    sequence = ds.anytime_sequence(table, "y")
+    assert sequence.aliased == ("k",)
+    assert sequence.at().coefficients["k"] == 0.0
+
+
+@pytest.mark.slow
+def test_a_constant_column_and_a_single_row_can_have_any_weight():
+    rng = np.random.default_rng(2)
+    for constant in rng.standard_normal(200):
+        frame = pl.DataFrame({"k": np.full(9, constant), "x": rng.random(9), "w": rng.random(9)})
+        assert ds.gram(frame, weight="w").rows == 9
+        assert ds.gram(frame[:1], weight="w").rows == 1
+
+
+def test_fewer_rows_than_columns_work_and_list_what_is_aliased():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((4, 7))
+    names = ["y", *"abcdef"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ds.errors.ConditionWarning)
+        sequence = ds.anytime_sequence(ds.gram(X, columns=names), "y")
+    model = sequence.at()
+    assert len(sequence.aliased) == 3
+    assert {model.coefficients[name] for name in sequence.aliased} == {0.0}
+    predicted = model.intercept + X[:, 1:] @ [model.coefficients[name] for name in "abcdef"]
+    np.testing.assert_allclose(predicted, X[:, 0], atol=1e-8)
+
+
+@pytest.mark.parametrize("operation", [lambda a, b: a + b, lambda a, b: a - b])
+def test_grams_of_unequal_columns_show_the_difference(operation):
+    other = ds.gram(TABLE, columns=["y", "a", "zero", "c"])
+    words = ["unequal columns", "first: ['b']", "second: ['zero']"]
+    refused(ds.errors.RecordError, words, operation, GRAM, other)
+    turned = GRAM.select(["a", "y", "b", "c"])
+    refused(ds.errors.RecordError, ["another order"], operation, GRAM, turned)
+
+
+def test_only_a_part_can_be_removed():
+    words = ["cannot remove 10 rows", "from 5", "part of the first"]
+    refused(ds.errors.RecordError, words, lambda: GRAM - (GRAM + GRAM))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"mean": [1.0]}, ["'mean'", "(1,)", "4 columns"]),
+        ({"comoment": [1.0] * 9}, ["9 values in 'comoment'", "4 columns need 10"]),
+        ({"columns": ["y", "a", "b"]}, ["'comoment'", "3 columns need 6"]),
+        ({"columns": ["y", "a", "b", "a"]}, ["'a' twice"]),
+        ({"mean": [1.0, 2.0, np.nan, 1.0]}, ["'mean'", "finite"]),
+        ({"comoment": [np.inf] * 10}, ["'comoment'", "finite"]),
+        ({"comoment": [-1.0] * 10}, ["'comoment'", "negative", "'y'"]),
+        ({"weight": np.nan}, ["nan in 'weight'", ">= 0"]),
+        ({"weight": -2.0}, ["-2.0 in 'weight'", ">= 0"]),
+        ({"rows": -2}, ["-2 in 'rows'", ">= 0"]),
+        ({"skipped": -2}, ["-2 in 'skipped'", ">= 0"]),
+        ({"rows": 0}, ["0 rows", "both must be 0"]),
+        ({"rows": None}, ["lacks ['rows']", "comoment"]),
+        ({"mean": "text"}, ["something else than numbers"]),
+        ({"mean": [1.0, None, 2.0, 3.0]}, ["'mean'", "finite"]),
+    ],
+)
+def test_a_malformed_record_is_refused(fields, words):
+    record = {**GRAM.to_struct(), **fields}
+    refused(ds.errors.RecordError, words, ds.anytime_sequence, record, "y")
+
+
+@pytest.mark.parametrize("record", [{}, {"columns": ["x"]}, pa.scalar(5), pa.scalar({"x": 1})])
+def test_what_is_no_record_is_refused(record):
+    refused(ds.errors.RecordError, ["gram record"], ds.anytime_sequence, record, "y")
+
+
+def test_a_file_that_holds_no_gram_is_named(tmp_path):
+    TABLE.write_parquet(tmp_path / "table.parquet")
+    GRAM.write_parquet(tmp_path / "gram.parquet")
+    two = pl.read_parquet(tmp_path / "gram.parquet")
+    pl.concat([two, two]).write_parquet(tmp_path / "two.parquet")
+    for name in ("table.parquet", "two.parquet", "missing.parquet"):
+        path = tmp_path / name
+        refused(ds.errors.SourceError, [str(path)], ds.Gram.read_parquet, path)
+
+
+def test_every_message_starts_like_a_sentence_in_a_text():
+    seen = []
+    for options, _, _ in ARGUMENTS:
+        try:
+            ds.anytime_sequence(GRAM, **{"target": "y", **options})
+        except ds.DbselectError as error:
+            seen.append(str(error))
+        except TypeError:
+            continue
+    assert len(seen) > 30
+    assert [text for text in seen if re.match("[A-Z]", text) or text.endswith(".")] == []

@@ -1,0 +1,323 @@
+"""Options: one misspelt or wrong at any door is an error before data are read."""
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, get_args
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import dbselect as ds
+from dbselect import _native
+from dbselect.doors.cli import main
+from dbselect.doors.macros import NATIVE, texts
+from dbselect.glm.named import FAMILIES
+from dbselect.linear.information import SIGNS
+from dbselect.options import names
+from dbselect.options.fields import ProblemOptions
+from dbselect.options.methods import METHODS, OF_RECORDS, places_of
+from dbselect.options.option import REQUIRED, options_of
+from dbselect.problem import calls
+from dbselect.selection.criteria import RULES, rules_of_foba
+from dbselect.selection.penalised.descent import VARIANTS
+from dbselect.selection.removal import USEFULNESS
+
+MACROS = texts()
+MISSPELT = "rigde"
+#: What methods check when they have the groups, or take as it is.
+CHECKED_LATER = (
+    "penalty_factors",
+    "penalties",
+    "grid_columns",
+    "grid_groups",
+    "diversity",
+    "resume",
+)
+FIELDS = options_of(ProblemOptions)
+
+
+class Unreadable:
+    """A table that fails as soon as a row, or its schema, is asked for."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise AssertionError("the table was read")
+
+
+def lazy() -> pl.LazyFrame:
+    """Return a frame that fails when it is collected."""
+    return pl.LazyFrame({"y": [0]}).map_batches(lambda _: pytest.fail("the frame was read"))
+
+
+def needed(name: str) -> dict[str, Any]:
+    """Return a value for each option without a default."""
+    known = (OF_RECORDS | METHODS)[name].known
+    return {option: 1 for option, one in known.items() if one.default is REQUIRED}
+
+
+def options_at(methods: Any, engine: bool) -> list[tuple[str, str]]:
+    """Return every option of every method, and every field of its problem."""
+    return [
+        (name, option)
+        for name, method in methods.items()
+        for option, one in {**method.known, **FIELDS}.items()
+        if option not in CHECKED_LATER and (one.in_engines or not engine)
+    ]
+
+
+def wrong(name: str, option: str) -> Any:
+    """Return a value that no option takes."""
+    return {"target": 5, "start": object()}.get(option, object())
+
+
+# Python
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_python_refuses_a_misspelt_option(name):
+    for error in (TypeError, ds.errors.ArgumentError):
+        with pytest.raises(error, match=f"unknown option '{MISSPELT}'"):
+            calls.of_name(name)(Unreadable(), "y", **{**needed(name), MISSPELT: 5.0})
+        with pytest.raises(error, match=f"unknown option '{MISSPELT}'"):
+            getattr(ds.Problem(Unreadable(), "y"), name)(**{**needed(name), MISSPELT: 5.0})
+
+
+@pytest.mark.parametrize(("name", "option"), options_at(METHODS, engine=False))
+def test_python_refuses_a_wrong_option_before_it_reads(name, option):
+    given = {**needed(name), option: wrong(name, option)}
+    with pytest.raises(ds.errors.ArgumentError, match=f"^{option} is "):
+        calls.of_name(name)(Unreadable(), "y", **given)
+    with pytest.raises(ds.errors.ArgumentError, match=f"^{option} is "):
+        getattr(lazy().dbselect, name)("y", **given)
+
+
+def test_a_field_of_the_problem_is_none_of_its_methods():
+    problem = ds.Problem(Unreadable(), "y")
+    with pytest.raises(
+        ds.errors.OptionError, match=re.escape("problem.replace(ridge=...).foba(...)")
+    ):
+        problem.foba(ridge=1.0)
+    with pytest.raises(ds.errors.ColumnError, match="target is 5"):
+        ds.Problem(Unreadable(), 5)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if hasattr(ds, name)])
+def test_help_shows_every_parameter_with_its_default(name):
+    shown = inspect.signature(getattr(ds, name)).parameters
+    text = getattr(ds, name).__doc__
+    for option, one in {**METHODS[name].known, **FIELDS}.items():
+        assert shown[option].default in (
+            one.default,
+            REQUIRED if one.default is REQUIRED else one.default,
+        )
+        assert re.search(rf"^ *{option} : \S", text, re.MULTILINE), option
+    own = inspect.signature(getattr(ds.Problem, name)).parameters
+    assert set(own) & set(FIELDS) == set()
+    assert set(options_of(METHODS[name].options)) <= set(own)
+
+
+# Polars
+
+
+@pytest.mark.parametrize("name", OF_RECORDS)
+def test_expressions_refuse_a_misspelt_option(name):
+    door = getattr(pl.col("gram").dbselect, name)
+    with pytest.raises(ds.errors.ArgumentError, match=f"{name} has unknown option '{MISSPELT}'"):
+        door("y", **{**needed(name), MISSPELT: 5.0})
+
+
+@pytest.mark.parametrize(("name", "option"), options_at(OF_RECORDS, engine=True))
+def test_expressions_refuse_a_wrong_option(name, option):
+    door = getattr(pl.col("gram").dbselect, name)
+    with pytest.raises(ds.errors.ArgumentError, match=f"^{option} is "):
+        door("y", **{**needed(name), option: wrong(name, option)})
+
+
+# SQL
+
+
+def sql_call(name: str, **options: str) -> str:
+    """Return a call on a record without the target: to look at it is another error."""
+    given = {**dict.fromkeys(needed(name), "1"), **options}
+    values = [
+        "gram({'x': 1})",
+        "'y'",
+        *(given.pop(one, "NULL") for one in places_of(OF_RECORDS[name])),
+    ]
+    return f"SELECT {name}({', '.join([*values, *(f'{k} := {v}' for k, v in given.items())])})"
+
+
+def still_answers(connection: duckdb.DuckDBPyConnection) -> bool:
+    return connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("name", OF_RECORDS)
+def test_sql_refuses_a_misspelt_option(connection, name):
+    with pytest.raises(duckdb.Error, match=MISSPELT):
+        connection.execute(sql_call(name, **{MISSPELT: "5.0"}))
+    with pytest.raises(duckdb.Error, match=f"unknown option '{MISSPELT}'"):
+        connection.execute(sql_call(name, options=f"{{'{MISSPELT}': 5.0}}")).fetchall()
+    assert still_answers(connection)
+
+
+@pytest.mark.parametrize(("name", "option"), options_at(OF_RECORDS, engine=True))
+def test_sql_refuses_a_wrong_option_before_it_reads(connection, name, option):
+    with pytest.raises(
+        duckdb.InvalidInputException, match=f"{option} (is 'nonsense'|must be a LIST)"
+    ):
+        connection.execute(sql_call(name, **{option: "'nonsense'"})).fetchall()
+    if option not in places_of(OF_RECORDS[name]):
+        with pytest.raises(duckdb.InvalidInputException, match=f"{option} is 'nonsense'"):
+            connection.execute(sql_call(name, options=f"{{'{option}': 'nonsense'}}")).fetchall()
+    assert still_answers(connection)
+
+
+@pytest.mark.parametrize("name", OF_RECORDS)
+def test_sql_refuses_an_option_that_is_given_twice(connection, name):
+    with pytest.raises(duckdb.InvalidInputException, match="is given ridge twice"):
+        connection.execute(sql_call(name, options="{'ridge': 1}", ridge="1")).fetchall()
+
+
+@pytest.mark.parametrize("name", ["anytime_sequence_glm", "anytime_sequence_wide"])
+def test_sql_of_a_table_refuses_a_wrong_option_before_it_reads(connection, name):
+    family = ", 'binomial'" if name.endswith("glm") else ""
+    for option in (
+        "rule",
+        "budget",
+        "max_groups",
+        "ridge",
+        "scale",
+        "rows",
+        "seed",
+        "null_policy",
+        "always",
+    ):
+        call = f"SELECT {name}('no_table', 'y'{family}, {option} := 'nonsense')"
+        with pytest.raises(duckdb.Error, match=option) as refusal:
+            connection.execute(call).fetchall()
+        assert "no_table" not in str(refusal.value).splitlines()[0], option
+    with pytest.raises(duckdb.Error, match="no_table"):
+        connection.execute(f"SELECT {name}('no_table', 'y'{family})").fetchall()
+    assert still_answers(connection)
+
+
+@pytest.mark.parametrize("name", OF_RECORDS)
+def test_a_macro_has_the_options_of_the_table(connection, name):
+    (parameters,) = connection.execute(
+        "SELECT parameters FROM duckdb_functions() "
+        "WHERE function_name = ? AND database_name = 'temp'",
+        [name],
+    ).fetchone()
+    places = places_of(OF_RECORDS[name])
+    required = [one for one in places if OF_RECORDS[name].known[one].default is REQUIRED]
+    optional = [one for one in places if one not in required]
+    assert parameters[: len(places) + 3] == ["record", "target", *required, *optional, "options"]
+    groups = [] if "columns" in places else ["groups", "costs"]
+    engine = [option for known in (OF_RECORDS[name].known, FIELDS) for option, one in known.items()
+              if one.in_engines and option not in places]  # fmt: skip
+    assert parameters[len(places) + 3 :] == [*groups, *engine]
+    assert all(f"--   {one} " in MACROS[name] for one in parameters)
+
+
+# The extension
+
+
+def refusal(ask: Callable[[], Any]) -> str:
+    with pytest.raises(ds.errors.ArgumentError) as found:
+        ask()
+    return str(found.value)
+
+
+WRONG = [-1, -1.0, 0, 1.5, True, "nonsense", ["a", 1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), options_at({name: OF_RECORDS[name] for name in NATIVE}, engine=True)
+)
+def test_the_extension_allows_and_says_what_the_table_does(name, option):
+    gram = ds.gram(pl.DataFrame({"a": [1, 2, 3], "y": [1, 3, 2]})).to_struct()
+    one = {**OF_RECORDS[name].known, **FIELDS}[option]
+    rule = {"rule": "doubling"} if option == "c_min" else {}
+    search = _native.fit_records if name in ("fit", "summary") else _native.search
+    for value in WRONG:
+        records = pl.DataFrame({"gram": [gram]})["gram"].to_arrow()
+        if option == "columns" and isinstance(value, str):
+            continue  # a name alone is a list of one where a STRUCT has it
+        try:
+            one.check(option, value)
+        except ds.errors.ArgumentError as error:
+            told = str(error)
+        else:
+            continue
+        if isinstance(value, list) and value == ["a", 1]:
+            continue  # Arrow has no such list
+        found = refusal(partial(search, records, name, "y", {option: value, **rule}))
+        # A number is a double there.
+        assert found.replace(".0;", ";") == told.replace(".0;", ";")
+
+
+@pytest.mark.parametrize("name", ["foba", "anytime_sequence", "backward"])
+def test_the_extension_has_the_defaults_of_the_table(name):
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(rng.normal(size=(50, 4)), schema=["a", "b", "c", "y"])
+    records = pl.DataFrame({"gram": [ds.gram(table).to_struct()]})["gram"].to_arrow()
+    known = {**OF_RECORDS[name].known, **FIELDS}
+    given = {option: one.default for option, one in known.items() if one.in_engines}
+    given["always"] = []
+    plain = _native.search(records, name, "y", {})
+    assert _native.search(records, name, "y", given).equals(plain)
+
+
+# Command line
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_command_line_refuses_a_misspelt_and_a_wrong_option_before_it_reads(capsys, name):
+    required = [f"--{one.replace('_', '-')}=1" for one in needed(name)]
+
+    def told(*arguments: str) -> str:
+        try:
+            code = main([name, "nowhere.parquet", "--target", "y", *required, *arguments])
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+        assert code == 2
+        return capsys.readouterr().err
+
+    assert "did you mean '--ridge'?" in told(f"--{MISSPELT}", "5")
+    for option, one in {**METHODS[name].known, **FIELDS}.items():
+        takes_text = one.kind.sql in ("VARCHAR", "VARCHAR[]") and not one.kind.words.startswith(
+            "be one of"
+        )
+        if (
+            one.kind.parse is None
+            or takes_text
+            or option in CHECKED_LATER
+            or option == "null_policy"
+        ):
+            continue
+        flag = f"--{option.replace('_', '-')}"
+        error = told(flag, "nonsense")
+        assert option in error or flag in error
+        assert "nowhere" not in error
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("literal", "known"),
+    [
+        (names.RuleName, list(RULES)),
+        (names.ForwardName, rules_of_foba()),
+        (names.BackwardName, list(USEFULNESS)),
+        (names.FamilyName, [*FAMILIES, "multinomial"]),
+        (names.VariantName, list(VARIANTS)),
+        (names.PathCriterionName, list(SIGNS)),
+        (names.GramName, ["auto", "full", "lazy"]),
+    ],
+)
+def test_the_names_in_types_are_those_in_the_tables(literal, known):
+    assert list(get_args(literal)) == known

@@ -1,0 +1,114 @@
+"""Groups and costs: what they come to, and each way to get them wrong."""
+
+import numpy as np
+import pytest
+
+import dbselect as ds
+from dbselect.record.groups import groups_of
+
+FEATURES = ["x", "demo.age", "demo.sex", "emb[1]", "emb[2]", "emb[3]", "z"]
+PAIR = {"one": ["x"], "two": ["demo", "z"]}
+
+
+def test_default_groups_are_the_top_level_fields():
+    groups = groups_of(FEATURES)
+    assert groups.columns == {
+        "x": ["x"],
+        "demo": ["demo.age", "demo.sex"],
+        "emb": ["emb[1]", "emb[2]", "emb[3]"],
+        "z": ["z"],
+    }
+    assert groups.names == ["x", "demo", "emb", "z"]
+    np.testing.assert_array_equal(groups.costs, np.ones(4))
+    assert groups.unused == ()
+
+
+def test_groups_take_names_fields_and_globs_and_leave_the_rest_unused():
+    groups = groups_of(FEATURES, {"b": ["emb[*]"], "a": ["demo", "x"], "c": "z"}, None)
+    assert groups.columns == {
+        "b": ["emb[1]", "emb[2]", "emb[3]"],
+        "a": ["demo.age", "demo.sex", "x"],
+        "c": ["z"],
+    }
+    assert groups_of(FEATURES, {"one": ["emb[2]"]}).unused == tuple(
+        name for name in FEATURES if name != "emb[2]"
+    )
+
+
+def test_costs_go_by_name_not_by_place():
+    np.testing.assert_array_equal(groups_of(FEATURES, PAIR, {"two": 7, "one": 0.5}).costs, [0.5, 7])
+
+
+@pytest.mark.parametrize("cost", [1, 2.5, np.float32(0.5), np.int64(3), 1e-300])
+def test_any_number_above_zero_is_a_cost(cost):
+    assert groups_of(FEATURES, PAIR, {"one": cost, "two": 1}).costs[0] == float(cost)
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "match"),
+    [
+        (
+            {"a": ["x"], "b": ["z", "x"]},
+            ds.errors.GroupError,
+            "'x' lies in group 'a' and in group 'b'",
+        ),
+        (
+            {"a": ["demo"], "b": ["*age"]},
+            ds.errors.GroupError,
+            r"'demo\.age' lies in group 'a' and",
+        ),
+        ({"a": []}, ds.errors.GroupError, "group 'a' is empty"),
+        ({"a": ["x"], "b": None}, ds.errors.GroupError, "group 'b' is empty"),
+        ({}, ds.errors.GroupError, "there is no group"),
+        (["x", "z"], ds.errors.GroupError, "groups is .*; it must map names to lists"),
+        (
+            {"a": ["demo.agee"]},
+            ds.errors.ColumnError,
+            r"group 'a' names unknown column .*'demo\.age'",
+        ),
+        ({"a": ["emb[4]"]}, ds.errors.ColumnError, r"group 'a' names unknown column 'emb\[4\]'"),
+        ({"a": ["w*"]}, ds.errors.ColumnError, r"group 'a' names unknown column 'w\*'"),
+        ({"a": ["x", "x"]}, ds.errors.ColumnError, "group 'a' names column 'x' twice"),
+        ({"a": [1]}, ds.errors.GroupError, "group 'a' is .*; it must list columns or globs"),
+    ],
+    ids=str,
+)
+def test_wrong_groups_are_refused(groups, error, match):
+    with pytest.raises(error, match=match):
+        groups_of(FEATURES, groups)
+
+
+@pytest.mark.parametrize(
+    "cost", [0, -1, float("nan"), float("inf"), "cheap", None, [1.0]], ids=repr
+)
+def test_cost_that_is_no_finite_number_above_zero_is_refused(cost):
+    with pytest.raises(ds.errors.GroupError, match=r"group 'two' has cost .*; costs must be > 0"):
+        groups_of(FEATURES, PAIR, {"one": 1.0, "two": cost})
+
+
+@pytest.mark.parametrize(
+    ("costs", "match"),
+    [
+        ({"one": 1.0}, "group 'two' has no cost; costs must name every group"),
+        ({"one": 1.0, "two": 1.0, "tow": 1.0}, "costs names unknown group 'tow'; there is 'two'"),
+        ([1.0, 2.0], "costs is .*; it must map group names to numbers"),
+        (3.0, "costs is .*; it must map group names to numbers"),
+    ],
+    ids=str,
+)
+def test_costs_that_do_not_fit_the_groups_are_refused(costs, match):
+    with pytest.raises(ds.errors.GroupError, match=match):
+        groups_of(FEATURES, PAIR, costs)
+
+
+def test_cost_given_as_text_is_refused_even_if_it_reads_as_a_number():
+    with pytest.raises(ds.errors.GroupError, match="group 'one' has cost '3'; costs must be > 0"):
+        groups_of(FEATURES, PAIR, {"one": "3", "two": 1.0})
+
+
+def test_target_is_in_no_default_group_and_cannot_be_put_in_one():
+    rng = np.random.default_rng(1)
+    gram = ds.gram(rng.normal(size=(20, 3)), columns=["x", "z", "y"])
+    assert ds.anytime_sequence(gram, "y").groups.names == ["x", "z"]
+    with pytest.raises(ds.errors.GroupError, match="group 'a' names the target 'y'"):
+        ds.anytime_sequence(gram, "y", {"a": ["x", "y"]})

@@ -1,0 +1,572 @@
+"""Missing values filled in the pass are those filled by hand in Polars beforehand."""
+
+import functools
+import itertools
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from tables import assert_gram, typed
+
+import dbselect as ds
+from dbselect.doors.cli import main
+
+#: Values are 1e8 spreads from zero. Deviations from a constant near them are exact, so only
+#: sums round: 300,000 of them, and their share that cancels between parts.
+FAR = 2.0**27
+FAR_TOLERANCE = 1e-10
+
+
+def by_hand(
+    names: list[str], X: np.ndarray, policies: list[str], weight: np.ndarray | None = None
+) -> tuple[list[str], np.ndarray]:
+    """Fill missing values in Polars; missing values of policy skip stay NaN."""
+    flat = pl.DataFrame(X, schema=names, orient="row").fill_nan(None)
+    w = pl.Series("w", np.ones(len(X)) if weight is None else weight)
+    skipped = [name for name, policy in zip(names, policies, strict=True) if policy == "skip"]
+    used = w > 0
+    for name in skipped:
+        used &= flat[name].is_not_null()
+    filled: list[pl.Series] = []
+    for name, policy in zip(names, policies, strict=True):
+        column = flat[name]
+        if policy == "mean":
+            here = column.is_not_null() & used
+            mean = (column.filter(here) * w.filter(here)).sum() / w.filter(here).sum()
+            filled.append(column.fill_null(mean))
+        elif policy == "indicator":
+            filled.append(column.fill_null(0.0))
+            if (column.is_null() & used).any():
+                filled.append(column.is_null().cast(pl.Float64).alias(f"{name}.missing"))
+        else:
+            filled.append(column)
+    done = pl.DataFrame(filled)
+    return done.columns, done.fill_null(float("nan")).to_numpy()
+
+
+def holes_of(table):
+    counts = dict(zip(table.names, np.isnan(table.X).sum(axis=0), strict=True))
+    return {name: count for name, count in counts.items() if count}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [None, "weight"])
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_every_source_fills_what_is_filled_by_hand(as_source, policy, weight):
+    table = typed(np.random.default_rng(1))
+    w = table.weight if weight else None
+    found = ds.gram(as_source(table.frame), table.names, weight, null_policy=policy)
+    names, X = by_hand(table.names, table.X, [policy] * len(table.names), w)
+    assert_gram(found, names, X, w)
+    assert found.missing == holes_of(table)
+
+
+def test_a_mapping_gives_columns_policies_of_their_own(as_source):
+    table = typed(np.random.default_rng(2))
+    mapping = {"*": "mean", "demo": "indicator", "emb[2]": "indicator", "c*": "skip"}
+    special = {"demo.age", "demo.body.height", "emb[2]"}
+    policies = [
+        "indicator" if name in special else "skip" if name == "count" else "mean"
+        for name in table.names
+    ]
+    found = ds.gram(as_source(table.frame), table.names, "weight", null_policy=mapping)
+    assert_gram(found, *by_hand(table.names, table.X, policies, table.weight), table.weight)
+    assert found.missing == holes_of(table)
+
+
+def test_a_column_that_no_policy_names_is_skipped():
+    table = typed(np.random.default_rng(3))
+    found = ds.gram(table.frame, table.names, null_policy={"ratio": "mean"})
+    policies = ["mean" if name == "ratio" else "skip" for name in table.names]
+    assert_gram(found, *by_hand(table.names, table.X, policies))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_every_source_fills_group_by_group(as_source, policy):
+    rng = np.random.default_rng(4)
+    table = typed(rng, 900)
+    key = rng.integers(0, 3, 900)
+    # Only the last group lacks a value of y.
+    table.X[np.flatnonzero(key == 2)[:5], 0] = np.nan
+    y = pl.Series(table.column("y")).fill_nan(None)
+    frame = table.frame.with_columns(y=y, key=pl.Series(key))
+    found = ds.gram_by(as_source(frame), ["key"], table.names, "weight", null_policy=policy)
+    assert found["key"].to_list() == [0, 1, 2]
+    policies = [policy] * len(table.names)
+    everywhere = by_hand(table.names, table.X, policies, table.weight)[0]
+    assert ("y.missing" in everywhere) == (policy == "indicator")
+    for k, record in enumerate(found["gram"]):
+        mine = key == k
+        names, X = by_hand(table.names, table.X[mine], policies, table.weight[mine])
+        assert record["columns"] == everywhere
+        gram = ds.Gram.from_struct(record)
+        assert_gram(gram.select(names), names, X, table.weight[mine])
+        lacking = [name for name in everywhere if name not in names]
+        assert not gram.mean[[everywhere.index(name) for name in lacking]].any()
+
+
+READERS = [ds.gram, functools.partial(ds.gram_by, by=["region"])]
+
+
+@pytest.mark.parametrize("read", READERS, ids=["gram", "gram_by"])
+def test_an_error_names_the_first_column_and_its_rows(as_source, read):
+    table = typed(np.random.default_rng(5))
+    rows = holes_of(table)["demo.age"]
+    columns, policy = ["y", "demo.age", "ratio"], {"*": "error", "ratio": "skip"}
+    with pytest.raises(
+        ds.errors.DataError, match=rf"'demo.age' is missing in {rows} rows; null_policy"
+    ):
+        read(as_source(table.frame), columns=columns, null_policy=policy)
+
+
+def test_an_error_is_none_where_nothing_is_missing(as_source):
+    table = typed(np.random.default_rng(6))
+    found = ds.gram(as_source(table.frame), ["y"], null_policy="error")
+    assert_gram(found, ["y"], table.take(["y"]))
+    assert found.missing == {}
+
+
+def test_an_error_is_none_where_nothing_is_missing_in_any_group(as_source):
+    table = typed(np.random.default_rng(6))
+    found = ds.gram_by(as_source(table.frame), ["region"], ["y"], null_policy="error")
+    assert found["region"].to_list() == ["north", "south"]
+
+
+def test_skipped_rows_are_counted_by_column(as_source):
+    table = typed(np.random.default_rng(7))
+    assert ds.gram(as_source(table.frame), table.names, "weight").missing == holes_of(table)
+
+
+@pytest.mark.parametrize("policy", ["skip", "error", "mean", "indicator"])
+def test_an_empty_table_has_no_rows_under_any_policy(as_source, policy):
+    table = typed(np.random.default_rng(8))
+    found = ds.gram(as_source(table.frame.clear()), table.names, null_policy=policy)
+    assert_gram(found, table.names, np.empty((0, len(table.names))))
+
+
+@pytest.mark.parametrize("policy", ["skip", "error", "mean", "indicator"])
+def test_an_empty_table_has_no_groups_under_any_policy(as_source, policy):
+    frame = typed(np.random.default_rng(8)).frame.clear()
+    assert ds.gram_by(as_source(frame), ["region"], null_policy=policy).is_empty()
+
+
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_a_column_without_any_value_is_zero(as_source, policy):
+    frame = pl.DataFrame({"x": [1.0, 2.0, 4.0], "z": pl.Series([None] * 3, dtype=pl.Float64)})
+    names = ["x", "z", "z.missing"] if policy == "indicator" else ["x", "z"]
+    X = np.array([[1.0, 0.0, 1.0], [2.0, 0.0, 1.0], [4.0, 0.0, 1.0]])[:, : len(names)]
+    found = ds.gram(as_source(frame), null_policy=policy)
+    assert_gram(found, names, X)
+    assert found.missing == {"z": 3}
+
+
+def test_columns_of_nothing_missing_get_no_indicator(as_source):
+    # z is missing only where the target, whose rows are left out, is missing too.
+    frame = pl.DataFrame({"y": [None, 2.0, 3.0], "z": [None, 1.0, 5.0]})
+    found = ds.gram(as_source(frame), null_policy={"z": "indicator"})
+    assert found.columns == ["y", "z"]
+    assert found.missing == {"y": 1, "z": 1}
+
+
+def far(rng, rows, missing, at=FAR):
+    """Return exact deviations with a trend, and the table of them around `at`."""
+    D = (rng.integers(-64, 65, (rows, 3)) + 64 * np.arange(rows)[:, None] // rows) / 64
+    D[:, 1] += D[:, 0]
+    D[missing, 1] = np.nan
+    return D, pl.DataFrame(D + at, schema=["a", "b", "c"], orient="row").fill_nan(None)
+
+
+def assert_comoment(found, X):
+    """Compare comoments by the size of the columns; X is given without its offset."""
+    gram = found if isinstance(found, ds.Gram) else ds.Gram.from_struct(found)
+    centred = X - X.mean(axis=0)
+    spread = np.sqrt((centred**2).sum(axis=0))
+    error = np.abs(gram.comoment - centred.T @ centred) / np.outer(spread, spread)
+    assert error.max() < FAR_TOLERANCE
+
+
+PATTERNS = {
+    "at random": lambda rng, n: rng.random(n) < 0.3,
+    "at first": lambda rng, n: np.arange(n) < n // 3,
+    "but the last": lambda rng, n: np.arange(n) < n - 3,
+    "one": lambda rng, n: np.arange(n) == n // 2,
+}
+
+
+@pytest.mark.parametrize("pattern", list(PATTERNS))
+def test_a_mean_far_from_zero_costs_no_digits(as_source, pattern):
+    rng = np.random.default_rng(9)
+    D, frame = far(rng, 30_000, PATTERNS[pattern](rng, 30_000))
+    X = by_hand(["a", "b", "c"], D, ["mean"] * 3)[1]
+    assert_comoment(ds.gram(as_source(frame), null_policy="mean"), X)
+
+
+@pytest.mark.slow
+def test_many_threads_and_chunks_agree_on_a_fill_far_from_zero():
+    rng = np.random.default_rng(10)
+    n = 300_000
+    missing = (np.arange(n) // 20_000 % 3 == 0) | (rng.random(n) < 0.1)
+    D, frame = far(rng, n, missing)
+    X = by_hand(["a", "b", "c"], D, ["mean"] * 3)[1]
+    with ds.connect(config={"threads": 4}) as con:
+        con.register("t", frame)
+        con.execute("CREATE TABLE stored AS FROM t")
+        (record,) = con.execute("SELECT gram_mean({'a': a, 'b': b, 'c': c}) FROM stored").fetchone()
+    for found in (ds.gram(frame, null_policy="mean"), record):
+        assert_comoment(found, X)
+    lazy = frame.lazy().dbselect.gram(null_policy="mean").collect()["gram"][0]
+    assert_comoment(lazy, X)
+
+
+def test_groups_far_from_each_other_have_fills_of_their_own():
+    rng = np.random.default_rng(11)
+    parts = [far(rng, 500, rng.random(500) < 0.3, at) for at in (0.0, FAR, -FAR)]
+    frame = pl.concat(part.with_columns(k=pl.lit(k)) for k, (_, part) in enumerate(parts))
+    frame = frame.sample(fraction=1.0, shuffle=True, seed=1)
+    with ds.connect() as con:
+        found = [
+            ds.gram_by(source, ["k"], null_policy="mean")["gram"]
+            for source in (frame, con.from_arrow(frame.to_arrow()))
+        ]
+    for grams in found:
+        for record, (D, _) in zip(grams, parts, strict=True):
+            assert_comoment(record, by_hand(["a", "b", "c"], D, ["mean"] * 3)[1])
+
+
+def parts_of(table):
+    ends = [0, 50, 51, 400]
+    return [table.frame[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def test_imputed_parts_add_up_to_the_imputed_whole():
+    table = typed(np.random.default_rng(12))
+    parts = [
+        ds.gram(part, table.names, "weight", null_policy="indicator") for part in parts_of(table)
+    ]
+    whole = ds.gram(table.frame, table.names, "weight", null_policy="mean")
+    imputed = ds.io.impute_mean(parts)
+    total = sum(imputed)
+    X = by_hand(table.names, table.X, ["mean"] * len(table.names), table.weight)[1]
+    assert_gram(total, table.names, X, table.weight)
+    assert_gram(imputed[2], table.names, X[51:], table.weight[51:])
+    assert total.missing == whole.missing
+    # What is left without a part is the joint mean in the other parts.
+    assert_gram(total - imputed[0], table.names, X[50:], table.weight[50:])
+
+
+def test_imputing_one_record_is_the_policy_mean():
+    table = typed(np.random.default_rng(13))
+    marked = ds.gram(table.frame, table.names, null_policy="indicator")
+    (found,) = ds.io.impute_mean([marked])
+    X = by_hand(table.names, table.X, ["mean"] * len(table.names))[1]
+    assert_gram(found, table.names, X)
+
+
+def test_some_columns_can_be_imputed_and_the_others_keep_their_indicator():
+    table = typed(np.random.default_rng(14))
+    marked = ds.gram(table.frame, table.names, null_policy="indicator")
+    (found,) = ds.io.impute_mean([marked], ["emb", "ratio"])
+    imputed = {"ratio", "emb[1]", "emb[2]", "emb[3]"}
+    policies = ["mean" if name in imputed else "indicator" for name in table.names]
+    assert_gram(found, *by_hand(table.names, table.X, policies))
+
+
+def test_imputing_a_constant_far_from_zero_leaves_it_constant():
+    frame = pl.DataFrame({"x": [1e8, None, 1e8, 1e8], "y": [1.0, 2.0, 5.0, 4.0]})
+    (found,) = ds.io.impute_mean([ds.gram(frame, null_policy="indicator")])
+    assert found.comoment[0].tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(found.mean, [1e8, 3.0], rtol=1e-15)
+
+
+def test_records_of_a_frame_are_imputed_as_their_grams():
+    table = typed(np.random.default_rng(20))
+    records = ds.gram_by(table.frame, fold=3, columns=table.names, null_policy="indicator")["gram"]
+    expected = ds.io.impute_mean([ds.Gram.from_struct(record) for record in records])
+    for given in (records, records.to_list()):
+        found = ds.io.impute_mean(given)
+        assert [gram.to_struct() for gram in found] == [gram.to_struct() for gram in expected]
+
+
+def test_imputation_refuses_what_does_not_fit():
+    a, b = (ds.gram(pl.DataFrame({name: [1.0, None]}), null_policy="indicator") for name in "ab")
+    with pytest.raises(ds.errors.ArgumentError, match="grams is empty"):
+        ds.io.impute_mean([])
+    with pytest.raises(ds.errors.ArgumentError, match="grams is a Gram; it must be a list"):
+        ds.io.impute_mean(a)
+    with pytest.raises(ds.errors.RecordError, match="a gram record must be a mapping"):
+        ds.io.impute_mean(pl.DataFrame({"gram": [a.to_struct()]}))
+    with pytest.raises(ds.errors.RecordError, match="unequal columns"):
+        ds.io.impute_mean([a, b])
+    with pytest.raises(ds.errors.ColumnError, match="unknown column 'z'"):
+        ds.io.impute_mean([a], ["z"])
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.SkippedRowsWarning")
+def test_counts_follow_the_arithmetic_of_grams():
+    a = ds.gram(pl.DataFrame({"x": [1.0, None, 3.0], "y": [None, 2.0, 3.0]}))
+    b = ds.gram(pl.DataFrame({"x": [1.0, None, None], "y": [1.0, 2.0, 3.0]}))
+    assert (a + b).missing == {"x": 3, "y": 1}
+    assert ((a + b) - a).missing == {"x": 2}
+    assert a.select(["y"]).missing == {"y": 1}
+    assert ds.Gram.from_struct(a.to_struct()).missing == a.missing == {"x": 1, "y": 1}
+
+
+@pytest.mark.parametrize("weight", [None, "weight"])
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_expressions_fill_in_every_group(policy, weight):
+    table = typed(np.random.default_rng(15))
+    region = table.frame["region"].to_numpy()
+    struct = pl.struct("y", "flag", "ratio", "demo", "emb")
+    gram = struct.dbselect.gram(weight, null_policy=policy)
+    found = table.frame.group_by("region").agg(gram.alias("gram"))
+    names = ["y", "flag", "ratio", "demo.age", "demo.body.height", "emb[1]", "emb[2]", "emb[3]"]
+    for key, record in found.rows():
+        w = table.weight[region == key] if weight else None
+        used, X = by_hand(names, table.take(names)[region == key], [policy] * len(names), w)
+        every = [each for name in names for each in (name, f"{name}.missing")]
+        assert record["columns"] == (names if policy == "mean" else every)
+        assert_gram(ds.Gram.from_struct(record).select(used), used, X, w)
+
+
+def test_expressions_impute_merged_records():
+    table = typed(np.random.default_rng(16))
+    struct = pl.struct("y", "flag", "ratio")
+    records = table.frame.group_by("region").agg(
+        struct.dbselect.gram(null_policy="indicator").alias("gram")
+    )
+    merged = records.select(pl.col("gram").dbselect.merge().dbselect.impute_mean())
+    X = by_hand(["y", "flag", "ratio"], table.take(["y", "flag", "ratio"]), ["mean"] * 3)[1]
+    assert_gram(merged["gram"][0], ["y", "flag", "ratio"], X)
+
+
+def test_expressions_refuse_missing_values_and_unknown_policies():
+    frame = pl.DataFrame({"x": [1.0, None]})
+    with pytest.raises(pl.exceptions.ComputeError, match="'x' is missing in 1 rows"):
+        frame.select(pl.struct("x").dbselect.gram(null_policy="error"))
+    with pytest.raises(ds.errors.ArgumentError, match="null_policy is 'median'; it must be one of"):
+        pl.struct("x").dbselect.gram(null_policy="median")
+
+
+@pytest.mark.parametrize("policy", ["mean", "indicator", {"ratio": "mean", "demo": "indicator"}])
+def test_a_lazy_frame_gives_the_record_that_gram_gives(policy):
+    table = typed(np.random.default_rng(17))
+    lazy = table.frame.lazy().dbselect.gram(*table.names, weight="weight", null_policy=policy)
+    assert lazy.collect_schema() == {"gram": lazy.collect().schema["gram"]}
+    found = ds.gram(table.frame, table.names, "weight", null_policy=policy)
+    assert lazy.collect()["gram"][0]["columns"] == found.columns
+    np.testing.assert_allclose(lazy.collect()["gram"][0]["mean"], found.mean, rtol=1e-12)
+
+
+def test_a_lazy_frame_without_rows_has_no_record():
+    frame = pl.LazyFrame({"x": []}, schema={"x": pl.Float64})
+    assert frame.dbselect.gram(null_policy="mean").collect()["gram"].to_list() == [None]
+
+
+@pytest.mark.parametrize("source", ["aggregate", "batches"])
+def test_sql_and_python_agree_by_group(source):
+    table = typed(np.random.default_rng(18))
+    region = table.frame["region"].to_numpy()
+    with ds.connect() if source == "aggregate" else duckdb.connect() as con:
+        relation = con.from_arrow(table.frame.to_arrow())
+        found = ds.gram_by(relation, ["region"], table.names, null_policy="mean")
+    for key, record in found.rows():
+        X = by_hand(table.names, table.X[region == key], ["mean"] * len(table.names))[1]
+        assert_gram(record, table.names, X)
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "words"),
+    [
+        ("median", ds.errors.ArgumentError, r"null_policy is 'median'; it must be one of \['skip'"),
+        (None, ds.errors.ArgumentError, "null_policy is None"),
+        ({"x": "median"}, ds.errors.ArgumentError, "null_policy is 'median'"),
+        ({"q": "mean"}, ds.errors.ColumnError, "null_policy names unknown column 'q'"),
+        ("indicator", ds.errors.ColumnError, r"'x\.missing' has the name of the indicator of 'x'"),
+    ],
+)
+def test_wrong_policies_are_refused_before_reading(policy, error, words):
+    frame = pl.DataFrame({"x": [1.0], "x.missing": [0.0]})
+    with pytest.raises(error, match=words):
+        ds.gram(frame, null_policy=policy)
+
+
+@pytest.fixture
+def sparse():
+    """Return a table whose target and features lack values."""
+    rng = np.random.default_rng(19)
+    X = rng.normal(size=(500, 4)) + 10.0
+    y = X @ [2.0, 0.0, 1.0, 0.5] + rng.normal(size=500)
+    X[rng.random((500, 4)) < [0.1, 0.0, 0.3, 0.0]] = np.nan
+    y[rng.random(500) < 0.1] = np.nan
+    table = {"y": y, **{name: X[:, j] for j, name in enumerate("abcd")}}
+    return pl.DataFrame(table).fill_nan(None)
+
+
+METHODS = {
+    "anytime_sequence": lambda source, **options: ds.anytime_sequence(source, "y", **options).at(),
+    "foba": lambda source, **options: ds.foba(source, "y", **options).at(),
+    "backward": lambda source, **options: ds.backward(source, "y", **options).at(size=2),
+    "sght": lambda source, **options: ds.sght(source, "y", max_columns=3, max_groups=2, **options),
+    "dash": lambda source, **options: ds.dash(source, "y", k=2, **options),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+@pytest.mark.parametrize("method", list(METHODS))
+def test_methods_read_as_gram_does_but_never_fill_the_target(sparse, method, policy):
+    used = sparse.drop_nulls("y")
+    policies = ["skip", *[policy] * 4]
+    names, X = by_hand(sparse.columns, used.fill_null(float("nan")).to_numpy(), policies)
+    gram = ds.gram(pl.DataFrame(X, schema=names, orient="row"))
+    groups = {name: [each for each in names if each[0] == name] for name in "abcd"}
+    expected = METHODS[method](gram, groups=groups)
+    for given in (None, {name: [name] for name in "abcd"}):
+        found = METHODS[method](sparse, groups=given, null_policy=policy)
+        assert found.groups == expected.groups
+        assert list(found.coefficients) == list(expected.coefficients)
+        np.testing.assert_allclose(found.r2, expected.r2, rtol=1e-9)
+
+
+def test_an_indicator_named_by_a_group_goes_to_that_group(sparse):
+    gram = ds.gram(sparse, null_policy={"*": "indicator", "y": "skip"})
+    groups = {"values": ["a", "b", "c"], "where": ["a.missing"]}
+    sequence = ds.anytime_sequence(gram, "y", groups)
+    assert sequence.groups.columns == {
+        "values": ["a", "b", "c", "c.missing"],
+        "where": ["a.missing"],
+    }
+    assert sequence.unused == ("d",)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [*METHODS, "fit", "fit through the origin"])
+def test_a_target_of_zeros_is_refused_and_its_indicator_explains_nothing(sparse, method):
+    every = METHODS | {
+        "backward": lambda gram: ds.backward(gram, "y", ridge=0.1).at(size=2),
+        "fit": lambda gram: ds.fit(gram, "y"),
+        "fit through the origin": lambda gram: ds.fit(gram, "y", intercept=False),
+    }
+    with pytest.raises(
+        ds.errors.DataError, match="'y' is 0 in rows where it is missing; give it null_po"
+    ):
+        every[method](ds.gram(sparse, null_policy="indicator"))
+    # A record of SQL has the indicator of every column, also of one that is never missing.
+    present = sparse.drop_nulls("y").select(
+        pl.struct(pl.all()).dbselect.gram(null_policy="indicator")
+    )
+    record = ds.Gram.from_struct(present.item())
+    assert "y.missing" in record.columns
+    without = record.select([name for name in record.columns if name != "y.missing"])
+    found, expected = every[method](record), every[method](without)
+    assert found.groups == expected.groups
+    assert found.coefficients == expected.coefficients
+
+
+def test_segments_whose_target_is_zeros_say_so(sparse, connection):
+    frame = pl.concat([sparse.drop_nulls("y").with_columns(k=1), sparse.with_columns(k=2)])
+    grams = ds.gram_by(frame, ["k"], null_policy="indicator")
+    found = ds.anytime_sequence_by(grams, "y")
+    assert found["sequence"].list.len().to_list() == [5, 0]
+    assert found["status"][0] is None
+    assert "'y' is 0 in rows where it is missing" in found["status"][1]
+    connection.register("t", frame.to_arrow())
+    rows = connection.execute(
+        """SELECT k, len(anytime_sequence(gram, 'y')), gram_check(gram, 'y') FROM (
+             SELECT k, gram_missing({'y': y, 'a': a, 'b': b, 'c': c, 'd': d}) AS gram
+             FROM t GROUP BY k) ORDER BY k"""
+    ).fetchall()
+    assert rows == [(1, 5, None), (2, 0, found["status"][1])]
+    folds = ds.gram_by(sparse, fold=3, null_policy="indicator")
+    table = ds.cross_validate(folds, "y", "anytime_sequence").table
+    assert "'y' is 0 in rows where it is missing" in table["reason"].item()
+
+
+def test_nothing_but_an_indicator_follows_a_column_into_its_group():
+    rng = np.random.default_rng(22)
+    table = pl.DataFrame(rng.normal(size=(40, 4)), ["y", "price", "price.log", "other"])
+    for source in (table, ds.gram(table)):
+        sequence = ds.anytime_sequence(source, "y", groups={"bought": ["price"]})
+        assert sequence.columns == ["price"]
+        assert sequence.unused == ("price.log", "other")
+
+
+def test_a_fit_has_the_indicators_of_its_columns(sparse):
+    gram = ds.gram(sparse, null_policy={"*": "indicator", "y": "skip"})
+    model = ds.fit(gram, "y", ["c", "a"])
+    assert model.columns == ["c", "c.missing", "a", "a.missing"]
+    assert ds.fit(gram, "y", ["c", "c.missing"]).columns == ["c", "c.missing"]
+    filled = sparse.drop_nulls("y").select(
+        "y",
+        *(pl.col(name).fill_null(0.0) for name in "ac"),
+        *(pl.col(name).is_null().cast(float).alias(f"{name}.missing") for name in "ac"),
+    )
+    by_hand = ds.fit(filled, "y", ["c", "c.missing", "a", "a.missing"])
+    np.testing.assert_allclose(
+        list(model.coefficients.values()), list(by_hand.coefficients.values()), rtol=1e-9
+    )
+
+
+def test_a_gram_takes_no_policy(sparse):
+    with pytest.raises(ds.errors.ArgumentError, match="null_policy is 'mean'; it is for tables"):
+        ds.anytime_sequence(ds.gram(sparse), "y", null_policy="mean")
+
+
+def test_the_command_line_takes_policies(sparse, tmp_path, capsys):
+    sparse.write_parquet(tmp_path / "t.parquet")
+    arguments = ["gram", f"{tmp_path}/t.parquet", "--out", f"{tmp_path}/g.parquet"]
+    assert main([*arguments, "--null-policy", "mean", "c=indicator", "y=skip"]) == 0
+    missing = sparse["c"].null_count()
+    assert f"c: missing in {missing} rows" in capsys.readouterr().out
+    found = ds.Gram.read_parquet(tmp_path / "g.parquet")
+    expected = ds.gram(sparse, null_policy={"*": "mean", "c": "indicator", "y": "skip"})
+    assert found.columns == expected.columns == ["y", "a", "b", "c", "c.missing", "d"]
+    np.testing.assert_allclose(found.comoment, expected.comoment, rtol=1e-9)
+    assert main([*arguments, "--null-policy", "error"]) == 2
+    assert "column 'y' is missing in" in capsys.readouterr().err
+    arguments = ["sequence", f"{tmp_path}/t.parquet", "--target", "y", "--null-policy", "mean"]
+    assert main([*arguments, "--out", f"{tmp_path}/s.parquet"]) == 0
+    steps = ds.anytime_sequence(sparse, "y", null_policy="mean").steps
+    assert_frame_equal(
+        ds.results.Sequence.read_parquet(tmp_path / "s.parquet").steps, steps, rel_tol=1e-9
+    )
+
+
+@pytest.mark.parametrize("columns", [None, ["carrier"], ["x", "carrier"]])
+def test_categories_are_imputed_by_the_name_of_their_column(columns):
+    rng = np.random.default_rng(4)
+    frame = pl.DataFrame(
+        {
+            "carrier": rng.choice(["AA", "UA", ""], 200),
+            "x": np.where(rng.random(200) < 0.2, np.nan, rng.standard_normal(200)),
+        }
+    ).with_columns(pl.col("carrier").replace("", None))
+    parts = [ds.gram(frame[:80], null_policy="indicator")]
+    parts.append(
+        ds.gram(frame[80:], null_policy="indicator", terms=parts[0].terms.of(["carrier.AA"]))
+    )
+    imputed = ["carrier", "x"] if columns is None else columns
+    expected = ds.gram(frame, null_policy={"*": "indicator"} | dict.fromkeys(imputed, "mean"))
+    found = sum(ds.io.impute_mean(parts, columns))
+    assert found.columns == expected.columns
+    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-12)
+    np.testing.assert_allclose(found.comoment, expected.comoment, atol=1e-10)
+    assert found.terms.categories == expected.terms.categories
+    assert found.terms.means == pytest.approx(dict(expected.terms.means))
+
+
+def test_a_mean_that_filling_brings_near_zero_keeps_what_rounding_took_from_it():
+    """The rounding of a mean near 1 is more than the last bit of one near 0."""
+    one, two = (
+        ds.gram(pl.DataFrame({"a": a, "y": range(len(a))}), null_policy="indicator")
+        for a in ([0.9, 1.1, None, None], [-1.2, -1.55] * 4)
+    )
+    low = np.where(np.array(one.columns) == "a", np.spacing(0.5) / 2, 0.0)
+    found, _ = ds.io.impute_mean([replace(one, mean_low=low), two])
+    a = found.columns.index("a")
+    assert found.mean[a] == pytest.approx(0.5 - 0.9 / 2)
+    assert abs(found.mean_low[a]) <= np.spacing(found.mean[a])

@@ -1,0 +1,315 @@
+"""Fits of named columns, and summaries: statsmodels on the rows, exact rational solutions."""
+
+import json
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+import statsmodels.api as sm
+
+import dbselect as ds
+
+
+def table(rng: np.random.Generator, rows: int = 60) -> pl.DataFrame:
+    """Return correlated columns of unequal units, a target and row weights."""
+    X = rng.normal(size=(rows, 4)) @ rng.normal(size=(4, 4)) * [1.0, 100.0, 0.01, 1.0] + [
+        0,
+        5,
+        1,
+        9,
+    ]
+    y = 7 + X @ [2.0, 0.01, 0.0, -1.0] + rng.normal(size=rows)
+    return pl.DataFrame(X, schema=["a", "b", "c", "d"]).with_columns(
+        y=pl.Series(y), w=pl.Series(rng.uniform(0.5, 3.0, rows))
+    )
+
+
+def refit(frame: pl.DataFrame, columns: list[str], weight: str | None, intercept: bool):
+    """Return statsmodels' fit."""
+    X = frame.select(columns).to_numpy()
+    X = np.column_stack([np.ones(len(X)), X]) if intercept else X
+    w = np.ones(len(X)) if weight is None else frame[weight].to_numpy()
+    return sm.WLS(frame["y"].to_numpy(), X, w).fit()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_summary_is_that_of_statsmodels(weight, intercept, exact):
+    frame = table(np.random.default_rng(1))
+    frame = frame if weight else frame.drop("w")
+    model = ds.fit(frame, "y", weight=weight, intercept=intercept, exact=exact)
+    fit = refit(frame, list("abcd"), weight, intercept)
+    found = model.summary()
+    assert found["term"].to_list() == ["(intercept)"] * intercept + list("abcd")
+    for name, expected in [
+        ("estimate", fit.params),
+        ("std_error", fit.bse),
+        ("statistic", fit.tvalues),
+        ("p_value", fit.pvalues),
+    ]:
+        np.testing.assert_allclose(found[name], expected, rtol=1e-10)
+    assert model.r2 == pytest.approx(fit.rsquared, rel=1e-12)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_aliased_terms_have_estimate_0_and_no_error(exact):
+    rng = np.random.default_rng(2)
+    X = rng.integers(-9, 9, (30, 2))
+    frame = pl.DataFrame(X, schema=["a", "b"]).with_columns(
+        total=pl.col("a") + pl.col("b"),
+        one=pl.lit(1),
+        y=pl.Series(X @ [1.0, 2.0] + rng.normal(size=30)),
+    )
+    model = ds.fit(frame, "y", ["a", "b", "total", "one"], exact=exact)
+    found = model.summary()
+    assert model.aliased == ("total", "one")
+    assert found.rows()[3:] == [(name, 0.0, None, None, None, None) for name in ("total", "one")]
+    fit = refit(frame, ["a", "b"], None, True)
+    np.testing.assert_allclose(found["std_error"][:3], fit.bse, rtol=1e-10)
+    np.testing.assert_allclose(found["p_value"][:3], fit.pvalues, rtol=1e-9)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("rows", [2, 3])
+def test_models_without_rows_left_have_estimates_only(rows, exact):
+    frame = table(np.random.default_rng(3), rows)
+    found = ds.fit(frame, "y", ["a", "b"], exact=exact).summary()
+    assert found["estimate"].null_count() == 0
+    assert found.select("std_error", "statistic", "p_value").null_count().row(0) == (3, 3, 3)
+
+
+def test_constant_column_through_the_origin_is_the_intercept():
+    frame = table(np.random.default_rng(4)).with_columns(one=pl.lit(1.0))
+    centred = ds.fit(frame, "y", ["a", "b"]).summary()
+    through = ds.fit(frame, "y", ["one", "a", "b"], intercept=False).summary()
+    for name in ("estimate", "std_error", "statistic"):
+        np.testing.assert_allclose(through[name], centred[name], rtol=1e-10)
+
+
+def test_model_predicts_what_statsmodels_predicts():
+    frame = table(np.random.default_rng(5))
+    for intercept in (True, False):
+        model = ds.fit(frame, "y", ["d", "b"], intercept=intercept)
+        expected = refit(frame, ["d", "b"], None, intercept).fittedvalues
+        np.testing.assert_allclose(frame.select(p=model.expr())["p"], expected, rtol=1e-11)
+
+
+def test_source_of_any_kind_gives_the_same_model(as_source):
+    frame = table(np.random.default_rng(6)).drop("w")
+    model = ds.fit(as_source(frame), "y", ["a", "c"])
+    expected = refit(frame, ["a", "c"], None, True).params
+    np.testing.assert_allclose(
+        [model.intercept, *model.coefficients.values()], expected, rtol=1e-10
+    )
+    assert (model.groups, model.spent) == (["a", "c"], 2.0)
+
+
+def test_gram_a_record_and_an_array_are_sources():
+    frame = table(np.random.default_rng(7))
+    gram = ds.gram(frame)
+    model = ds.fit(gram, "y", ["a", "b"])
+    assert ds.fit(gram.to_struct(), "y", ["a", "b"]) == model
+    array = frame.select("a", "y", "b").to_numpy()
+    for exact in (False, True):
+        found = ds.fit(array, "y", ["a", "y", "b"], exact=exact)
+        assert list(found.coefficients) == ["a", "b"]
+        assert found.coefficients == pytest.approx(model.coefficients, rel=1e-12)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_columns_are_all_but_target_and_weight_unless_named(exact):
+    frame = table(np.random.default_rng(8)).with_columns(text=pl.lit("x"))
+    if exact:
+        with pytest.warns(ds.errors.LeftOutWarning, match="'text'"):
+            assert ds.fit(frame, "y", weight="w", exact=True).columns == list("abcd")
+    frame = frame.drop("text")
+    assert ds.fit(frame, "y", weight="w", exact=exact).columns == list("abcd")
+    assert ds.fit(frame, "y", ["*"], weight="w", exact=exact).columns == list("abcd")
+    assert ds.fit(frame, "y", ["d", "[a", "b"][::2], exact=exact).columns == ["d", "b"]
+    assert ds.fit(frame, "y", exact=exact).columns == [*"abcd", "w"]
+
+
+def test_ridge_is_that_of_a_sequence_and_has_no_summary():
+    frame = table(np.random.default_rng(9)).drop("w")
+    for scale in (True, False):
+        model = ds.fit(frame, "y", ridge=0.5, scale=scale)
+        expected = ds.anytime_sequence(frame, "y", ridge=0.5, scale=scale).at()
+        assert model.coefficients == pytest.approx(expected.coefficients, rel=1e-10)
+        assert model.r2 == pytest.approx(expected.r2)
+    for ridged in (model, expected):
+        with pytest.raises(
+            ds.errors.ArgumentError, match=r"ridge is 0\.5; standard errors are those of"
+        ):
+            ridged.summary()
+
+
+def mirrored(half: pl.DataFrame) -> pl.DataFrame:
+    """Return whole numbers with means of 0; of 2^k rows, their comoments are exact."""
+    return pl.concat([half, half.select(-pl.all())])
+
+
+def test_fit_keeps_every_digit_that_the_gram_has():
+    # The Gram is exact: only the solver can lose digits.
+    rng = np.random.default_rng(10)
+    a = rng.integers(-1000, 1000, 64)
+    b = a + rng.integers(-1, 2, 64) * (rng.random(64) < 0.1)
+    half = pl.DataFrame({"a": a, "b": b, "y": rng.integers(-1000, 1000, 64)})
+    frame = mirrored(half)
+    gram = ds.gram(frame)
+    X = frame.to_numpy().astype(object)
+    (aa, ab, ay), (_, bb, by), _ = (X.T @ X).tolist()
+    determinant = aa * bb - ab * ab
+    exact = [Fraction(ay * bb - by * ab, determinant), Fraction(aa * by - ab * ay, determinant)]
+    assert np.linalg.cond(gram.correlation()[:2, :2]) > 1e6
+    expected = [float(value) for value in exact]
+    np.testing.assert_allclose([*ds.fit(gram, "y").coefficients.values()], expected, rtol=1e-15)
+    # A search has a rounded product of two spreads between.
+    seq = ds.anytime_sequence(gram, "y", {"all": ["a", "b"]}).at()
+    np.testing.assert_allclose([*seq.coefficients.values()], expected, rtol=1e-14)
+
+
+def test_prefixes_of_nearly_dependent_columns_keep_the_digits_of_the_gram():
+    rng = np.random.default_rng(11)
+    base = rng.integers(-(2**15), 2**15, 128)
+    X = base[:, None] + rng.integers(-20, 21, (128, 6))
+    half = pl.DataFrame(X, schema=[f"x{j}" for j in range(6)]).with_columns(
+        y=pl.Series(base + rng.integers(-(2**15), 2**15, 128))
+    )
+    seq = ds.anytime_sequence(ds.gram(mirrored(half)), "y")
+    assert 1e6 < seq.condition < 1e10
+    for size in range(1, 7):
+        model = seq.at(size=size)
+        exact = ds.fit(mirrored(half), "y", model.columns, exact=True)
+        assert model.coefficients == pytest.approx(exact.coefficients, rel=1e-13)
+
+
+def test_nearly_dependent_columns_are_named():
+    rng = np.random.default_rng(12)
+    a, noise, y = rng.normal(size=(3, 50))
+    frame = pl.DataFrame({"a": a, "b": a + 2e-6 * noise, "y": y})
+    with pytest.warns(ds.errors.ConditionWarning, match="condition number") as caught:
+        ds.fit(frame, "y")
+    assert caught[0].filename == __file__
+
+
+def test_summary_of_a_chosen_model_warns():
+    frame = table(np.random.default_rng(13)).drop("w")
+    seq = ds.anytime_sequence(frame, "y", always=["a"])
+    chosen = [seq.at(budget=2.0), ds.greedy(frame, "y", k=2)]
+    chosen += [ds.sght(frame, "y", max_columns=2, max_groups=2), ds.backward(frame, "y").at(size=2)]
+    for model in chosen:
+        with pytest.warns(ds.errors.SelectionWarning, match="p-values are too small") as caught:
+            found = model.summary()
+        assert caught[0].filename == __file__
+        fit = refit(frame, model.columns, None, True)
+        np.testing.assert_allclose(found["p_value"], fit.pvalues, rtol=1e-9)
+
+
+def test_summary_of_columns_that_could_not_be_others_does_not_warn():
+    frame = table(np.random.default_rng(14)).drop("w")
+    seq = ds.anytime_sequence(frame, "y", always=["a", "b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert seq.at(budget=0.0).summary()["term"].to_list() == ["(intercept)"]
+        assert seq.at(budget=2.0).summary().height == 3
+        assert seq.at().summary().height == 5
+        assert ds.fit(frame, "y", ["b"]).summary().height == 2
+
+
+def test_stored_sequence_can_be_summarised():
+    frame = table(np.random.default_rng(15)).drop("w")
+    seq = ds.anytime_sequence(frame, "y")
+    again = ds.results.Sequence.from_struct(json.loads(json.dumps(seq.to_struct())))
+    assert again.at().summary().equals(seq.at().summary())
+
+
+def test_models_that_know_no_rows_are_refused():
+    model = ds.results.Model("y", 1.0, {"a": 2.0}, ["a"], 1.0, 0.5, 0.5, ())
+    sparse = ds.sght(
+        table(np.random.default_rng(16)), "y", max_columns=2, max_groups=2, refit=False
+    )
+    for one in (model, sparse):
+        with pytest.raises(
+            ds.errors.ArgumentError, match=r"the model knows no rows .* dbselect\.fit"
+        ):
+            one.summary()
+
+
+FRAME = pl.DataFrame({"a": [1.0, 2.0, 4.0], "b": [1.0, 3.0, 2.0], "y": [1.0, 2.0, 3.0]})
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "error", "message"),
+    [
+        (FRAME, {"target": "z"}, ds.errors.ColumnError, "'z'"),
+        (FRAME, {"target": 3}, ds.errors.ColumnError, "target is 3"),
+        (FRAME, {"columns": ["q"]}, ds.errors.ColumnError, "'q'"),
+        (FRAME, {"columns": "a"}, ds.errors.ArgumentError, "columns is 'a'"),
+        (FRAME, {"columns": []}, ds.errors.ColumnError, "columns is empty"),
+        (
+            FRAME,
+            {"columns": ["y"]},
+            ds.errors.ColumnError,
+            "columns names 'y', which is the target",
+        ),
+        (
+            FRAME,
+            {"columns": ["a", "b"], "weight": "b"},
+            ds.errors.ColumnError,
+            "which is the weight; leave",
+        ),
+        (FRAME, {"weight": "q"}, ds.errors.ColumnError, "'q'"),
+        (FRAME, {"ridge": -1.0}, ds.errors.ArgumentError, "ridge is -1.0"),
+        (FRAME, {"scale": 1}, ds.errors.ArgumentError, "scale is 1"),
+        (
+            FRAME,
+            {"intercept": 0},
+            ds.errors.ArgumentError,
+            "intercept is 0; it must be True or False",
+        ),
+        (FRAME, {"exact": "yes"}, ds.errors.ArgumentError, "exact is 'yes'"),
+        (
+            FRAME,
+            {"exact": True, "ridge": 0.1},
+            ds.errors.ArgumentError,
+            "ridge is 0.1; exact fits are",
+        ),
+        (ds.gram(FRAME), {"exact": True}, ds.errors.ArgumentError, "source must be a table"),
+        (
+            ds.gram(FRAME),
+            {"weight": "a"},
+            ds.errors.ArgumentError,
+            "a Gram was made with its weights",
+        ),
+        (FRAME.with_columns(y=1.0), {}, ds.errors.DataError, "target 'y' is constant"),
+        (FRAME.clear(), {}, ds.errors.DataError, "no usable rows"),
+    ],
+)
+def test_wrong_arguments_are_refused(source, arguments, error, message):
+    for exact in [False, True] if isinstance(source, pl.DataFrame) else [False]:
+        with pytest.raises(error, match=message):
+            ds.fit(source, **({"target": "y", "exact": exact} | arguments))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_dates_and_plain_names_with_dots_predict_their_own_table(exact):
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(
+        {
+            "Sepal.Length": rng.standard_normal(50),
+            "day": pl.Series(rng.integers(0, 40, 50)).cast(pl.Int32).cast(pl.Date),
+            "at": pl.Series(rng.integers(0, 10**8, 50)).cast(pl.Datetime("us")),
+            "y": rng.standard_normal(50),
+        }
+    )
+    model = ds.fit(frame, "y", exact=exact)
+    days = frame["day"].cast(pl.Int32).to_numpy()
+    seconds = frame["at"].dt.timestamp("us").to_numpy() / 1e6
+    X = np.column_stack([np.ones(50), frame["Sepal.Length"].to_numpy(), days, seconds])
+    fitted = X @ np.linalg.lstsq(X, frame["y"].to_numpy(), rcond=None)[0]
+    assert model.groups == ["Sepal.Length", "day", "at"]
+    np.testing.assert_allclose(model.predict(frame), fitted, atol=1e-12)
+    np.testing.assert_allclose(frame.select(model.expr())[:, 0], fitted, atol=1e-12)

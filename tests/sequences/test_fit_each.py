@@ -1,0 +1,333 @@
+"""Least squares on columns of records: those of Python, of LAPACK and of statsmodels."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import statsmodels.api as sm
+from scipy.stats import t as student
+
+import dbselect as ds
+from dbselect.doors.frames import ExprNamespace
+
+#: Share by which two solutions of a well-conditioned problem may differ.
+NEAR = 1e-10
+#: The same of standard errors, which a Gram of 16 digits tells by a residual.
+NEAR_ERRORS = 1e-8
+#: Condition number below which the above holds.
+CONDITION = 1e5
+#: p-values by two ways of computing the incomplete beta function.
+NEAR_TAILS = 1e-9
+
+FITS = pl.col("gram").dbselect
+
+
+def record_frame(table: pl.DataFrame, weight: str | None = None) -> pl.DataFrame:
+    """Return a frame of one record, also of a table without rows that can be used."""
+    gram = ds.gram(table, weight=weight)
+    return pl.DataFrame({"gram": [gram.to_struct()]})
+
+
+def tables() -> Iterator[tuple[str, pl.DataFrame, dict[str, Any]]]:
+    """Random tables of few rows with everything that can be wrong with their columns."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows, width = int(rng.integers(1, 40)), int(rng.integers(1, 7))
+        X = rng.normal(size=(rows, width)) * 10.0 ** rng.integers(-3, 4, width)
+        X += 10.0 ** rng.integers(-1, 3, width)
+        y = X @ rng.normal(size=width) + rng.normal(size=rows)
+        what = ("plain", "dependent", "constant", "copies", "flat", "missing", "far")[seed % 7]
+        if what == "dependent" and width > 2:
+            X[:, -1] = X[:, 0] - 2.0 * X[:, 1]
+        if what == "constant":
+            X[:, rng.integers(width)] = 7.5
+        if what == "copies":
+            X[:, -1] = X[:, 0]
+        if what == "flat":
+            y[:] = 3.25
+        if what == "far":
+            X[:, 0] += 1e6
+        columns: dict[str, Any] = {f"x{j}": X[:, j] for j in range(width)}
+        if what == "missing":
+            columns["x0"] = np.where(rng.random(rows) < 0.3, np.nan, X[:, 0])
+        table = pl.DataFrame({**columns, "y": y})
+        options: dict[str, Any] = {}
+        if seed % 3 == 1:
+            options["intercept"] = False
+        if seed % 5 == 2:
+            options["ridge"] = 0.25
+            options["scale"] = bool(seed % 2)
+        yield f"{seed} {what}", table, options
+
+
+CASES = list(tables())
+each = pytest.mark.parametrize(
+    ("table", "options"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+
+
+def by_python(gram: Any, options: dict[str, Any]) -> ds.results.Model | str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ds.fit(gram, "y", **options)
+        except ds.errors.DataError as error:
+            return str(error)
+
+
+@each
+def test_a_record_has_the_model_of_python(table, options):
+    frame = record_frame(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = ds.fit_by(frame, "y", **options).row(0, named=True)
+    expected = by_python(frame["gram"][0], options)
+    if isinstance(expected, str):
+        assert (found["fit"], found["status"]) == (None, expected)
+        return
+    model, coefficients = (
+        found["fit"],
+        {one["key"]: one["value"] for one in found["fit"]["coefficients"]},
+    )
+    assert found["status"] is None
+    assert list(coefficients) == expected.columns
+    assert model["aliased"] == list(expected.aliased)
+    assert (model["rows"], model["skipped"]) == (expected.rows, expected.skipped)
+    assert model["r2"] == pytest.approx(expected.r2, abs=NEAR)
+    assert model["explained"] == pytest.approx(expected.explained, abs=NEAR)
+    if condition(table, expected, options) < CONDITION:
+        scale = table["y"].std() or 1.0
+        spread = {name: float(np.nanstd(table[name].to_numpy())) or 1.0 for name in coefficients}
+        for name, own in coefficients.items():
+            assert own == pytest.approx(
+                expected.coefficients[name], rel=NEAR, abs=NEAR * scale / spread[name]
+            )
+    assert ("as many coefficients as rows" in (model["note"] or "")) == expected.saturated
+
+
+def condition(table: pl.DataFrame, model: ds.results.Model, options: dict[str, Any]) -> float:
+    """Return that of the columns that are not aliased, in units of their own."""
+    kept = [name for name in model.columns if name not in model.aliased]
+    X = table.fill_nan(None).drop_nulls().select(kept).to_numpy()
+    X = X - X.mean(axis=0) if options.get("intercept", True) else X
+    if not kept:
+        return 1.0
+    singular = np.linalg.svd(X / np.linalg.norm(X, axis=0), compute_uv=False)
+    return float((singular[0] / singular[-1]) ** 2) if singular[-1] else math.inf
+
+
+@each
+def test_a_record_has_the_summary_of_python(table, options):
+    if "ridge" in options:
+        return
+    frame = record_frame(table)
+    found = frame.select(FITS.summary("y", level=0.9, **options))["gram"][0]
+    expected = by_python(frame["gram"][0], options)
+    if isinstance(expected, str):
+        assert found is None
+        return
+    told = found.struct.unnest()
+    summary, ends = expected.summary(), expected.intervals(0.9)
+    assert told["term"].to_list() == summary["term"].to_list()
+    if condition(table, expected, options) >= CONDITION or expected.r2 > 1.0 - NEAR:
+        return
+    for name in ("std_error", "statistic", "p_value"):
+        same(told[name], summary[name], NEAR_TAILS if name == "p_value" else NEAR_ERRORS)
+    same(told["standardized"], summary["standardized"], NEAR)
+    for name in ("low", "high"):
+        same(told[name], ends[name], NEAR_ERRORS)
+
+
+def same(found: pl.Series, expected: pl.Series, share: float) -> None:
+    assert found.is_null().to_list() == expected.is_null().to_list()
+    size = float(expected.abs().max() or 0.0)
+    for one, other in zip(found.drop_nulls(), expected.drop_nulls(), strict=True):
+        assert one == pytest.approx(other, rel=share, abs=share * size)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_statsmodels_says_the_same(weighted, intercept):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 3)) + np.array([0.0, 5.0, -2.0])
+    y = X @ [1.0, 0.0, -0.5] + 2.0 + rng.normal(size=30)
+    weight = rng.uniform(0.5, 3.0, 30) if weighted else np.ones(30)
+    table = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y, "w": weight})
+    gram = ds.gram(table.drop("w") if not weighted else table, weight="w" if weighted else None)
+    frame = pl.DataFrame({"gram": [gram.to_struct()]})
+    given = {"intercept": intercept}
+    fit = frame.select(FITS.fit("y", **given).struct.unnest()).row(0, named=True)
+    terms = frame.select(FITS.summary("y", level=0.8, **given))["gram"][0].struct.unnest()
+    theirs = sm.WLS(y, sm.add_constant(X) if intercept else X, weights=weight).fit()
+    assert fit["r2"] == pytest.approx(theirs.rsquared, rel=NEAR)
+    assert fit["sigma"] == pytest.approx(math.sqrt(theirs.scale), rel=NEAR)
+    low, high = theirs.conf_int(0.2).T
+    columns = {
+        "estimate": theirs.params, "std_error": theirs.bse, "statistic": theirs.tvalues,
+        "p_value": theirs.pvalues, "low": low, "high": high,
+    }  # fmt: skip
+    for name, values in columns.items():
+        np.testing.assert_allclose(terms[name].to_numpy(), values, rtol=NEAR_TAILS, atol=NEAR)
+
+
+@pytest.mark.parametrize("free", [1, 2, 3, 10, 99, 10_000, 5_000_000])
+def test_tails_and_quantiles_are_those_of_scipy(free):
+    # One column of mean 0 at right angles to the rest: t = slope sqrt(free) / sqrt(1 - slope^2).
+    for r in (1e-6, 0.1, 0.7, 0.999, 1.0 - 1e-9):
+        gram = {
+            "columns": ["x", "y"], "rows": free + 2, "skipped": 0, "missing": [0, 0],
+            "weight": float(free + 2), "mean": [0.0, 0.0], "mean_low": [0.0, 0.0],
+            "comoment": [1.0, r, 1.0], "terms": None,
+        }  # fmt: skip
+        frame = ds.gram(pl.DataFrame({"x": [0.0], "y": [0.0]}))
+        frame = pl.DataFrame(
+            {"gram": [gram]}, schema={"gram": pl.DataFrame([frame.to_struct()]).to_struct().dtype}
+        )
+        slope = (
+            frame.select(FITS.summary("y", level=0.99))["gram"][0]
+            .struct.unnest()
+            .row(1, named=True)
+        )
+        expected = 2.0 * student.sf(slope["statistic"], free)
+        assert slope["p_value"] == pytest.approx(expected, rel=NEAR_TAILS)
+        reach = (slope["high"] - slope["estimate"]) / slope["std_error"]
+        assert reach == pytest.approx(student.ppf(0.995, free), rel=1e-7)
+
+
+def segments() -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    table = pl.DataFrame(
+        {"k": rng.integers(0, 30, 200), **{name: rng.normal(size=200) for name in "abcy"}}
+    )
+    return table.with_columns(c=pl.when(pl.col("k") % 4 == 0).then("a").otherwise("c"))
+
+
+def test_every_segment_has_what_lstsq_finds_of_its_rows():
+    table = segments()
+    found = ds.fit_by(ds.gram_by(table, by=["k"]), "y", ["b", "a"])
+    for key, fit in found.select("k", "fit").iter_rows():
+        own = table.filter(k=key)
+        X = np.column_stack([np.ones(len(own)), own["b"], own["a"]])
+        if len(own) < 4:
+            continue
+        expected, left, *_ = np.linalg.lstsq(X, own["y"].to_numpy())
+        names = [one["key"] for one in fit["coefficients"]]
+        values = [fit["intercept"], *(one["value"] for one in fit["coefficients"])]
+        assert names == ["b", "a"]
+        np.testing.assert_allclose(values, expected, rtol=NEAR, atol=NEAR)
+        assert fit["sigma"] == pytest.approx(math.sqrt(left[0] / (len(own) - 3)), rel=NEAR)
+
+
+def test_sql_and_polars_say_what_python_says():
+    table = segments()
+    grams = ds.gram_by(table, by=["k"])
+    expected = ds.fit_by(grams, "y", ["a", "b*", "c"])
+    by_polars = grams.select("k", fit=FITS.fit("y", ["a", "b*", "c"]))
+    assert by_polars.equals(expected.drop("status"))
+    summaries = grams.select("k", s=FITS.summary("y", ["a"], level=0.5))
+    with ds.connect() as con:
+        con.register("grams", grams.to_arrow())
+        for call in ("fit", "dbselect.fit", "system.main.fit"):
+            query = f"SELECT k, {call}(gram, 'y', ['a', 'b*', 'c']) AS fit FROM grams"
+            rows = con.sql(f"SELECT k, unnest(fit) FROM ({query}) ORDER BY k").pl()
+            told = expected.select("k", pl.col("fit").struct.unnest())
+            assert rows.drop("coefficients").equals(told.drop("coefficients"))
+            maps = con.sql(f"SELECT map_entries(fit.coefficients) AS m FROM ({query}) ORDER BY k")
+            assert maps.pl()["m"].to_list() == told["coefficients"].to_list()
+        query = "SELECT k, summary(gram, 'y', ['a'], level := 0.5) AS s FROM grams ORDER BY k"
+        assert con.sql(query).pl()["s"].to_list() == summaries["s"].to_list()
+
+
+def test_an_unusable_record_is_null_and_says_why():
+    with pytest.warns(ds.errors.SkippedRowsWarning):
+        empty = record_frame(pl.DataFrame({"a": [math.nan, math.nan], "y": [1.0, 3.0]}))
+    frame = pl.concat(
+        [
+            record_frame(pl.DataFrame({"a": [1.0, 2.0], "y": [1.0, 3.0]})),
+            record_frame(pl.DataFrame({"a": [1.0, 2.0], "y": [3.0, 3.0]})),
+            empty,
+        ]
+    )
+    frame = frame.vstack(pl.DataFrame({"gram": [None]}, schema=frame.schema))
+    found = ds.fit_by(frame, "y")
+    assert found["fit"].is_null().to_list() == [False, True, True, True]
+    assert found["status"].to_list() == [
+        None, "target 'y' is constant (2 rows)", "no usable rows: 2 rows were skipped", "no rows",
+    ]  # fmt: skip
+    assert found["fit"][0]["note"] == (
+        "2 rows: it has as many coefficients as rows, which fit any target"
+    )
+    assert found["fit"][0]["sigma"] is None
+    assert frame.select(FITS.check("y"))["gram"].to_list() == found["status"].to_list()
+    # Through the origin a constant is no longer one.
+    assert ds.fit_by(frame, "y", intercept=False)["fit"][1] is not None
+    assert ds.fit_by(frame.clear(), "y").shape == (0, 2)
+
+
+def test_levels_missing_values_and_nested_fields_are_columns_as_in_python():
+    table = pl.DataFrame(
+        {
+            "k": ["u", "v", "w", "u", "v", "w", "u", "v"],
+            "x": [1.0, None, 3.0, 4.0, 5.5, None, 7.0, 8.0],
+            "s": [{"a": float(i % 5), "b": float(i * i % 7)} for i in range(8)],
+            "y": [1.0, 4.0, 2.0, 8.0, 5.0, 7.0, 3.0, 9.0],
+        }
+    )
+    gram = ds.gram(table, null_policy={"x": "indicator"})
+    frame = pl.DataFrame({"gram": [gram.to_struct()]})
+    for columns in (None, ["x"], ["s", "k*"], ["x.missing", "x"]):
+        found = ds.fit_by(frame, "y", columns)["fit"][0]
+        expected = ds.fit(gram, "y", columns)
+        values = [one["value"] for one in found["coefficients"]]
+        assert [one["key"] for one in found["coefficients"]] == expected.columns
+        assert values == pytest.approx(list(expected.coefficients.values()), rel=NEAR, abs=NEAR)
+        assert found["aliased"] == list(expected.aliased)
+
+
+def test_near_dependence_is_told():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 60))
+    near = record_frame(pl.DataFrame({"a": a, "b": a + 1e-5 * b, "y": a + b}))
+    with pytest.warns(ds.errors.ConditionWarning, match="condition number above"):
+        told = ds.fit_by(near, "y")["fit"][0]["note"]
+    assert "condition number" in told
+    lost = record_frame(pl.DataFrame({"a": a, "b": a + 1e-7 * b, "y": b}))
+    with pytest.warns(ds.errors.DependenceWarning, match="'b'"):
+        told = ds.fit_by(lost, "y")["fit"][0]["note"]
+    assert told.startswith("column 'b' depends on the others but for ")
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"columns": "a"}, "columns is 'a'; it must be a list of column names and globs"),
+        ({"columns": [1]}, r"columns is \[1\]; it must be a list of column names and globs"),
+        ({"columns": ["z"]}, "columns names unknown column 'z'; there is 'a', 'b', 'y'"),
+        ({"columns": []}, "columns is empty; at least one column besides the target is needed"),
+        ({"columns": ["y"]}, "columns is empty; at least one column besides the target is needed"),
+        ({"columns": ["a", "a"]}, "columns names column 'a' twice"),
+        ({"target": "z"}, "target names unknown column 'z'"),
+        ({"target": None}, "target is None; it must be the name of a column"),
+        ({"ridge": -1.0}, "ridge is -1.0; it must be"),
+        ({"intercept": 1}, "intercept is 1; it must be True or False"),
+    ],
+)
+def test_a_wrong_argument_is_named(given, error):
+    frame = record_frame(pl.DataFrame({"a": [1.0, 2.0, 4.0], "b": [1.0, 5.0, 2.0], "y": [1, 3, 4]}))
+    arguments = {"target": "y", **given}
+    with pytest.raises((ds.errors.ArgumentError, ds.errors.ColumnError), match=error):
+        ds.fit_by(frame, **arguments)
+
+
+def test_a_frame_without_records_is_refused():
+    table = pl.DataFrame({"a": [1.0]})
+    with pytest.raises(ds.errors.ArgumentError, match="grams has no column 'gram'"):
+        ds.fit_by(table, "y")
+    with pytest.raises(ds.errors.ArgumentError, match="rename it"):
+        ds.fit_by(table.with_columns(gram=1, fit=2), "y")
+    with pytest.raises(ds.errors.ArgumentError, match="level is 95; it must lie between 0 and 1"):
+        ExprNamespace(pl.col("gram")).summary("y", level=95)

@@ -1,0 +1,525 @@
+"""FoBa and backward elimination against refits by brute force, and the paper's simulation."""
+
+import itertools
+
+import numpy as np
+import polars as pl
+import pytest
+import reference
+from problems import Problem, random_problem
+from reference import Table
+
+import dbselect as ds
+from dbselect.linear.problem import linear
+from dbselect.linear.state import State
+from dbselect.record.steps import Stop
+
+pytestmark = pytest.mark.usefixtures("either_searches")
+
+WALK = 1e-10
+
+
+def brute_foba(problem, *, epsilon, nu, rule, backward, always=()):
+    """Follow the algorithm with refits only; returns signed group names."""
+    table, groups, costs = problem.table, problem.groups, problem.costs
+    criterion = {"fr": reference.gain, "omp": reference.omp}[rule]
+    held, gained, trace, forced = [], [], [], list(always)
+
+    def columns(names):
+        return [column for name in names for column in groups[name]]
+
+    def loss(name):
+        rest = columns(other for other in held if other != name)
+        return reference.explained(table, columns(held)) - reference.explained(table, rest)
+
+    def length(name):
+        coef = dict(zip(columns(held), reference.fit(table, columns(held)), strict=True))
+        return np.linalg.norm([coef[column] for column in groups[name]])
+
+    worth = {"loss": loss, "coefficient": length}[backward]
+    while True:
+        gains = {
+            name: reference.gain(table, columns(held), groups[name])
+            for name in groups
+            if name not in held
+        }
+        open_ = [name for name, gain in gains.items() if gain >= max(epsilon, reference.TIE)]
+        if not forced and not open_:
+            return trace
+        best = (
+            forced.pop(0)
+            if forced
+            else max(
+                open_,
+                key=lambda name: criterion(table, columns(held), groups[name]) / costs[name],
+            )
+        )
+        held.append(best)
+        gained.append(gains[best])
+        trace.append(best)
+        while len(held) > len(always):
+            least = min(
+                (name for name in held if name not in always),
+                key=lambda name: worth(name) / costs[name],
+            )
+            if loss(least) > nu * gained[-1]:
+                break
+            held.remove(least)
+            gained.pop()
+            trace.append(f"-{least}")
+
+
+def trace_of(sequence):
+    steps = sequence.steps.filter(pl.col("step") > 0)
+    return [
+        ("-" if action == "remove" else "") + group
+        for action, group in steps.select("action", "group").iter_rows()
+    ]
+
+
+def suppressed(rng, rows=60):
+    """Return a problem in which a group that is best alone becomes dispensable.
+
+    f2 is near y = f0 + f1, so that it comes first; with f0 and f1 it adds nothing.
+    """
+    X = rng.normal(size=(rows, 5))
+    y = X[:, 0] + X[:, 1]
+    X[:, 2] = y + 0.4 * rng.normal(size=rows)
+    groups = {f"f{j}": [j] for j in range(5)}
+    return Problem(Table(X, y + 0.01 * rng.normal(size=rows)), groups, dict.fromkeys(groups, 1.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backward", ["loss", "coefficient"])
+@pytest.mark.parametrize("rule", ["fr", "omp"])
+@pytest.mark.parametrize("ridge", [0.0, 0.2])
+def test_every_step_is_that_of_brute_force(rule, backward, ridge):
+    removals = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        problem = suppressed(rng) if seed % 2 else random_problem(rng, weighted=True)
+        problem = problem.with_table(ridge=ridge)
+        expected = brute_foba(problem, epsilon=1e-3, nu=0.6, rule=rule, backward=backward)
+        found = ds.foba(
+            problem.gram, "y", groups=problem.names, costs=problem.costs, epsilon=1e-3, nu=0.6,
+            rule=rule, backward=backward, ridge=ridge,
+        )  # fmt: skip
+        assert trace_of(found) == expected
+        removals += sum(name.startswith("-") for name in expected)
+    assert removals > 0
+
+
+def test_steps_carry_the_refitted_models():
+    problem = suppressed(np.random.default_rng(3))
+    sequence = ds.foba(problem.gram, "y", groups=problem.names)
+    assert "-f2" in trace_of(sequence)
+    for step in range(len(sequence.spent)):
+        columns = [
+            column
+            for group in sequence.held(step)
+            for column in problem.groups[sequence.groups.names[group]]
+        ]
+        intercept, coef = reference.model(problem.table, columns)
+        found = np.zeros(5)
+        found[columns] = coef
+        np.testing.assert_allclose(sequence.coef[step], found, atol=1e-9)
+        np.testing.assert_allclose(sequence.intercept[step], intercept, atol=1e-9)
+        np.testing.assert_allclose(sequence.r2[step], reference.r2(problem.table, columns))
+        assert sequence.spent[step] == len(columns)
+
+
+def test_foba_repairs_what_forward_selection_cannot():
+    problem = suppressed(np.random.default_rng(5))
+    forward = problem.sequence().at(size=2)
+    repaired = ds.foba(problem.gram, "y", groups=problem.names).at(size=2)
+    assert "f2" in forward.groups
+    assert sorted(repaired.groups) == ["f0", "f1"]
+    assert repaired.r2 > forward.r2
+
+
+def test_a_size_gives_the_best_model_that_was_recorded():
+    problem = suppressed(np.random.default_rng(5))
+    sequence = ds.foba(problem.gram, "y", groups=problem.names)
+    sizes = np.array([len(sequence.held(step)) for step in range(len(sequence.spent))])
+    for size in set(sizes.tolist()):
+        assert sequence.at(size=size).explained == sequence.explained[sizes == size].max()
+    with pytest.raises(ds.errors.ArgumentError, match="size is 9; there are models with"):
+        sequence.at(size=9)
+
+
+def test_a_budget_gives_the_last_model_within_it():
+    problem = suppressed(np.random.default_rng(5))
+    sequence = ds.foba(problem.gram, "y", groups=problem.names, epsilon=1e-3)
+    assert trace_of(sequence)[-1] == "-f2"
+    assert sorted(sequence.at().groups) == ["f0", "f1"]
+    assert sequence.at(budget=1).groups == ["f2"]
+
+
+def test_a_budget_gives_the_largest_model_of_a_whole_elimination():
+    problem = random_problem(np.random.default_rng(5))
+    sequence = ds.backward(problem.gram, "y", groups=problem.names, costs=problem.costs)
+    assert len(sequence.at().groups) == len(problem.groups)
+    order = [name[1:] for name in trace_of(sequence)[len(problem.groups) :]]
+    for held in range(len(order)):
+        cost = sum(problem.costs[name] for name in order[held:])
+        assert set(sequence.at(budget=cost).groups) == set(order[held:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_adding_and_removing_restores_the_state(ridge):
+    rng = np.random.default_rng(11)
+    problem = random_problem(rng, sizes=(1, 2, 3, 1, 4, 1, 3, 6, 2), rows=120)
+    X = problem.table.X.copy()
+    X[:, 5], X[:, 20] = X[:, 2] - 3 * X[:, 9], 7.0  # dependent, constant
+    problem = problem.with_table(X=X)
+    gram = problem.gram
+    members = [np.array(columns) for columns in problem.groups.values()]
+    linear_problem = linear(gram, "y", problem.table.names, ridge)
+    state = State(linear_problem, members)
+    for turn in range(1500):
+        group = int(rng.integers(len(members)))
+        if group in state.held:
+            state.remove(group)
+        else:
+            state.add(group)
+        if turn % 50:
+            continue
+        fresh = State(linear_problem, members)
+        for held in state.held:
+            fresh.add(held)
+        for quantity in ("explained", "b"):
+            np.testing.assert_allclose(
+                getattr(state, quantity), getattr(fresh, quantity), rtol=0, atol=WALK
+            )
+        for quantity in ("gains", "losses"):
+            found, expected = getattr(state, quantity)(), getattr(fresh, quantity)()
+            np.testing.assert_allclose(found, expected, rtol=0, atol=WALK)
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_losses_are_refit_differences(dependent):
+    rng = np.random.default_rng(2)
+    problem = random_problem(rng)
+    if dependent:
+        X = problem.table.X.copy()
+        first, last = problem.groups["g1"], problem.groups["g5"]
+        X[:, last[0]] = X[:, first[0]] + X[:, first[1]]
+        problem = problem.with_table(X=X)
+    groups = list(problem.groups.values())
+    state = State(
+        linear(problem.gram, "y", problem.table.names), [np.array(group) for group in groups]
+    )
+    held = [4, 1, 5, 2]
+    for group in held:
+        state.add(group)
+    assert bool(state.aliased) == dependent
+    columns = [column for group in held for column in groups[group]]
+    for group in held:
+        rest = [column for column in columns if column not in groups[group]]
+        expected = reference.explained(problem.table, columns) - reference.explained(
+            problem.table, rest
+        )
+        np.testing.assert_allclose(state.losses()[group], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_backward_removes_the_smallest_loss_per_cost(seed):
+    problem = random_problem(np.random.default_rng(seed))
+    sequence = ds.backward(
+        problem.gram, "y", groups=problem.names, costs=problem.costs, always=["g2"]
+    )
+    held = list(problem.groups)
+    expected = []
+    while held != ["g2"]:
+        columns = {name: problem.groups[name] for name in held}
+        everything = [column for group in columns.values() for column in group]
+        whole = reference.explained(problem.table, everything)
+
+        def loss(name, everything=everything, columns=columns, whole=whole):
+            rest = [column for column in everything if column not in columns[name]]
+            return (whole - reference.explained(problem.table, rest)) / problem.costs[name]
+
+        least = min((name for name in held if name != "g2"), key=loss)
+        held.remove(least)
+        expected.append(f"-{least}")
+    assert trace_of(sequence)[len(problem.groups) :] == expected
+    assert sequence.stop is Stop.EMPTY
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+def test_of_dependent_groups_the_dearest_goes_first_and_loses_nothing(family):
+    rng = np.random.default_rng(0)
+    a, b, d = rng.normal(size=(3, 60))
+    y = (a + b + d + rng.normal(size=60) > 0) * 1.0
+    table = pl.DataFrame({"a": a, "b": b, "c": a + b, "d": d, "y": y})
+    costs = {"a": 1.0, "b": 3.0, "c": 2.0, "d": 9.0}
+    found = ds.backward(table, "y", costs=costs, family=family)
+    removed = found.steps.filter(action="remove")
+    assert removed["group"][0] == "b"
+    assert removed["gain"][0] == pytest.approx(0.0, abs=1e-9)
+    rest = ds.backward(table.drop("b"), "y", costs={n: costs[n] for n in "acd"}, family=family)
+    assert removed["group"][1:].to_list() == rest.steps.filter(action="remove")["group"].to_list()
+
+
+def test_coefficients_of_dependent_columns_are_refused_without_a_ridge():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 30))
+    table = pl.DataFrame({"a": a, "b": b, "c": a + b, "y": a})
+    with pytest.raises(ds.errors.DataError, match=r"columns \['c'\] depend linearly on others"):
+        ds.backward(table, "y", backward="coefficient")
+    found = ds.backward(table, "y", backward="coefficient", ridge=0.1)
+    assert found.at(size=1).groups == ["a"]
+
+
+@pytest.mark.parametrize("most", [0, 1000])
+def test_elimination_of_dependent_columns_takes_the_smallest_loss_of_refits(monkeypatch, most):
+    monkeypatch.setattr("dbselect.search.compiled.MOST_COLUMNS", most)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(rng)
+        X = problem.table.X.copy()
+        names = list(problem.groups)
+        into, *of = (problem.groups[name][0] for name in rng.choice(names, 3, replace=False))
+        X[:, into] = X[:, of[0]] - 2 * X[:, of[1]]
+        problem = problem.with_table(X=X)
+        found = ds.backward(problem.gram, "y", groups=problem.names, costs=problem.costs)
+        held = list(names)
+        for step in found.steps.filter(action="remove").iter_rows(named=True):
+            rest = {
+                name: reference.explained(
+                    problem.table,
+                    [j for other in held if other != name for j in problem.groups[other]],
+                )
+                for name in held
+            }
+            whole = reference.explained(
+                problem.table, [j for name in held for j in problem.groups[name]]
+            )
+            worth = {name: (whole - rest[name]) / problem.costs[name] for name in held}
+            assert worth[step["group"]] <= min(worth.values()) + 1e-12
+            held.remove(step["group"])
+            assert step["explained"] == pytest.approx(rest[step["group"]], abs=1e-12)
+        assert held == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [ds.backward, ds.foba])
+def test_a_category_is_given_back_by_the_loss_of_all_its_levels(method):
+    rng = np.random.default_rng(5)
+    n = 400
+    k, m = rng.integers(0, 6, n), rng.integers(0, 4, n)
+    x, z = rng.normal(size=(2, n))
+    y = x + 0.3 * (k % 3) + 0.1 * m + 0.5 * z + rng.normal(size=n)
+    frame = pl.DataFrame({"y": y, "x": x, "z": z, "k": k, "m": m}).with_columns(flat=1.0)
+    gram = ds.gram(frame, ["y", "x", "z", "flat"], categories=["k", "m"])
+    found = method(gram, "y", **({"epsilon": 0.0} if method is ds.foba else {}))
+
+    def left(held: list[str]) -> float:
+        columns = [gram.select([f"{name}*"]).columns for name in held]
+        made = ds.terms(frame, ["k", "m"]).transform(frame.with_columns(one=1.0))
+        X = made.select("one", *itertools.chain.from_iterable(columns)).to_numpy()
+        return 1 - np.square(y - X @ np.linalg.lstsq(X, y)[0]).sum() / np.square(y - y.mean()).sum()
+
+    held: list[str] = []
+    for step in found.steps[1:].iter_rows(named=True):
+        if step["action"] == "add":
+            held.append(step["group"])
+        else:
+            losses = {name: left(held) - left([g for g in held if g != name]) for name in held}
+            assert losses[step["group"]] <= min(losses.values()) + 1e-12
+            held.remove(step["group"])
+        np.testing.assert_allclose(step["r2"], left(held), rtol=0, atol=1e-12)
+    if method is ds.backward:
+        assert found.stop is Stop.EMPTY
+        with pytest.raises(ds.errors.DataError, match="depend linearly on others"):
+            ds.backward(gram, "y", backward="coefficient")
+
+
+def test_limits_on_steps_are_kept():
+    problem = suppressed(np.random.default_rng(5))
+    whole = trace_of(ds.foba(problem.gram, "y", groups=problem.names))
+    for steps in range(1, len(whole) + 1):
+        cut = ds.foba(problem.gram, "y", groups=problem.names, max_steps=steps)
+        assert trace_of(cut) == whole[:steps]
+    cut = ds.backward(problem.gram, "y", groups=problem.names, max_steps=2)
+    assert (cut.steps["action"] == "remove").sum() == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nu": 0}, "nu is 0; it must lie between 0 and 1"),
+        ({"nu": 1.0}, "nu is 1.0; it must lie between 0 and 1"),
+        ({"epsilon": -0.1}, "epsilon is -0.1; it must be a number >= 0"),
+        ({"epsilon": float("nan")}, "epsilon is nan; it must be a number >= 0"),
+        ({"rule": "doubling"}, r"rule is 'doubling'; it must be one of \['fr', 'score', 'omp', "),
+        ({"backward": "gain"}, r"backward is 'gain'; it must be one of \['loss', 'coefficient'\]"),
+        ({"max_steps": 0}, "max_steps is 0; it must be a whole number >= 1"),
+        ({"ridge": -1}, "ridge is -1; it must be a number >= 0"),
+        ({"always": ["nobody"]}, "always names unknown group 'nobody'"),
+        ({"groups": {"a": ["x0"], "b": ["x0"]}}, "column 'x0' lies in group 'a' and in group 'b'"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    gram = random_problem(np.random.default_rng(0)).gram
+    with pytest.raises(ds.DbselectError, match=message):
+        ds.foba(gram, "y", **options)
+
+
+def test_every_door_takes_the_same_steps(connection):
+    problem = suppressed(np.random.default_rng(7))
+    frame = problem.table.frame.drop("w")
+    costs = {name: 1.0 + j / 4 for j, name in enumerate(frame.drop("y").columns)}
+    found = ds.foba(frame, "y", costs=costs, epsilon=1e-4, nu=0.4)
+    connection.register("t", frame)
+    fields = ", ".join(f"'{name}': {cost}" for name, cost in costs.items())
+    expected = found.steps.rows()
+    rows = connection.execute(
+        f"""SELECT unnest(foba(gram(t), 'y', costs := {{{fields}}}, epsilon := 1e-4, nu := 0.4),
+        recursive := true) FROM t"""
+    ).fetchall()
+    assert trace_of(found) == [("-" if r[1] == "remove" else "") + r[2] for r in rows[1:]]
+    np.testing.assert_allclose([r[7] for r in rows], [r[7] for r in expected], atol=1e-12)
+    steps = frame.select(
+        pl.struct(pl.all()).dbselect.gram().dbselect.foba("y", costs=costs, epsilon=1e-4, nu=0.4)
+    ).item()
+    assert steps.struct.field("group").to_list() == found.steps["group"].to_list()
+    backward = ds.backward(frame, "y", costs=costs)
+    rows = connection.execute(
+        f"""SELECT unnest(backward(gram(t), 'y', costs := {{{fields}}}), recursive := true)
+        FROM t"""
+    ).fetchall()
+    assert [r[2] for r in rows] == backward.steps["group"].to_list()
+    steps = frame.select(
+        pl.struct(pl.all()).dbselect.gram().dbselect.backward("y", costs=costs)
+    ).item()
+    assert steps.struct.field("group").to_list() == backward.steps["group"].to_list()
+
+
+def test_stored_steps_predict_with_the_model_of_the_budget(connection):
+    problem = suppressed(np.random.default_rng(7))
+    frame = problem.table.frame.drop("w")
+    connection.register("t", frame)
+    for method in ("foba", "backward"):
+        sequence = getattr(ds, method)(frame, "y")
+        connection.execute(f"CREATE TABLE {method} AS SELECT {method}(gram(t), 'y') AS s FROM t")
+        for budget in (0, 1, 2.5, 4, None):
+            rows = connection.execute(
+                f"SELECT p.prediction FROM (SELECT anytime_predict(s, t, budget := $budget) AS p "
+                f"FROM t, {method})",
+                {"budget": budget},
+            ).fetchall()
+            expected = frame.select(sequence.expr(budget)).to_series()
+            expected = np.broadcast_to(expected.to_numpy(), frame.height)
+            np.testing.assert_allclose(np.ravel(rows), expected, rtol=1e-9)
+
+
+def test_one_bad_segment_gives_an_empty_list(connection):
+    rows = connection.execute(
+        """SELECT k, len(foba(g, 'y')), len(backward(g, 'y')) FROM (
+            SELECT i % 3 AS k, gram({'y': if(i % 3 = 0, 1, sin(i)), 'a': i,
+                                     'b': if(i % 3 = 1, 2 * i, cos(i))}) AS g
+            FROM range(60) t(i) GROUP BY k) ORDER BY k"""
+    ).fetchall()
+    # A constant target; dependent columns; a good one.
+    assert [length for _, length, _ in rows] == [0, 2, 3]
+    assert [length for _, _, length in rows] == [0, 5, 5]
+
+
+@pytest.mark.slow
+def test_the_published_simulation():
+    """Paper 003, section 5: 500 features, 100 rows, 5 true ones, 50 runs."""
+    errors, wrong = [], []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(100, 10)) @ rng.normal(size=(10, 500))
+        X += 1.6 * rng.normal(size=(100, 500))
+        X /= np.linalg.norm(X, axis=0)
+        true = rng.choice(500, 5, replace=False)
+        y = X[:, true] @ rng.uniform(0, 10, 5) + np.sqrt(0.1) * rng.normal(size=100)
+        gram = ds.gram(np.column_stack([X, y]), columns=[*(f"x{j}" for j in range(500)), "y"])
+        both = (
+            ds.foba(gram, "y", max_steps=40),
+            ds.anytime_sequence(gram, "y", max_groups=5),
+        )
+        chosen = [[int(name[1:]) for name in found.at(size=5).columns] for found in both]
+        fits = [y - X[:, at] @ np.linalg.lstsq(X[:, at], y)[0] for at in chosen]
+        errors.append([np.mean(fit**2) for fit in fits])
+        wrong.append([len(set(true) - set(at)) for at in chosen])
+    errors, wrong = np.array(errors), np.mean(wrong, axis=0)
+    assert (errors[:, 0] <= errors[:, 1] * (1 + 1e-12)).all()
+    foba, forward = errors.mean(axis=0)
+    assert 0.085 <= foba <= 0.115
+    assert 0.14 <= forward <= 0.20
+    assert 0.6 <= wrong[0] <= 1.3
+    assert 1.5 <= wrong[1] <= 2.2
+
+
+# Budget, groups to keep, families
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_budget_lets_only_groups_that_fit_in(seed):
+    problem = random_problem(np.random.default_rng(seed))
+    whole = ds.foba(problem.gram, "y", problem.names, problem.costs)
+    total = float(sum(problem.costs.values()))
+    for budget in (min(problem.costs.values()) / 2, 0.4 * total, 0.7 * total):
+        found = ds.foba(problem.gram, "y", problem.names, problem.costs, budget=budget)
+        assert found.spent.max() <= budget * (1 + 1e-12)
+        if found.stop.name == "BUDGET":
+            left = set(problem.names) - set(found.at().groups)
+            assert all(found.spent[-1] + problem.costs[name] > budget for name in left)
+    free = ds.foba(problem.gram, "y", problem.names, problem.costs, budget=total)
+    assert trace_of(free) == trace_of(whole)
+
+
+def test_backward_ends_as_soon_as_what_is_held_fits():
+    problem = random_problem(np.random.default_rng(1))
+    whole = ds.backward(problem.gram, "y", problem.names, problem.costs)
+    total = whole.spent.max()
+    for budget in (0.0, 0.3 * total, 0.6 * total, total):
+        cut = ds.backward(problem.gram, "y", problem.names, problem.costs, budget=budget)
+        assert trace_of(cut) == trace_of(whole)[: len(cut.records)]
+        assert cut.stop.name == ("BUDGET" if cut.spent[-1] else cut.stop.name)
+        assert cut.spent[-1] <= budget * (1 + 1e-12)
+        removals = cut.spent[len(problem.names) : -1]
+        assert (removals > budget).all()
+        if cut.spent[-1] > 0:
+            assert cut.at(budget).groups == cut.at().groups
+
+
+@pytest.mark.parametrize("search", [ds.foba, ds.backward])
+def test_what_must_stay_has_to_fit_the_budget(search):
+    problem = random_problem(np.random.default_rng(1))
+    first = next(iter(problem.names))
+    price = problem.costs[first]
+    given = (problem.gram, "y", problem.names, problem.costs)
+    assert first in search(*given, always=[first], budget=price).at().groups
+    with pytest.raises(ds.errors.ArgumentError, match=r"always costs .* over the budget"):
+        search(*given, always=[first], budget=price / 2)
+
+
+def test_the_largest_rules_of_the_forward_step_are_those_of_the_greedy_search():
+    problem = random_problem(np.random.default_rng(2))
+    for rule in ("fr", "score", "omp", "omp-unwhitened", "omp-single"):
+        given = (problem.gram, "y", problem.names, problem.costs)
+        first = ds.foba(*given, rule=rule, max_steps=1).steps["group"][1]
+        assert first == ds.anytime_sequence(*given, rule=rule, max_groups=1).steps["group"][1]
+
+
+@pytest.mark.parametrize("search", [ds.foba, ds.backward])
+def test_a_family_searches_its_objective(search):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 3))
+    y = rng.random(300) < 1 / (1 + np.exp(-X @ [1.0, -2.0, 0.0]))
+    frame = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(y=pl.Series(y))
+    costs = {"a": 1.0, "b": 3.0, "c": 2.0}
+    found = search(frame, "y", costs=costs, family="binomial", ridge=0.01, budget=4.0)
+    objective = ds.Problem(frame, "y", None, costs, ridge=0.01, family="binomial").objective()
+    expected = search(objective, budget=4.0)
+    assert isinstance(found, ds.results.GlmSequence)
+    assert found.steps.drop("passes").equals(expected.steps.drop("passes"))
+    assert found.spent[-1] <= 4.0
+    with pytest.raises(ds.errors.SourceError, match="source is a Gram, which holds no rows"):
+        search(ds.gram(frame), "y", family="binomial")

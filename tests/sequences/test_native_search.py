@@ -1,0 +1,510 @@
+"""The searches of the compiled library: step by step those of Python.
+
+Python's are held against brute force in `test_greedy`, `test_foba` and `test_segments`. Ten
+thousand random problems more: `make oracle`.
+"""
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+import reference
+from problems import EPS, random_problem, rounding
+
+import dbselect as ds
+from dbselect import _native
+from dbselect.linear.problem import unusable
+from dbselect.linear.state import State
+from dbselect.record.steps import STEP_TYPE
+from dbselect.search import compiled
+from dbselect.selection.criteria import RULES as ALL_RULES
+
+pytestmark = pytest.mark.usefixtures("python_searches")
+
+RULES = [name for name, rule in ALL_RULES.items() if rule.compiled]
+#: Numbers agree to so much, where columns are far from dependent; else to what rounding
+#: makes of a problem of their condition, in sums of hundreds of terms.
+EXACT = 1e-12
+SUMS = 100 * EPS
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A search: the Gram, the method, and what it is given by name."""
+
+    gram: ds.Gram
+    method: str
+    given: dict[str, Any]
+
+    def by_python(self) -> ds.results.Sequence | str:
+        """Return the sequence, or why there is none."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ds.errors.ConditionWarning)
+            try:
+                return getattr(ds, self.method)(self.gram, "y", **self.given)
+            except ds.errors.DataError as error:
+                return str(error)
+
+    def by_library(self) -> dict[str, Any]:
+        found = _native.search(self.gram.to_arrow(), self.method, "y", self.given)
+        (row,) = found.to_pylist(maps_as_pydicts="strict")
+        return row
+
+
+def columns_and_target(rng: np.random.Generator, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of columns that may be equal, dependent, nearly so, or constant."""
+    few = rng.random() < 0.2
+    rows = int(rng.integers(2, width + 6) if few else rng.integers(width + 5, 3 * width + 30))
+    if rng.random() < 0.3:  # exact ties
+        X = rng.integers(-2, 3, (rows, width)).astype(float)
+    else:
+        shared = rng.normal(size=(rows, 2)) @ rng.normal(size=(2, width))
+        X = shared + rng.normal(size=(rows, width))
+        X *= 10.0 ** rng.uniform(-2, 2, width) if rng.random() < 0.5 else 1.0
+        X += rng.normal(size=width) * 10.0 ** rng.uniform(-1, 4)
+    slope = rng.normal(size=width) * rng.integers(0, 2, width) / (np.abs(X).max(axis=0) + 1)
+    y = X @ slope + rng.choice([0.1, 1.0]) * rng.normal(size=rows)
+    for _ in range(rng.integers(0, 1 + width // 3) if rng.random() < 0.6 else 0):
+        a, b, c = rng.integers(0, width, 3)
+        near = 10.0 ** rng.uniform(-5, -2) * X[:, b].std() * rng.normal(size=rows)
+        faults = (X[:, b], -3 * X[:, b], X[:, b] + X[:, c], np.full(rows, 0.1), X[:, b] + near)
+        X[:, a] = faults[rng.integers(len(faults))]
+    if rng.random() < 0.05:
+        y = X[:, rng.integers(width)].copy()
+    return X, y
+
+
+def gram_of(rng: np.random.Generator, X: np.ndarray, y: np.ndarray) -> ds.Gram:
+    table = np.column_stack([X, y])
+    weight = rng.uniform(0.5, 3, len(y)) if rng.random() < 0.3 else np.ones(len(y))
+    mean = weight @ table / weight.sum()
+    centred = table - mean
+    comoment = centred.T @ (weight[:, None] * centred)
+    names = [*(f"x{j}" for j in range(X.shape[1])), "y"]
+    return ds.Gram(names, len(y), 0, weight.sum(), mean, (comoment + comoment.T) / 2)
+
+
+def groups_and_costs(rng: np.random.Generator, width: int) -> dict[str, Any]:
+    """Return groups of 1 to 10 columns in any order, some columns in none, and costs."""
+    most, columns, groups = rng.choice([1, 3, 10]), rng.permutation(width).tolist(), {}
+    while columns:
+        size = rng.integers(1, most + 1)
+        groups[f"g{len(groups)}"] = [f"x{j}" for j in columns[:size]]
+        columns = columns[size:]
+    if len(groups) > 1 and rng.random() < 0.2:
+        groups.popitem()
+    costs = {name: float(rng.integers(1, 9)) / 2 for name in groups}
+    return {"groups": groups, "costs": costs if rng.random() < 0.5 else dict.fromkeys(groups, 1.0)}
+
+
+def sharing(rng: np.random.Generator, groups: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the groups, each with some columns of one of them as well."""
+    names, found = list(groups), {}
+    for name, columns in groups.items():
+        others = [column for column in groups[str(rng.choice(names))] if column not in columns]
+        found[name] = [*columns, *others[: rng.integers(0, 3)]]
+    return found
+
+
+def random_search(rng: np.random.Generator, widest: int) -> Asked:
+    """Return a search of any method with any options."""
+    width = min(widest, int(np.exp(rng.uniform(0, np.log(widest + 1)))))
+    gram = gram_of(rng, *columns_and_target(rng, width))
+    given = groups_and_costs(rng, width)
+    names, costs = list(given["groups"]), given["costs"]
+    always = rng.permutation(names)[: rng.integers(0, 3)].tolist() if rng.random() < 0.3 else []
+    given |= {"always": always, "ridge": float(rng.choice([0, 0, 0, 1e-6, 0.1, 5]))}
+    if rng.random() < 0.2:
+        given["intercept"] = False
+    if rng.random() < 0.3:
+        given["budget"] = sum(costs[name] for name in always) + rng.uniform(0, sum(costs.values()))
+    method = str(rng.choice(["anytime_sequence"] * 3 + ["foba", "backward"]))
+    if method == "anytime_sequence":
+        given |= {"rule": str(rng.choice(RULES)), "scale": bool(rng.random() < 0.8)}
+        if rng.random() < 0.2:
+            given["max_groups"] = int(rng.integers(max(1, len(always)), len(names) + 1))
+        if given["rule"] == "doubling" and rng.random() < 0.3:
+            given["c_min"] = rng.uniform(0.4, 4)
+        if rng.random() < 0.2:
+            given["groups"] = sharing(rng, given["groups"])
+        return Asked(gram, method, given)
+    given["backward"] = str(rng.choice(["loss", "loss", "coefficient"]))
+    if rng.random() < 0.2:
+        given["max_steps"] = int(rng.integers(1, 2 * len(names) + 2))
+    if method == "foba":
+        given |= {
+            "rule": str(rng.choice([name for name in RULES if name != "doubling"])),
+            "epsilon": float(rng.choice([0, 0, 1e-4, 1e-2])),
+            "nu": float(rng.choice([0.5, 0.5, 0.1, 0.9])),
+        }
+    return Asked(gram, method, given)
+
+
+def tolerance(asked: Asked, sequence: ds.results.Sequence) -> float:
+    """Return how far numbers may be apart: `EXACT`, or what the worst condition makes of it."""
+    problem = sequence.linear
+    state = State(problem, sequence.positions)
+    condition = 1.0
+    for step in sequence.records:
+        (state.add if step.action == "add" else state.remove)(step.group)
+        condition = max(condition, state.condition())
+    # Whitening takes the groups without the ridge.
+    if asked.given.get("rule") in ("omp", "omp-information"):
+        for columns in sequence.positions:
+            values = np.linalg.eigvalsh(problem.G[np.ix_(columns, columns)])
+            kept = values[values > 1e-12 * values[-1]]
+            condition = max([condition, *kept[-1:] / kept[:1]])
+    return EXACT + SUMS * condition
+
+
+def first_difference(steps: list[dict[str, Any]], sequence: ds.results.Sequence) -> int:
+    """Return the first step whose group is another, or the number of all steps."""
+    names = sequence.groups.names
+    expected = [("start", None), *((one.action, names[one.group]) for one in sequence.records)]
+    found = [(step["action"], step["group"]) for step in steps]
+    if found == expected:
+        return len(found)
+    pairs = zip(found, expected, strict=False)
+    return next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(found), len(expected)))
+
+
+def assert_aliased(found: Iterable[str], sequence: ds.results.Sequence) -> None:
+    """Compare aliased columns: in their order, but for that in which removals bring some back."""
+    removes = any(record.action == "remove" for record in sequence.records)
+    order = sorted if removes else list
+    assert order(found) == order(sequence.aliased)
+
+
+def assert_same(asked: Asked) -> str:
+    """Compare everything that is known of a search; tell what became of it."""
+    found, sequence = asked.by_library(), asked.by_python()
+    if isinstance(sequence, str):
+        assert (found["status"], found["sequence"]) == (sequence, [])
+        return "none"
+    steps, records = found["sequence"], sequence.records
+    allowed = tolerance(asked, sequence)
+    end = first_difference(steps, sequence)
+    top = max((abs(record.score) for record in records), default=0.0)
+    if end <= len(records):
+        # Only where rounding decides may another group be taken.
+        score = steps[end]["score"] if end < len(steps) else 0.0
+        assert abs(score - records[end - 1].score) <= allowed * top
+    else:
+        assert found["stop"] == sequence.stop.name
+        assert found["choices"] == [record.choice.name for record in records]
+        assert_aliased(found["aliased"], sequence)
+        flags = zip(steps[1:], sequence.useful[1:], records, strict=True)
+        for step, useful, record in flags:
+            is_rounding = max(abs(step["gain"]), abs(record.gain)) <= allowed - EXACT
+            assert step["useful"] == useful or is_rounding
+    problem = sequence.linear
+    per_spread = problem.spread / problem.target_spread
+    for k, step in enumerate(steps[:end]):
+        if k:
+            assert step["score"] == pytest.approx(records[k - 1].score, rel=0, abs=allowed * top)
+            assert step["gain"] == pytest.approx(records[k - 1].gain, rel=0, abs=allowed)
+            assert step["cost"] == sequence.groups.costs[records[k - 1].group]
+        assert step["spent"] == pytest.approx(sequence.spent[k], rel=1e-14)
+        assert step["explained"] == pytest.approx(sequence.explained[k], rel=0, abs=allowed)
+        assert step["r2"] == pytest.approx(sequence.r2[k], rel=0, abs=allowed)
+        held = sequence.columns_held(k)
+        assert list(step["coefficients"]) == [sequence.columns[j] for j in held]
+        coef, own = sequence.coef[k, held], np.array(list(step["coefficients"].values()))
+        largest = 1.0 + np.abs(coef * per_spread[held]).max(initial=0.0)
+        np.testing.assert_allclose(
+            own * per_spread[held], coef * per_spread[held], rtol=0, atol=allowed * largest
+        )
+        terms = np.abs(problem.mean[held] / problem.spread[held]).sum() * problem.target_spread
+        size = problem.target_spread + abs(problem.target_mean) + largest * terms
+        assert step["intercept"] == pytest.approx(sequence.intercept[k], rel=0, abs=allowed * size)
+    return "same" if end == len(steps) else "rounding"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_searches_are_those_of_python(seed):
+    became = Counter(
+        assert_same(random_search(np.random.default_rng([seed, i]), 10)) for i in range(60)
+    )
+    assert became["same"] >= 48
+    assert became["rounding"] <= 3
+
+
+@pytest.mark.parametrize("seed", [10, 11])
+def test_wide_searches_are_those_of_python(seed):
+    asked = [random_search(np.random.default_rng([seed, i]), 200) for i in range(40)]
+    assert max(len(one.gram.columns) for one in asked) > 150
+    assert {one.method for one in asked} == {"anytime_sequence", "foba", "backward"}
+    assert {one.given.get("rule") for one in asked} >= {*RULES, None}
+    became = Counter(map(assert_same, asked))
+    assert became["same"] >= 34
+    assert became["rounding"] <= 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_single_gram_gets_one_result_whoever_searches(seed, monkeypatch):
+    same = 0
+    for i in range(40):
+        asked = random_search(np.random.default_rng([seed, i]), 20)
+        expected = asked.by_python()
+        with monkeypatch.context() as context:
+            context.setattr(compiled, "MOST_COLUMNS", 1000)
+            found = asked.by_python()
+        same += found == expected if isinstance(expected, str) else is_same(asked, found, expected)
+    assert same >= 38  # elsewhere rounding decides
+
+
+def is_same(asked: Asked, found: ds.results.Sequence, expected: ds.results.Sequence) -> bool:
+    """Compare two sequences; False if they take other groups."""
+    steps, others = (
+        [(one.action, one.group) for one in each.records] for each in (found, expected)
+    )
+    if steps != others:
+        return False
+    choices, others = ([one.choice for one in each.records] for each in (found, expected))
+    assert choices == others
+    assert_aliased(found.aliased, expected)
+    for name in ("stop", "rule", "target", "ridge", "scale"):
+        assert getattr(found, name) == getattr(expected, name)
+    allowed = tolerance(asked, expected)
+    for name in ("spent", "explained", "r2"):
+        values = getattr(found, name)
+        np.testing.assert_allclose(values, getattr(expected, name), rtol=1e-14, atol=allowed)
+    per_spread = expected.linear.spread / expected.linear.target_spread
+    own, coef = found.coef * per_spread, expected.coef * per_spread
+    np.testing.assert_allclose(own, coef, rtol=0, atol=allowed * (1.0 + np.abs(coef).max()))
+    return True
+
+
+@pytest.mark.parametrize("limits", [{}, {"budget": 6.0}, {"max_groups": 3}, {"always": ("g4",)}])
+@pytest.mark.parametrize("rule", RULES)
+def test_the_steps_are_those_of_brute_force(rule, limits):
+    problem = random_problem(np.random.default_rng(1), ridge=0.2, scale=rule != "omp")
+    table = problem.table
+    given = {"groups": problem.names, "costs": problem.costs, "ridge": 0.2, "scale": table.scale}
+    found = _native.search(
+        problem.gram.to_arrow(), "anytime_sequence", "y", {**given, **limits, "rule": rule}
+    )
+    expected = reference.greedy(table, problem.groups, problem.costs, rule, **limits)
+    steps = pl.Series(found.field("sequence"))[0].struct.unnest()[1:]
+    assert steps["group"].to_list() == [step.group for step in expected]
+    for name in ("cost", "spent", "score", "gain", "explained", "r2"):
+        np.testing.assert_allclose(
+            steps[name].to_numpy(),
+            [getattr(step, name) for step in expected],
+            rtol=0,
+            atol=10 * rounding(table),
+        )
+
+
+def small_gram() -> ds.Gram:
+    rng = np.random.default_rng(3)
+    a, c, d, e = rng.normal(size=(20, 4)).T + 5
+    nested = pl.DataFrame({"c": c, "d": d}).to_struct()
+    return ds.gram(pl.DataFrame({"a": a, "b": nested, "e": e, "y": a - c}))
+
+
+#: What the library is given -> the sentence is that of Python.
+WRONG: list[dict[str, Any]] = [
+    {"target": "z"},
+    {"target": "aa"},
+    {"groups": {"g": ["aa"]}},
+    {"groups": {"g": ["q*"]}},
+    {"groups": {"g": ["a", "a"]}},
+    {"groups": {"g": []}},
+    {"groups": {"g": ["y"]}},
+    {"method": "foba", "groups": {"g": ["a"], "h": ["?"]}},
+    {"groups": {}},
+    {"costs": {"a": 1.0}},
+    {"costs": {"a": 1.0, "b": 0.0, "e": 1.0}},
+    {"costs": {"a": 1.0, "b": np.inf, "e": 1.0}},
+    {"costs": {"a": 1.0, "b": 1.0, "e": 1.0, "ee": 1.0}},
+    {"rule": "best"},
+    {"ridge": -1.0},
+    {"ridge": np.nan},
+    {"budget": -0.5},
+    {"max_groups": 0},
+    {"always": ["q"]},
+    {"always": ["a", "a"]},
+    {"always": ["a", "b"], "budget": 1.5},
+    {"always": ["a", "b"], "max_groups": 1},
+    {"c_min": 1.0},
+    {"c_min": -1.0, "rule": "doubling"},
+    {"method": "foba", "rule": "doubling"},
+    {"method": "foba", "nu": 1.0},
+    {"method": "foba", "epsilon": -1.0},
+    {"method": "backward", "backward": "best"},
+    {"method": "backward", "max_steps": 0},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_mistake_is_told_as_python_tells_it(wrong):
+    given = {"method": "anytime_sequence", "target": "y", **wrong}
+    method, target = given.pop("method"), given.pop("target")
+    gram = small_gram()
+    with pytest.raises(ds.DbselectError) as expected:
+        getattr(ds, method)(gram, target, **given)
+    with pytest.raises(type(expected.value), match=f"^{re.escape(str(expected.value))}$"):
+        _native.search(gram.to_arrow(), method, target, given)
+
+
+def test_options_of_another_method_are_refused():
+    records = small_gram().to_arrow()
+    with pytest.raises(ds.errors.ArgumentError, match="anytime_sequence has unknown option 'nu'"):
+        _native.search(records, "anytime_sequence", "y", {"nu": 0.5})
+    with pytest.raises(ds.errors.ArgumentError, match="backward has unknown option 'colour'"):
+        _native.search(records, "backward", "y", {"colour": 1})
+    with pytest.raises(
+        ds.errors.GroupError, match=r"group 'g' is \['a', None\]; it must list columns"
+    ):
+        _native.search(records, "foba", "y", {"groups": {"g": ["a", None]}})
+    with pytest.raises(ds.errors.RecordError, match="must be a mapping, not Float64"):
+        _native.search(pa.array([1.0]), "foba", "y", {})
+
+
+def test_a_check_needs_no_column_but_the_target():
+    gram = small_gram().select(["y"])
+    assert _native.check(gram.to_arrow(), "y").to_pylist() == [None]
+    with pytest.raises(
+        ds.errors.ColumnError, match="target names unknown column 'z'; there is 'y'"
+    ):
+        _native.check(gram.to_arrow(), "z")
+    assert _native.check(pa.nulls(2, gram.to_arrow().type), "z").to_pylist() == ["no rows"] * 2
+
+
+def edited(gram: ds.Gram, **changes: Any) -> dict[str, Any]:
+    return {**gram.to_struct(), **changes}
+
+
+def test_a_record_that_cannot_be_searched_says_why():
+    gram = small_gram()
+    nothing = gram - gram
+    constant = replace(ds.gram(np.ones((3, 5)), gram.columns), skipped=2)
+    marked = ds.gram(
+        pl.DataFrame({"x": [1.0, 2.0, 4.0], "y": [1.0, None, 3.0]}), null_policy="indicator"
+    )
+    grams = [nothing, constant, marked, gram]
+    array = pa.array([None, *(one.to_struct() for one in grams)], gram.to_arrow().type)
+    reasons = ["no rows", *(unusable(one, "y") for one in grams)]
+    found = _native.search(array, "anytime_sequence", "y", {})
+    assert found.field("status").to_pylist() == _native.check(array, "y").to_pylist() == reasons
+    assert [len(steps) for steps in found.field("sequence").to_pylist()] == [0, 0, 0, 0, 4]
+    assert found.field("sequence").type.value_type == STEP_TYPE
+
+
+def test_a_damaged_record_harms_no_other():
+    gram = small_gram()
+    damaged = [
+        edited(gram, weight=None),
+        edited(gram, mean=[1.0]),
+        edited(gram, mean=[np.nan] * 5),
+        edited(gram, comoment=[None] * 15),
+        edited(gram, rows=-1),
+        edited(gram, columns=["a", "a", "b", "c", "y"]),
+        edited(gram, columns=["a", None, "b", "c", "y"]),
+        edited(gram, comoment=[-1.0] * 15),
+    ]
+    array = pa.array([*damaged, gram.to_struct()], gram.to_arrow().type)
+    found = _native.search(array, "foba", "y", {})
+    assert [len(steps) > 0 for steps in found.field("sequence").to_pylist()] == [False] * 8 + [True]
+    reasons = found.field("status").to_pylist()
+    assert reasons[8] is None
+    words = ["weight", "mean", "NaN", "NULL", "rows", "'a' twice", "NULL", "diagonal"]
+    for reason, word in zip(reasons, words, strict=False):
+        assert word in reason
+
+
+@pytest.mark.parametrize("method", ["anytime_sequence", "foba", "backward"])
+def test_comoments_that_no_rows_have_are_told(method):
+    # The second says correlations of 1e154 and more, by which a search could go on for ever.
+    lower = [[1.0, 0.5, 1.0, 9.0, 9.0, 1.0], [1e308, 1.0, 1e308, -1.0, 1e308, 5e-324]]
+    parts = [
+        {"columns": ["a", "b", "y"], "rows": 5, "skipped": 0, "weight": 1.0, "mean": [0.0] * 3}
+        | {"comoment": comoment}
+        for comoment in lower
+    ]
+    found = _native.search(pa.array(parts), method, "y", {})
+    for status in found.field("status").to_pylist():
+        assert status.startswith("gram record has comoments that no rows can have")
+    assert found.field("sequence").to_pylist() == [[], []]
+
+
+def test_records_of_every_form_are_read():
+    gram = small_gram()
+    whole = gram.to_struct()
+    low = [1e-17] * 5
+    forms = [
+        gram.to_arrow(),
+        pa.array([whole]),
+        pa.array([{**whole, "missing": [0] * 5, "mean_low": low, "terms": None}]),
+        pl.Series([whole]).to_arrow(),
+        pl.Series([whole]).to_arrow(compat_level=pl.CompatLevel.newest()),
+        pa.concat_arrays([gram.to_arrow(), gram.to_arrow()])[1:],
+    ]
+    found = [_native.search(form, "anytime_sequence", "y", {}).to_pylist() for form in forms]
+    assert all(one == found[0] for one in found)
+    assert found[0][0]["sequence"][-1]["r2"] == pytest.approx(1.0, abs=1e-12)
+
+
+def test_what_rounding_took_from_a_mean_counts():
+    gram = small_gram()
+    # Of numbers near 1e18 the last bit is 128.
+    mean = gram.mean + 1e18
+    record = gram.to_struct() | {"mean": mean.tolist(), "mean_low": [50.0, 0.0, 0.0, 0.0, 100.0]}
+    found = _native.search(pa.array([record]), "anytime_sequence", "y", {}).to_pylist()[0]
+    start, *_, last = found["sequence"]
+    assert start["intercept"] == mean[4] + 100.0 != mean[4]
+    expected = mean + record["mean_low"]
+    own = sum(w * expected[gram.columns.index(name)] for name, w in last["coefficients"])
+    assert last["intercept"] == pytest.approx(expected[4] - own, abs=1e4)
+
+
+def test_records_of_other_columns_have_plans_of_their_own():
+    gram = small_gram()
+    other = gram.select(["e", "y", "a"])
+    array = pa.concat_arrays([one.to_arrow() for one in (gram, other, gram, other)])
+    found = _native.search(array, "anytime_sequence", "y", {}).field("sequence").to_pylist()
+    assert found[0] == found[2]
+    assert found[1] == found[3]
+    assert [step["group"] for step in found[1]] == ds.anytime_sequence(other, "y").steps[
+        "group"
+    ].to_list()
+
+
+def test_the_terms_of_a_record_make_its_groups_and_stand_in_its_first_step():
+    rng = np.random.default_rng(4)
+    frame = pl.DataFrame(rng.normal(size=(40, 4)), schema=["y", "s.len", "s.wid", "age"])
+    frame = frame.with_columns(
+        k=pl.Series(rng.choice(["u.v", "w", "x"], 40)),
+        age=pl.when(pl.col("age") < 1).then("age"),
+        size=pl.col("y").abs() + rng.random(40),
+    )
+    policy = {"age": "indicator"}
+    made = ds.gram(frame, null_policy=policy, basis={"size": ("poly", 2)})
+    plain = ds.gram(frame.select("y", "s.len"))
+    array = pa.array([one.to_struct() for one in (made, plain, small_gram())], made.to_arrow().type)
+    rows = _native.search(array, "anytime_sequence", "y", {}).field("sequence").to_pylist()
+    for gram, steps in zip((made, plain, small_gram()), rows, strict=True):
+        expected = ds.anytime_sequence(gram, "y")
+        assert [step["group"] for step in steps] == expected.steps["group"].to_list()
+        assert [step["terms"] for step in steps[1:]] == [None] * len(expected.records)
+        found = ds.Terms.from_json(steps[0]["terms"])
+        assert found.without_shares().to_json() == gram.terms.to_json()
+        for own, category in zip(found.categories, gram.terms.categories, strict=True):
+            counts = frame[category.column].value_counts(normalize=True)
+            shares = dict(counts.rows())
+            expected_ = [*(shares[level] for level in category.levels), 0.0]
+            np.testing.assert_allclose(own.shares, expected_, rtol=1e-12)
+    assert {step["group"] for step in rows[0][1:]} == {"s.len", "s.wid", "age", "k", "size"}
+
+
+def test_no_record_has_no_answer():
+    array = small_gram().to_arrow()[:0]
+    assert len(_native.search(array, "backward", "y", {})) == 0

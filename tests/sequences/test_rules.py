@@ -1,0 +1,323 @@
+"""Each rule against its definition, by the same name through every door."""
+
+from dataclasses import replace
+from decimal import Decimal
+from itertools import accumulate
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+import reference
+from polars.testing import assert_frame_equal
+from problems import Problem, random_problem, rounding
+from reference import Table
+
+import dbselect as ds
+from dbselect.linear.problem import linear
+from dbselect.linear.state import State
+from dbselect.selection.criteria import RULES
+
+penalties = pytest.mark.parametrize(
+    "asked",
+    [{}, {"ridge": 0.2}, {"ridge": 0.2, "scale": False}, {"scale": False}],
+    ids=["none", "scaled", "raw", "raw without ridge"],
+)
+gradients = pytest.mark.parametrize("rule", ["omp-unwhitened", "omp-single"])
+
+
+def mixed_units(rng: np.random.Generator, **asked) -> Problem:
+    """Return a problem whose columns differ in unit by less than the criteria do by chance."""
+    problem = random_problem(rng, **asked)
+    table = problem.table
+    spread = table.deviation * 10.0 ** rng.uniform(-0.5, 0.5, table.X.shape[1])
+    return problem.with_table(X=table.X / spread)
+
+
+def magnitude(table: Table) -> float:
+    """How much larger a criterion on the columns as they are is than one on scaled columns."""
+    return 1.0 if table.scale else max(1.0, float(np.max(table.deviation)) ** 2)
+
+
+def assert_equals_brute_force(problem: Problem, rule: str, **limits) -> None:
+    expected = reference.greedy(problem.table, problem.groups, problem.costs, rule, **limits)
+    steps = problem.sequence(rule=rule, **limits).steps[1:].select(reference.Step._fields)
+    tolerance = rounding(problem.table) * magnitude(problem.table)
+    assert_frame_equal(
+        steps, pl.DataFrame(expected, orient="row"), rel_tol=tolerance, abs_tol=tolerance
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@penalties
+@gradients
+def test_criterion_equals_definition_whatever_is_held(rule, asked, weighted):
+    rng = np.random.default_rng(1)
+    problem = random_problem(rng, weighted=weighted, **asked)
+    table, groups = problem.table, list(problem.groups.values())
+    members = [np.array(columns) for columns in groups]
+    state = State(linear(problem.gram, "y", table.names, table.ridge, table.scale), members)
+    criterion = RULES[rule].criterion(state)
+    held, waiting = [], list(range(len(groups)))
+    for number in rng.permutation(len(groups)).tolist():
+        expected = [reference.CRITERIA[rule](table, held, groups[other]) for other in waiting]
+        np.testing.assert_allclose(
+            criterion(state)[waiting], expected, rtol=0, atol=rounding(table) * magnitude(table)
+        )
+        state.add(number)
+        waiting.remove(number)
+        held += groups[number]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("weighted", [False, True])
+@penalties
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"budget": 9.5, "max_groups": 4, "always": ("g2",)}],
+    ids=["free", "limited"],
+)
+@gradients
+def test_sequence_equals_brute_force(rule, limits, asked, weighted, seed):
+    rng = np.random.default_rng(seed)
+    assert_equals_brute_force(mixed_units(rng, weighted=weighted, **asked), rule, **limits)
+
+
+def test_gradient_of_columns_as_they_are_follows_their_unit():
+    rng = np.random.default_rng(2)
+    a, b = np.linalg.qr(rng.normal(size=(100, 2)))[0].T
+    table = Table(np.column_stack([100 * a, b]), a + 2 * b)
+    problem = Problem(table, {"a": [0], "b": [1]}, {"a": 1.0, "b": 1.0})
+    for rule in ("omp-unwhitened", "omp-single"):
+        assert problem.sequence(rule=rule).at(1.0).groups == ["b"]
+        assert problem.sequence(rule=rule, scale=False).at(1.0).groups == ["a"]
+    for rule in ("fr", "omp", "doubling"):
+        assert problem.sequence(rule=rule, scale=False).at(1.0).groups == ["b"]
+
+
+def test_gradient_rules_agree_where_each_group_is_one_column_of_unit_variance():
+    rng = np.random.default_rng(3)
+    problem = random_problem(rng, sizes=(1,) * 8)
+    omp, *others = (
+        problem.sequence(rule=rule).steps for rule in ("omp", "omp-unwhitened", "omp-single")
+    )
+    for steps in others:
+        assert_frame_equal(steps, omp, rel_tol=0, abs_tol=rounding(problem.table))
+
+
+def test_single_and_unwhitened_disagree_on_many_weak_columns():
+    rng = np.random.default_rng(4)
+    Q = np.linalg.qr(rng.normal(size=(100, 5)))[0]
+    problem = Problem(
+        Table(Q, Q @ [1.0, 1.0, 1.0, 1.0, 1.5]),
+        {"many": [0, 1, 2, 3], "strong": [4]},
+        {"many": 1.0, "strong": 1.0},
+    )
+    assert problem.sequence(rule="omp-unwhitened").at(1.0).groups == ["many"]
+    assert problem.sequence(rule="omp-single").at(1.0).groups == ["strong"]
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_without_costs_a_rule_is_cost_blind(rule):
+    rng = np.random.default_rng(5)
+    problem = random_problem(rng)
+    ones = dict.fromkeys(problem.groups, 1.0)
+    blind = problem.sequence(rule=rule, costs=None)
+    assert_frame_equal(blind.steps, problem.sequence(rule=rule, costs=ones).steps)
+    expected = reference.greedy(problem.table, problem.groups, ones, rule)
+    assert blind.steps["group"].to_list()[1:] == [step.group for step in expected]
+
+
+# Doubling
+
+
+def cheap_enough(costs: list[float], first: float) -> bool:
+    """Whether each cost is at most what was spent before it, the first one at most `first`."""
+    spent = [first, *accumulate(costs)]
+    return all(cost <= limit for cost, limit in zip(costs, spent, strict=False))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("asked", [{}, {"ridge": 0.2}], ids=["none", "ridge"])
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"c_min": 2.0}, {"c_min": 0.1}, {"budget": 9.5, "always": ("g2",)}, {"max_groups": 3}],
+    ids=str,
+)
+def test_doubling_is_algorithm_2(limits, asked, seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, (1, 3, 2, 1, 2, 4, 1), **asked)
+    assert_equals_brute_force(problem, "doubling", **limits)
+
+
+@pytest.mark.parametrize("c_min", [None, 0.1, 1.5, 4.0, 1e9])
+def test_doubling_capable_says_whether_every_step_kept_the_limit(c_min):
+    capable = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(rng, (1,) * 7)
+        first = min(problem.costs.values()) if c_min is None else c_min
+        seq = problem.sequence(rule="doubling", c_min=c_min)
+        costs = seq.steps["cost"].to_list()[1:]
+        capable.append(seq.doubling_capable)
+        assert seq.doubling_capable == cheap_enough(costs, first)
+        assert sorted(costs) == sorted(problem.costs.values())
+    assert len(set(capable)) == (1 if c_min == 0.1 else 2)
+
+
+def test_where_no_group_may_double_the_cost_the_cheapest_is_taken():
+    rng = np.random.default_rng(6)
+    Q = np.linalg.qr(rng.normal(size=(50, 5)))[0]
+    table = Table(Q, Q @ [1.0, 2.0, 9.0, 3.0, 0.5])
+    costs = {"a": 1.0, "b": 1.0, "dear": 9.0, "c": 4.0, "d": 4.0}
+    problem = Problem(table, {name: [j] for j, name in enumerate(costs)}, costs)
+    seq = problem.sequence(rule="doubling")
+    # b and a cost 2 in all; nothing costs so little, so c: the best of the cheapest.
+    assert seq.at().groups == ["b", "a", "c", "d", "dear"]
+    assert not seq.doubling_capable
+    assert problem.sequence(rule="doubling", budget=2.0).doubling_capable
+    assert problem.sequence(rule="fr").at(9.0).groups == ["dear"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_doubling_at_equal_costs_is_fr(seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng)
+    problem = replace(problem, costs=dict.fromkeys(problem.groups, 2.5))
+    doubled = problem.sequence(rule="doubling")
+    assert_frame_equal(doubled.steps, problem.sequence(rule="fr").steps, check_exact=True)
+    assert doubled.doubling_capable
+
+
+def test_c_min_of_the_dearest_group_makes_the_first_step_free():
+    rng = np.random.default_rng(7)
+    problem = random_problem(rng)
+    dearest = max(problem.costs.values())
+    seq = problem.sequence(rule="doubling", c_min=dearest)
+    assert seq.steps["group"][1] == problem.sequence(rule="fr").steps["group"][1]
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "doubling"])
+def test_c_min_is_refused_with_a_rule_that_has_none(rule):
+    problem = random_problem(np.random.default_rng(8))
+    with pytest.raises(ds.errors.ArgumentError, match=f"c_min is 1.0; rule '{rule}' has none"):
+        problem.sequence(rule=rule, c_min=1.0)
+
+
+@pytest.mark.parametrize("c_min", [0, -1.0, float("nan"), float("inf"), "1"])
+def test_c_min_must_be_a_cost(c_min):
+    problem = random_problem(np.random.default_rng(9))
+    with pytest.raises(ds.errors.ArgumentError, match=r"c_min is .*; it must be a number > 0"):
+        problem.sequence(rule="doubling", c_min=c_min)
+
+
+def test_c_min_can_be_a_decimal_as_budgets_can():
+    problem = random_problem(np.random.default_rng(14))
+    expected = problem.sequence(rule="doubling", c_min=2.0, budget=9.5).steps
+    found = problem.sequence(rule="doubling", c_min=Decimal("2.0"), budget=Decimal("9.5")).steps
+    assert_frame_equal(found, expected, check_exact=True)
+
+
+@pytest.mark.parametrize("scale", [None, "false", 0, 1.0])
+def test_scale_must_be_true_or_false(connection, scale):
+    problem = random_problem(np.random.default_rng(15))
+    with pytest.raises(
+        ds.errors.ArgumentError, match=f"scale is {scale!r}; it must be True or False"
+    ):
+        problem.sequence(scale=scale)
+    if scale is not None:
+        with pytest.raises(duckdb.Error, match=r"scale is .*; it must be True or False"):
+            connection.execute(
+                f"SELECT anytime_sequence(gram({{'y': i * i, 'x': i}}), 'y', scale := {scale!r}) "
+                "FROM range(9) t(i)"
+            ).fetchall()
+
+
+# Doors
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("rule", list(RULES))
+def test_every_door_takes_the_rule_by_the_same_name(connection, rule, scale):
+    rng = np.random.default_rng(10)
+    problem = mixed_units(rng, scale=scale, ridge=0.1)
+    c_min = {"c_min": 2.0} if rule == "doubling" else {}
+    seq = problem.sequence(rule=rule, **c_min)
+    record = problem.gram.to_struct()
+    options = {"rule": rule, "ridge": 0.1, "scale": scale, **c_min}
+
+    frame = pl.DataFrame({"gram": [record]}).select(
+        pl.col("gram").dbselect.anytime_sequence("y", problem.names, problem.costs, **options)
+    )
+    polars = pl.DataFrame(frame["gram"].explode().to_list()).select(seq.steps.columns)
+    # The doors search records side by side, which rounds in another order.
+    tolerance = rounding(problem.table) * magnitude(problem.table)
+    assert_frame_equal(polars, seq.steps, rel_tol=0, abs_tol=tolerance)
+
+    connection.register("rows", problem.table.frame.to_arrow())
+    row = "{" + ", ".join(f"'{name}': {name}" for name in problem.gram.columns if name != "w") + "}"
+    groups = ", ".join(f"'{name}': {columns}" for name, columns in problem.names.items())
+    costs = ", ".join(f"'{name}': {cost}" for name, cost in problem.costs.items())
+    given = "".join(
+        f", {name} := {value!r}" if name != "scale" else f", scale := {str(value).lower()}"
+        for name, value in options.items()
+    )
+    ((found,),) = connection.execute(
+        f"SELECT anytime_sequence(gram({row}, w), 'y', groups := {{{groups}}}, "
+        f"costs := {{{costs}}}{given}) FROM rows"
+    ).fetchall()
+    sql = pl.DataFrame([{name: step[name] for name in seq.steps.columns} for step in found])
+    assert_frame_equal(sql, seq.steps, rel_tol=0, abs_tol=tolerance)
+
+
+# Other costs
+
+
+@pytest.mark.parametrize("limits", [{}, {"budget": 8.0}, {"max_groups": 2}], ids=str)
+def test_with_costs_reprices_the_same_steps(limits):
+    rng = np.random.default_rng(11)
+    problem = random_problem(rng)
+    blind = problem.sequence(costs=None, **limits)
+    priced = blind.with_costs(problem.costs)
+    names = blind.steps["group"].to_list()[1:]
+    costs = [problem.costs[name] for name in names]
+    assert priced.steps["cost"].to_list() == [0.0, *costs]
+    assert priced.steps["spent"].to_list() == [0.0, *accumulate(costs)]
+    assert_frame_equal(priced.steps.drop("cost", "spent"), blind.steps.drop("cost", "spent"))
+    for size in range(len(names) + 1):
+        model = priced.at(float(sum(costs[:size])))
+        assert model.groups == names[:size]
+        assert model.spent == sum(costs[:size])
+        assert replace(model, spent=0) == replace(blind.at(size=size), spent=0)
+    assert blind.steps["spent"].to_list() == list(range(len(names) + 1))
+    assert problem.costs == dict(
+        zip(priced.groups.names, priced.groups.costs.tolist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"g1": None}, "group 'g1' has no cost"),
+        ({"g9": 1.0}, "unknown group 'g9'"),
+        ({"g1": 0.0}, "group 'g1' has cost 0.0"),
+    ],
+    ids=["missing", "surplus", "zero"],
+)
+def test_with_costs_refuses_what_is_no_price_list(change, message):
+    problem = random_problem(np.random.default_rng(12))
+    costs = {name: cost for name, cost in (problem.costs | change).items() if cost is not None}
+    with pytest.raises(ds.errors.GroupError, match=message):
+        problem.sequence().with_costs(costs)
+
+
+def test_at_size_gives_the_model_of_so_many_groups():
+    problem = random_problem(np.random.default_rng(13))
+    seq = problem.sequence()
+    order = seq.steps["group"].to_list()[1:]
+    for size in range(len(order) + 1):
+        assert seq.at(size=size).groups == order[:size]
+    limit = float(seq.spent[3])
+    assert seq.at(limit, size=2).groups == order[:2]
+    with pytest.raises(ds.errors.ArgumentError, match=r"size is 4; .* \[0, 1, 2, 3\] groups"):
+        seq.at(limit, size=4)

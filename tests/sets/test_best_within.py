@@ -1,0 +1,499 @@
+"""The best set for a budget: what every subset says, what is proven, and the same at every door."""
+
+import itertools
+import math
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from problems import Problem, random_problem
+from reference import Table, subsets
+from scipy.optimize import linprog
+
+import dbselect as ds
+from dbselect.linear.problem import linear
+from dbselect.linear.relaxation import Groupwise
+from dbselect.linear.state import State
+from dbselect.selection.exchange import improve
+
+#: What sets may differ by and still be ties, and what the reference rounds by.
+TIE = 2e-10
+BUDGET_SHARES = (0.0, 0.1, 0.25, 0.5, 0.8, 1.0)
+
+
+def best_by_trying_all(problem: Problem, budget: float, always: tuple[str, ...] = ()):
+    """Return the most that a set within a budget explains, and the cheapest cost of it."""
+    every = subsets(problem.table, problem.groups, problem.costs)
+    names = list(problem.groups)
+    allowed = every.cost <= budget * (1 + 1e-12)
+    for name in always:
+        allowed &= every.held[:, names.index(name)]
+    most = every.explained[allowed].max()
+    tied = allowed & (every.explained >= most - TIE)
+    return most, every.cost[tied].min(), every.error
+
+
+def check(problem: Problem, budget: float, always: tuple[str, ...] = ()) -> ds.results.Selected:
+    most, cheapest, error = best_by_trying_all(problem, budget, always)
+    found = ds.best_within(
+        problem.gram, "y", budget, problem.names, problem.costs, always=always,
+        ridge=problem.table.ridge, scale=problem.table.scale, time_limit=60,
+    )  # fmt: skip
+    assert found.how.proven
+    assert found.explained == pytest.approx(most, abs=TIE + error)
+    assert found.spent <= budget * (1 + 1e-12)
+    assert found.spent == pytest.approx(cheapest)
+    assert found.how.gap == 0
+    assert found.how.bound == found.how.explained == found.explained
+    assert found.groups[: len(always)] == list(always)
+    assert list(found.chosen) == [list(problem.groups).index(name) for name in found.groups]
+    return found
+
+
+def budgets(problem: Problem) -> list[float]:
+    return [share * sum(problem.costs.values()) for share in BUDGET_SHARES]
+
+
+def dependent(problem: Problem) -> Problem:
+    """Return columns of which one is twice there, one a sum of others, and one constant."""
+    X = problem.table.X.copy()
+    X[:, -1] = X[:, 0]
+    X[:, -2] = X[:, 1] - 2 * X[:, 2]
+    X[:, -3] = 4.0
+    return problem.with_table(X=X)
+
+
+# The best of all subsets
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"ridge": 0.1}, {"ridge": 0.5, "scale": False}, {"weighted": True}],
+    ids=["plain", "ridge", "unscaled", "weighted"],
+)
+def test_no_subset_within_the_budget_explains_more(seed, asked):
+    problem = random_problem(np.random.default_rng(seed), sizes=(1, 3, 2, 1, 2, 1, 1, 2), **asked)
+    for budget in budgets(problem):
+        check(problem, budget)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_columns_that_depend_on_others_change_nothing(seed, ridge):
+    rng = np.random.default_rng(seed)
+    problem = dependent(random_problem(rng, sizes=(1, 3, 2, 1, 2, 1, 1, 1), ridge=ridge))
+    for budget in budgets(problem):
+        check(problem, budget)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_more_columns_than_rows(seed):
+    problem = random_problem(np.random.default_rng(seed), sizes=(2, 3, 2, 1, 2, 4), rows=9)
+    for budget in budgets(problem):
+        check(problem, budget)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("always", [("g4",), ("g5", "g0")])
+def test_groups_of_always_are_in_every_set_and_count(seed, always):
+    problem = random_problem(np.random.default_rng(seed))
+    first = sum(problem.costs[name] for name in always)
+    for extra in (0.0, 1.0, 3.0, 9.0):
+        check(problem, first + extra, always)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("make", [lambda problem: problem, dependent], ids=["any", "dependent"])
+def test_fourteen_groups(seed, make):
+    problem = make(random_problem(np.random.default_rng(seed), sizes=(1,) * 12 + (2, 2), rows=60))
+    for budget in budgets(problem)[1:5]:
+        check(problem, budget)
+
+
+def test_a_budget_below_the_first_group_of_the_sequence_still_buys_the_best():
+    rng = np.random.default_rng(0)
+    lost = 0
+    for _ in range(60):
+        problem = random_problem(rng, sizes=(1, 2, 1, 2, 1))
+        budget = rng.uniform(0.5, 6.0)
+        prefix = problem.sequence().at(budget).explained
+        best = check(problem, budget).explained
+        assert best >= prefix - TIE
+        lost += best > prefix + 0.01
+    assert lost > 10
+
+
+def test_a_target_that_columns_explain_in_many_ways_is_bought_cheaply():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50, 3))
+    X = np.column_stack([X, X[:, 0], X[:, 0] + X[:, 1], X[:, 1], X @ [1, 1, 1]])
+    costs = {"g0": 2.0, "g1": 2.0, "g2": 2.0, "g3": 2.0, "g4": 1.0, "g5": 2.0, "g6": 9.0}
+    groups = {f"g{j}": [j] for j in range(7)}
+    problem = Problem(Table(X, X @ [1.0, 1, 0, 0, 0, 0, 0]), groups, costs)
+    assert check(problem, 20.0).groups == ["g4"]
+    problem = problem.with_table(y=X @ [1.0, 3, 0, 0, 0, 0, 0])
+    assert check(problem, 20.0).groups == ["g0", "g4"]  # as g3, g5 or g1 would, named first
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], ["c", "b", "a"]])
+def test_of_equal_groups_the_cheapest_is_taken_and_then_the_first(names):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=30)
+    frame = pl.DataFrame(dict.fromkeys(names, x)).with_columns(y=x + rng.normal(size=30))
+    gram = ds.gram(frame)
+    assert ds.best_within(gram, "y", 9.0).groups == names[:1]
+    costs = dict.fromkeys(names, 2.0)
+    assert ds.best_within(gram, "y", 9.0, None, costs | {names[2]: 1.5}).groups == names[2:]
+    assert ds.best_within(gram, "y", 2.0, None, costs).groups == names[:1]
+    assert ds.best_within(gram, "y", 9.0, None, costs, always=names[1:2]).groups == names[1:2]
+
+
+def test_a_budget_met_to_the_last_digit_is_met():
+    problem = random_problem(np.random.default_rng(0))
+    costs = dict.fromkeys(problem.names, 0.1)
+    assert len(ds.best_within(problem.gram, "y", 0.3, problem.names, costs).groups) == 3
+
+
+def test_nothing_fits_and_everything_fits():
+    problem = random_problem(np.random.default_rng(0))
+    nothing = ds.best_within(problem.gram, "y", 0, problem.names, problem.costs)
+    assert (nothing.groups, nothing.spent, nothing.r2, nothing.how.proven) == ([], 0.0, 0.0, True)
+    assert nothing.intercept == pytest.approx(problem.table.y.mean())
+    everything = ds.best_within(problem.gram, "y", math.inf, problem.names, problem.costs)
+    assert everything.groups == list(problem.names)
+    assert everything.how.proven
+
+
+def test_the_model_is_that_of_a_fit_on_its_columns():
+    problem = random_problem(np.random.default_rng(2), weighted=True)
+    found = ds.best_within(problem.gram, "y", 8.0, problem.names, problem.costs)
+    model = ds.fit(problem.gram, "y", found.columns)
+    assert found.coefficients == pytest.approx(model.coefficients)
+    assert found.r2 == pytest.approx(model.r2)
+    with pytest.warns(ds.errors.SelectionWarning, match="the rows that chose the columns"):
+        assert found.summary()["term"].to_list() == ["(intercept)", *found.columns]
+    frame = problem.table.frame
+    same = ds.best_within(frame, "y", 8.0, problem.names, problem.costs, weight="w")
+    assert same.coefficients == pytest.approx(found.coefficients)
+
+
+# Published
+
+#: RSS of the best model with 1, 2, ..., 15 columns, and in which of them each column is, as
+#: lmSubsets 0.5-4 prints them for its data set AirPollution (Hofmann, Gatu, Kontoghiorghes,
+#: Colubi, Zeileis 2020, Journal of Statistical Software 93). The data, in
+#: ``data/air_pollution.csv``, are those of McDonald, Schwing (1973), Technometrics 15.
+PUBLISHED_RSS = [
+    133694.5, 99841.07, 82388.53, 69154.11, 64633.79, 60538.76, 58385.72, 57379.21, 55358.05,
+    54221.58, 53921.82, 53712.66, 53696.00, 53683.31, 53680.02,
+]  # fmt: skip
+PUBLISHED_SIZES = {
+    "precipitation": {*range(4, 16)},
+    "temperature1": {*range(3, 16)},
+    "temperature7": {*range(6, 16)},
+    "age": {*range(8, 16)},
+    "household": {*range(7, 16)},
+    "education": {2, 3, *range(5, 16)},
+    "housing": {*range(12, 16)},
+    "population": {*range(10, 16)},
+    "noncauc": {*range(1, 16)},
+    "whitecollar": {*range(13, 16)},
+    "income": {15},
+    "hydrocarbon": {*range(9, 16)},
+    "nox": {*range(9, 16)},
+    "so2": {*range(4, 9), *range(11, 16)},
+    "humidity": {14, 15},
+}
+
+
+@pytest.mark.parametrize("size", range(1, 16))
+def test_at_equal_costs_the_models_are_those_of_lmsubsets(size):
+    frame = pl.read_csv(Path(__file__).parents[1] / "data" / "air_pollution.csv")
+    found = ds.best_within(frame, "mortality", size)
+    total = ((frame["mortality"] - frame["mortality"].mean()) ** 2).sum()
+    assert total * (1 - found.r2) == pytest.approx(PUBLISHED_RSS[size - 1], abs=0.05)
+    assert set(found.groups) == {name for name, sizes in PUBLISHED_SIZES.items() if size in sizes}
+    assert found.how.proven
+
+
+# Bounds
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("make", [lambda problem: problem, dependent], ids=["any", "dependent"])
+def test_every_tangent_bounds_every_subset(seed, make):
+    rng = np.random.default_rng(seed)
+    problem = make(random_problem(rng, sizes=(1, 3, 2, 1, 2, 1, 1), ridge=0.05 * (seed % 2)))
+    groups = ds.record.groups.groups_of(problem.table.names, problem.names, problem.costs)
+    setup = linear(problem.gram, "y", groups.members, problem.table.ridge)
+    every = subsets(problem.table, problem.groups, problem.costs)
+    groupwise = Groupwise(setup, groups.positions, groups.costs)
+    for held in ([], [3], [1, 5]):
+        rest = groupwise.undecided(held, [g for g in range(7) if g not in held])
+        spent = groups.costs[held].sum()
+        with_held = every.held[:, held].all(axis=1)
+        assert rest.value == pytest.approx(every.explained.max(), abs=TIE + every.error)
+        for g, loss in zip(rest.groups, rest.losses(), strict=True):
+            without = with_held & ~every.held[:, g]
+            assert every.explained[without].max() <= rest.value - loss + TIE + every.error
+        for budget in np.array([0.15, 0.4, 0.7]) * rest.costs.sum():
+            within = with_held & (every.cost <= spent + budget)
+            for tangent, _ in zip(
+                rest.tangents(budget, rng.uniform(0.1, 1, len(rest.groups))), range(5), strict=False
+            ):
+                best = every.explained[within].max()
+                assert tangent.bound >= best - TIE - every.error
+                for place, g in enumerate(rest.groups):
+                    inside = tangent.excess[place] > 0
+                    other = within & (every.held[:, g] != inside)
+                    if other.any():
+                        left = tangent.bound - abs(tangent.excess[place])
+                        assert left >= every.explained[other].max() - TIE - every.error
+
+
+def test_the_certificate_of_a_sequence_is_never_below_the_best():
+    for seed in range(5):
+        problem = random_problem(np.random.default_rng(seed), sizes=(1,) * 10)
+        limits = budgets(problem)
+        bounds = problem.sequence().certificate(limits)["bound"]
+        for budget, bound in zip(limits, bounds, strict=True):
+            found = ds.best_within(problem.gram, "y", budget, problem.names, problem.costs)
+            assert found.explained <= bound + TIE
+
+
+def test_the_tangent_is_the_best_fractional_knapsack():
+    problem = random_problem(np.random.default_rng(4), sizes=(1,) * 8)
+    costs = np.array(list(problem.costs.values()))
+    setup = linear(problem.gram, "y", problem.table.names)
+    rest = Groupwise(setup, [np.array([j]) for j in range(8)], costs).undecided([], range(8))
+    for budget in (1.0, 4.0, 9.0):
+        tangent = next(rest.tangents(budget, np.full(8, 0.5)))
+        solved = linprog(-tangent.slope, costs[None], [budget], bounds=(0, 1))
+        peak = tangent.value - tangent.slope @ tangent.shares - solved.fun
+        assert tangent.bound == pytest.approx(peak, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["independent", "factors", "neighbours"])
+def test_thirty_groups_are_proven_in_some_thousand_sets(kind):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 60))
+    if kind == "factors":
+        X += rng.normal(size=(300, 3)) @ rng.normal(size=(3, 60))
+    if kind == "neighbours":
+        for j in range(1, 60):
+            X[:, j] = 0.9 * X[:, j - 1] + math.sqrt(0.19) * X[:, j]
+    y = X @ (rng.normal(size=60) * (rng.random(60) < 0.3)) + 5 * rng.normal(size=300)
+    frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(60)]).with_columns(y=y)
+    groups = {f"g{i}": [f"x{2 * i}", f"x{2 * i + 1}"] for i in range(30)}
+    costs = dict(zip(groups, rng.uniform(1, 9, 30), strict=True))
+    gram = ds.gram(frame)
+    for share in (0.15, 0.5):
+        found = ds.best_within(gram, "y", share * sum(costs.values()), groups, costs, time_limit=50)
+        assert found.how.proven
+        assert found.how.nodes < 100_000  # some microseconds each, whatever else runs
+
+
+# Time
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_when_time_is_up_bound_and_gap_hold(seed):
+    problem = random_problem(np.random.default_rng(seed), sizes=(1,) * 10, rows=12)
+    for budget in budgets(problem)[1:5]:
+        most, _, error = best_by_trying_all(problem, budget)
+        found = ds.best_within(
+            problem.gram, "y", budget, problem.names, problem.costs, time_limit=1e-9
+        )
+        how = found.how
+        assert found.spent <= budget
+        assert how.explained == found.explained <= most + error
+        assert how.bound >= most - TIE - error
+        assert how.gap == how.bound - how.explained >= 0
+        assert how.proven == (how.gap == 0)
+
+
+def test_a_search_that_is_stopped_says_so():
+    problem = random_problem(np.random.default_rng(0), sizes=(1,) * 40, rows=25)
+    budget = 0.3 * sum(problem.costs.values())
+    found = ds.best_within(problem.gram, "y", budget, problem.names, problem.costs, time_limit=0.01)
+    assert not found.how.proven
+    assert found.how.gap > 0
+    assert f"; gap {found.how.gap:.4f}, time was up" in repr(found)
+    assert found.proof is found.how
+    assert found.how.nodes >= 1
+    assert found.how.seconds < 5
+
+
+@pytest.mark.slow
+def test_a_wide_problem_ends_in_time_with_a_bound():
+    problem = random_problem(np.random.default_rng(0), sizes=(1,) * 250, rows=500)
+    found = ds.best_within(problem.gram, "y", 100.0, time_limit=0.5)
+    assert found.how.seconds < 30  # the root, whatever else runs, and one step of the exchanges
+    whole = ds.fit(problem.gram, "y").r2
+    assert found.explained <= found.how.bound <= whole + TIE
+
+
+# Exchanges
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_exchanges_no_group_and_no_pair_does_better(seed):
+    problem = random_problem(np.random.default_rng(seed))
+    names = list(problem.names)
+    groups = ds.record.groups.groups_of(problem.table.names, problem.names, problem.costs)
+    state = State(linear(problem.gram, "y", groups.members), groups.positions)
+    improve(state, groups.costs, 7.0, [], lambda: False)
+    every = subsets(problem.table, problem.groups, problem.costs)
+    value = {frozenset(np.flatnonzero(row).tolist()): v
+             for row, v in zip(every.held, every.explained, strict=True)}  # fmt: skip
+    held = set(state.held)
+    assert groups.costs[list(held)].sum() <= 7.0
+    for size in (0, 1):
+        for out in combinations(sorted(held), size):
+            for into in set(range(len(names))) - held:
+                other = frozenset(held - set(out) | {into})
+                if groups.costs[list(other)].sum() <= 7.0:
+                    assert value[other] <= value[frozenset(held)] + 1e-9
+
+
+# Doors
+
+
+@pytest.fixture(scope="module")
+def segments() -> pl.DataFrame:
+    """Three segments, of which one has a constant target."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 4))
+    return (
+        pl.DataFrame(X, schema=["a", "b.c", "b.d", "e"])
+        .with_columns(y=X @ [1.0, 0.5, 0.0, 2.0] + rng.normal(size=90), k=np.repeat([0, 1, 2], 30))
+        .with_columns(y=pl.when(k=1).then(7.0).otherwise("y"))
+        .select("a", pl.struct(c="b.c", d="b.d").alias("b"), "e", "y", "k")
+    )
+
+
+COSTS = {"a": 2.0, "b": 1.0, "e": 4.0}
+SQL = """SELECT k, best_within(gram({'a': a, 'b': b, 'e': e, 'y': y}), 'y', 3.5,
+    costs := {'a': 2.0, 'b': 1.0, 'e': 4.0}, ridge := 0.1, always := ['b']) AS best
+    FROM segments GROUP BY k ORDER BY k"""
+
+
+def test_all_doors_give_the_same_and_a_bad_segment_is_null(segments, connection):
+    grams = segments.group_by("k", maintain_order=True).agg(
+        gram=pl.struct("a", "b", "e", "y").dbselect.gram()
+    )
+    options = {"costs": COSTS, "ridge": 0.1, "always": ["b"]}
+    polars = grams.select(pl.col("gram").dbselect.best_within("y", 3.5, **options))["gram"]
+    connection.register("segments", segments.to_arrow())
+    sql = [best for _, best in connection.execute(SQL).fetchall()]
+    connection.unregister("segments")
+    assert polars[1] is None
+    assert sql[1] is None
+    for number in (0, 2):
+        found = ds.best_within(ds.Gram.from_struct(grams["gram"][number]), "y", 3.5, **options)
+        for door in (polars[number], sql[number]):
+            terms = door["coefficients"]
+            if not isinstance(terms, dict):
+                terms = {term["key"]: term["value"] for term in terms}
+            assert terms == pytest.approx(found.coefficients, rel=1e-12)
+            assert (door["groups"], door["columns"]) == (found.groups, found.columns)
+            assert (door["spent"], door["proven"], door["gap"]) == (found.spent, True, 0.0)
+            for name in ("intercept", "explained", "r2"):
+                assert door[name] == pytest.approx(getattr(found, name), rel=1e-12)
+            assert door["bound"] == door["explained"]
+
+
+def test_records_and_tables_give_the_same(segments):
+    frame = segments.filter(k=0).drop("k")
+    found = ds.best_within(frame, "y", 3.5, costs=COSTS)
+    record = ds.best_within(ds.gram(frame).to_struct(), "y", 3.5, costs=COSTS)
+    assert record.coefficients == pytest.approx(found.coefficients)
+    holes = frame.with_columns(a=pl.when(pl.col("a") > 1).then(None).otherwise("a"))
+    filled = ds.best_within(holes, "y", 4.0, costs=COSTS | {"a": 1.0}, null_policy="mean")
+    assert filled.how.proven
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": None}, "budget is None; it must be a number >= 0"),
+        ({"budget": -1.0}, r"budget is -1\.0; it must be a number >= 0"),
+        ({"budget": math.nan}, "budget is nan"),
+        ({"budget": 1.0, "time_limit": 0}, "time_limit is 0; it must be a number of seconds > 0"),
+        ({"budget": 1.0, "time_limit": None}, "time_limit is None"),
+        ({"budget": 1.0, "time_limit": math.nan}, "time_limit is nan"),
+        ({"budget": 1.0, "ridge": -1}, "ridge is -1"),
+        ({"budget": 1.0, "always": "a"}, "always is 'a'; it must be a list of group names"),
+        ({"budget": 1.0, "k": 2}, "best_within has unknown option 'k'"),
+    ],
+)
+def test_wrong_options_are_refused(segments, options, message):
+    with pytest.raises(ds.errors.ArgumentError, match=message):
+        ds.best_within(segments, "y", costs=COSTS, **options)
+
+
+def test_mistakes_are_named(segments):
+    frame = segments.drop("k")
+    with pytest.raises(
+        ds.errors.ArgumentError, match="always costs 4 in all; that is over the budget"
+    ):
+        ds.best_within(frame, "y", 3.0, costs=COSTS, always=["e"])
+    with pytest.raises(ds.errors.GroupError, match="always names unknown group 'z'"):
+        ds.best_within(frame, "y", 3.0, always=["z"])
+    with pytest.raises(ds.errors.ArgumentError, match="it must be one column here"):
+        ds.best_within(frame, ["y", "a"], 3.0)
+    with pytest.raises(ds.errors.DataError, match="target 'y' is constant"):
+        ds.best_within(segments.filter(k=1), "y", 3.0)
+    found = ds.best_within(frame, "y", 3.0, costs=COSTS)
+    with pytest.raises(
+        ds.errors.ArgumentError, match="best_within has no diagnostics; it has a proof"
+    ):
+        found.diagnostics  # noqa: B018
+    with pytest.raises(ds.errors.ArgumentError, match="best_within is no descent; see its proof"):
+        found.history  # noqa: B018
+    with pytest.raises(ds.errors.ArgumentError, match="greedy has no proof; best_within has one"):
+        ds.greedy(frame, "y", k=1).proof  # noqa: B018
+
+
+def test_nearly_dependent_columns_are_warned_of():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    frame = pl.DataFrame({"a": x, "b": x + 3e-6 * rng.normal(size=200)})
+    frame = frame.with_columns(y=1e6 * (pl.col("a") - pl.col("b")) + pl.col("a"))
+    with pytest.warns(ds.errors.ConditionWarning, match="condition number"):
+        assert ds.best_within(frame, "y", 2.0).groups == ["a", "b"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_thirty_columns_that_all_depend_a_little_on_each_other_are_proven(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 30)) @ (np.eye(30) + 0.3 * rng.normal(size=(30, 30)))
+    names = [f"x{j}" for j in range(30)]
+    table = pl.DataFrame(X, names).with_columns(
+        y=X @ rng.normal(size=30) + 5 * rng.normal(size=500)
+    )
+    found = ds.best_within(table, "y", 10.0, time_limit=60)
+    assert found.how.proven
+    assert found.how.nodes < 100_000
+    # No exchange of one or two columns is better, by refits.
+    gram = ds.gram(table)
+    C, c = gram.comoment[:30, :30], gram.comoment[:30, 30]
+    held = [names.index(name) for name in found.groups]
+
+    def explained(columns):
+        return c[columns] @ np.linalg.solve(C[np.ix_(columns, columns)], c[columns])
+
+    best = explained(held)
+    others = [j for j in range(30) if j not in held]
+    for out in itertools.combinations(held, 2):
+        rest = [j for j in held if j not in out]
+        for pair in itertools.combinations(others, 2):
+            assert explained([*rest, *pair]) <= best * (1 + 1e-9)

@@ -1,0 +1,463 @@
+"""DASH: its estimates by full enumeration, its bars on the paper's design, its ends."""
+
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+import reference
+from problems import Problem, random_problem
+from reference import Table
+
+import dbselect as ds
+from dbselect.linear.problem import linear
+from dbselect.linear.state import State
+from dbselect.objectives.diversity import Sum
+from dbselect.record.groups import groups_of
+from dbselect.selection import dash as sampling
+from dbselect.selection.backward import backward_search
+from dbselect.selection.criteria import forward_regression
+from dbselect.selection.foba import Share, foba_search
+from dbselect.selection.greedy import greedy_search
+from dbselect.selection.removal import by_loss
+
+
+def state_of(problem):
+    return State(
+        linear(problem.gram, "y", problem.table.names, problem.table.ridge),
+        [np.array(columns) for columns in problem.groups.values()],
+    )
+
+
+def published(seed, rows=1000, width=500, true=100):
+    """Design D1 of the paper: pairwise covariance .4, coefficients U(-2, 2)."""
+    rng = np.random.default_rng(seed)
+    X = np.sqrt(0.4) * rng.normal(size=(rows, 1)) + np.sqrt(0.6) * rng.normal(size=(rows, width))
+    coef = np.zeros(width)
+    coef[rng.choice(width, true, replace=False)] = rng.uniform(-2, 2, true)
+    y = X @ coef + rng.normal(size=rows)
+    return ds.gram(np.column_stack([X, y]), columns=[*(f"x{j}" for j in range(width)), "y"])
+
+
+class Dense:
+    """An objective given as a function of a set, with nothing clever about it."""
+
+    def __init__(self, function, size, held=()):
+        self.function, self.size, self.held = function, size, list(held)
+
+    @property
+    def value(self):
+        return self.function(frozenset(self.held))
+
+    def gains(self):
+        return np.array(
+            [
+                0.0 if a in self.held else self.function(frozenset([*self.held, a])) - self.value
+                for a in range(self.size)
+            ]
+        )
+
+    def losses(self):
+        return np.array(
+            [
+                self.value - self.function(frozenset(self.held) - {a}) if a in self.held else 0.0
+                for a in range(self.size)
+            ]
+        )
+
+    def add(self, candidate):
+        return self.add_all([candidate])
+
+    def add_all(self, candidates):
+        before = self.value
+        self.held.extend(candidates)
+        return self.value - before
+
+    def remove(self, candidate):
+        before = self.value
+        self.held.remove(candidate)
+        return before - self.value
+
+    def copy(self):
+        return Dense(self.function, self.size, self.held)
+
+
+class Spy(Dense):
+    """Records every set that is asked about in one go."""
+
+    def __init__(self, function, size, held=(), asked=None):
+        super().__init__(function, size, held)
+        self.asked = [] if asked is None else asked
+
+    def add_all(self, candidates):
+        gain = super().add_all(candidates)
+        self.asked.append((tuple(self.held), gain))
+        return gain
+
+    def copy(self):
+        return Spy(self.function, self.size, self.held, self.asked)
+
+
+def explained_by(problem):
+    groups = list(problem.groups.values())
+    cache = {}
+
+    def value(held):
+        if held not in cache:
+            columns = [column for group in sorted(held) for column in groups[group]]
+            cache[held] = reference.explained(problem.table, columns)
+        return cache[held]
+
+    return value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_greedy_foba_and_backward_run_on_whatever_meets_the_contract(seed):
+    problem = random_problem(np.random.default_rng(seed))
+    value, groups = explained_by(problem), groups_of(problem.table.names, problem.names)
+    gain, always = forward_regression(None), [2]
+
+    def traces(start):
+        first, _ = greedy_search(start(), groups, gain, always=always)
+        second, third = [], []
+        state = start()
+        foba_search(
+            state,
+            groups,
+            gain,
+            by_loss,
+            second.append,
+            epsilon=1e-3,
+            allowance=Share(0.9),
+            always=always,
+        )
+        state = start()
+        state.add_all(list(range(state.size)))
+        backward_search(state, groups, by_loss, third.append, always=always)
+        return [[(step.action, step.group) for step in steps] for steps in (first, second, third)]
+
+    on_a_function = traces(lambda: Dense(value, len(problem.groups)))
+    assert on_a_function == traces(lambda: state_of(problem))
+    assert all(on_a_function)
+
+
+class Promising(Dense):
+    """Says that every candidate gains a little, which adding it does not bear out."""
+
+    def gains(self):
+        return super().gains() + 1e-12
+
+
+def test_foba_ends_where_gains_turn_out_to_be_rounding():
+    groups, steps = groups_of(["a", "b", "c"]), []
+    start = Promising(lambda held: float(0 in held), 3)
+    foba_search(start, groups, forward_regression(None), by_loss, steps.append, epsilon=0.0,
+        allowance=Share(0.5), max_steps=50)  # fmt: skip
+    assert [(step.action, step.group) for step in steps] == [("add", 0), ("add", 1), ("add", 2)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_several_groups_at_once_are_groups_one_by_one(seed):
+    problem = random_problem(np.random.default_rng(seed), ridge=0.1 * seed)
+    value = explained_by(problem)
+    state = state_of(problem)
+    assert state.add_all([3, 0]) == pytest.approx(value(frozenset({0, 3})), abs=1e-12)
+    trial = state.copy()
+    trial.add_all([5, 1])
+    whole = frozenset({0, 1, 3, 5})
+    assert trial.value == pytest.approx(value(whole), abs=1e-12)
+    for a in (2, 4):
+        assert trial.gains()[a] == pytest.approx(value(whole | {a}) - value(whole), abs=1e-12)
+    for a in whole:
+        assert trial.losses()[a] == pytest.approx(value(whole) - value(whole - {a}), abs=1e-12)
+    # What was copied is as it was, in every part.
+    fresh = state_of(problem)
+    fresh.add_all([3, 0])
+    np.testing.assert_array_equal(state.b, fresh.b)
+    np.testing.assert_array_equal(state.gains(), fresh.gains())
+    assert state.held == [3, 0]
+
+
+def test_sampled_means_agree_with_full_enumeration():
+    problem = random_problem(np.random.default_rng(1), sizes=(1,) * 9, rows=60)
+    value, size, samples = explained_by(problem), 3, 4000
+    sets = [frozenset(R) for R in combinations(range(9), size)]
+    exact = np.array([value(R) for R in sets])
+    spy = Spy(value, 9)
+    # A threshold of 0 takes the first turn of sets as it comes.
+    sampling.dash_search(
+        spy, 3, rounds=1, epsilon=0.1, opt=1e-9, alpha=1.0,
+        rng=np.random.default_rng(0), looks=sampling.Looks(samples),
+    )  # fmt: skip
+    sampled = np.array([gain for _, gain in spy.asked[:samples]])
+    assert abs(sampled.mean() - exact.mean()) < 4 * exact.std() / np.sqrt(samples)
+    # Every subset is equally likely.
+    counts = np.unique([sorted(R) for R, _ in spy.asked[:samples]], axis=0, return_counts=True)[1]
+    expected = samples / len(sets)
+    assert len(counts) == len(sets)
+    assert ((counts - expected) ** 2 / expected).sum() < 84 + 5 * np.sqrt(2 * 83)
+
+
+def test_the_filter_removes_exactly_what_the_definition_says():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 14))
+    y = X @ np.linspace(1.0, 0.4, 14) + rng.normal(size=300)
+    value = explained_by(Problem(Table(X, y), {f"g{j}": [j] for j in range(14)}, {}))
+    k, rounds, samples, epsilon, alpha = 8, 2, 20, 0.1, 0.9
+    sizes = set()
+    for opt in np.linspace(0.6, 1.6, 25):
+        spy = Spy(value, 14)
+        sampling.dash_search(
+            spy, k, rounds=rounds, epsilon=epsilon, opt=opt, alpha=alpha,
+            rng=np.random.default_rng(5), looks=sampling.Looks(samples),
+        )  # fmt: skip
+        first = [set(R) for R, _ in spy.asked[:samples]]
+        t = (1 - epsilon) * opt
+        if np.mean([value(frozenset(R)) for R in first]) >= alpha**2 * t / rounds:
+            continue
+        marginal = [
+            np.mean([value(frozenset(R | {a})) - value(frozenset(R - {a})) for R in first])
+            for a in range(14)
+        ]
+        passed = {a for a in range(14) if marginal[a] >= alpha * (1 + epsilon / 2) * t / k}
+        if k / rounds <= len(passed) < 14:
+            second = [set(R) for R, _ in spy.asked[samples : 2 * samples]]
+            assert set.union(*second) == passed
+            sizes.add(len(passed))
+    assert len(sizes) >= 2
+
+
+@pytest.mark.slow
+def test_the_published_design_is_nearly_greedy_in_fewer_rounds():
+    ratios, rounds, above = [], [], []
+    for seed in range(10):
+        gram = published(seed)
+        model = ds.dash(gram, "y", k=100, seed=seed)
+        best = ds.greedy(gram, "y", k=100)
+        ratios.append(model.explained / best.explained)
+        rounds.append(model.diagnostics.rounds)
+        above.append(model.explained - ds.reference.top_k(gram, "y", k=100).explained)
+        assert len(model.groups) == 100
+        assert best.diagnostics.rounds == 100
+    assert np.median(ratios) >= 0.98
+    assert max(rounds) <= 40
+    assert min(above) > 0
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 20, 60])
+def test_dash_never_takes_more_adaptive_rounds_than_greedy(k):
+    gram = published(3, rows=400, width=60, true=20)
+    for seed in range(3):
+        model = ds.dash(gram, "y", k=k, seed=seed)
+        assert len(set(model.groups)) == k
+        assert model.diagnostics.rounds <= k
+        assert model.explained <= model.diagnostics.bound + 1e-12
+
+
+def test_one_candidate_is_the_best_one():
+    gram = published(3, rows=400, width=60, true=20)
+    assert ds.dash(gram, "y", k=1).groups == ds.greedy(gram, "y", k=1).groups
+
+
+def test_few_of_many_take_half_the_rounds_of_greedy():
+    gram = published(1)
+    model, best = ds.dash(gram, "y", k=20, seed=1), ds.greedy(gram, "y", k=20)
+    assert model.diagnostics.rounds <= 10 == best.diagnostics.rounds / 2
+    assert model.explained >= 0.98 * best.explained
+
+
+def test_guesses_that_share_rounds_end_as_each_alone():
+    problem = random_problem(np.random.default_rng(6), sizes=(1,) * 14, rows=80)
+    state, shared = state_of(problem), sampling.Looks(5)
+    options = {"rounds": 3, "epsilon": 0.1}
+    for opt in (0.9, 0.7, 0.5, 0.3):
+        for alpha in (1.0, 0.8, 0.6):
+            runs = [
+                sampling.dash_search(
+                    state, 8, opt=opt, alpha=alpha, rng=np.random.default_rng(2), looks=looks,
+                    **options,
+                )
+                for looks in (shared, sampling.Looks(5))
+            ]  # fmt: skip
+            first, alone = runs
+            assert first.objective.held == alone.objective.held
+            assert (first.history, first.queries) == (alone.history, alone.queries)
+
+
+def test_baselines_are_what_their_names_say():
+    problem = random_problem(np.random.default_rng(4))
+    gram, value = problem.gram, explained_by(problem)
+    options = {"groups": problem.names, "k": 3}
+    alone = sorted(range(6), key=lambda a: -value(frozenset({a})))
+    assert ds.reference.top_k(gram, "y", **options).groups == [f"g{a}" for a in alone[:3]]
+    held: list[int] = []
+    while len(held) < 3:
+        rest = [a for a in range(6) if a not in held]
+        held.append(max(rest, key=lambda a: value(frozenset([*held, a]))))
+    assert ds.greedy(gram, "y", **options).groups == [f"g{a}" for a in held]
+    first, again = (ds.reference.random_k(gram, "y", seed=7, **options) for _ in range(2))
+    assert first.groups == again.groups
+    assert len(set(first.groups)) == 3
+
+
+def test_the_same_seed_gives_the_same_model_and_coefficients_are_refitted():
+    problem = random_problem(np.random.default_rng(4))
+    first, again = (ds.dash(problem.gram, "y", k=3, groups=problem.names, seed=2) for _ in "ab")
+    assert first == again
+    columns = [column for group in first.groups for column in problem.groups[group]]
+    intercept, coef = reference.model(problem.table, columns)
+    np.testing.assert_allclose(list(first.coefficients.values()), coef, rtol=1e-8)
+    np.testing.assert_allclose(first.intercept, intercept, rtol=1e-8)
+    np.testing.assert_allclose(first.r2, reference.r2(problem.table, columns), rtol=1e-10)
+    history = first.diagnostics.history
+    assert history[-1] == first.diagnostics.value == pytest.approx(first.explained)
+    assert len(history) == first.diagnostics.rounds
+    assert (np.diff(history) >= 0).all()
+
+
+def test_dash_ends_where_plain_adaptive_sampling_never_does():
+    """Appendix A.2: no pair that passes the filter reaches the threshold of alpha = 1."""
+    half = np.sqrt(0.5)
+    X = np.array(
+        [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [half, half, 0, 0], [half, 0, half, 0],
+         [half, 0, 0, half]]
+    ).T  # fmt: skip
+    target = np.array([1.0, 0, 0, 0])
+
+    def r2(held):
+        if not held:
+            return 0.0
+        A = X[:, sorted(held)]
+        rest = target - A @ np.linalg.lstsq(A, target)[0]
+        return 1.0 - rest @ rest
+
+    start = Dense(r2, 6)
+    plain = sampling.dash_search(
+        start, 2, rounds=1, epsilon=1e-9, opt=1.0, alpha=1.0,
+        rng=np.random.default_rng(0), looks=sampling.Looks(200),
+    )  # fmt: skip
+    assert len(plain.objective.held) == 2
+    assert plain.stalled + plain.completed > 0
+    found = ds.dash(start, k=2)
+    assert len(found.chosen) == 2
+    assert start.held == []
+    assert found.diagnostics.value == pytest.approx(r2(set(found.chosen)))
+    # The factor alpha^2 lets a pair pass.
+    eased = sampling.dash_search(
+        start, 2, rounds=1, epsilon=1e-9, opt=1.0, alpha=0.8,
+        rng=np.random.default_rng(0), looks=sampling.Looks(50),
+    )  # fmt: skip
+    assert eased.stalled == 0
+
+
+def test_dash_says_what_it_did_where_plain_adaptive_sampling_reaches_next_to_nothing():
+    """Appendix A.1: min(2 u(S) + 1, 2 v(S)); u looks useless until there is a v."""
+    k = 8
+
+    def value(held):
+        u, v = sum(a < k for a in held), sum(a >= k for a in held)
+        return float(min(2 * u + 1, 2 * v))
+
+    start = Dense(value, 2 * k)
+    plain = sampling.dash_search(
+        start, k, rounds=1, epsilon=1e-9, opt=float(k), alpha=1.0,
+        rng=np.random.default_rng(0), looks=sampling.Looks(200),
+    )  # fmt: skip
+    # The filter leaves no set that reaches the optimum, k.
+    assert len(plain.objective.held) == plain.completed == k
+    assert plain.objective.value <= 1
+    found = ds.dash(start, k=k)
+    assert len(set(found.chosen)) == k
+    assert 1 < found.diagnostics.value == value(frozenset(found.chosen)) <= k
+    assert found.diagnostics.completed > 0
+
+
+def test_coverage_rewards_new_clusters_and_adds_to_the_objective():
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(400, 3))
+    X = np.repeat(base, [4, 2, 1], axis=1) + 0.1 * rng.normal(size=(400, 7))
+    y = X[:, 0] + 0.05 * X[:, 4] + 0.04 * X[:, 6] + 0.5 * rng.normal(size=400)
+    gram = ds.gram(np.column_stack([X, y]), columns=[*(f"x{j}" for j in range(7)), "y"])
+    cover = ds.objectives.coverage(gram, "y", reward=0.9)
+
+    def covered(held):
+        return 0.3 * len({(0, 0, 0, 0, 1, 1, 2)[a] for a in held})
+
+    check = Dense(covered, 7)
+    for state in (cover.copy(), check):
+        state.add_all([1, 4, 2])
+    clusters = cover.copy()
+    clusters.add_all([1, 4, 2])
+    np.testing.assert_allclose(clusters.gains(), check.gains())
+    np.testing.assert_allclose(clusters.losses(), check.losses(), atol=1e-15)
+    assert clusters.remove(4) == pytest.approx(0.3)
+    plain = ds.greedy(gram, "y", k=3)
+    diverse = ds.greedy(gram, "y", k=3, diversity=cover)
+    assert covered({int(g[1]) for g in diverse.groups}) == pytest.approx(0.9)
+    assert diverse.explained <= plain.explained
+    assert diverse.diagnostics.value == pytest.approx(diverse.explained + 0.9)
+    sampled = ds.dash(gram, "y", k=3, diversity=cover)
+    assert sampled.diagnostics.value == pytest.approx(diverse.diagnostics.value, rel=0.1)
+
+
+def test_a_sum_of_objectives_answers_with_sums():
+    problem = random_problem(np.random.default_rng(6))
+    both = Sum(state_of(problem), ds.objectives.coverage(problem.gram, "y", groups=problem.names))
+    both.add_all([1, 4])
+    before = both.value
+    gain = both.gains()[2]
+    assert both.add(2) == pytest.approx(gain)
+    assert both.losses()[2] == pytest.approx(gain)
+    assert both.remove(2) == pytest.approx(gain)
+    assert both.value == pytest.approx(before)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": None}, "k is None; it must be a whole number >= 1"),
+        ({"k": 7}, "k is 7; it must be a whole number from 1 to 6"),
+        ({"rounds": 0}, "rounds is 0; it must be a whole number >= 1"),
+        ({"rounds": 5}, "rounds is 5; there are only k = 2 to choose"),
+        ({"samples": 0}, "samples is 0; it must be a whole number >= 1"),
+        ({"epsilon": 0}, "epsilon is 0; it must lie between 0 and 1"),
+        ({"opt": -1}, "opt is -1; it must be a number > 0"),
+        ({"alpha": 1.5}, r"alpha is 1.5; it must lie in \(0, 1\]"),
+        ({"seed": -1}, r"seed is -1; it must be a whole number from 0 to 2\^63 - 1"),
+        ({"target": None}, "target is None; it must be the name of a column"),
+        ({"diversity": Dense(len, 4)}, "diversity is over 4 candidates; there are 6"),
+        ({"diversity": Dense(len, 6, [1])}, "diversity has 1 candidates selected; it must have"),
+        ({"diversity": 3}, "diversity is 3; it must be an objective"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    problem = random_problem(np.random.default_rng(0))
+    given = {"target": "y", "k": 2, "groups": problem.names} | options
+    with pytest.raises(ds.DbselectError, match=message):
+        ds.dash(problem.gram, **given)
+
+
+def test_an_objective_begins_empty_and_has_its_own_candidates():
+    with pytest.raises(ds.errors.ArgumentError, match="objective has 2 candidates selected"):
+        ds.greedy(Dense(len, 6, [1, 3]), k=2)
+    with pytest.raises(
+        ds.errors.ArgumentError,
+        match=r"groups is {'a': \['x0'\]}; it is for tables, and source is an objective",
+    ):
+        ds.reference.top_k(Dense(len, 6), k=2, groups={"a": ["x0"]})
+
+
+def test_every_door_chooses_the_same(connection):
+    frame = random_problem(np.random.default_rng(8)).table.frame.drop("w")
+    found = ds.dash(frame, "y", k=4, seed=3)
+    connection.register("t", frame)
+    row = connection.execute("SELECT dash(gram(t), 'y', 4, seed := 3) FROM t").fetchone()[0]
+    assert row["groups"] == found.groups
+    assert row["coefficients"] == pytest.approx(found.coefficients, rel=1e-8)
+    assert row["r2"] == pytest.approx(found.r2, rel=1e-12)
+    gram = pl.struct(pl.all()).dbselect.gram()
+    struct = frame.select(gram.dbselect.dash("y", 4, seed=3)).item()
+    assert struct["groups"] == found.groups
+    assert connection.execute(
+        "SELECT dash(gram({'y': 1, 'a': i}), 'y', 1) FROM range(9) t(i)"
+    ).fetchone() == (None,)

@@ -1,0 +1,752 @@
+"""The group lasso against its optimality conditions, other solvers and closed forms."""
+
+import itertools
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import polars as pl
+import pytest
+import reference
+from polars.testing import assert_frame_equal
+from problems import Problem, random_problem, rounding
+from reference import Table
+from sklearn.linear_model import lars_path, lasso_path
+
+import dbselect as ds
+from dbselect.problem.building_blocks import group_lasso
+from dbselect.problem.calls import group_lasso_path
+from dbselect.record.steps import Stop
+from dbselect.results.paths.lasso_paths import GroupLassoPath
+from dbselect.selection.penalised import group_norms
+
+# skglm is compiled by Numba, which takes half a minute; interpreted, it is quick enough here.
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
+
+#: What the optimality conditions are promised to hold to, in correlations.
+PROMISED = 1e-8
+COSTS = (1.0, 5.0, 20.0, 100.0)
+
+
+def path_of(problem: Problem, **options) -> GroupLassoPath:
+    given = {"costs": problem.costs, "scale": problem.table.scale} | options
+    return group_lasso_path(problem.gram, "y", problem.names, **given)
+
+
+def units(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Return A and t with ``A'A = G``, ``A't = c`` and ``t't = 1`` for the problem's scaling."""
+    table = problem.table
+    A = table.A * (1.0 if table.scale else table.deviation)
+    return A, table.t / np.linalg.norm(table.t)
+
+
+def weights(problem: Problem, path: GroupLassoPath) -> np.ndarray:
+    """Return w of every point for the columns of A, from the coefficients in the table's units."""
+    number = {name: j for j, name in enumerate(path.columns)}
+    coef = path.coef[:, [number[name] for name in problem.table.names]]
+    spread = problem.table.deviation if problem.table.scale else 1.0
+    return coef * spread / np.linalg.norm(problem.table.t)
+
+
+def violation(problem: Problem, path: GroupLassoPath) -> float:
+    """Return how far the path is from optimal, from the rows, in correlations."""
+    A, t = units(problem)
+    worst = 0.0
+    for penalty, w in zip(path.penalties, weights(problem, path), strict=True):
+        b = A.T @ (t - A @ w)
+        for name, columns in problem.groups.items():
+            limit = penalty * problem.costs[name]
+            own, gradient = w[columns], b[columns]
+            deviation = np.linalg.norm(A[:, columns], axis=0).max() or 1.0
+            if own.any():
+                beyond = np.linalg.norm(gradient - limit * own / np.linalg.norm(own))
+            else:
+                beyond = np.linalg.norm(gradient) - limit
+            worst = max(worst, beyond / deviation)
+    return worst
+
+
+def objective(problem: Problem, penalty: float, w: np.ndarray) -> float:
+    A, t = units(problem)
+    norms = (problem.costs[g] * np.linalg.norm(w[at]) for g, at in problem.groups.items())
+    return 0.5 * np.sum((t - A @ w) ** 2) + penalty * sum(norms)
+
+
+def priced(rng: np.random.Generator, problem: Problem) -> Problem:
+    return replace(problem, costs={name: rng.choice(COSTS) for name in problem.groups})
+
+
+def mixed(rng: np.random.Generator, rows: int = 60, **asked) -> Problem:
+    """Return a dozen correlated groups of 1 to 7 columns."""
+    return priced(rng, random_problem(rng, (1, 3, 7, 1, 2, 4, 5, 1, 6, 2, 3, 1), rows, **asked))
+
+
+def correlated(rng: np.random.Generator) -> Problem:
+    """Let columns of a group share all but a hundredth of their variance."""
+    problem = mixed(rng)
+    X = problem.table.X / problem.table.deviation
+    for columns in problem.groups.values():
+        X[:, columns] = X[:, columns[:1]] + 0.1 * rng.normal(size=(len(X), len(columns)))
+    return problem.with_table(X=X)
+
+
+def duplicated(rng: np.random.Generator) -> Problem:
+    """Put another column in the place of a third of them, in another unit, with either sign."""
+    problem = mixed(rng)
+    X = problem.table.X.copy()
+    for to, of in rng.choice(X.shape[1], (12, 2)):
+        X[:, to] = X[:, of] * rng.choice([-3.0, 1.0, 0.01])
+    return problem.with_table(X=X)
+
+
+def dummies(rng: np.random.Generator) -> Problem:
+    """Return indicators of all levels of some factors: each group adds up to a constant."""
+    sizes = (2, 3, 5, 4, 2)
+    levels = [np.eye(size)[rng.integers(0, size, 80)] for size in sizes]
+    X = np.hstack(levels)
+    members = np.split(np.arange(16), np.cumsum(sizes)[:-1])
+    groups = {f"g{i}": at.tolist() for i, at in enumerate(members)}
+    y = X @ rng.normal(size=16) + 0.3 * rng.normal(size=80)
+    return priced(rng, Problem(Table(X, y), groups, {}))
+
+
+def with_constants(rng: np.random.Generator) -> Problem:
+    """Make a column of a large group and all columns of a small one constant."""
+    problem = mixed(rng)
+    X = problem.table.X.copy()
+    X[:, [problem.groups["g2"][3], *problem.groups["g4"]]] = 0.3
+    return problem.with_table(X=X)
+
+
+def of_single_columns(rng: np.random.Generator) -> Problem:
+    return priced(rng, random_problem(rng, (1,) * 20, rows=40))
+
+
+def exactly_linear(rng: np.random.Generator) -> Problem:
+    """Make the target a sum of columns without noise."""
+    problem = mixed(rng)
+    X = problem.table.X / problem.table.deviation
+    return problem.with_table(X=X, y=X[:, ::3].sum(axis=1))
+
+
+def of_one_group(rng: np.random.Generator) -> Problem:
+    return random_problem(rng, (6,))
+
+
+KINDS: dict[str, Callable[[np.random.Generator], Problem]] = {
+    "mixed": mixed,
+    "weighted": partial(mixed, weighted=True),
+    "columns as they are": partial(mixed, scale=False),
+    "fewer rows than columns": partial(mixed, rows=20),
+    "a handful of rows": partial(mixed, rows=5),
+    "correlated": correlated,
+    "duplicated": duplicated,
+    "dummies": dummies,
+    "constants": with_constants,
+    "single columns": of_single_columns,
+    "exactly linear": exactly_linear,
+    "one group": of_one_group,
+}
+
+kinds = pytest.mark.parametrize("kind", list(KINDS))
+seeds = pytest.mark.parametrize("seed", range(3))
+
+
+@seeds
+@kinds
+def test_every_point_of_the_path_is_optimal(kind, seed):
+    problem = KINDS[kind](np.random.default_rng(seed))
+    path = path_of(problem)
+    assert len(path.penalties) == 50
+    assert violation(problem, path) <= PROMISED
+
+
+@pytest.mark.parametrize("lambda_min_ratio", [0.5, 1e-6])
+@kinds
+def test_every_point_is_optimal_on_short_and_long_paths(kind, lambda_min_ratio):
+    problem = KINDS[kind](np.random.default_rng(3))
+    path = path_of(problem, lambda_min_ratio=lambda_min_ratio, n_lambda=7)
+    assert violation(problem, path) <= PROMISED
+
+
+def test_two_hundred_columns_at_costs_a_million_apart_are_optimal():
+    rng = np.random.default_rng(4)
+    problem = random_problem(rng, (5,) * 40, rows=300)
+    costs = 10.0 ** rng.uniform(-3, 3, 40)
+    problem = replace(problem, costs=dict(zip(problem.groups, costs, strict=True)))
+    assert violation(problem, path_of(problem)) <= PROMISED
+
+
+def gap(problem: Problem, penalty: float, w: np.ndarray) -> float:
+    """Return the duality gap with the residual, scaled until it is feasible, as dual point."""
+    A, t = units(problem)
+    r = t - A @ w
+    reach = [
+        np.linalg.norm(A[:, at].T @ r) / (penalty * problem.costs[name])
+        for name, at in problem.groups.items()
+    ]
+    dual = r / max(1.0, *reach)
+    return objective(problem, penalty, w) - (t @ dual - dual @ dual / 2)
+
+
+@kinds
+def test_gap_is_nothing_but_rounding(kind):
+    path = path_of(KINDS[kind](np.random.default_rng(5)))
+    assert (path.gap >= 0).all()
+    assert path.gap.max() <= PROMISED
+
+
+@kinds
+def test_gap_bounds_how_far_rough_solutions_are_from_the_minimum(kind, monkeypatch):
+    problem = KINDS[kind](np.random.default_rng(5))
+    path = path_of(problem, n_lambda=10)
+    monkeypatch.setattr(group_norms, "OPTIMAL", 0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ds.errors.ConvergenceWarning)
+        rough = path_of(problem, n_lambda=10)
+    best, found = weights(problem, path), weights(problem, rough)
+    for i, penalty in enumerate(path.penalties):
+        excess = objective(problem, penalty, found[i]) - objective(problem, penalty, best[i])
+        assert -1e-12 <= excess <= rough.gap[i] + 1e-12
+        assert rough.gap[i] == pytest.approx(gap(problem, penalty, found[i]), abs=1e-12)
+
+
+def skglm(problem: Problem, penalty: float) -> np.ndarray:
+    """Solve at one penalty with skglm, on rows."""
+    from skglm.datafits.group import QuadraticGroup
+    from skglm.penalties import WeightedGroupL2
+    from skglm.solvers import GroupBCD
+    from skglm.utils.data import grp_converter
+
+    A, t = units(problem)
+    rows, width = A.shape
+    indices, starts = grp_converter(list(problem.groups.values()), width)
+    costs = np.array([problem.costs[name] for name in problem.groups])
+    solver = GroupBCD(max_iter=500, max_epochs=10_000, tol=1e-12)
+    return solver.solve(
+        np.asfortranarray(A) * np.sqrt(rows),
+        t * np.sqrt(rows),
+        QuadraticGroup(starts, indices),
+        WeightedGroupL2(penalty, costs, starts, indices),
+    )[0]
+
+
+@pytest.mark.slow
+@seeds
+@pytest.mark.parametrize("scale", [True, False])
+def test_path_is_skglms_group_lasso(scale, seed):
+    rng = np.random.default_rng(seed)
+    problem = priced(rng, random_problem(rng))
+    if not scale:
+        X = problem.table.X / problem.table.deviation * rng.uniform(0.5, 2, 13)
+        problem = problem.with_table(X=X, scale=False)
+    path = path_of(problem, n_lambda=8)
+    for penalty, w in zip(path.penalties[1:], weights(problem, path)[1:], strict=True):
+        np.testing.assert_allclose(w, skglm(problem, penalty), rtol=0, atol=1e-8)
+
+
+@seeds
+def test_path_of_single_columns_is_scikit_learns_lasso_path(seed):
+    problem = of_single_columns(np.random.default_rng(seed))
+    path = path_of(problem)
+    A, t = units(problem)
+    rows = len(t)
+    # A cost on a coefficient is that of a column divided by the cost.
+    costs = np.empty(20)
+    for name, (column,) in problem.groups.items():
+        costs[column] = problem.costs[name]
+    _, peer, _ = lasso_path(
+        A / costs * np.sqrt(rows),
+        t * np.sqrt(rows),
+        alphas=path.penalties,
+        tol=1e-14,
+        max_iter=10**6,
+    )
+    np.testing.assert_allclose(weights(problem, path), (peer.T / costs), rtol=0, atol=1e-6)
+
+
+def test_orthogonal_columns_are_soft_thresholded_group_by_group():
+    rng = np.random.default_rng(6)
+    X = np.linalg.qr(np.column_stack([np.ones(64), rng.normal(size=(64, 9))]))[0][:, 1:]
+    table = Table(X, X @ rng.normal(size=9) + 0.1 * rng.normal(size=64))
+    problem = priced(rng, Problem(table, {"a": [0, 1, 2], "b": [3], "c": [4, 5, 6, 7, 8]}, {}))
+    path = path_of(problem)
+    A, t = units(problem)
+    c = A.T @ t
+    expected = np.zeros((50, 9))
+    for name, at in problem.groups.items():
+        share = 1 - path.penalties * problem.costs[name] / np.linalg.norm(c[at])
+        expected[:, at] = np.maximum(share, 0)[:, None] * c[at]
+    np.testing.assert_allclose(weights(problem, path), expected, rtol=0, atol=1e-10)
+
+
+@kinds
+def test_path_starts_at_the_least_penalty_that_gives_zeros_and_falls_by_one_factor(kind):
+    problem = KINDS[kind](np.random.default_rng(7))
+    path = path_of(problem, n_lambda=4, lambda_min_ratio=1e-3)
+    A, t = units(problem)
+    largest = max(
+        np.linalg.norm(A[:, at].T @ t) / problem.costs[g] for g, at in problem.groups.items()
+    )
+    np.testing.assert_allclose(path.penalties, largest * np.array([1, 0.1, 0.01, 0.001]))
+    assert not path.coef[0].any()
+    assert path_of(problem, n_lambda=2, lambda_min_ratio=1 - 1e-6).coef[1].any()
+
+
+def lars_steps(X: np.ndarray, y: np.ndarray) -> list[tuple[str, str]]:
+    """Return what comes and goes at the corners of the lasso's path, by LARS.
+
+    What is not 0 at the end of a piece came at its begin, what is 0 there went at its end.
+    """
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    held = lars_path(X, y - y.mean(), method="lasso")[2].T != 0
+    return [
+        ("add" if now[j] else "remove", f"x{j}")
+        for before, now in itertools.pairwise(held)
+        for j in [*np.flatnonzero(~before & now), *np.flatnonzero(before & ~now)]
+    ]
+
+
+@pytest.mark.slow
+def test_steps_of_single_columns_are_those_of_lars_with_its_removals():
+    removals = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((30, 3)) @ rng.standard_normal((3, 8))
+        X += 0.4 * rng.standard_normal((30, 8))
+        y = X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(30)
+        path = group_lasso_path(
+            Table(X, y).frame.drop("w"), "y", n_lambda=3000, lambda_min_ratio=1e-4
+        )
+        found = path.steps
+        assert found["penalty"].is_sorted(descending=True)
+        assert found["cost"].unique().to_list() == [1.0]
+        expected = lars_steps(X, y)
+        steps = found.select("action", "group").rows()
+        # LARS goes on to no penalty at all.
+        assert steps == expected[: len(steps)]
+        assert len(steps) >= len(expected) - 2
+        removals += sum(action == "remove" for action, _ in steps)
+    assert removals >= 3
+
+
+@kinds
+def test_r2_and_intercept_are_those_of_the_coefficients_on_the_rows(kind):
+    problem = KINDS[kind](np.random.default_rng(8))
+    table, path = problem.table, path_of(problem)
+    number = {name: j for j, name in enumerate(path.columns)}
+    X = table.X[:, [table.names.index(name) for name in number]]
+    residual = table.y[:, None] - path.intercept - X @ path.coef.T
+    assert np.abs(table.share @ residual).max() <= rounding(table) * np.abs(table.y).max()
+    rss = table.share @ residual**2
+    np.testing.assert_allclose(path.r2, 1 - rss / (table.t @ table.t), rtol=0, atol=1e-10)
+    assert path.r2[0] == 0
+    assert (np.diff(path.r2) >= -1e-12).all()
+
+
+def test_points_list_groups_and_what_they_cost():
+    problem = mixed(np.random.default_rng(9))
+    path = path_of(problem)
+    A_norms = np.stack(
+        [np.linalg.norm(weights(problem, path)[:, at], axis=1) for at in problem.groups.values()], 1
+    )
+    np.testing.assert_allclose(path.lengths, A_norms, rtol=1e-10)
+    points = path.points
+    assert points.columns == ["penalty", "groups", "spent", "r2", "gap"]
+    names = list(problem.groups)
+    for row, lengths in zip(points.iter_rows(named=True), A_norms, strict=True):
+        assert row["groups"] == [
+            name for name, length in zip(names, lengths, strict=True) if length
+        ]
+        assert row["spent"] == sum(problem.costs[name] for name in row["groups"])
+    first = {name: i for i in range(49, 0, -1) for name in points["groups"][i]}
+    assert dict(zip(path.entered, path.entered_at, strict=True)) == first
+
+
+@seeds
+@pytest.mark.parametrize("n_lambda", [2, 50])
+@kinds
+def test_first_to_enter_has_the_largest_gradient_per_cost(kind, n_lambda, seed):
+    problem = KINDS[kind](np.random.default_rng(20 + seed))
+    A, t = units(problem)
+    nearness = {
+        name: np.linalg.norm(A[:, at].T @ t) / problem.costs[name]
+        for name, at in problem.groups.items()
+    }
+    path = path_of(problem, n_lambda=n_lambda)
+    assert path.entered[0] == max(nearness, key=nearness.__getitem__)
+
+
+def test_groups_that_enter_at_one_penalty_come_by_their_gradient_per_cost():
+    problem = mixed(np.random.default_rng(10))
+    A, t = units(problem)
+    path = path_of(problem, n_lambda=2, lambda_min_ratio=1e-6)
+    nearness = [
+        np.linalg.norm(A[:, problem.groups[name]].T @ t) / problem.costs[name]
+        for name in path.entered
+    ]
+    assert len(nearness) > 3
+    assert nearness == sorted(nearness, reverse=True)
+
+
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
+def test_of_equal_groups_the_one_named_first_enters_first(order):
+    rng = np.random.default_rng(11)
+    x, other = rng.normal(size=(2, 60))
+    X = np.column_stack([x, 3.7 * x - 11, -0.01 * x, other])
+    columns = {"a": [0], "b": [1], "c": [2], "other": [3]}
+    groups = {name: columns[name] for name in (*order, "other")}
+    problem = Problem(Table(X, x + 0.5 * other), groups, dict.fromkeys(groups, 1.0))
+    path = path_of(problem)
+    assert path.entered[0] == order[0]
+    assert violation(problem, path) <= PROMISED
+
+
+def test_of_equal_columns_the_cheaper_one_is_used():
+    rng = np.random.default_rng(12)
+    x, other = rng.normal(size=(2, 60))
+    X = np.column_stack([x, 2 * x, other])
+    groups = {"dear": [0], "cheap": [1], "other": [2]}
+    problem = Problem(Table(X, x + other), groups, {"dear": 1 + 1e-6, "cheap": 1.0, "other": 1.0})
+    path = path_of(problem)
+    assert "dear" not in path.entered
+    assert {"cheap", "other"} == set(path.entered)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 7.0, 1024.0])
+@kinds
+def test_costs_times_a_constant_change_nothing_but_the_penalties(kind, factor):
+    problem = KINDS[kind](np.random.default_rng(13))
+    path = path_of(problem)
+    times = path_of(problem, costs={name: factor * c for name, c in problem.costs.items()})
+    np.testing.assert_allclose(times.penalties * factor, path.penalties)
+    assert times.entered == path.entered
+    assert times.entered_at == path.entered_at
+    np.testing.assert_allclose(times.r2, path.r2, rtol=0, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_block_descent_alone_finds_the_same_minimum(monkeypatch):
+    problem = random_problem(np.random.default_rng(14), rows=400)
+    path = path_of(problem)
+    solve = group_norms.lapack.dposv
+    calls = []
+
+    def failing(*args, **options):
+        factor, step, _ = solve(*args, **options)
+        calls.append(step)
+        return factor, np.full_like(step, np.nan), 1
+
+    monkeypatch.setattr(group_norms.lapack, "dposv", failing)
+    alone = path_of(problem)
+    assert calls
+    assert violation(problem, alone) <= PROMISED
+    np.testing.assert_allclose(alone.scaled_coef, path.scaled_coef, rtol=0, atol=1e-7)
+
+
+def test_target_that_no_column_explains_leaves_every_group_at_zero():
+    table = Table(np.array([[1.0, 2], [1, 2], [-1, 2], [-1, 2]]), np.array([1.0, -1, 1, -1]))
+    problem = Problem(table, {"a": [0], "constant": [1]}, {"a": 1.0, "constant": 2.0})
+    path = path_of(problem)
+    assert path.entered == []
+    assert not path.coef.any()
+    assert not path.r2.any()
+    assert not path.gap.any()
+    assert not path.penalties.any()
+    seq = group_lasso(problem.gram, "y", problem.names, problem.costs)
+    assert seq.stop is Stop.PATH
+    assert seq.steps.height == 1
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+@kinds
+@pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
+def test_prefixes_are_refits_of_the_groups_in_the_order_of_entry(kind, ridge):
+    problem = KINDS[kind](np.random.default_rng(15))
+    problem = problem.with_table(ridge=ridge)
+    table = problem.table
+    path = path_of(problem)
+    seq = group_lasso(
+        problem.gram, "y", problem.names, problem.costs, ridge=ridge, scale=table.scale
+    )
+    assert seq.steps["group"].to_list()[1:] == path.entered
+    assert seq.rule == "group-lasso"
+    np.testing.assert_array_equal(seq.steps["score"][1:], path.penalties[path.entered_at])
+    columns: list[int] = []
+    for step, name in enumerate(path.entered, start=1):
+        columns += problem.groups[name]
+        tolerance = rounding(table)
+        assert seq.r2[step] == pytest.approx(reference.r2(table, columns), abs=tolerance)
+        assert seq.explained[step] == pytest.approx(
+            reference.explained(table, columns), abs=tolerance
+        )
+
+
+@pytest.mark.parametrize("kind", ["mixed", "weighted", "columns as they are"])
+def test_prefix_models_have_the_coefficients_of_a_refit(kind):
+    problem = KINDS[kind](np.random.default_rng(16))
+    seq = group_lasso(problem.gram, "y", problem.names, problem.costs, scale=problem.table.scale)
+    columns: list[int] = []
+    for step, name in enumerate(seq.steps["group"][1:], start=1):
+        columns += problem.groups[name]
+        intercept, coef = reference.model(problem.table, columns)
+        model = seq.at(seq.spent[step])
+        assert model.columns == [f"x{j}" for j in columns]
+        np.testing.assert_allclose(list(model.coefficients.values()), coef, rtol=1e-8)
+        assert model.intercept == pytest.approx(intercept, rel=1e-8)
+
+
+def test_sequence_says_whether_every_group_entered():
+    problem = mixed(np.random.default_rng(17))
+    problem = replace(problem, costs=dict.fromkeys(problem.groups, 1.0))
+    run = partial(group_lasso, problem.gram, "y", problem.names)
+    assert run(lambda_min_ratio=1e-4).stop is Stop.EXHAUSTED
+    short = run(lambda_min_ratio=0.3)
+    assert short.stop is Stop.PATH
+    assert 0 < len(short.records) < 12
+    assert ds.results.Sequence.from_struct(short.to_struct()).stop is Stop.PATH
+
+
+def test_record_and_table_give_the_path_of_their_gram():
+    problem = random_problem(np.random.default_rng(18))
+    expected = path_of(problem).points
+    for source in (problem.gram.to_struct(), problem.gram.to_arrow()[0], problem.table.frame):
+        points = group_lasso_path(source, "y", problem.names, problem.costs).points
+        assert_frame_equal(points, expected, rel_tol=0, abs_tol=1e-9)
+    by_default = group_lasso_path(problem.gram.select(["x0", "x1", "y"]), "y")
+    assert by_default.columns == ["x0", "x1"]
+    assert repr(by_default).startswith("GroupLassoPath(y ~ x")
+
+
+@pytest.mark.parametrize("call", [group_lasso_path, group_lasso])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_lambda": 1}, "n_lambda is 1; it must be a whole number >= 2"),
+        ({"n_lambda": 2.5}, "n_lambda is 2.5; it must be a whole number >= 2"),
+        ({"n_lambda": None}, "n_lambda is None; it must be a whole number >= 2"),
+        (
+            {"lambda_min_ratio": 0},
+            "lambda_min_ratio is 0; it must lie between 0 and 1, both excluded",
+        ),
+        (
+            {"lambda_min_ratio": 1.0},
+            "lambda_min_ratio is 1.0; it must lie between 0 and 1, both excluded",
+        ),
+        (
+            {"lambda_min_ratio": float("nan")},
+            "lambda_min_ratio is nan; it must lie between 0 and 1",
+        ),
+        ({"lambda_min_ratio": "0.1"}, "lambda_min_ratio is '0.1'; it must lie between 0 and 1"),
+        ({"scale": "yes"}, "scale is 'yes'; it must be True or False"),
+        ({"target": "z"}, "target names unknown column 'z'"),
+        ({"groups": {"a": ["q"]}}, "group 'a' names unknown column 'q'"),
+        ({"costs": {"x0": 0}}, "group 'x0' has cost 0; costs must be > 0"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused(call, options, message):
+    gram = ds.gram(pl.DataFrame({"x0": [1.0, 2, 4], "y": [1.0, 3, 2]}))
+    with pytest.raises(ds.DbselectError, match=message.replace("(", r"\(")):
+        call(gram, **{"target": "y"} | options)
+
+
+@pytest.mark.parametrize("ridge", [-0.1, float("inf"), "1"])
+def test_negative_ridge_is_refused(ridge):
+    gram = ds.gram(pl.DataFrame({"x0": [1.0, 2, 4], "y": [1.0, 3, 2]}))
+    with pytest.raises(ds.errors.ArgumentError, match=r"ridge is .*; it must be a number >= 0"):
+        group_lasso(gram, "y", ridge=ridge)
+
+
+def test_constant_target_is_refused():
+    gram = ds.gram(pl.DataFrame({"x": [1.0, 2, 4], "y": [3.0, 3, 3]}))
+    with pytest.raises(ds.errors.DataError, match="target 'y' is constant"):
+        group_lasso_path(gram, "y")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_budget_and_groups_to_take_first(seed):
+    problem = random_problem(np.random.default_rng(seed))
+    given = (problem.gram, "y", problem.names, problem.costs)
+    whole = group_lasso(*given)
+    order = whole.steps["group"].to_list()[1:]
+    total = float(whole.spent[-1])
+    for budget in (0.3 * total, 0.6 * total, total):
+        found = group_lasso(*given, budget=budget)
+        held, spent = [], 0.0
+        for name in order:
+            if spent + problem.costs[name] <= budget * (1 + 1e-12):
+                held.append(name)
+                spent += problem.costs[name]
+        assert found.steps["group"].to_list()[1:] == held
+        assert (found.stop.name == "BUDGET") == (held != order)
+    last = order[-1]
+    forced = group_lasso(*given, always=[last])
+    assert forced.steps["group"].to_list()[1:] == [last, *order[:-1]]
+    assert forced.r2[-1] == pytest.approx(whole.r2[-1], rel=1e-10)
+    with pytest.raises(ds.errors.ArgumentError, match=r"always costs .* over the budget"):
+        group_lasso(*given, always=[last], budget=problem.costs[last] / 2)
+
+
+# The sparse group lasso: groups and columns
+
+
+def sparse_violation(
+    problem: Problem, path: GroupLassoPath, ratio: float, norm: np.ndarray, absolute: np.ndarray
+) -> float:
+    """Return how far a path is from optimal, from the rows, in correlations.
+
+    Parameters
+    ----------
+    norm, absolute : factors of ||w_g||, costs included, and of |w_j|
+    """
+    A, t = units(problem)
+    worst = 0.0
+    for penalty, w in zip(path.penalties, weights(problem, path), strict=True):
+        b = A.T @ (t - A @ w)
+        for factor, at in zip(norm, problem.groups.values(), strict=True):
+            own, gradient = w[at], b[at]
+            limit, each = penalty * (1 - ratio) * factor, penalty * ratio * absolute[at]
+            deviation = np.linalg.norm(A[:, at], axis=0).max() or 1.0
+            beyond = np.sign(gradient) * np.maximum(np.abs(gradient) - each, 0)
+            if own.any():
+                left = gradient - each * np.sign(own) - limit * own / np.linalg.norm(own)
+                distance = np.linalg.norm(np.where(own, left, beyond))
+            else:
+                distance = np.linalg.norm(beyond) - limit
+            worst = max(worst, distance / deviation)
+    return worst
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.5, 0.95, 1.0])
+@kinds
+def test_every_point_of_the_sparse_path_is_optimal(kind, ratio):
+    problem = KINDS[kind](np.random.default_rng(30))
+    path = path_of(problem, l1_ratio=ratio, n_lambda=25)
+    costs = np.array([problem.costs[name] for name in problem.groups])
+    ones = np.ones(problem.table.X.shape[1])
+    assert sparse_violation(problem, path, ratio, costs, ones) <= PROMISED
+    assert path.violation.max() <= PROMISED
+    assert path.gap.max() <= PROMISED
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0])
+def test_points_with_factors_of_groups_and_columns_are_optimal(ratio):
+    problem = mixed(np.random.default_rng(31))
+    own = (
+        {}
+        if ratio == 0
+        else {f"x{problem.groups['g2'][0]}": 3.0, f"x{problem.groups['g5'][1]}": 0.0}
+    )
+    path = path_of(problem, l1_ratio=ratio, penalty_factors={"g0": 0.0, "g4": 0.5} | own)
+    by_group = {"g0": 0.0, "g4": 0.5}
+    norm = np.array([problem.costs[name] * by_group.get(name, 1.0) for name in problem.groups])
+    absolute = np.ones(problem.table.X.shape[1])
+    for name, factor in by_group.items():
+        absolute[problem.groups[name]] = factor
+    for name, factor in own.items():
+        absolute[int(name[1:])] = factor
+    assert sparse_violation(problem, path, ratio, norm, absolute) <= PROMISED
+    assert path.gap.max() <= PROMISED
+    assert path.points["groups"][0].to_list()[0] == "g0"
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.4])
+def test_adaptive_factors_are_powers_of_the_least_squares_coefficients(ratio):
+    problem = mixed(np.random.default_rng(32))
+    path = path_of(problem, l1_ratio=ratio, adaptive=1.5)
+    A, t = units(problem)
+    pilot = np.linalg.lstsq(A, t)[0]
+    norms = np.array([np.linalg.norm(pilot[at]) for at in problem.groups.values()])
+    costs = np.array([problem.costs[name] for name in problem.groups])
+    found = sparse_violation(problem, path, ratio, costs * norms**-1.5, np.abs(pilot) ** -1.5)
+    assert found <= PROMISED
+
+
+@seeds
+@pytest.mark.parametrize("ratio", [0.3, 0.95])
+def test_sparse_path_starts_at_the_least_penalty_that_gives_zeros(ratio, seed):
+    problem = mixed(np.random.default_rng(33 + seed))
+    path = path_of(problem, l1_ratio=ratio, n_lambda=2, lambda_min_ratio=1 - 1e-6)
+    assert not path.coef[0].any()
+    assert path.coef[1].any()
+
+
+def test_sparse_path_at_its_ends_is_the_group_lasso_and_the_lasso():
+    problem = mixed(np.random.default_rng(36))
+    of_columns = path_of(problem, l1_ratio=1.0)
+    lasso = ds.lasso_path(problem.gram, "y", problem.names, penalties=of_columns.penalties)
+    np.testing.assert_allclose(of_columns.scaled_coef, lasso.scaled_coef, rtol=0, atol=1e-8)
+    of_groups = path_of(problem)
+    nearly = path_of(problem, l1_ratio=1e-9, penalties=of_groups.penalties)
+    np.testing.assert_allclose(of_groups.scaled_coef, nearly.scaled_coef, rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+@seeds
+def test_sparse_path_is_skglms(seed):
+    from skglm.datafits.group import QuadraticGroup
+    from skglm.penalties import WeightedL1GroupL2
+    from skglm.solvers import GroupBCD
+    from skglm.utils.data import grp_converter
+
+    rng = np.random.default_rng(seed)
+    problem = priced(rng, random_problem(rng))
+    path = path_of(problem, n_lambda=6, l1_ratio=0.4)
+    A, t = units(problem)
+    rows, width = A.shape
+    indices, starts = grp_converter(list(problem.groups.values()), width)
+    costs = np.array([problem.costs[name] for name in problem.groups])
+    solver = GroupBCD(max_iter=500, max_epochs=10_000, tol=1e-12, ws_strategy="fixpoint")
+    for penalty, w in zip(path.penalties[1:], weights(problem, path)[1:], strict=True):
+        found = solver.solve(
+            np.asfortranarray(A) * np.sqrt(rows),
+            t * np.sqrt(rows),
+            QuadraticGroup(starts, indices),
+            WeightedL1GroupL2(penalty, 0.6 * costs, 0.4 * np.ones(width), starts, indices),
+        )[0]
+        np.testing.assert_allclose(w, found, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.4])
+def test_degrees_of_freedom_are_how_the_fit_moves_with_the_target(ratio):
+    rng = np.random.default_rng(37)
+    X = rng.normal(size=(40, 9))
+    y = X @ rng.normal(size=9) + rng.normal(size=40)
+    groups = {f"g{k}": [f"x{j}" for j in range(3 * k, 3 * k + 3)] for k in range(3)}
+
+    def path(y: np.ndarray, penalties: np.ndarray) -> GroupLassoPath:
+        # Penalties in the unit of the target, which differs from target to target.
+        frame = Table(X, y).frame.drop("w")
+        options = {"l1_ratio": ratio, "scale": False}
+        return group_lasso_path(frame, "y", groups, penalties=penalties / y.std(), **options)
+
+    lambdas = np.array([0.5, 0.1, 0.02])
+    moved = np.zeros(3)
+    for row in range(40):
+        step = np.zeros(40)
+        step[row] = 1e-5
+        ends = [path(y + side * step, lambdas) for side in (1, -1)]
+        fits = [end.intercept + X[row] @ end.coef.T for end in ends]
+        moved += (fits[0] - fits[1]) / 2e-5
+    np.testing.assert_allclose(path(y, lambdas).df + 1, moved, rtol=1e-4)
+
+
+def test_a_factor_of_a_column_needs_a_penalty_on_columns():
+    problem = mixed(np.random.default_rng(38))
+    with pytest.raises(
+        ds.errors.ArgumentError, match="names column 'x1'; without l1_ratio only groups"
+    ):
+        path_of(problem, penalty_factors={"x1": 2.0})
+
+
+def test_sequence_takes_groups_as_they_enter_the_sparse_path():
+    problem = mixed(np.random.default_rng(39))
+    options = {"l1_ratio": 0.7, "penalty_factors": {"g1": 0.5}, "adaptive": 1.0}
+    path = path_of(problem, **options)
+    seq = group_lasso(problem.gram, "y", problem.names, problem.costs, **options)
+    assert seq.steps["group"].to_list()[1:] == path.entered

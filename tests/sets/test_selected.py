@@ -1,0 +1,386 @@
+"""Selected: what it passes on from its model, what it costs, and limits of the baselines."""
+
+from itertools import permutations
+
+import numpy as np
+import polars as pl
+import pytest
+from problems import random_problem
+from reference import explained
+from test_glm import table
+from test_glm_objective import objective_of
+
+import dbselect as ds
+from dbselect.options.names import PROBLEM_FIELDS
+from dbselect.results.selected import model_in
+
+GROUPS = {"ab": ["a", "b"], "cd": ["c", "d"], "e": ["e"]}
+COSTS = {"ab": 2.0, "cd": 5.0, "e": 0.5}
+#: Each method with the options that it cannot do without.
+CHOOSERS = [
+    (ds.dash, {"k": 2}),
+    (ds.greedy, {"k": 2}),
+    (ds.exchange, {"k": 2}),
+    (ds.reference.top_k, {"k": 2}),
+    (ds.reference.random_k, {"k": 2}),
+    (ds.sght, {"max_columns": 3, "max_groups": 2}),
+]
+BASELINES = [ds.greedy, ds.reference.top_k, ds.reference.random_k]
+
+choosers = pytest.mark.parametrize(
+    ("method", "asked"), CHOOSERS, ids=[method.__name__ for method, _ in CHOOSERS]
+)
+baselines = pytest.mark.parametrize("method", BASELINES)
+
+
+def costs_of(problem, seed=0):
+    rng = np.random.default_rng(seed)
+    return dict(zip(problem.names, rng.uniform(0.5, 4.0, len(problem.names)), strict=True))
+
+
+# Costs
+
+
+@choosers
+def test_spent_is_the_summed_cost_of_the_groups_and_costs_choose_nothing(method, asked):
+    problem = random_problem(np.random.default_rng(3))
+    costs = costs_of(problem)
+    plain = method(problem.gram, "y", problem.names, **asked)
+    found = method(problem.gram, "y", problem.names, costs, **asked)
+    assert found.spent == pytest.approx(sum(costs[group] for group in found.groups))
+    assert plain.spent == len(plain.groups)
+    assert found.chosen == plain.chosen
+    assert found.coefficients == plain.coefficients
+    assert found.groups == [list(problem.names)[a] for a in found.chosen]
+
+
+@pytest.mark.slow
+@choosers
+@pytest.mark.parametrize("family", ["binomial", "poisson", "multinomial"])
+def test_spent_is_in_costs_for_a_family_and_an_objective(method, asked, family):
+    frame = table(rows=200)
+    columns = frame.select(*"abcde", family)
+    found = method(columns, family, GROUPS, COSTS, **asked, family=family)
+    assert found.method == method.__name__
+    assert found.spent == sum(COSTS[group] for group in found.groups)
+    assert found.model.family == family
+    objective = ds.Problem(columns, family, groups=GROUPS, family=family).objective()
+    same = method(objective, costs=COSTS, **asked)
+    assert (same.chosen, same.spent) == (found.chosen, found.spent)
+    assert same.model.coefficients == found.model.coefficients
+    assert method(objective, **asked).spent == len(found.groups)
+    assert objective.held == []
+
+
+def test_a_path_has_the_cost_of_every_model_and_takes_families():
+    problem = random_problem(np.random.default_rng(3))
+    costs = costs_of(problem)
+    grid = {"grid_columns": [1, 3], "grid_groups": [1, 2]}
+    path = ds.Problem(problem.gram, "y", problem.names, costs).sght_path(**grid).points
+    for groups, spent in path.select("groups", "spent").iter_rows():
+        assert spent == pytest.approx(sum(costs[group] for group in groups))
+    frame = table(rows=200).select(*"abcde", "binomial", "multinomial")
+    features = frame.drop("multinomial")
+    asked = ds.Problem(features, "binomial", GROUPS, COSTS, family="binomial")
+    path = asked.sght_path(**grid).points
+    assert path["r2"].null_count() == path.height
+    for row in path.iter_rows(named=True):
+        model = ds.sght(
+            features, "binomial", GROUPS, COSTS, family="binomial",
+            max_columns=row["max_columns"], max_groups=row["max_groups"],
+        )  # fmt: skip
+        assert row["columns"] == model.columns
+        assert row["spent"] == model.spent
+        assert row["explained"] == pytest.approx(model.explained, rel=1e-6)
+    with pytest.raises(
+        ds.errors.ArgumentError, match="family is 'multinomial'; a row of sght_path"
+    ):
+        asked.replace(
+            source=frame.drop("binomial"), target="multinomial", family="multinomial"
+        ).sght_path(**grid)
+
+
+# Budget and groups to take first
+
+
+def by_definition(method, value, costs, k, budget, first, order=None):
+    """Take one candidate after another among those that still fit, by brute force."""
+    held = list(first)
+    while len(held) < k:
+        spent = sum(costs[a] for a in held)
+        fitting = [a for a in range(len(costs)) if a not in held and spent + costs[a] <= budget]
+        if not fitting:
+            break
+        if order is not None:
+            held.append(min(fitting, key=order.index))
+        elif method is ds.greedy:
+            held.append(max(fitting, key=lambda a: value([*held, a])))
+        else:
+            held.append(max(fitting, key=lambda a: value([a])))
+    return held
+
+
+@pytest.mark.parametrize("method", [ds.greedy, ds.reference.top_k])
+@pytest.mark.parametrize("seed", range(4))
+def test_baselines_take_the_best_of_what_fits(method, seed):
+    problem = random_problem(np.random.default_rng(seed))
+    costs, names = costs_of(problem, seed), list(problem.names)
+    members = list(problem.groups.values())
+
+    def value(held):
+        return explained(problem.table, [j for a in held for j in members[a]])
+
+    for k in (1, 3, 6):
+        for budget in (0.1, 2.0, 5.0, 100.0):
+            for first in ([], [4], [5, 1]):
+                spent = sum(costs[names[a]] for a in first)
+                if spent > budget or len(first) > k:
+                    continue
+                found = method(
+                    problem.gram, "y", problem.names, costs, k=k, budget=budget,
+                    always=[names[a] for a in first],
+                )  # fmt: skip
+                expected = by_definition(method, value, list(costs.values()), k, budget, first)
+                assert list(found.chosen) == expected
+                assert found.spent == pytest.approx(sum(costs[names[a]] for a in expected))
+                assert found.diagnostics.value == pytest.approx(found.explained, abs=1e-12)
+
+
+def test_a_budget_met_to_the_last_digit_is_met():
+    problem = random_problem(np.random.default_rng(0))
+    costs = dict.fromkeys(problem.names, 0.1)
+    found = ds.greedy(problem.gram, "y", problem.names, costs, k=6, budget=0.3)
+    assert len(found.groups) == 3
+
+
+@pytest.mark.slow
+def test_random_choice_takes_any_order_of_what_fits_equally_often():
+    frame = pl.DataFrame(np.random.default_rng(1).normal(size=(30, 4)), schema=[*"abcy"])
+    gram = ds.gram(frame)
+    costs = {"a": 3.0, "b": 1.0, "c": 1.0}
+    draws = 3000
+    # In a random order of all three, each is taken that still fits.
+    options = {"k": 2, "budget": 3.5}
+    counts = {}
+    for seed in range(draws):
+        held = ds.reference.random_k(gram, "y", None, costs, seed=seed, **options).chosen
+        counts[held] = counts.get(held, 0) + 1
+    shares = {}
+    for order in permutations(range(3)):
+        held = tuple(
+            by_definition(ds.reference.random_k, None, [3.0, 1.0, 1.0], 2, 3.5, [], order=order)
+        )
+        shares[held] = shares.get(held, 0) + 1 / 6
+    assert counts.keys() == shares.keys()
+    for held, share in shares.items():
+        assert abs(counts[held] / draws - share) < 4 * np.sqrt(share * (1 - share) / draws)
+
+
+@baselines
+def test_groups_to_take_first_come_first_and_count(method):
+    objective = objective_of(table(rows=200), "binomial", GROUPS)
+    found = method(objective, costs=COSTS, k=2, always=["e"], budget=3.0)
+    assert found.groups == ["e", "ab"]
+    assert found.spent == 2.5
+    assert method(objective, costs=COSTS, k=1, always=["cd"]).groups == ["cd"]
+    with pytest.raises(ds.errors.ArgumentError, match="always names 2 groups; k allows 1"):
+        method(objective, k=1, always=["e", "ab"])
+    with pytest.raises(
+        ds.errors.ArgumentError, match="always costs 5 in all; that is over the budget"
+    ):
+        method(objective, costs=COSTS, k=1, always=["cd"], budget=4.0)
+    with pytest.raises(ds.errors.GroupError, match="always names unknown group 'zz'"):
+        method(objective, k=1, always=["zz"])
+
+
+@baselines
+def test_nothing_fits_gives_the_model_without_columns(method):
+    problem = random_problem(np.random.default_rng(0))
+    found = method(problem.gram, "y", problem.names, k=2, budget=0.5)
+    assert (found.groups, found.columns, found.spent, found.r2) == ([], [], 0.0, 0.0)
+    assert found.intercept == pytest.approx(np.average(problem.table.y))
+    glm = method(objective_of(table(rows=100), "binomial"), k=2, budget=0.5)
+    assert (glm.groups, glm.explained) == ([], 0.0)
+
+
+# What a Selected passes on
+
+
+@choosers
+def test_what_the_model_has_can_be_asked_of_selected(method, asked):
+    frame = random_problem(np.random.default_rng(5)).table.frame.drop("w")
+    found = method(frame, "y", **asked)
+    model = found.model
+    assert isinstance(model, ds.results.Model)
+    for name in (
+        "columns", "groups", "spent", "explained", "r2", "coefficients", "intercept", "aliased",
+        "target",
+    ):  # fmt: skip
+        assert getattr(found, name) == getattr(model, name)
+    assert found.sql() == model.sql()
+    assert found.sql(nested=False) == model.sql(nested=False)
+    np.testing.assert_array_equal(found.predict(frame), model.predict(frame))
+    by_expr = frame.select(found.expr().alias("p"))["p"].to_numpy()
+    np.testing.assert_allclose(by_expr, model.predict(frame), rtol=1e-12)
+    with pytest.warns(ds.errors.SelectionWarning) as caught:
+        found.summary()
+    assert caught[0].filename == __file__
+    gram = ds.gram(frame)
+    assert ds.evaluate(found, gram).equals(ds.evaluate(model, gram))
+    assert model_in(found) is model
+    assert repr(found) == (
+        f"Selected({method.__name__}: {', '.join(model.groups)}; "
+        f"explained {model.explained:.4f}, spent 2; 40 rows)"
+    )
+
+
+@choosers
+def test_a_selected_glm_has_no_r2_and_one_way_it_was_found(method, asked):
+    frame = table(rows=100)
+    found = method(objective_of(frame, "binomial"), **asked)
+    np.testing.assert_array_equal(found.predict(frame), found.model.predict(frame))
+    with pytest.raises(ds.errors.ArgumentError, match="a GlmModel has no r2; see explained"):
+        found.r2  # noqa: B018
+    if method is ds.sght:
+        assert found.history is found.how.history
+        assert found.converged is found.how.converged
+        assert found.iterations == len(found.history) - 1
+        with pytest.raises(
+            ds.errors.ArgumentError, match="sght has no diagnostics; it has history"
+        ):
+            found.diagnostics  # noqa: B018
+    else:
+        assert found.diagnostics is found.how
+        for name in ("history", "converged", "iterations"):
+            with pytest.raises(
+                ds.errors.ArgumentError, match=r"is no descent; see its diagnostics"
+            ):
+                getattr(found, name)
+
+
+def test_a_joint_model_has_responses_in_place_of_a_target():
+    frame = random_problem(np.random.default_rng(5)).table.frame.drop("w")
+    both = frame.with_columns(z=pl.col("y") ** 2)
+    found = ds.sght(both, ["y", "z"], max_columns=2, max_groups=2)
+    assert found.coefficients == found.model.coefficients
+    assert found.r2 == found.model.r2
+    assert found.predict(both).shape == (both.height, 2)
+    with pytest.raises(ds.errors.ArgumentError, match="a JointModel has no target"):
+        found.target  # noqa: B018
+    gram = ds.gram(both)
+    assert ds.evaluate(found, gram).equals(ds.evaluate(found.model, gram))
+
+
+@pytest.mark.parametrize("method", [ds.dash, *BASELINES])
+def test_other_objectives_have_candidates_and_no_model(method):
+    frame = random_problem(np.random.default_rng(5)).table.frame.drop("w")
+    cover = ds.objectives.coverage(frame, "y", reward=1.0)
+    found = method(cover, k=2)
+    assert found.model is None
+    assert len(set(found.chosen)) == 2
+    listed = ", ".join(map(str, found.chosen))
+    value = found.diagnostics.value
+    assert repr(found) == f"Selected({method.__name__}: candidates {listed}; value {value:.4f})"
+    for name in ("spent", "groups", "coefficients", "summary"):
+        with pytest.raises(
+            ds.errors.ArgumentError, match="model is None; the objective has no model"
+        ):
+            getattr(found, name)
+    with pytest.raises(
+        ds.errors.ArgumentError, match="sequence is a Selected; it must be a Sequence"
+    ):
+        ds.evaluate(found, ds.gram(frame))
+    with pytest.raises(
+        ds.errors.ArgumentError, match=r"costs is .*; it is for groups, and a Coverage has"
+    ):
+        method(cover, costs={"x0": 1.0}, k=2)
+    with pytest.raises(ds.errors.ArgumentError, match="family is 'poisson'; it is for tables"):
+        method(cover, k=2, family="poisson")
+    if method is not ds.dash:
+        with pytest.raises(ds.errors.ArgumentError, match=r"budget is 1\.0; it is for groups"):
+            method(cover, k=2, budget=1.0)
+        with pytest.raises(ds.errors.ArgumentError, match=r"always is \('x0',\); it is for groups"):
+            method(cover, k=2, always=["x0"])
+
+
+def test_cross_validation_scores_the_model_and_gives_it_back():
+    frame = random_problem(np.random.default_rng(5)).table.frame.drop("w")
+    folds = ds.gram_by(frame, fold=3)
+    costs = {name: 2.0 for name in frame.columns if name != "y"}
+    found = ds.cross_validate(folds, "y", "greedy", {"k": [1, 2]}, costs=costs)
+    assert found.scores["spent"].unique().sort().to_list() == [2.0, 4.0]
+    assert isinstance(found.model("best"), ds.results.Model)
+    assert ds.cross_validate(folds, "y", "greedy", {"k": [2]}, budget=1.0).model().spent == 1.0
+
+
+# Options
+
+
+@choosers
+def test_a_family_needs_rows(method, asked):
+    frame = random_problem(np.random.default_rng(5)).table.frame.drop("w")
+    gram = ds.gram(frame)
+    for source in (gram, gram.to_struct()):
+        with pytest.raises(ds.errors.SourceError, match="which holds no rows, and a fit of"):
+            method(source, "y", **asked, family="poisson")
+    with pytest.raises(ds.errors.ArgumentError, match="family is 'probit'; it must be one of"):
+        method(frame, "y", **asked, family="probit")
+    with pytest.raises(ds.errors.ArgumentError, match="family is 'poisson'; it is for tables"):
+        method(objective_of(table(rows=50), "binomial"), **asked, family="poisson")
+    with pytest.raises(ds.errors.GroupError, match="group 'x1' has no cost"):
+        method(frame, "y", costs={"x0": 1.0}, **asked)
+    with pytest.raises(ds.errors.ArgumentError, match="has unknown option 'sede'"):
+        method(frame, "y", **asked, sede=1)
+
+
+LIMITS = {"max_columns": 2, "max_groups": 2}
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("dash", {"k": 2, "sample": 3}, "dash has unknown option 'sample'; there is 'samp"),
+        ("dash", {}, "dash needs option 'k'"),
+        ("dash", {"k": 2, "rounds": 3}, "rounds is 3; there are only k = 2 to choose"),
+        ("dash", {"k": 2, "budget": 3.0}, "dash has unknown option 'budget'"),
+        ("greedy", {"k": 0}, "k is 0; it must be a whole number >= 1"),
+        ("greedy", {"k": True}, "k is True; it must be a whole number >= 1"),
+        ("greedy", {"k": 2, "budget": -1}, "budget is -1; it must be a number >= 0"),
+        ("top_k", {"k": 2.5}, "k is 2.5; it must be a whole number >= 1"),
+        ("top_k", {"k": 2, "bugdet": 3}, "top_k has unknown option 'bugdet'"),
+        ("random_k", {"k": 2, "seed": -1}, "seed is -1; it must be a whole"),
+        ("random_k", {"k": 2, "seed": False}, "seed is False; it must be a whole"),
+        ("random_k", {"k": 2, "family": "x"}, "family is 'x'; it must be one of"),
+        ("sght", {"max_columns": 2}, "max_groups"),
+        ("sght", {**LIMITS, "variants": "ista"}, "sght has unknown option 'variants'"),
+        ("sght", {**LIMITS, "refit": 1}, "refit is 1; it must be True or False"),
+        ("sght", {**LIMITS, "always": ["a"]}, "sght keeps the largest coefficients and cannot"),
+        ("sght_path", {"grid_columns": [1]}, "grid_groups"),
+        ("coverage", {"similarity": 1.0}, "similarity is 1.0; it must lie"),
+    ],
+)
+def test_methods_refuse_options_that_are_misspelt_or_wrong(method, options, message):
+    fields = {name: value for name, value in options.items() if name in PROBLEM_FIELDS}
+    own = {name: value for name, value in options.items() if name not in fields}
+    with pytest.raises(ds.errors.ArgumentError, match=message):
+        getattr(ds.Problem(table(rows=60), "y", **fields), method)(**own)
+
+
+@pytest.mark.parametrize("call", ["dash", "sght"])
+def test_polars_and_sql_refuse_a_misspelt_option_before_anything_is_read(call, connection):
+    gram = pl.col("gram").dbselect
+    asked = {"dash": {"k": 1}, "sght": {"max_columns": 1, "max_groups": 1}}[call]
+    with pytest.raises(ds.errors.ArgumentError, match=f"{call} has unknown option 'famliy'"):
+        getattr(gram, call)("y", **asked, famliy="poisson")
+    with pytest.raises(ds.errors.ArgumentError, match="null_policy is 'mean'; a record holds no"):
+        getattr(gram, call)("y", **asked, null_policy="mean")
+
+
+def test_polars_takes_costs_where_python_does():
+    frame = random_problem(np.random.default_rng(5)).table.frame.drop("w")
+    costs = dict.fromkeys((name for name in frame.columns if name != "y"), 3.0)
+    gram = pl.struct(pl.all()).dbselect.gram().dbselect
+    plain = frame.select(gram.dash("y", 2)).item()
+    priced = frame.select(gram.dash("y", 2, costs=costs)).item()
+    assert (plain["spent"], priced["spent"]) == (2.0, 6.0)
+    assert {**priced, "spent": 2.0} == plain

@@ -1,0 +1,445 @@
+"""Bi-level selection: refits, optimality of what the descent finds, and the paper's design."""
+
+from itertools import combinations, product
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+import reference
+from problems import EPS, random_problem, rounding
+from reference import Table
+
+import dbselect as ds
+from dbselect.errors import (
+    ArgumentError,
+    ColumnError,
+    ConditionWarning,
+    DataError,
+    GroupError,
+    RecordError,
+    SourceError,
+)
+from dbselect.problem.calls import sght
+from dbselect.selection.penalised.descent import VARIANTS
+from dbselect.selection.penalised.projection import sght_project
+
+SIZES = (1, 3, 2, 1, 2, 4, 5)
+
+variants = pytest.mark.parametrize("variant", VARIANTS)
+starts = pytest.mark.parametrize("start", ["ridge", "zero"])
+
+
+def problem_of(seed, **asked):
+    return random_problem(np.random.default_rng(seed), SIZES, rows=60, **asked)
+
+
+def numbers(columns):
+    return [int(name[1:]) for name in columns]
+
+
+def vector_of(problem, model):
+    """Return the coefficients on unit-variance columns, as a share of the target's deviation."""
+    x = np.zeros(problem.table.X.shape[1])
+    for name, value in model.coefficients.items():
+        x[int(name[1:])] = value
+    return x * problem.table.deviation / np.sqrt(problem.table.t @ problem.table.t)
+
+
+def gradient_at(problem, x):
+    table = problem.table
+    return table.A.T @ (table.A @ x - table.t / np.sqrt(table.t @ table.t))
+
+
+@pytest.mark.slow
+@starts
+@variants
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kept_columns_lie_within_both_limits_and_are_fitted_by_least_squares(
+    variant, start, weighted
+):
+    for seed, (max_columns, max_groups) in product(range(3), [(1, 1), (4, 2), (6, 6), (18, 3)]):
+        problem = problem_of(seed, weighted=weighted)
+        model = sght(
+            problem.gram, "y", groups=problem.names, max_columns=max_columns,
+            max_groups=max_groups, variant=variant, start=start,
+        )  # fmt: skip
+        columns, tolerance = numbers(model.columns), rounding(problem.table)
+        assert 0 < len(columns) <= max_columns
+        assert len(model.groups) <= max_groups
+        assert set(model.groups) == {
+            group for group, members in problem.groups.items() if set(members) & set(columns)
+        }
+        intercept, coef = reference.model(problem.table, columns)
+        found = np.array(list(model.coefficients.values()))
+        deviation = problem.table.deviation[columns]
+        np.testing.assert_allclose(
+            found * deviation,
+            coef * deviation,
+            rtol=0,
+            atol=tolerance * np.abs(coef * deviation).max(),
+        )
+        assert model.intercept == pytest.approx(intercept, rel=tolerance)
+        assert model.r2 == pytest.approx(reference.r2(problem.table, columns), abs=tolerance)
+        assert model.explained == model.r2
+        assert model.spent == len(model.groups)
+        assert model.aliased == ()
+
+
+@pytest.mark.slow
+@starts
+@pytest.mark.parametrize("variant", ["ista", "ista-l"])
+def test_objective_never_rises_without_acceleration(variant, start):
+    for seed, limits in product(range(4), [(2, 1), (5, 3), (9, 4)]):
+        problem = problem_of(seed)
+        model = sght(
+            problem.gram, "y", groups=problem.names, max_columns=limits[0], max_groups=limits[1],
+            variant=variant, start=start, tol=0.0,
+        )  # fmt: skip
+        assert model.iterations > 0
+        # The objective, 1/2 at most, is a sum of as many products as there are columns.
+        assert np.diff(model.history).max() <= len(model.columns) * EPS
+
+
+@starts
+@variants
+def test_last_objective_is_that_of_the_coefficients(variant, start):
+    problem = problem_of(0)
+    model = sght(
+        problem.gram, "y", groups=problem.names, max_columns=5, max_groups=3, variant=variant,
+        start=start, refit=False,
+    )  # fmt: skip
+    x, table = vector_of(problem, model), problem.table
+    rest = table.t / np.sqrt(table.t @ table.t) - table.A @ x
+    tolerance = rounding(table)
+    assert 1 + 2 * model.history.min() == pytest.approx(rest @ rest, abs=tolerance)
+    assert model.r2 == pytest.approx(1 - rest @ rest, abs=tolerance)
+    assert model.intercept == pytest.approx(
+        np.average(table.y - table.X @ (x * np.sqrt(table.t @ table.t) / table.deviation)),
+        rel=tolerance,
+    )
+
+
+@pytest.mark.slow
+@starts
+@variants
+def test_a_longer_step_from_the_end_leads_back_to_it(variant, start):
+    for seed in range(5):
+        problem = problem_of(seed)
+        model = sght(
+            problem.gram, "y", groups=problem.names, max_columns=6, max_groups=3, variant=variant,
+            start=start, refit=False, tol=0.0, max_iter=5000,
+        )  # fmt: skip
+        assert model.converged
+        x = vector_of(problem, model)
+        gradient = gradient_at(problem, x)
+        largest = np.linalg.eigvalsh(problem.table.A.T @ problem.table.A)[-1]
+        # An objective within its rounding of the minimum: |gradient|^2 <= 2 largest (f - f*).
+        tolerance = np.sqrt(2 * largest * len(x) * EPS)
+        np.testing.assert_allclose(gradient[x != 0], 0, rtol=0, atol=tolerance)
+        again = sght_project(x - gradient / largest, list(problem.groups.values()), 6, 3)
+        np.testing.assert_allclose(again, x, rtol=0, atol=tolerance)
+
+
+@variants
+def test_orthogonal_columns_give_the_best_of_all_supports(variant):
+    rng = np.random.default_rng(0)
+    centred = rng.standard_normal((40, 9))
+    X = np.linalg.qr(centred - centred.mean(axis=0))[0] * np.sqrt(40)
+    y = X @ rng.standard_normal(9) + 0.1 * rng.standard_normal(40)
+    table = Table(X, y)
+    groups = {"a": [0, 1, 2], "b": [3], "c": [4, 5], "d": [6, 7, 8]}
+    names = {group: [f"x{j}" for j in members] for group, members in groups.items()}
+    gram = ds.gram(table.frame, columns=["x*", "y"])
+    sizes = sorted((len(members) for members in groups.values()), reverse=True)
+    for max_columns, max_groups in product(range(1, 6), range(1, 5)):
+        # Fewer columns than there can be are never better.
+        supports = combinations(range(9), min(max_columns, sum(sizes[:max_groups])))
+        best = max(
+            reference.r2(table, list(columns))
+            for columns in supports
+            if sum(bool(set(columns) & set(held)) for held in groups.values()) <= max_groups
+        )
+        limits = {"max_columns": max_columns, "max_groups": max_groups}
+        model = sght(gram, "y", groups=names, variant=variant, **limits)
+        assert model.r2 == pytest.approx(best, abs=1e-12)
+
+
+def test_no_limits_give_least_squares():
+    problem = problem_of(1)
+    width = sum(SIZES)
+    model = sght(problem.gram, "y", groups=problem.names, max_columns=width, max_groups=len(SIZES))
+    assert model.r2 == pytest.approx(reference.r2(problem.table, list(range(width))), abs=1e-10)
+
+
+def test_groups_default_to_columns():
+    problem = problem_of(2)
+    gram = problem.gram
+    each = {name: [name] for name in problem.table.names}
+    alone = sght(gram, "y", max_columns=4, max_groups=4)
+    assert (
+        alone.coefficients == sght(gram, "y", groups=each, max_columns=4, max_groups=4).coefficients
+    )
+
+
+def test_choice_does_not_depend_on_units():
+    problem = problem_of(3)
+    changed = problem.with_table(X=problem.table.X * 1000.0 - 5.0, y=problem.table.y / 7.0)
+    limits = {"max_columns": 5, "max_groups": 3}
+    one = sght(problem.gram, "y", groups=problem.names, **limits)
+    other = sght(changed.gram, "y", groups=problem.names, **limits)
+    assert one.columns == other.columns
+    assert other.r2 == pytest.approx(one.r2, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_a_record_is_as_good_as_a_gram():
+    problem = problem_of(4)
+    limits = {"groups": problem.names, "max_columns": 5, "max_groups": 3}
+    gram = problem.gram
+    expected = sght(gram, "y", **limits).coefficients
+    assert sght(gram.to_struct(), "y", **limits).coefficients == expected
+    assert sght(gram.to_arrow()[0], "y", **limits).coefficients == expected
+
+
+def test_constant_columns_are_never_kept_and_copies_are_aliased():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal(30)
+    frame = pl.DataFrame(
+        {"one": np.ones(30), "x": x, "copy": x, "y": x + 0.1 * rng.standard_normal(30)}
+    )
+    members = {"g": ["one", "x", "copy"]}
+    model = sght(ds.gram(frame), "y", groups=members, max_columns=3, max_groups=1)
+    assert model.columns == ["x", "copy"]
+    assert model.aliased == ("copy",)
+    assert model.coefficients["copy"] == 0.0
+    assert model.r2 == pytest.approx(np.corrcoef(x, frame["y"])[0, 1] ** 2, rel=1e-12)
+
+
+def test_a_target_that_nothing_explains_keeps_nothing():
+    frame = pl.DataFrame({"a": [1, -1, 1, -1], "b": [1, 1, -1, -1], "y": [1, -1, -1, 1]})
+    model = sght(ds.gram(frame), "y", max_columns=2, max_groups=2)
+    assert (model.columns, model.groups, model.r2, model.intercept) == ([], [], 0.0, 0.0)
+    assert model.converged
+
+
+def test_a_descent_that_is_cut_short_says_so():
+    problem = problem_of(6)
+    limits = {"groups": problem.names, "max_columns": 6, "max_groups": 3}
+    with pytest.warns(ds.errors.ConvergenceWarning, match="1 of 1 descents had not converged"):
+        model = sght(problem.gram, "y", **limits, max_iter=1, polish=False)
+    assert not model.converged
+    assert model.iterations == 1
+    assert sght(problem.gram, "y", **limits).converged
+
+
+def best_of_all(problem, s1: int, s2: int) -> float:
+    """Return the best r2 of all supports within both limits."""
+    group = [name for name, columns in problem.groups.items() for _ in columns]
+    columns = [column for columns in problem.groups.values() for column in columns]
+    return max(
+        reference.r2(problem.table, [columns[j] for j in kept])
+        for kept in combinations(range(len(columns)), s1)
+        if len({group[j] for j in kept}) <= s2
+    )
+
+
+def test_exchanges_close_the_gap_to_the_best_of_all_supports():
+    plain, polished = [], []
+    for seed in range(12):
+        problem = random_problem(np.random.default_rng(seed), (3, 3, 3, 3), rows=60)
+        limits = {"groups": problem.names, "max_columns": 4, "max_groups": 2}
+        best = best_of_all(problem, 4, 2)
+        found = sght(problem.gram, "y", **limits)
+        assert found.r2 <= best + 1e-9
+        assert found.how.exchanges is not None
+        assert found.how.start in {"ridge", "forward"}
+        assert len(found.columns) <= 4
+        assert len(found.groups) <= 2
+        polished.append(found.r2 / best)
+        plain.append(sght(problem.gram, "y", **limits, polish=False).r2 / best)
+    assert all(a >= b - 1e-12 for a, b in zip(polished, plain, strict=True))
+    assert np.mean(np.array(polished) > 1 - 1e-9) > 0.9
+
+
+def test_a_start_of_ones_own_is_used_and_named():
+    problem = problem_of(3)
+    limits = {"groups": problem.names, "max_columns": 4, "max_groups": 2}
+    best = sght(problem.gram, "y", **limits)
+    again = sght(problem.gram, "y", **limits, start=best.coefficients, polish=False)
+    assert again.columns == best.columns
+    assert again.how.start == "given"
+    assert again.iterations <= 2
+    for start, message in [
+        ({"nothing": 1.0}, "start has 'nothing', which is in no group"),
+        ({best.columns[0]: "a"}, "must be a finite number"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            sght(problem.gram, "y", **limits, start=start)
+
+
+def test_nearly_dependent_columns_are_reported():
+    rng = np.random.default_rng(7)
+    x, y = rng.standard_normal((2, 50))
+    frame = pl.DataFrame({"a": x, "b": x + 1e-5 * rng.standard_normal(50), "y": x + y})
+    with pytest.warns(ConditionWarning, match="condition number"):
+        sght(ds.gram(frame), "y", max_columns=2, max_groups=2)
+
+
+def sght_path(source, target, groups=None, **options):
+    return ds.Problem(source, target, groups).sght_path(**options)
+
+
+def table_3(seed, active_columns):
+    """Draw the design of the paper's Table 3 with four active groups and noise of sd 1/2."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((100, 200))
+    active = rng.choice(20, 4, replace=False)
+    value = rng.uniform(1, 3, 4) * rng.choice([-1, 1], 4)
+    columns = (10 * active[:, None] + np.arange(active_columns)).ravel()
+    y = X[:, columns] @ np.repeat(value, active_columns) + 0.5 * rng.standard_normal(100)
+    return Table(X, y), columns.tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("active_columns", [4, 10])
+def test_training_error_reaches_that_of_the_true_support_in_the_design_of_table_3(active_columns):
+    groups = {f"g{i}": [f"x{j}" for j in range(10 * i, 10 * i + 10)] for i in range(20)}
+    reached = 0
+    for seed in range(40):
+        table, true = table_3(seed, active_columns)
+        rows = np.column_stack([table.X, table.y])
+        centred = rows - rows.mean(axis=0)
+        gram = ds.Gram(
+            [*table.names, "y"], 100, 0, 100.0, rows.mean(axis=0), centred.T @ centred
+        )  # fmt: skip
+        model = sght(gram, "y", groups=groups, max_columns=len(true), max_groups=4)
+        found, oracle = (
+            1 - reference.r2(table, columns) for columns in (numbers(model.columns), true)
+        )
+        reached += found <= 1.01 * oracle
+    assert reached >= 38
+
+
+@pytest.mark.slow
+def test_path_has_the_model_of_every_pair():
+    problem = problem_of(8)
+    grid = {"grid_columns": [2, 5, 9], "grid_groups": range(1, 5)}
+    for refit in (True, False):
+        path = sght_path(problem.gram, "y", groups=problem.names, **grid, refit=refit).points
+        assert path.select("max_columns", "max_groups").rows() == list(
+            product([2, 5, 9], [1, 2, 3, 4])
+        )
+        for row in path.iter_rows(named=True):
+            model = sght(
+                problem.gram, "y", groups=problem.names, max_columns=row["max_columns"],
+                max_groups=row["max_groups"], refit=refit,
+            )  # fmt: skip
+            assert row["columns"] == model.columns
+            assert row["groups"] == model.groups
+            coefficients = {pair["key"]: pair["value"] for pair in row["coefficients"]}
+            assert coefficients == pytest.approx(model.coefficients, rel=1e-6)
+            for name in ("intercept", "explained", "r2"):
+                assert row[name] == pytest.approx(getattr(model, name), rel=1e-6)
+            assert row["converged"]
+
+
+def test_path_has_a_schema_even_where_nothing_is_kept():
+    frame = pl.DataFrame({"a": [1, -1, 1, -1], "b": [1, 1, -1, -1], "y": [1, -1, -1, 1]})
+    path = sght_path(ds.gram(frame), "y", grid_columns=[1], grid_groups=[1]).points
+    assert path["columns"].dtype == path["groups"].dtype == pl.List(pl.String)
+    assert path["coefficients"].dtype == pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
+    assert path["columns"].to_list() == [[]]
+
+
+REFUSALS = [
+    ({"max_columns": 0}, ArgumentError, "max_columns is 0; it must be a whole number >= 1"),
+    ({"max_columns": 19}, ArgumentError, "max_columns is 19; it must be .* from 1 to 18"),
+    ({"max_columns": 2.5}, ArgumentError, "max_columns is 2.5"),
+    ({"max_groups": 0}, ArgumentError, "max_groups is 0; it must be a whole number >= 1"),
+    ({"max_groups": 8}, ArgumentError, "max_groups is 8; it must be .* from 1 to 7"),
+    ({"max_groups": None}, ArgumentError, "max_groups is None"),
+    ({"variant": "FISTA"}, ArgumentError, "variant is 'FISTA'.*'ista', 'ista-l'"),
+    ({"variant": ["ista"]}, ArgumentError, "variant is"),
+    ({"start": "ones"}, ArgumentError, "start is 'ones'.*'ridge', 'zero'"),
+    ({"start": np.zeros(3)}, ArgumentError, "start is a ndarray.*'ridge', 'zero'"),
+    ({"tol": -1.0}, ArgumentError, "tol is -1.0"),
+    ({"tol": float("nan")}, ArgumentError, "tol is nan"),
+    ({"tol": "small"}, ArgumentError, "tol is 'small'"),
+    ({"max_iter": 0}, ArgumentError, "max_iter is 0"),
+    ({"max_iter": 1.0}, ArgumentError, "max_iter is 1.0"),
+    ({"target": "z"}, ColumnError, "target names unknown column 'z'"),
+    ({"groups": {"a": ["nope"]}}, ColumnError, "unknown column 'nope'"),
+    ({"groups": {"a": ["x1", "x2"], "b": ["x2"]}}, GroupError, "'x2' lies in group 'a'"),
+    ({"groups": {"a": []}}, GroupError, "group 'a' is empty"),
+    ({"groups": {"a": ["y"]}}, GroupError, "names the target"),
+    ({"source": {"columns": ["x"]}}, RecordError, "lacks"),
+    ({"source": 3}, SourceError, "source is"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), REFUSALS)
+def test_refuses(changes, error, message):
+    problem = problem_of(0)
+    usual = {"source": problem.gram, "target": "y", "groups": problem.names}
+    limits = {"max_columns": 3, "max_groups": 2}
+    with pytest.raises(error, match=message):
+        sght(**(usual | limits | changes))
+    if not set(changes) & set(limits):
+        with pytest.raises(error, match=message):
+            sght_path(**(usual | {"grid_columns": [3], "grid_groups": [2]} | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"grid_columns": []}, "grid_columns is empty"),
+        ({"grid_columns": 3}, "grid_columns is 3; it must list"),
+        ({"grid_columns": "3"}, "grid_columns is '3'; it must list"),
+        ({"grid_columns": [3, 19]}, "grid_columns is 19; .* from 1 to 18"),
+        ({"grid_groups": [0]}, "grid_groups is 0; .* from 1 to 7"),
+    ],
+)
+def test_path_refuses_a_grid(changes, message):
+    problem = problem_of(0)
+    with pytest.raises(ArgumentError, match=message):
+        sght_path(
+            problem.gram, "y", groups=problem.names,
+            **({"grid_columns": [3], "grid_groups": [2]} | changes),
+        )  # fmt: skip
+
+
+def test_a_constant_target_is_refused():
+    gram = ds.gram(pl.DataFrame({"x": [1.0, 2.0, 3.0], "y": [1.0, 1.0, 1.0]}))
+    with pytest.raises(DataError, match="constant"):
+        sght(gram, "y", max_columns=1, max_groups=1)
+
+
+def test_every_door_selects_the_same(connection):
+    frame = random_problem(np.random.default_rng(8)).table.frame.drop("w")
+    groups = {"u": ["x0", "x1", "x2"], "v": ["x3", "x4"], "z": ["x5", "x6", "x7"]}
+    found = sght(frame, "y", groups=groups, max_columns=4, max_groups=2)
+    connection.register("t", frame)
+    spelled = ", ".join(f"'{name}': {columns}" for name, columns in groups.items())
+    asked = f"sght(gram(t), 'y', 4, 2, groups := {{{spelled}}})"
+    row = connection.execute(f"SELECT {asked} FROM t").fetchone()[0]
+    assert row["groups"] == found.groups
+    assert row["coefficients"] == pytest.approx(found.coefficients, rel=1e-8)
+    assert row["r2"] == pytest.approx(found.r2, rel=1e-12)
+    gram = pl.struct(pl.all()).dbselect.gram()
+    struct = frame.select(
+        gram.dbselect.sght("y", groups=groups, max_columns=4, max_groups=2)
+    ).item()
+    assert struct["columns"] == found.columns
+    assert connection.execute(
+        "SELECT sght(gram({'y': 1, 'a': i}), 'y', 1, 1) FROM range(9) t(i)"
+    ).fetchone() == (None,)
+
+
+def test_engines_name_a_limit_that_is_missing(connection):
+    with pytest.raises(duckdb.Error, match="sght needs option 'max_columns', which has no default"):
+        connection.execute(
+            "SELECT sght(gram({'y': i, 'a': i * i}), 'y', NULL, 1) FROM range(9) t(i)"
+        )
+    with pytest.raises(ArgumentError, match="sght needs option 'max_groups', which has no default"):
+        pl.col("gram").dbselect.sght("y", max_columns=1)

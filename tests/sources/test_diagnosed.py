@@ -1,0 +1,326 @@
+"""What a record tells of a model beside its coefficients: statsmodels, NIST, numpy by hand."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from test_nist import certified
+
+import dbselect as ds
+
+sm = pytest.importorskip("statsmodels.api")
+influence = pytest.importorskip("statsmodels.stats.outliers_influence")
+
+NIST = Path(__file__).parents[1] / "data" / "nist"
+RNG = np.random.default_rng(7)
+ROWS = 120
+COLUMNS = ["a", "b", "c"]
+X = RNG.normal(size=(ROWS, 3)) @ [[1, 0.5, 0], [0, 1, 0.3], [0, 0, 1]]
+X = X * [1.0, 50.0, 0.1] + [3.0, -200.0, 7.0]
+Y = X @ [0.3, 0.02, 2.0] + RNG.normal(size=ROWS)
+WEIGHT = RNG.uniform(0.2, 3.0, ROWS)
+TABLE = pl.DataFrame(X, schema=COLUMNS).with_columns(y=Y, w=WEIGHT)
+NEW = TABLE.head(7).select(pl.col(COLUMNS) * 1.3)
+
+fits = pytest.mark.parametrize(
+    ("intercept", "weight"), [(True, None), (True, "w"), (False, None), (False, "w")]
+)
+
+
+def fitted(intercept=True, weight=None, columns=COLUMNS):
+    """Return our model and statsmodels' of the same rows."""
+    ours = ds.fit(TABLE, "y", columns, intercept=intercept, weight=weight)
+    design = TABLE.select(columns).to_numpy()
+    design = sm.add_constant(design) if intercept else design
+    return ours, sm.WLS(Y, design, weights=1.0 if weight is None else WEIGHT).fit()
+
+
+def weighted(rows, weight):
+    return rows if weight is None else rows * np.sqrt(WEIGHT)[:, None]
+
+
+def left_of(y, others):
+    """Return what least squares on some columns leaves."""
+    return y - others @ np.linalg.lstsq(others, y, rcond=None)[0]
+
+
+# Dependence of the columns
+
+
+@fits
+def test_vif_is_that_of_the_regression_on_the_others(intercept, weight):
+    ours, truth = fitted(intercept, weight)
+    rows, weights = truth.model.exog, truth.model.weights
+    r2 = [
+        sm.WLS(rows[:, j], np.delete(rows, j, axis=1), weights=weights).fit().rsquared
+        for j in range(intercept, 3 + intercept)
+    ]
+    assert ours.vif()["column"].to_list() == COLUMNS
+    np.testing.assert_allclose(ours.vif()["vif"], 1 / (1 - np.array(r2)), rtol=1e-10)
+
+
+def test_vif_is_that_of_statsmodels():
+    ours, truth = fitted()
+    expected = [influence.variance_inflation_factor(truth.model.exog, j) for j in (1, 2, 3)]
+    np.testing.assert_allclose(ours.vif()["vif"], expected, rtol=1e-10)
+
+
+@fits
+def test_condition_number_is_that_of_columns_of_length_1(intercept, weight):
+    ours, truth = fitted(intercept, weight)
+    rows = weighted(truth.model.exog, weight)
+    expected = np.linalg.cond(rows / np.linalg.norm(rows, axis=0))
+    assert ours.condition_number == pytest.approx(expected, rel=1e-12)
+
+
+def test_condition_number_keeps_its_digits_far_from_0():
+    x = 1e9 + np.arange(8.0)
+    # Of columns of length 1 with cosine q the number is sqrt((1 + q) / (1 - q)).
+    q = x.sum() / np.sqrt(8 * (x @ x))
+    apart = np.var(x) / np.mean(x) ** 2  # 1 / q^2 - 1
+    expected = (1 + q) * np.sqrt((1 + apart) / apart)
+    found = ds.fit(pl.DataFrame({"x": x, "y": np.arange(8.0) ** 2}), "y").condition_number
+    assert found == pytest.approx(expected, rel=1e-7)
+
+
+@fits
+def test_partial_correlations_are_those_of_what_the_others_leave(intercept, weight):
+    ours, truth = fitted(intercept, weight)
+    rows, y = weighted(truth.model.exog, weight), weighted(Y[:, None], weight)[:, 0]
+    constant = rows[:, :1] if intercept else np.zeros((ROWS, 1))
+
+    def cosine(u, v):
+        return u @ v / np.sqrt(u @ u * (v @ v))
+
+    for j, found in enumerate(ours.partial_correlations().rows(named=True)):
+        others = np.delete(rows, j + intercept, axis=1)
+        column = rows[:, j + intercept]
+        own = left_of(column, others)
+        expected = {
+            "correlation": cosine(left_of(column, constant), left_of(y, constant)),
+            "partial": cosine(own, left_of(y, others)),
+            "semipartial": cosine(own, left_of(y, constant)),
+        }
+        assert found.pop("column") == COLUMNS[j]
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_columns_that_determine_each_other_have_an_infinite_vif():
+    table = TABLE.with_columns(d=2 * pl.col("a") - pl.col("c"), one=pl.lit(1.0))
+    model = ds.fit(table, "y", [*COLUMNS, "d", "one"])
+    vif = dict(model.vif().rows())
+    alone = dict(ds.fit(table, "y", COLUMNS).vif().rows())
+    # b has no part in the dependence: d adds nothing to what a and c explain of it.
+    assert vif.pop("b") == pytest.approx(alone["b"], rel=1e-12)
+    assert set(vif.values()) == {np.inf}
+    assert model.condition_number == np.inf
+    partial = model.partial_correlations()
+    assert partial.filter(pl.col("partial").is_null())["column"].to_list() == ["a", "c", "d", "one"]
+    assert partial["correlation"].is_null().to_list() == [False, False, False, False, True]
+
+
+# Standardized coefficients
+
+
+@fits
+def test_standardized_coefficients_are_those_of_unit_deviations(intercept, weight):
+    ours, truth = fitted(intercept, weight)
+    values = np.column_stack([X, Y])
+    weights = np.ones(ROWS) if weight is None else WEIGHT
+    center = np.average(values, axis=0, weights=weights) if intercept else 0.0
+    spread = np.sqrt(np.average((values - center) ** 2, axis=0, weights=weights))
+    found = ours.summary()["standardized"]
+    assert found.is_null().sum() == intercept
+    expected = truth.params[int(intercept) :] * spread[:3] / spread[3]
+    np.testing.assert_allclose(found.drop_nulls(), expected, rtol=1e-9)
+
+
+def test_aliased_columns_and_exact_fits_have_none():
+    copied = TABLE.with_columns(copy=2 * pl.col("a"))
+    found = ds.fit(copied, "y", [*COLUMNS, "copy"]).summary()
+    assert found.filter(pl.col("standardized").is_null())["term"].to_list() == [
+        "(intercept)",
+        "copy",
+    ]
+    exact = ds.fit(TABLE.head(9), "y", ["a"], exact=True)
+    assert exact.summary()["standardized"].null_count() == 2
+    with pytest.raises(ds.errors.ArgumentError, match="exact=True, which keeps no Gram"):
+        exact.vif()
+
+
+# F tests
+
+
+@fits
+@pytest.mark.parametrize("tested", [COLUMNS, ["b", "c"], ["a"]])
+def test_f_tests_are_those_of_statsmodels(intercept, weight, tested):
+    ours, truth = fitted(intercept, weight)
+    places = [COLUMNS.index(name) + intercept for name in tested]
+    expected = truth.f_test(np.eye(3 + intercept)[places])
+    found = ours.f_test(tested).row(0, named=True)
+    assert (found["df"], found["df_residual"]) == (len(tested), truth.df_resid)
+    assert found["statistic"] == pytest.approx(float(expected.fvalue), rel=1e-8)
+    assert found["p_value"] == pytest.approx(float(expected.pvalue), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Longley", "Norris", "NoInt1", "Pontius"])
+def test_f_tests_of_models_are_those_that_nist_certifies(name):
+    data = certified(name)
+    text = (NIST / f"{name}.dat").read_text()
+    df, _, _, statistic = re.search(r"^Regression +(\S+) +(\S+) +(\S+) +(\S+)", text, re.M).groups()
+    found = ds.fit(data.frame, "y", intercept=data.intercept).f_test().row(0)
+    assert found[0] == int(df)
+    assert found[2] == pytest.approx(float(statistic), rel=1e-8)
+
+
+def test_f_tests_of_steps_compare_with_the_model_before():
+    groups = {"first": ["a"], "rest": ["b", "c"], "copy": ["d"]}
+    table = TABLE.with_columns(d=2 * pl.col("a"))
+    seq = ds.anytime_sequence(table, "y", groups, always=["first", "rest", "copy"])
+    found = seq.f_tests()
+    models = [sm.OLS(Y, np.column_stack([np.ones(ROWS), X[:, :d]])).fit() for d in (0, 1, 3)]
+    assert found.select("group", "df", "df_residual").rows() == [
+        (None, None, None),
+        ("first", 1, ROWS - 2),
+        ("rest", 2, ROWS - 4),
+        ("copy", 0, ROWS - 4),
+    ]
+    for step in (1, 2):
+        statistic, p_value, _ = models[step].compare_f_test(models[step - 1])
+        assert found["statistic"][step] == pytest.approx(statistic, rel=1e-9)
+        assert found["p_value"][step] == pytest.approx(p_value, rel=1e-9)
+    assert found["statistic"].is_null().to_list() == [True, False, False, True]
+
+
+def test_f_tests_of_steps_through_the_origin():
+    seq = ds.anytime_sequence(TABLE.drop("w"), "y", intercept=False, always=COLUMNS)
+    _, truth = fitted(intercept=False)
+    less = sm.OLS(Y, X[:, :2]).fit()
+    last = seq.f_tests().row(-1, named=True)
+    statistic, p_value, _ = truth.compare_f_test(less)
+    assert last["statistic"] == pytest.approx(statistic, rel=1e-8)
+    assert last["p_value"] == pytest.approx(p_value, rel=1e-8)
+    assert last["df_residual"] == ROWS - 3
+    plain, _ = fitted(intercept=False)
+    prefix = seq.at()
+    assert prefix.vif().rows() == plain.vif().rows()
+    np.testing.assert_allclose(prefix.summary()["standardized"], plain.summary()["standardized"])
+
+
+def test_f_tests_of_removals_are_those_of_what_is_removed():
+    seq = ds.backward(TABLE.drop("w"), "y")
+    with pytest.warns(ds.errors.SelectionWarning, match="p-values are too small"):
+        found = seq.f_tests()
+    last = found.filter(pl.col("action") == "remove").row(0, named=True)
+    others = [name for name in COLUMNS if name != last["group"]]
+    statistic, p_value, _ = fitted()[1].compare_f_test(fitted(columns=others)[1])
+    assert last["statistic"] == pytest.approx(statistic, rel=1e-8)
+    assert last["p_value"] == pytest.approx(p_value, rel=1e-8)
+    assert last["df_residual"] == ROWS - 4
+
+
+def test_f_tests_of_several_responses_are_those_of_each():
+    table = TABLE.select(*COLUMNS, "y", z=pl.col("a") - pl.col("y") ** 2)
+    joint = ds.anytime_sequence(table, ["y", "z"], always=COLUMNS)
+    for name in ("y", "z"):
+        alone = joint.responses[name].f_tests()
+        assert joint.f_tests().filter(response=name).drop("response").equals(alone)
+
+
+def test_f_tests_are_undefined_where_nothing_is_tested_or_no_row_is_left():
+    table = TABLE.with_columns(copy=2 * pl.col("a"))
+    model = ds.fit(table, "y", [*COLUMNS, "copy"])
+    assert model.f_test(["a"]).row(0) == (0, ROWS - 4, None, None)
+    assert model.f_test(["a", "copy"])["statistic"][0] == pytest.approx(
+        fitted()[0].f_test(["a"])["statistic"][0], rel=1e-9
+    )
+    saturated = ds.fit(TABLE.head(4), "y", COLUMNS)
+    assert saturated.f_test().row(0) == (3, 0, None, None)
+    frame = saturated.prediction_intervals(NEW)
+    assert frame["mean"].null_count() == 0
+    assert frame.drop("mean").null_count().row(0) == (7,) * 5
+
+
+# Intervals of predictions
+
+
+@fits
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_intervals_of_predictions_are_those_of_statsmodels(intercept, weight, level):
+    ours, truth = fitted(intercept, weight)
+    design = sm.add_constant(NEW.to_numpy()) if intercept else NEW.to_numpy()
+    frame = truth.get_prediction(design, weights=1.0).summary_frame(alpha=1 - level)
+    found = ours.prediction_intervals(NEW, level=level)
+    assert found.columns == list(frame.columns)
+    np.testing.assert_allclose(found, frame, rtol=1e-9)
+    named = ours.prediction_intervals(NEW.to_numpy()[:, ::-1], COLUMNS[::-1], level)
+    np.testing.assert_allclose(named, frame, rtol=1e-9)
+
+
+def test_intervals_of_predictions_read_categories_and_curves_as_the_fit_did():
+    kind = pl.Series(np.array(["u", "v", "w"])[np.arange(ROWS) % 3])
+    table = TABLE.select("a", "b", "y", kind=kind)
+    gram = ds.gram(table, basis={"a": ("poly", 2)})
+    found = ds.fit(gram, "y").prediction_intervals(table.head(5), level=0.9)
+    design = np.column_stack(
+        [X[:, 0], X[:, 0] ** 2, X[:, 1], *(kind.to_numpy() == one for one in "uvw")]
+    )
+    truth = sm.OLS(Y, design).fit().get_prediction(design[:5])
+    np.testing.assert_allclose(found, truth.summary_frame(alpha=0.1), rtol=1e-8)
+    holey = table.head(2).with_columns(a=pl.Series([None, 3.0]), kind=pl.Series(["u", "new"]))
+    assert ds.fit(gram, "y").prediction_intervals(holey).null_count().row(0) == (2,) * 6
+
+
+# What has none
+
+
+def test_what_the_rows_chose_is_warned_of():
+    seq = ds.anytime_sequence(TABLE.drop("w"), "y")
+    chosen = seq.at(size=1)
+    for call in (seq.f_tests, chosen.f_test, lambda: chosen.prediction_intervals(NEW)):
+        with pytest.warns(ds.errors.SelectionWarning) as told:
+            call()
+        assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chosen.vif(), chosen.partial_correlations()  # of rows and columns, not of tests
+
+
+def test_a_ridge_has_no_tests_and_the_same_columns():
+    ridged = ds.fit(TABLE, "y", COLUMNS, ridge=0.1)
+    plain, _ = fitted()
+    for call in (ridged.f_test, lambda: ridged.prediction_intervals(NEW)):
+        with pytest.raises(ds.errors.ArgumentError, match=r"ridge is 0\.1; "):
+            call()
+    with pytest.raises(ds.errors.ArgumentError, match=r"ridge is 0\.1; "):
+        ds.anytime_sequence(TABLE.drop("w"), "y", ridge=0.1).f_tests()
+    assert ridged.vif().equals(plain.vif())
+    assert ridged.partial_correlations().equals(plain.partial_correlations())
+    assert ridged.condition_number == plain.condition_number
+
+
+def test_a_model_that_knows_no_rows_says_so():
+    model = ds.anytime_sequence(TABLE.drop("w"), "y").at()
+    object.__setattr__(model, "fit", None)
+    for call in (model.vif, model.f_test, lambda: model.prediction_intervals(NEW)):
+        with pytest.raises(ds.errors.ArgumentError, match="knows no rows"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda model: model.f_test(["nothing"]), "columns.*nothing"),
+        (lambda model: model.f_test("a"), "columns is 'a'; it must be a list"),
+        (lambda model: model.prediction_intervals(NEW, level=95), "level is 95"),
+        (lambda model: model.prediction_intervals(NEW.drop("a")), "rows lack column 'a'"),
+        (lambda model: model.prediction_intervals(NEW, handle_unknown="no"), "handle_unknown"),
+        (lambda model: model.prediction_intervals(NEW.cast(pl.String)), "else than numbers"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, error):
+    with pytest.raises(ds.DbselectError, match=re.compile(error)):
+        call(fitted()[0])

@@ -1,0 +1,320 @@
+"""Robust standard errors: statsmodels' for every type, through engines, and what is refused."""
+
+import math
+import warnings
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dbselect as ds
+from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
+from dbselect.validation.robust import sandwich
+
+sm = pytest.importorskip("statsmodels.api")
+families = sm.families
+
+RNG = np.random.default_rng(11)
+ROWS = 240
+COLUMNS = ["a", "b"]
+X = RNG.normal(size=(ROWS, 2)) @ [[1.0, 0.4], [0.0, 1.0]] * [1.0, 50.0] + [3.0, -200.0]
+ETA = 0.5 * (X[:, 0] - 3.0) + 0.01 * (X[:, 1] + 200.0)
+SHOP = RNG.integers(0, 30, ROWS)
+WEIGHT = RNG.uniform(0.2, 3.0, ROWS)
+TABLE = pl.DataFrame(X, schema=COLUMNS).with_columns(
+    y=pl.Series(ETA + RNG.normal(size=ROWS) * X[:, 0] + RNG.normal(size=30)[SHOP]),
+    w=WEIGHT,
+    shop=SHOP,
+    name=pl.Series([f"shop {one}" for one in SHOP]),
+    none=np.zeros(ROWS),
+    flag=RNG.random(ROWS) < 1 / (1 + np.exp(-ETA)),
+    count=RNG.poisson(np.exp(ETA)),
+    positive=RNG.gamma(2.0, np.exp(ETA)),
+)
+Y = TABLE["y"].to_numpy()
+
+fits = pytest.mark.parametrize(
+    ("intercept", "weight"), [(True, None), (True, "w"), (False, None), (False, "w")]
+)
+
+
+def fitted(intercept=True, weight=None):
+    """Return our model and statsmodels' of the same rows."""
+    design = sm.add_constant(X) if intercept else X
+    truth = sm.WLS(Y, design, weights=1.0 if weight is None else WEIGHT).fit()
+    return ds.fit(TABLE, "y", COLUMNS, intercept=intercept, weight=weight), truth
+
+
+def assert_same(found, truth, rtol=1e-8):
+    np.testing.assert_allclose(found.covariance, truth.cov_params(), rtol=rtol)
+    np.testing.assert_allclose(found.summary()["p_value"], truth.pvalues, rtol=10 * rtol)
+    ends = found.intervals(0.9).select("low", "high")
+    np.testing.assert_allclose(ends, truth.conf_int(0.1), rtol=10 * rtol)
+
+
+# Statsmodels
+
+
+@fits
+@pytest.mark.parametrize("cov_type", ["HC0", "HC1", "HC2", "HC3"])
+def test_least_squares_has_the_errors_of_statsmodels(intercept, weight, cov_type):
+    ours, truth = fitted(intercept, weight)
+    found = ours.robust_errors(TABLE, weight=weight, cov_type=cov_type)
+    assert_same(found, truth.get_robustcov_results(cov_type))
+    assert (found.free, found.clusters) == (truth.df_resid, None)
+
+
+@fits
+@pytest.mark.parametrize("cluster", ["shop", "name"])
+def test_clusters_have_the_errors_of_statsmodels(intercept, weight, cluster, monkeypatch):
+    monkeypatch.setattr(sandwich, "ROWS_AT_ONCE", 17)  # many parts, put together again
+    ours, truth = fitted(intercept, weight)
+    found = ours.robust_errors(TABLE, weight=weight, cluster=cluster)
+    assert_same(found, truth.get_robustcov_results("cluster", groups=SHOP))
+    assert (found.free, found.clusters) == (29, 30)
+
+
+@pytest.mark.parametrize(
+    ("target", "family", "truth"),
+    [
+        ("flag", "binomial", families.Binomial()),
+        ("flag", "binomial(probit)", families.Binomial(families.links.Probit())),
+        ("count", "poisson", families.Poisson()),
+        ("positive", "gamma", families.Gamma(families.links.Log())),
+        ("y", "gaussian", families.Gaussian()),
+    ],
+)
+def test_families_have_the_errors_of_scores_and_expected_information(target, family, truth):
+    # With an offset family gaussian is fitted in passes, as the others are.
+    offset = "none" if family == "gaussian" else None
+    ours = ds.fit(TABLE, target, COLUMNS, family=family, offset=offset, tol=1e-12)
+    model = sm.GLM(TABLE[target].to_numpy().astype(float), sm.add_constant(X), truth)
+    fit = model.fit(tol=1e-14)
+    bread = np.linalg.inv(model.hessian(fit.params, observed=False))
+    scores = model.score_obs(fit.params)
+    found = ours.robust_errors(TABLE, cov_type="HC0")
+    np.testing.assert_allclose(found.covariance, bread @ (scores.T @ scores) @ bread, rtol=1e-6)
+    assert found.free == math.inf
+    sums = np.array([scores[shop == SHOP].sum(axis=0) for shop in range(30)])
+    factor = 30 / 29 * (ROWS - 1) / (ROWS - 3)
+    clusters = ours.robust_errors(TABLE, cluster="shop").covariance
+    np.testing.assert_allclose(clusters, factor * bread @ (sums.T @ sums) @ bread, rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_canonical_families_have_the_errors_of_statsmodels(family):
+    target, truth = {
+        "binomial": ("flag", families.Binomial()),
+        "poisson": ("count", families.Poisson()),
+    }[family]
+    ours = ds.fit(TABLE, target, COLUMNS, family=family, tol=1e-12)
+    y = TABLE[target].to_numpy().astype(float)
+    found = ours.robust_errors(TABLE, cov_type="HC0")
+    assert_same(found, sm.GLM(y, sm.add_constant(X), truth).fit(cov_type="HC0", tol=1e-14), 1e-6)
+
+
+def test_a_target_of_two_levels_has_the_errors_of_0_and_1():
+    frame = TABLE.with_columns(text=pl.when(pl.int_range(ROWS) > 4).then(pl.col("flag").cast(str)))
+    ours = ds.fit(frame, "text", COLUMNS, family="binomial")
+    numbers = TABLE[5:]
+    found = ours.robust_errors(frame, cluster="shop")
+    expected = ds.fit(numbers, "flag", COLUMNS, family="binomial").robust_errors(
+        numbers, cluster="shop"
+    )
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-9)
+    assert found.skipped == 5
+
+
+def test_an_offset_and_weights_of_a_family_count():
+    frame = TABLE.with_columns(logs=pl.col("a") / 10)
+    ours = ds.fit(frame, "count", ["b"], family="poisson", offset="logs", weight="w", tol=1e-12)
+    found = ours.robust_errors(frame, weight="w", cov_type="HC0").covariance
+    x = sm.add_constant(X[:, 1:])
+    mu = np.exp(x @ [ours.intercept, ours.coefficients["b"]] + X[:, 0] / 10)
+    bread = np.linalg.inv((x * (WEIGHT * mu)[:, None]).T @ x)
+    scores = x * (WEIGHT * (TABLE["count"].to_numpy() - mu))[:, None]
+    np.testing.assert_allclose(found, bread @ (scores.T @ scores) @ bread, rtol=1e-6)
+
+
+# What the rows are
+
+
+def test_categories_curves_and_missing_values_are_read_as_the_fit_read_them():
+    holes = pl.when(pl.int_range(ROWS) % 7 == 0).then(None).otherwise(pl.col("b"))
+    frame = TABLE.select("a", "y", b=holes, kind=pl.Series(["u", "v", "w", "u"] * 60))
+    gram = ds.gram(frame, basis={"a": ("poly", 2)}, null_policy={"*": "skip", "b": "indicator"})
+    model = ds.fit(gram, "y")
+    kind, hole = frame["kind"].to_numpy(), np.arange(ROWS) % 7 == 0
+    filled = np.where(hole, 0.0, X[:, 1])
+    design = np.column_stack(
+        [X[:, 0], X[:, 0] ** 2, filled, hole, *(kind == one for one in "uvw")]
+    ).astype(float)
+    truth = sm.OLS(Y, design).fit().get_robustcov_results("HC3")
+    found = model.robust_errors(frame, cov_type="HC3").summary()
+    errors = dict(found.select("term", "std_error").rows())
+    assert errors["b"] == pytest.approx(truth.bse[2], rel=1e-8)
+    assert errors["b.missing"] == pytest.approx(truth.bse[3], rel=1e-8)
+    assert found["std_error"].null_count() == len(model.aliased) == 1
+
+
+def test_rows_that_the_search_left_out_are_left_out_again():
+    holed = TABLE.select(*COLUMNS, "y", c=pl.when(pl.int_range(ROWS) % 5 > 0).then(pl.col("w")))
+    seq = ds.anytime_sequence(holed, "y")
+    step = next(m for m in range(4) if seq.model(m).columns and "c" not in seq.model(m).columns)
+    model = seq.model(step)
+    with pytest.warns(ds.errors.SelectionWarning):
+        found = model.robust_errors(holed, cov_type="HC2").summary()
+    kept = np.arange(ROWS) % 5 > 0
+    design = sm.add_constant(TABLE.select(model.columns).to_numpy()[kept])
+    truth = sm.OLS(Y[kept], design).fit().get_robustcov_results("HC2")
+    np.testing.assert_allclose(found["std_error"], truth.bse, rtol=1e-8)
+    assert model.robust_errors(holed).skipped == (~kept).sum()
+
+
+def test_every_engine_and_every_cut_sums_the_same(tmp_path):
+    model, _ = fitted()
+    expected = model.robust_errors(TABLE, cluster="name").covariance
+    path = tmp_path / "rows.parquet"
+    TABLE.write_parquet(path, row_group_size=50)
+    with duckdb.connect() as con:
+        sources = [
+            path,
+            TABLE.lazy(),
+            TABLE.sample(fraction=1.0, shuffle=True, seed=1).to_arrow(),
+            TABLE.to_pandas(),
+            pa.RecordBatchReader.from_stream(TABLE.to_arrow()),
+            con.sql(f"SELECT * FROM '{path}'"),
+        ]
+        for source in sources:
+            found = model.robust_errors(source, cluster="name").covariance
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_states_of_parts_are_the_state_of_all():
+    model, _ = fitted()
+    wanted = sandwich_of(model)
+    whole = partial_of(wanted, [TABLE.to_arrow()])
+    parts = [partial_of(wanted, [TABLE[at : at + 90].to_arrow()]) for at in range(0, ROWS, 90)]
+    (one, two) = (loaded(wanted, part) for part in (whole, merge_of(wanted, parts)))
+    assert (one.rows, two.rows) == (ROWS, ROWS)
+    assert one.clusters.settle().shape == two.clusters.settle().shape == (30, 3)
+    for each in (one, two):
+        order = each.clusters.keys[0].arg_sort().to_numpy()
+        each.sorted = each.clusters.sums[0][order]
+    np.testing.assert_allclose(one.sorted, two.sorted, rtol=1e-9, atol=1e-9)
+
+
+def sandwich_of(model):
+    from dbselect.validation.robust.bread import of_linear, scoring_of
+
+    return scoring_of(model, of_linear(model), TABLE, "cluster", None, "shop")[0]
+
+
+def loaded(work, state):
+    with work.begin() as gathered:
+        gathered.load(state)
+        return gathered.sums
+
+
+def test_the_weight_is_that_of_the_fit():
+    weighted, _ = fitted(weight="w")
+    found, expected = weighted.robust_errors(TABLE), weighted.robust_errors(TABLE, weight="w")
+    np.testing.assert_array_equal(found.covariance, expected.covariance)
+
+
+def test_a_response_of_several_has_its_own():
+    joint = ds.anytime_sequence(TABLE.select(*COLUMNS, "y", "count"), ["y", "count"]).at()
+    design = sm.add_constant(TABLE.select(joint.columns).to_numpy())
+    truth = sm.OLS(Y, design).fit().get_robustcov_results("HC1")
+    found = joint.responses["y"].robust_errors(TABLE)
+    np.testing.assert_allclose(found.covariance, truth.cov_params(), rtol=1e-8)
+    again = joint.responses["y"].refit(TABLE[:100])
+    assert again.target == "y"
+    assert again.coefficients == ds.fit(TABLE[:100], "y", joint.columns).coefficients
+
+
+# What is refused
+
+
+def test_other_rows_other_weights_and_too_few_are_refused():
+    model, _ = fitted()
+    # Of a Gram nobody knows by what its rows were weighted.
+    weighted = ds.fit(ds.gram(TABLE, [*COLUMNS, "y"], weight="w"), "y")
+    for call, told in [
+        (lambda: model.robust_errors(TABLE.head(200)), "200 usable rows.*fitted to 240"),
+        (lambda: model.robust_errors(TABLE, weight="w"), "the rows weigh"),
+        (lambda: weighted.robust_errors(TABLE), "weight is None, and must be the column"),
+        (
+            lambda: model.robust_errors(TABLE.with_columns(y=pl.col("y").reverse())),
+            "not those of the fit",
+        ),
+        (lambda: model.robust_errors(TABLE.clear()), "no usable rows"),
+        (
+            lambda: ds.fit(TABLE.head(3), "y", COLUMNS).robust_errors(TABLE.head(3)),
+            "3 rows for 3 coefficients",
+        ),
+        (
+            lambda: model.robust_errors(TABLE.with_columns(a=pl.lit(math.inf))),
+            "column 'a' has an infinite value",
+        ),
+    ]:
+        with pytest.raises(ds.errors.DataError, match=told):
+            call()
+
+
+def test_clusters_that_are_none_are_refused():
+    model, _ = fitted()
+    one = TABLE.with_columns(one=pl.lit("all"), pair=pl.struct("a", "b"))
+    few = TABLE.with_columns(shop=pl.when(pl.col("shop") > 2).then(pl.col("shop")))
+    with pytest.raises(ds.errors.DataError, match="cluster has one value in all rows"):
+        model.robust_errors(one, cluster="one")
+    with pytest.raises(ds.errors.DataError, match=f"'shop' is missing in {(SHOP <= 2).sum()} rows"):
+        model.robust_errors(few, cluster="shop")
+    with pytest.raises(ds.errors.ColumnError, match="it must be one value a row"):
+        model.robust_errors(one, cluster="pair")
+    with pytest.raises(ds.errors.ColumnError, match="unknown column 'shops'"):
+        model.robust_errors(one, cluster="shops")
+
+
+def test_a_row_with_leverage_1_has_no_hc3():
+    frame = TABLE.select("a", "y", kind=pl.Series(["rare", *["common"] * (ROWS - 1)]))
+    model = ds.fit(frame, "y")
+    for cov_type in ("HC2", "HC3"):
+        with pytest.raises(ds.errors.DataError, match="1 rows have leverage 1"):
+            model.robust_errors(frame, cov_type=cov_type)
+    assert model.robust_errors(frame).summary()["std_error"].null_count() == 1  # aliased
+
+
+def test_models_that_have_none_say_why():
+    joint = ds.anytime_sequence(TABLE.select(*COLUMNS, "y", "w"), ["y", "w"]).at()
+    classes = ds.fit(TABLE.select(*COLUMNS, "shop"), "shop", family="multinomial", ridge=1.0)
+    flag = ds.fit(TABLE, "flag", COLUMNS, family="binomial")
+    model, _ = fitted()
+    for refused, options, told in [
+        (ds.fit(TABLE, "y", COLUMNS, ridge=0.1), {}, r"ridge is 0\.1"),
+        (ds.fit(TABLE.head(9), "y", ["a"], exact=True), {}, "exact=True, which keeps no Gram"),
+        (joint, {}, "ask one of model.responses"),
+        (classes, {}, "whose classes have a predictor each"),
+        (ds.fit(TABLE, "flag", COLUMNS, ridge=0.1, family="binomial"), {}, r"ridge is 0\.1"),
+        (flag, {"cov_type": "HC3"}, "it has 'HC0', 'HC1' and 'cluster'"),
+        (model, {"cov_type": "HC4"}, "cov_type is 'HC4'; it must be one of"),
+        (model, {"cov_type": "cluster"}, "needs the column whose values are the clusters"),
+        (model, {"cov_type": "HC1", "cluster": "shop"}, "no other type has one"),
+        (model, {"cluster": 3}, "cluster is 3"),
+    ]:
+        with pytest.raises(ds.errors.ArgumentError, match=told):
+            refused.robust_errors(TABLE, **options)
+    with pytest.raises(ds.errors.ArgumentError, match="data is a Gram and holds no rows"):
+        model.robust_errors(ds.gram(TABLE.select(*COLUMNS, "y")))
+    with pytest.raises(ds.errors.ColumnError, match="the rows lack column 'a', which"):
+        model.robust_errors(TABLE.drop("a"))
+    with pytest.raises(ds.errors.ColumnError, match="weight 'name' has type"):
+        model.robust_errors(TABLE, weight="name")
+
+
+def test_what_was_not_chosen_is_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted()[0].robust_errors(TABLE).summary()

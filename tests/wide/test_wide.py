@@ -1,0 +1,377 @@
+"""Searches without the whole Gram: the sequence is that of the Gram, in few scans."""
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from conftest import OPENERS
+from problems import random_problem
+from sklearn.linear_model import OrthogonalMatchingPursuit
+from tables import typed
+
+import dbselect as ds
+from dbselect.linear import lazy_gram
+from dbselect.selection.criteria import RULES
+from dbselect.sources.wide import wide_rows
+
+#: Sums of the same products in another order.
+ROUNDING = 1e-10
+ONE_SHOT = ("arrow reader", "arrow stream")
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    """Read few rows at a time, so that searches of small tables need many scans."""
+    monkeypatch.setattr(lazy_gram, "BATCH", 3)
+
+
+def assert_same(wide: ds.results.WideSequence, full: ds.results.Sequence) -> None:
+    """Compare a wide search with that of the full Gram, of the same groups."""
+    assert [r.group for r in wide.records] == list(range(len(wide.records)))
+    names = ["step", "action", "group", "cost", "spent"]
+    assert wide.steps.select(names).equals(full.steps.select(names))
+    for name in ("gain", "explained", "r2"):
+        np.testing.assert_allclose(wide.steps[name], full.steps[name], atol=ROUNDING)
+    assert [r.choice for r in wide.records] == [r.choice for r in full.records]
+    assert (wide.stop, set(wide.aliased)) == (full.stop, set(full.aliased))
+    for step in range(len(full.spent)):
+        one, other = wide.model(step), full.model(step)
+        np.testing.assert_allclose(one.intercept, other.intercept, rtol=1e-6, atol=1e-6)
+        assert set(one.coefficients) == set(other.coefficients)
+        for name, value in other.coefficients.items():
+            np.testing.assert_allclose(one.coefficients[name], value, rtol=1e-6, atol=1e-8)
+
+
+def both(source: Any, target: str, *given: Any, **options: Any) -> ds.results.WideSequence:
+    """Search twice, compare, and return what the wide search found."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ds.errors.SelectionWarning)
+        wide = ds.anytime_sequence(source, target, *given, gram="lazy", **options)
+        assert_same(wide, ds.anytime_sequence(source, target, *given, **options))
+    return wide
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_costs_weights_and_ridges_are_those_of_the_full_gram(small_batches, rule, seed):
+    rng = np.random.default_rng(seed)
+    ridge, scale = (0.0, True) if seed % 2 else (0.3, bool(seed))
+    p = random_problem(rng, weighted=True, ridge=ridge, scale=scale)
+    options = {"rule": rule, "ridge": ridge, "scale": scale, "weight": "w"}
+    wide = both(p.table.frame, "y", p.names, p.costs, **options)
+    assert wide.n_groups == len(p.names)
+    assert 2 <= wide.scans <= 2 + len(p.names)
+
+
+def test_budgets_limits_and_groups_to_take_first(small_batches):
+    p = random_problem(np.random.default_rng(5))
+    total = sum(p.costs.values())
+    given = p.table.frame.drop("w"), "y", p.names, p.costs
+    for budget in (0.0, 0.3 * total, 0.7 * total):
+        wide = both(*given, budget=budget) if budget else None
+        assert wide is None or wide.spent[-1] <= budget
+    both(*given, max_groups=2)
+    both(*given, always=["g3", "g1"], max_groups=3)
+
+
+def test_a_budget_that_buys_nothing_leaves_the_empty_model():
+    p = random_problem(np.random.default_rng(6))
+    wide = ds.anytime_sequence(p.table.frame, "y", p.names, p.costs, budget=0.1, gram="lazy")
+    assert (wide.records, wide.stop.name) == ([], "BUDGET")
+    assert wide.at().intercept == pytest.approx(p.table.y.mean())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dependent_equal_and_constant_columns(small_batches, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(50, 12))
+    X[:, 3] = X[:, 1] - 2 * X[:, 2]
+    X[:, 4] = X[:, 0]
+    X[:, 5] = 7.1
+    X[:, 6] = 3 * X[:, 7] + 1
+    y = X[:, :8] @ rng.normal(size=8) + rng.normal(size=50)
+    frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(12)]).with_columns(y=pl.Series(y))
+    both(frame, "y")
+    both(frame, "y", {"a": ["x0", "x1", "x3"], "b": ["x2", "x4"], "c": ["x5", "x6"], "d": ["x7"]})
+
+
+def test_ties_go_to_the_group_named_first(small_batches):
+    H = np.array([[1.0]])
+    for _ in range(4):
+        H = np.block([[H, H], [H, -H]])
+    frame = pl.DataFrame(H[:, 1:], schema=[f"x{j}" for j in range(15)])
+    frame = frame.with_columns(y=pl.Series(H[:, 1:].sum(axis=1)))
+    wide = both(frame, "y")
+    assert wide.groups.names == [f"x{j}" for j in range(15)]
+
+
+def test_a_mean_far_from_zero_costs_no_digits():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(400, 8)) + 1e8
+    y = (X - 1e8) @ rng.normal(size=8) + rng.normal(size=400)
+    frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(8)]).with_columns(y=pl.Series(y))
+    wide = ds.anytime_sequence(frame, "y", gram="lazy")
+    centred = np.column_stack([np.ones(400), X - 1e8])
+    rss = np.linalg.lstsq(centred, y, rcond=None)[1][0]
+    assert wide.r2[-1] == pytest.approx(1 - rss / ((y - y.mean()) ** 2).sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("policy", ["skip", "mean", "indicator", {"*": "mean", "x1": "indicator"}])
+@pytest.mark.parametrize("pieces", [1 << 22, 90])
+@pytest.mark.filterwarnings("ignore::dbselect.errors.SkippedRowsWarning")
+def test_missing_values_by_every_policy(small_batches, monkeypatch, policy, pieces):
+    monkeypatch.setattr(wide_rows, "PIECE_VALUES", pieces)
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(200, 6)) + 0.5
+    y = X @ rng.normal(size=6) + rng.normal(size=200)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    y[:4] = np.nan
+    frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(6)])
+    frame = frame.with_columns(
+        y=pl.Series(y),
+        w=pl.Series(rng.integers(0, 3, 200)),
+        k=pl.Series(rng.choice(["a", "b", "c", None], 200)),
+    )
+    wide = both(frame, "y", null_policy=policy, weight="w")
+    full = ds.anytime_sequence(frame, "y", null_policy=policy, weight="w")
+    assert (wide.gram.rows, wide.gram.skipped) == (full.gram.rows, full.gram.skipped)
+    assert wide.gram.missing == full.gram.missing
+    np.testing.assert_allclose(wide.predict(frame), full.predict(frame), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "as_source", [kind for kind in OPENERS if kind not in ONE_SHOT], indirect=True
+)
+def test_every_engine_and_type(as_source):
+    t = typed(np.random.default_rng(9), rows=700)
+    groups = {name: [name] for name in ("count", "demo", "emb", "ratio", "flag", "region")}
+    both(as_source(t.frame), "y", groups, weight="weight")
+
+
+@pytest.mark.parametrize("kind", ONE_SHOT)
+def test_a_stream_that_can_be_read_only_once_is_refused(kind, tmp_path):
+    frame = pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, 3.0]})
+    stream = OPENERS[kind](frame, tmp_path, ExitStack())
+    with pytest.raises(
+        ds.errors.SourceError, match=r"read only once.*give a table, a relation or a file"
+    ):
+        ds.anytime_sequence(stream, "y", gram="lazy")
+
+
+def wide_table(rows: int = 300, columns: int = 2000, support: int = 12) -> pl.DataFrame:
+    """Return a fixed-size list, wider than long, of which a few elements count."""
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(rows, columns)) + 0.3 * rng.normal(size=(rows, 1))
+    at = rng.choice(columns, support, replace=False)
+    y = X[:, at] @ rng.uniform(1, 3, support) + rng.normal(size=rows)
+    return pl.DataFrame(
+        {"y": y, "x": X}, schema={"y": pl.Float64, "x": pl.Array(pl.Float64, columns)}
+    )
+
+
+def elements(table: pl.DataFrame) -> dict[str, list[str]]:
+    return {f"x[{j + 1}]": [f"x[{j + 1}]"] for j in range(table["x"].dtype.size)}
+
+
+def test_orthogonal_matching_pursuit_is_that_of_scikit_learn():
+    table = wide_table()
+    X = table["x"].to_numpy()
+    wide = ds.anytime_sequence(table, "y", elements(table), rule="omp", max_groups=20, gram="lazy")
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = table["y"].to_numpy()
+    for size in (5, 20):
+        omp = OrthogonalMatchingPursuit(n_nonzero_coefs=size, fit_intercept=False)
+        omp.fit(Z, y - y.mean())
+        model = wide.at(size=size)
+        found = np.array([int(name[2:-1]) - 1 for name in model.groups])
+        assert set(found) == set(np.flatnonzero(omp.coef_))
+        own = [model.coefficients[f"x[{j + 1}]"] for j in found]
+        np.testing.assert_allclose(own, (omp.coef_ / X.std(axis=0))[found], rtol=1e-8)
+    assert wide.scans < 8
+    assert wide.rows_fetched < 8 * lazy_gram.BATCH
+
+
+def test_scans_and_rows_are_counted_and_few_rows_are_kept():
+    table = wide_table()
+    wide = ds.anytime_sequence(table, "y", elements(table), max_groups=15, gram="lazy")
+    full = ds.anytime_sequence(ds.gram(table), "y", elements(table), max_groups=15)
+    assert wide.groups.names == [full.groups.names[step.group] for step in full.records]
+    assert wide.rows_fetched <= (wide.scans - 1) * lazy_gram.BATCH
+    assert (wide.n_groups, wide.n_columns) == (2000, 2000)
+    assert "15 of 2000 groups" in repr(wide)
+
+
+def test_criteria_count_all_groups_there_were():
+    table = wide_table(columns=300)
+    groups = elements(table)
+    wide = ds.anytime_sequence(table, "y", groups, max_groups=10, gram="lazy")
+    full = ds.anytime_sequence(table, "y", groups, max_groups=10)
+    for name in ("df", "aic", "bic", "ebic", "gic"):
+        np.testing.assert_allclose(wide.criteria()[name], full.criteria()[name], rtol=1e-9)
+    assert wide.criteria()["cp"].null_count() == 11
+    assert wide.best("ebic").groups == full.best("ebic").groups
+
+
+@pytest.mark.parametrize("bound", ["guarantee", "certificate"])
+def test_bounds_need_all_correlations_and_say_what_does(bound):
+    p = random_problem(np.random.default_rng(11))
+    wide = ds.anytime_sequence(p.table.frame, "y", p.names, gram="lazy")
+    with pytest.raises(
+        ds.errors.ArgumentError, match=rf"anytime_sequence\(seq.gram, 'y'\).{bound}\(\)"
+    ):
+        getattr(wide, bound)()
+    getattr(ds.anytime_sequence(wide.gram, "y"), bound)()
+
+
+def test_a_search_goes_on_where_another_ended(small_batches, tmp_path):
+    p = random_problem(np.random.default_rng(12))
+    given = p.table.frame, "y", p.names, p.costs
+    part = ds.anytime_sequence(*given, max_groups=3, gram="lazy")
+    part.write_parquet(tmp_path / "part.parquet")
+    part = ds.results.WideSequence.read_parquet(tmp_path / "part.parquet")
+    assert (part.n_groups, part.scans > 1) == (len(p.names), True)
+    whole = ds.anytime_sequence(*given, gram="lazy", resume=part)
+    assert_same(whole, ds.anytime_sequence(*given))
+
+
+def test_resume_is_of_the_same_groups_and_within_the_limits():
+    p = random_problem(np.random.default_rng(13))
+    frame = p.table.frame
+    part = ds.anytime_sequence(frame, "y", p.names, p.costs, max_groups=3, gram="lazy")
+    with pytest.raises(
+        ds.errors.ArgumentError,
+        match=r"resume is 3; it must be the result of anytime_sequence\(..., gram='lazy'\)",
+    ):
+        ds.anytime_sequence(frame, "y", gram="lazy", resume=3)
+    with pytest.raises(
+        ds.errors.ArgumentError, match=r"resume is WideSequence.*it needs gram='lazy'"
+    ):
+        ds.anytime_sequence(frame, "y", gram="full", resume=part)
+    with pytest.raises(
+        ds.errors.ArgumentError, match=r"resume has group 'g.', which this search has not"
+    ):
+        ds.anytime_sequence(frame, "y", gram="lazy", resume=part)
+    with pytest.raises(ds.errors.ArgumentError, match="resume has 3 groups; max_groups allows 2"):
+        ds.anytime_sequence(frame, "y", p.names, p.costs, max_groups=2, gram="lazy", resume=part)
+    with pytest.raises(ds.errors.ArgumentError, match=r"over the budget of 0.6"):
+        ds.anytime_sequence(frame, "y", p.names, p.costs, budget=0.6, gram="lazy", resume=part)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"x": [1.0, float("inf"), 3.0]}, ds.errors.DataError, "column 'x' has an infinite value"),
+        ({"y": [1.0, float("-inf"), 3.0]}, ds.errors.DataError, "column 'y' has an infinite value"),
+        ({"w": [1.0, -2.0, 3.0]}, ds.errors.DataError, r"weight 'w' is negative \(-2.0\)"),
+        ({"y": [1.0, 1.0, 1.0]}, ds.errors.DataError, "target 'y' is constant"),
+        ({"x": [None, None, None]}, ds.errors.DataError, "no usable rows: 3 rows were skipped"),
+        ({"y": ["a", "b", "c"]}, ds.errors.ColumnError, "target 'y' is text"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::dbselect.errors.SkippedRowsWarning")
+def test_what_the_data_forbid_is_an_error(change, error, words):
+    columns = {"x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0], "w": [1.0, 1.0, 1.0]} | change
+    frame = pl.DataFrame(columns, schema_overrides={"x": pl.Float64})
+    with pytest.raises(error, match=words):
+        ds.anytime_sequence(frame, "y", weight="w", gram="lazy")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gram": 1}, "gram is 1; it must be one of .'auto', 'full', 'lazy'."),
+        ({"gram": "lazy", "family": "binomial"}, "gram is 'lazy'; .* family must be 'gaussian'"),
+        ({"gram": "lazy", "rule": "best"}, "rule is 'best'"),
+    ],
+)
+def test_what_a_wide_search_cannot_do_is_said_before_it_reads(options, words):
+    with pytest.raises(ds.errors.ArgumentError, match=words):
+        ds.anytime_sequence(iter(()), "y", **options)
+
+
+def test_an_unknown_target_is_told_before_rows_are_read():
+    frame = pl.LazyFrame({"x": [1.0], "y": [1.0]}).map_batches(lambda _: pytest.fail("was read"))
+    with pytest.raises(
+        ds.errors.ColumnError, match="target names unknown column 'yy'; there is 'y'"
+    ):
+        ds.anytime_sequence(frame, "yy", gram="lazy")
+
+
+def test_a_gram_is_no_wide_table():
+    gram = ds.gram(pl.DataFrame({"x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 2.5]}))
+    with pytest.raises(
+        ds.errors.ArgumentError, match="gram is 'lazy'; source is a whole Gram: leave gram out"
+    ):
+        ds.anytime_sequence(gram, "y", gram="lazy")
+    with pytest.raises(ds.errors.ArgumentError, match="it must be one column here"):
+        ds.anytime_sequence(pl.DataFrame({"x": [1.0], "y": [1.0]}), ["y"], gram="lazy")
+
+
+def test_a_group_of_a_hundred_thousand_columns_is_no_better_than_a_gram():
+    table = pl.DataFrame(
+        {"y": [1.0, 2.0, 4.0], "x": np.ones((3, 20_000))},
+        schema={"y": pl.Float64, "x": pl.Array(pl.Float64, 20_000)},
+    )
+    with pytest.raises(
+        ds.errors.ArgumentError, match=r"group 'x' has 20000 columns.*fewer columns each"
+    ):
+        ds.anytime_sequence(table, "y", gram="lazy")
+
+
+#: Interrupts the third scan, and then makes the whole search, to compare.
+CHILD = """
+import os, signal, sys
+import numpy as np, polars as pl
+import dbselect as ds
+from dbselect.linear import lazy_gram
+from dbselect.sources.wide.gram_rows import ProductSums
+
+lazy_gram.BATCH = 3
+rng = np.random.default_rng(1)
+X = rng.normal(size=(20_000, 40))
+y = X @ np.arange(1, 41) + 20 * rng.normal(size=len(X))
+frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(40)]).with_columns(y=pl.Series(y))
+source = {"Polars": frame.lazy(), "Arrow": frame.to_arrow()}[sys.argv[1]]
+add, met = ProductSums.add, []
+
+def interrupting(self, batch):
+    met.append(id(self))
+    if len(dict.fromkeys(met)) == 4:
+        met.append(0)
+        os.kill(os.getpid(), signal.SIGINT)
+    return add(self, batch)
+
+ProductSums.add = interrupting
+part = ds.anytime_sequence(source, "y", gram="lazy")
+assert part.stop.name == "INTERRUPTED", part
+assert 0 < len(part.records) < 40, part
+whole = ds.anytime_sequence(source, "y", gram="lazy", resume=part)
+assert whole.stop.name == "EXHAUSTED", whole
+assert whole.groups.names[: len(part.records)] == part.groups.names
+assert whole.groups.names == ds.anytime_sequence(source, "y").steps["group"].to_list()[1:]
+print("done")
+"""
+
+
+@pytest.mark.parametrize("engine", ["Polars", "Arrow"])
+def test_an_interrupt_gives_the_sequence_so_far(engine):
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, engine],
+        capture_output=True, text=True, timeout=120, check=False, env={**os.environ},
+    )  # fmt: skip
+    assert child.stdout.strip() == "done", child.stderr
+
+
+def test_rows_that_chose_of_more_groups_than_were_taken_chose():
+    p = random_problem(np.random.default_rng(3))
+    wide = ds.anytime_sequence(p.table.frame, "y", p.names, max_groups=2, gram="lazy")
+    with pytest.warns(ds.errors.SelectionWarning):
+        wide.at().summary()
