@@ -115,12 +115,12 @@ class AnytimeOptions(TypedDict, total=False):
     ]  # fmt: skip
     resume: Annotated[
         Any,
-        Option(None, ANYTHING, "with ``gram=\"lazy\"``, the result of an earlier search of the "
+        Option(None, ANYTHING, "with `gram` lazy, the result of an earlier search of the "
                "same table, whose groups are taken first", in_engines=False),
     ]  # fmt: skip
     screen: Annotated[
         int | None,
-        Option(None, COUNT, "with ``gram=\"lazy\"``, the number of columns to search among, those "
+        Option(None, COUNT, "with `gram` lazy, the number of columns to search among, those "
                "of the largest correlations with the target; not exact, as ``screened`` of the "
                "result says", in_engines=False),
     ]  # fmt: skip

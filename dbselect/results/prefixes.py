@@ -782,7 +782,7 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         source : the table, read once more for residuals and calibration of the whole model;
             any that `dbselect.gram` reads
         held_out : as of `plot`
-        segments : what `anytime_sequences` found, as a table with small curves
+        segments : what `anytime_sequence_by` found, as a table with small curves
 
         Raises
         ------

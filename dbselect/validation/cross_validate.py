@@ -95,7 +95,7 @@ def cross_validate(
     Raises
     ------
     ArgumentError : another method, an unknown option, an empty grid, a family without
-        `fold` or in the grid, or what the method refuses
+        `folds` or in the grid, or what the method refuses
     ColumnError, GroupError : as the method
     RecordError : a record is malformed, or those of a segment do not fit each other
     SourceError : there is no such table, or with a family it can be read only once

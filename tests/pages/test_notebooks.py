@@ -51,7 +51,7 @@ def results() -> dict[str, Any]:
         "coverage": ds.greedy(ds.objectives.coverage(gram, "y"), k=200),
         "path": ds.group_lasso_path(plain, "y", n_lambda=3),
         "path of columns": ds.lasso_path(plain, "y", n_lambda=3),
-        "grid": ds.results.sght_path(plain, "y", grid_columns=[2, 3], grid_groups=[2]),
+        "grid": ds.Problem(plain, "y").sght_path(grid_columns=[2, 3], grid_groups=[2]),
         "cv": ds.cross_validate(folds, "y", ds.anytime_sequence, {"max_groups": [2, 3]}),
         "comparison": ds.compare(dict.fromkeys(names[:30], sequence)),
         "design": ds.a_optimal(plain, names[:5], 30),

@@ -313,3 +313,13 @@ def test_dates_and_plain_names_with_dots_predict_their_own_table(exact):
     assert model.groups == ["Sepal.Length", "day", "at"]
     np.testing.assert_allclose(model.predict(frame), fitted, atol=1e-12)
     np.testing.assert_allclose(frame.select(model.expr())[:, 0], fitted, atol=1e-12)
+
+
+def test_columns_need_not_be_whole_groups():
+    table = pl.DataFrame({"a": [1, 2, 3, 5], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    problem = ds.Problem(table, "y", {"ab": ["a", "b"]}, {"ab": 2.0})
+    alone = ds.fit(table, "y", ["a"])
+    for source in (table, ds.gram(table)):
+        found = problem.on(source).fit(["a"])
+        assert found.coefficients == pytest.approx(alone.coefficients, rel=1e-12)
+    assert problem.fit().groups == ["ab"]

@@ -113,6 +113,9 @@ def fit(
     call = call if columns is None else replace(
         call, options={"columns": list(columns), **call.options}
     )  # fmt: skip
+    if columns is not None and problem.groups is not None:
+        # Columns need not be whole groups, which have a cost.
+        problem = problem.replace(groups=None, costs=None, always=())
     if not isinstance(problem.source, np.ndarray):  # of which all columns are named
         roles = ("target", "weight", "offset", "exposure")
         named = {"target": problem.targets[0]} | {
@@ -123,7 +126,7 @@ def fit(
         _check_linear(known, problem)
         read = _read_columns(problem, columns)
         return fitted_in_passes(
-            problem, call, read, lambda passes: _groups_in(problem, passes, columns),
+            problem, call, read, lambda passes: _groups_in(problem, passes),
             tol=known["tol"], max_iter=known["max_iter"],
         )  # fmt: skip
     for name in ("tol", "max_iter"):
@@ -158,30 +161,18 @@ def _read_columns(problem: "Problem", columns: Sequence[str] | None) -> list[str
     return list(dict.fromkeys(one for means in problem.groups.values() for one in means))
 
 
-def _groups_in(problem: "Problem", passes: Passes, columns: Sequence[str] | None) -> Groups:
+def _groups_in(problem: "Problem", passes: Passes) -> Groups:
     """Return the groups of the columns that are read in passes."""
     if not passes.names:
         raise ColumnError(
             f"there is no column besides the target '{problem.targets[0]}'; one is needed"
         )
-    return _groups(problem, passes.names, passes.terms, columns)
+    return _groups(problem, passes.names, passes.terms)
 
 
-def _groups(
-    problem: "Problem", features: list[str], terms: Any, columns: Sequence[str] | None
-) -> Groups:
-    """Return the groups of all features: those of the problem, or the fields of the columns.
-
-    Raises
-    ------
-    ArgumentError : `columns` names some that lie in no group
-    """
-    if problem.groups is None:
-        return groups_of(features, None, problem.costs, problem.targets, terms)
-    found = groups_of(features, problem.groups, problem.costs, problem.targets, terms)
-    if columns is not None and found.unused:
-        raise ArgumentError(f"columns has {list(found.unused)}, which lie in no group")
-    return found
+def _groups(problem: "Problem", features: list[str], terms: Any) -> Groups:
+    """Return the groups of all features: those of the problem, or the fields of the columns."""
+    return groups_of(features, problem.groups, problem.costs, problem.targets, terms)
 
 
 def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Model:
@@ -200,12 +191,12 @@ def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mo
     if is_filled(gram.columns, gram.mean, target):
         raise DataError(filled_target(target))
     if problem.groups is not None and columns is None:
-        features = _groups(problem, features, gram.terms, columns).members
+        features = _groups(problem, features, gram.terms).members
     rows = gram if problem.intercept else through_origin(gram)
     own = problem.replace(
         source=rows.select([target, *features]), intercept=True, weight=None, null_policy="skip",
         rows=None, terms=None, always=(), gram="full",
-        groups=_groups(problem, features, gram.terms, columns).columns,
+        groups=_groups(problem, features, gram.terms).columns,
     )  # fmt: skip
     search = gram_search(own, call)
     search.state.add_all(range(search.state.size))
@@ -257,7 +248,7 @@ def _exact(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mod
         raise DataError(constant_target(target, sums.rows, sums.skipped))
     terms = [INTERCEPT, *features] if intercept else features
     coefficients = dict(zip(terms, found.coef, strict=True))
-    groups = _groups(problem, features, sums.terms, columns)
+    groups = _groups(problem, features, sums.terms)
     share = 1.0 - found.left / found.total
     return Model(
         target=target,

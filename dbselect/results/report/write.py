@@ -134,10 +134,10 @@ def _roles(sequence: Any) -> Section:
 
 
 def _segments(segments: Any) -> Section:
-    """Return the table of what `anytime_sequences` found."""
+    """Return the table of what `anytime_sequence_by` found."""
     if not isinstance(segments, pl.DataFrame) or "sequence" not in segments.columns:
         raise ArgumentError(
-            f"segments is a {type(segments).__name__}; it must be what anytime_sequences returns"
+            f"segments is a {type(segments).__name__}; it must be what anytime_sequence_by returns"
         )
     told = [f"{segments.height:,} segments, each with an order of its own."]
     if segments.height > MOST_SEGMENTS:
