@@ -52,7 +52,7 @@ PUBLISHED = {
 }
 #: Sparse with the coefficients of the lasso itself.
 SHRUNK = "Sparse, shrunk"
-#: What Table 2 says of groups of 10: the first is at least, or more than, the second.
+#: Claims of Table 2 for groups of 10: the first is at least, or more than, the second.
 CLAIMS = [
     ("CS-G-FR", ">=", "CS-G-OMP"),
     ("CS-G-OMP", ">", "Single"),
@@ -123,10 +123,10 @@ def grouping(size: int) -> tuple[dict[str, list[str]], dict[str, float]]:
 
 def orders(
     train: ds.Gram, groups: dict[str, list[str]], costs: dict[str, float], ridge: float = RIDGE
-) -> dict[str, ds.Sequence]:
+) -> dict[str, ds.results.Sequence]:
     """Return the six orders of Table 2."""
 
-    def order(rule: str, costs: dict[str, float] | None) -> ds.Sequence:
+    def order(rule: str, costs: dict[str, float] | None) -> ds.results.Sequence:
         return ds.anytime_sequence(train, TARGET, groups, costs, rule=rule, ridge=ridge)
 
     return {
@@ -135,19 +135,21 @@ def orders(
         "No-Whiten": order("omp-unwhitened", costs),
         "G-OMP": order("omp", None).with_costs(costs),
         "CS-G-FR": order("fr", costs),
-        "Sparse": ds.group_lasso(train, TARGET, groups, costs, smallest=1e-5, ridge=ridge),
+        "Sparse": ds.reference.group_lasso(
+            train, TARGET, groups, costs, lambda_min_ratio=1e-5, ridge=ridge
+        ),
     }
 
 
-def oracles(sequences: dict[str, ds.Sequence], gram: ds.Gram) -> dict[str, pl.DataFrame]:
+def oracles(sequences: dict[str, ds.results.Sequence], gram: ds.Gram) -> dict[str, pl.DataFrame]:
     """Return the curves of FR and OMP on some rows, reordered by falling gain per cost."""
     return {
-        "FR oracle": ds.oracle(ds.evaluate(sequences["CS-G-FR"], gram)),
-        "OMP oracle": ds.oracle(ds.evaluate(sequences["CS-G-OMP"], gram)),
+        "FR oracle": ds.reference.oracle(ds.evaluate(sequences["CS-G-FR"], gram)),
+        "OMP oracle": ds.reference.oracle(ds.evaluate(sequences["CS-G-OMP"], gram)),
     }
 
 
-def shrunk(path: ds.GroupLassoPath, rows: Rows) -> pl.DataFrame:
+def shrunk(path: ds.results.GroupLassoPath, rows: Rows) -> pl.DataFrame:
     """Return the curve of the lasso's own coefficients on some rows."""
     relevance = rows[:, :1]
     errors = relevance - rows[:, 1:] @ path.coef.T - path.intercept
@@ -164,7 +166,9 @@ def study(seed: int, sizes: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame
     for size in sizes:
         sequences = orders(grams["training"], *grouping(size))
         if size == SHOWN:
-            path = ds.group_lasso_path(grams["training"], TARGET, *grouping(size), smallest=1e-5)
+            path = ds.group_lasso_path(
+                grams["training"], TARGET, *grouping(size), lambda_min_ratio=1e-5
+            )
             plotted = on_test(sequences, grams["test"])
         for name, part in parts.items():
             curves = {**sequences, **oracles(sequences, grams[name])}
@@ -176,14 +180,14 @@ def study(seed: int, sizes: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame
 
 
 def on_test(
-    sequences: dict[str, ds.Sequence], test: ds.Gram, fraction: float = FRACTION
+    sequences: dict[str, ds.results.Sequence], test: ds.Gram, fraction: float = FRACTION
 ) -> pl.DataFrame:
     """Return the curves of all methods on the test rows, up to the cost where they are cut."""
-    cut = ds.stopping_cost(sequences["CS-G-OMP"], fraction)
+    cut = ds.reference.stopping_cost(sequences["CS-G-OMP"], fraction)
     curves = {name: ds.evaluate(sequence, test) for name, sequence in sequences.items()}
     points = []
     for name, curve in {**curves, **oracles(sequences, test)}.items():
-        end = pl.DataFrame({"spent": [cut], "explained": [ds.explained_at(curve, cut)]})
+        end = pl.DataFrame({"spent": [cut], "explained": [ds.reference.explained_at(curve, cut)]})
         inside = curve.select("spent", "explained").filter(pl.col("spent") < cut)
         points.append(pl.concat([inside, end]).with_columns(method=pl.lit(name)))
     return pl.concat(points)

@@ -26,20 +26,20 @@ def table() -> tuple[pl.DataFrame, dict[str, list[str]]]:
     return pl.DataFrame(columns), {name: [f"{name}^{p}" for p in (1, 2, 3)] for name in names}
 
 
-def best(models: list[ds.Model], validation: ds.Gram) -> ds.Model:
+def best(models: list[ds.results.Model], validation: ds.Gram) -> ds.results.Model:
     """Return the model with the smallest error on other rows."""
     return min(models, key=lambda model: ds.evaluate(model, validation)["mse"][0])
 
 
 def chosen(
     train: ds.Gram, validation: ds.Gram, groups: dict[str, list[str]]
-) -> dict[str, ds.Model]:
+) -> dict[str, ds.results.Model]:
     """Return the model of each method, its size chosen on the validation rows."""
     alone = {column: [column] for columns in groups.values() for column in columns}
     sequences = {
         "OMP": ds.anytime_sequence(train, "target", alone, rule="omp", max_groups=12),
         "group OMP": ds.anytime_sequence(train, "target", groups, rule="omp"),
-        "group lasso": ds.group_lasso(train, "target", groups),
+        "group lasso": ds.reference.group_lasso(train, "target", groups),
     }
     models = {
         name: best([found.at(size=k) for k in range(len(found.spent))], validation)

@@ -48,7 +48,7 @@ ORDER BY budget
 """
 
 
-def show(sequence: ds.Sequence, spread: float) -> None:
+def show(sequence: ds.results.Sequence, spread: float) -> None:
     """Print one line a step; the error is the standard deviation of the residuals."""
     print(f"{'look-up':12}{'cost, ms':>10}{'spent, ms':>11}{'r2':>9}{'error, min':>12}")
     for step in sequence.steps.iter_rows(named=True):

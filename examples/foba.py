@@ -26,14 +26,14 @@ def table(seed: int = 0, rows: int = 2_000) -> pl.DataFrame:
     return pl.DataFrame({"f1": f1, "f2": f2, "f3": f3, "f4": f4, "f5": f5, "y": y})
 
 
-def trace(sequence: ds.Sequence) -> list[str]:
+def trace(sequence: ds.results.Sequence) -> list[str]:
     """Return the groups in the order taken; a minus for one that was given back."""
     steps = sequence.steps.filter(pl.col("step") > 0)
     return [("-" if act == "remove" else "+") + group for act, group in zip(
         steps["action"], steps["group"], strict=True)]  # fmt: skip
 
 
-def path(name: str, sequence: ds.Sequence) -> pl.DataFrame:
+def path(name: str, sequence: ds.results.Sequence) -> pl.DataFrame:
     """Return the columns held and the error at every step."""
     return sequence.steps.select(
         "step",
@@ -44,10 +44,10 @@ def path(name: str, sequence: ds.Sequence) -> pl.DataFrame:
     )
 
 
-def draw(forward: ds.Sequence, repaired: ds.Sequence) -> alt.LayerChart:
+def draw(forward: ds.results.Sequence, repaired: ds.results.Sequence) -> alt.LayerChart:
     """Draw the error against the number of columns; FoBa's line turns back."""
 
-    def line(name: str, sequence: ds.Sequence, width: int) -> alt.LayerChart:
+    def line(name: str, sequence: ds.results.Sequence, width: int) -> alt.LayerChart:
         base = alt.Chart(path(name, sequence)).encode(
             x=alt.X("held:Q", title="columns held", axis=alt.Axis(tickMinStep=1)),
             y=alt.Y("error:Q", title="error, share of the target's deviation"),

@@ -14,7 +14,7 @@ import dbselect as ds
 
 HERE = Path(__file__).parent
 FLIGHTS = HERE / "data" / "flights.parquet"
-#: Look-ups before departure: their curves tell more than one that has the delay already.
+#: Look-ups before departure: with the delay known, a curve shows little else.
 COLUMNS = [
     "arr_delay", "distance", "scheduled_minutes", "hour_*", "weekday_*", "carrier", "age", "seats",
     "wind_speed", "precipitation", "visibility",
@@ -57,12 +57,11 @@ def main() -> None:
     write("Sequence", seq.plot(held_out=cv))
     write("CrossValidation", cv.plot())
     write("Comparison", ds.compare({"by cost": seq, "cost-blind": blind}).plot())
-    lasso = ds.lasso_path(gram, "arr_delay", GROUPS, COSTS, n_penalties=30)
+    lasso = ds.lasso_path(gram, "arr_delay", GROUPS, COSTS, n_lambda=30)
     write("LassoPath", lasso.plot(most=12))
     write("GroupLassoPath", ds.group_lasso_path(gram, "arr_delay", GROUPS, COSTS).plot())
-    grid = ds.sght_path(
-        gram, "arr_delay", groups=GROUPS, grid_columns=[1, 2, 5, 10], grid_groups=[1, 2, 3, 4]
-    )
+    problem = ds.Problem(gram, "arr_delay", GROUPS)
+    grid = problem.sght_path(grid_columns=[1, 2, 5, 10], grid_groups=[1, 2, 3, 4])
     write("SghtPath", grid.plot())
     write("Gram", gram.plot(GROUPS))
     month, rows = pl.col("departs").dt.month(), pl.scan_parquet(FLIGHTS)
