@@ -13,7 +13,7 @@ from tables import columns
 
 import dbselect as ds
 
-#: The models that lmSubsets finds in them are in tests/test_best_within.py.
+#: The models that lmSubsets finds in them are in tests/sets/test_best_within.py.
 AIR_POLLUTION = Path(__file__).parents[1] / "tests" / "data" / "air_pollution.csv"
 
 

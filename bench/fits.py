@@ -9,7 +9,7 @@ from tables import columns
 
 import dbselect as ds
 from dbselect.linear.exact import least_squares
-from dbselect.sources import exact
+from dbselect.sources.wide import exact
 
 
 def exact_sums() -> Iterator[Row]:

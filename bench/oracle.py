@@ -1,6 +1,6 @@
 """Ten thousand random searches, by the compiled library and by Python: `make oracle`.
 
-The problems, and what is compared, are those of tests/test_native_search.py, which has some
+The problems and comparisons are those of tests/sequences/test_native_search.py, which has some
 hundred of them. Columns, 1 to 200, may be equal, dependent, nearly dependent or constant, scores
 tie; all methods, rules and options.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dbselect.methods import compiled
+from dbselect.search import compiled
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.extend([str(Path(__file__).parents[1] / room) for room in ("tests", "tests/sequences")])
 import test_native_search as comparison
 
 BATCHES, BATCH, WIDEST = 40, 250, 200

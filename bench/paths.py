@@ -89,7 +89,7 @@ def paths() -> Iterator[Row]:
 
 def _beside_peers(task: Task, smallest: float) -> Row:
     gram = task.gram
-    path = ds.lasso_path(gram, "y", smallest=smallest)
+    path = ds.lasso_path(gram, "y", lambda_min_ratio=smallest)
     penalties = path.penalties[1:]
     names, runs = [], []
     width = len(task.c)
@@ -100,7 +100,7 @@ def _beside_peers(task: Task, smallest: float) -> Row:
             off = task.violation(solve(task, penalties, tol), penalties)
             names.append(f"{name} off by {off:.0e}")
             runs.append(partial(solve, task, penalties, tol))
-    own = partial(ds.lasso_path, gram, "y", smallest=smallest)
+    own = partial(ds.lasso_path, gram, "y", lambda_min_ratio=smallest)
     took, *others = seconds(own, *runs, repeats=3 if width < 1000 else 1)
     told = [f"{took:.3f} s, off by {task.violation(path.scaled_coef, path.penalties):.0e}"]
     told += [f"{other / took:.2f}x by {name}" for name, other in zip(names, others, strict=True)]
@@ -114,8 +114,8 @@ def sparse_groups() -> Iterator[Row]:
     gram = task.gram
     groups = {f"g{i}": columns(500)[5 * i : 5 * i + 5] for i in range(100)}
     group, sparse, net, lasso = seconds(
-        lambda: ds.group_lasso_path(gram, "y", groups, n_penalties=100),
-        lambda: ds.group_lasso_path(gram, "y", groups, n_penalties=100, l1_ratio=0.5),
+        lambda: ds.group_lasso_path(gram, "y", groups, n_lambda=100),
+        lambda: ds.group_lasso_path(gram, "y", groups, n_lambda=100, l1_ratio=0.5),
         lambda: ds.lasso_path(gram, "y", l1_ratio=0.5),
         lambda: ds.lasso_path(gram, "y"),
         repeats=1,

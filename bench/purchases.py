@@ -58,7 +58,7 @@ def one(key: str, number: int) -> Path:
     return path
 
 
-def candidates(count: int = CANDIDATES) -> dict[str, ds.Candidate]:
+def candidates(count: int = CANDIDATES) -> dict[str, ds.io.Candidate]:
     """Return tables of 5 to 50 columns by each of the three keys in turn."""
     rng = np.random.default_rng(1)
     names = list(KEYS)
@@ -68,11 +68,11 @@ def candidates(count: int = CANDIDATES) -> dict[str, ds.Candidate]:
         width = int(rng.integers(5, WIDTH + 1))
         columns = [f"z{j}" for j in sorted(rng.choice(WIDTH, width, replace=False))]
         path = str(one(key, number // len(names) % FILES))
-        found[f"t{number}"] = ds.Candidate(path, key, float(rng.integers(1, 10)), columns)
+        found[f"t{number}"] = ds.io.Candidate(path, key, float(rng.integers(1, 10)), columns)
     return found
 
 
-def bought(steps: int) -> ds.Sequence:
+def bought(steps: int) -> ds.results.Sequence:
     """Buy so many of the tables."""
     return ds.anytime_tables(facts(), "y", candidates(), OWN, max_groups=steps)
 
@@ -80,7 +80,7 @@ def bought(steps: int) -> ds.Sequence:
 def cost_of(call: str) -> tuple[float, float, float]:
     """Return seconds, processor seconds and peak megabytes of a call in a new process.
 
-    Processor seconds tell the work where others use the machine, too.
+    Processor seconds measure the work even where others use the machine.
     """
     report = "import resource as r; u = r.getrusage(r.RUSAGE_SELF)"
     told = "print(time.time() - start, u.ru_utime + u.ru_stime, u.ru_maxrss / 1024)"
@@ -93,7 +93,7 @@ def cost_of(call: str) -> tuple[float, float, float]:
     return seconds, work, megabytes
 
 
-def joined(tables: Mapping[str, ds.Candidate]) -> ds.Gram:
+def joined(tables: Mapping[str, ds.io.Candidate]) -> ds.Gram:
     """Return the Gram of the join with some tables, which DuckDB makes."""
     columns = [
         f"{at}.{name} AS {at}_{name}" for at, one in tables.items() for name in one.columns or ()
@@ -113,13 +113,13 @@ def joined_each(count: int) -> None:
         joined({name: one})
 
 
-def of_star(width: int) -> dict[str, ds.Candidate]:
+def of_star(width: int) -> dict[str, ds.io.Candidate]:
     """Return a table of some columns for each key."""
     columns = [f"z{j}" for j in range(width)]
-    return {key: ds.Candidate(str(one(key, 0)), key, 1.0, columns) for key in KEYS}
+    return {key: ds.io.Candidate(str(one(key, 0)), key, 1.0, columns) for key in KEYS}
 
 
-def star_by_keys(width: int) -> ds.Sequence:
+def star_by_keys(width: int) -> ds.results.Sequence:
     """Take a star of three tables in by sums."""
     tables = of_star(width)
     return ds.anytime_tables(facts(), "y", tables, OWN, always=list(tables), max_groups=len(tables))

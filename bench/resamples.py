@@ -31,7 +31,7 @@ def resamples() -> Iterator[Row]:
         what = f"{RECORDS} records of {rows:,} rows x {width}"
         for kind in ("poisson", "halves"):
             wall, cpu = _both(
-                lambda frame=frame, kind=kind: ds.resample(frame, records=RECORDS, kind=kind)
+                lambda frame=frame, kind=kind: ds.io.resample(frame, records=RECORDS, kind=kind)
             )
             yield (
                 f"{what}, {kind}, one scan",
@@ -41,12 +41,12 @@ def resamples() -> Iterator[Row]:
             )
         cut = _both(lambda frame=frame: ds.gram_by(frame, fold=500))
         parts = ds.gram_by(frame, fold=500)
-        drawn = _both(lambda parts=parts: ds.resample(parts, records=RECORDS))
+        drawn = _both(lambda parts=parts: ds.io.resample(parts, records=RECORDS))
         yield (
             "the same from 500 parts",
             f"{drawn[0]:.2f} s, and {cut[0]:.2f} s to cut the table into them",
             "",
         )
-        halves = ds.resample(parts, records=RECORDS, kind="halves")
+        halves = ds.io.resample(parts, records=RECORDS, kind="halves")
         found = _both(lambda halves=halves, target=target: ds.stability(halves, target, size=3))
         yield (f"anytime_sequence of each, {width - 1} groups", f"{found[0]:.2f} s", "")

@@ -141,7 +141,7 @@ dbselect.connect().execute(
     "Python": """
 import dbselect
 grams = dbselect.gram_by('{path}', ['k'])
-dbselect.anytime_sequences(grams, 'x0')""",
+dbselect.anytime_sequence_by(grams, 'x0')""",
 }
 #: One regression a segment, nothing selected, of a tenth of the segments.
 REGRESSIONS = {

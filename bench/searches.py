@@ -10,7 +10,7 @@ from measure import Row, process, seconds
 from tables import columns
 
 import dbselect as ds
-from dbselect.methods import compiled as library
+from dbselect.search import compiled as library
 
 
 def problem(width: int, n_groups: int, seed: int = 0) -> tuple[ds.Gram, dict[str, list[str]]]:
@@ -71,7 +71,7 @@ def many_records() -> Iterator[Row]:
         query = "SELECT count(len(anytime_sequence(gram, 'y'))) FROM records"
         alone = [ds.Gram.from_struct(record) for record in frame["gram"][:100].to_list()]
         library, polars, sql, python = seconds(
-            lambda frame=frame: ds.anytime_sequences(frame, "y"),
+            lambda frame=frame: ds.anytime_sequence_by(frame, "y"),
             lambda frame=frame: frame.select(pl.col("gram").dbselect.anytime_sequence("y")),
             lambda con=con, query=query: con.execute(query).fetchall(),
             lambda alone=alone: [ds.anytime_sequence(gram, "y") for gram in alone],
@@ -166,7 +166,7 @@ def certificates() -> Iterator[Row]:
 def lasso() -> Iterator[Row]:
     """Measure the path of the group lasso."""
     gram, groups = problem(500, 100)
-    (path,) = seconds(lambda: ds.group_lasso_path(gram, "y", groups, n_penalties=50))
+    (path,) = seconds(lambda: ds.group_lasso_path(gram, "y", groups, n_lambda=50))
     yield "group lasso at 50 penalties, D = 500 in 100 groups", f"{path:.2f} s", "< 2 s"
 
 
@@ -229,11 +229,11 @@ def projections() -> Iterator[Row]:
         shuffled = rng.permutation(labels)
         sorted_, mixed = seconds(
             *(
-                lambda by=by, v=v, k=entries, j=groups: ds.sght_project(v, by, k, j)
+                lambda by=by, v=v, k=entries, j=groups: ds.reference.sght_project(v, by, k, j)
                 for by in (labels, shuffled)
             )
         )
-        table = ds.sght_table(v, labels, entries, groups)
+        table = ds.reference.sght_table(v, labels, entries, groups)
         yield (
             f"sght_project, p = {p:,} in 100 groups, {groups} groups, {entries} entries",
             f"{sorted_:.2f} s, labels shuffled {mixed:.2f} s; "
@@ -288,7 +288,7 @@ def sampling() -> Iterator[Row]:
         lambda: ds.dash(gram, "y", k=k), lambda: ds.greedy(gram, "y", k=k), repeats=3
     )
     chosen, best = ds.dash(gram, "y", k=k), ds.greedy(gram, "y", k=k)
-    alone, guess = ds.top_k(gram, "y", k=k), ds.random_k(gram, "y", k=k)
+    alone, guess = ds.reference.top_k(gram, "y", k=k), ds.reference.random_k(gram, "y", k=k)
     told = chosen.diagnostics
     (one,) = seconds(lambda: ds.dash(gram, "y", k=k, opt=told.opt, alpha=told.alpha), repeats=3)
     yield (

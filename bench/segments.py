@@ -32,7 +32,7 @@ con.execute("CREATE TABLE r AS SELECT k, fit(gram({row}), 'y') AS fit FROM '{pat
 FRAMES = """
 import time, dbselect
 start = time.perf_counter()
-dbselect.fit_each(dbselect.gram_by('{path}', ['k']), 'y')
+dbselect.fit_by(dbselect.gram_by('{path}', ['k']), 'y')
 """
 #: It ends with an error where a segment has fewer rows than coefficients.
 POLARS_DS = """
@@ -73,7 +73,7 @@ def regressions(segments: int) -> Iterator[Row]:
     row = "{" + ", ".join(f"'{name}': {name}" for name in [*names, "y"]) + "}"
     ways = {
         "fit(gram(...)) in SQL": (SQL.format(row=row, path=path), sys.executable),
-        "fit_each(gram_by(...))": (FRAMES.format(path=path), sys.executable),
+        "fit_by(gram_by(...))": (FRAMES.format(path=path), sys.executable),
     }
     if peers := os.environ.get("DBSELECT_PEERS"):
         features = ", ".join(map(repr, names))

@@ -104,12 +104,12 @@ def scans() -> Iterator[Row]:
 
 def states() -> Iterator[Row]:
     """Measure what a task sends and how long a merge takes; count that for many tasks."""
-    from dbselect.sources.works import merging
+    from dbselect.sources.partial.partial_aggregates import merging
 
     rng = np.random.default_rng(0)
     for width in (50, 200, 500, 1000):
         rows = pa.table({name: rng.normal(size=2 * width) for name in columns(width)})
-        plan = ds.plan_gram(rows.schema)
+        plan = ds.io.plan_gram(rows.schema)
         part = plan.partial(rows)
         plan.merge([part])
         start = time.process_time()

@@ -129,7 +129,7 @@ def by_levels(path: Path) -> Callable[[], dict]:
     groups = {name: [name] for name in pl.scan_parquet(path).collect_schema() if name != "y"}
 
     def run() -> dict:
-        found = ds.anytime_sequence(path, "y", groups, wide=True)
+        found = ds.anytime_sequence(path, "y", groups, gram="lazy")
         own = found.at().coefficients
         coef = {name: own[name] for name in groups if name != "user"}
         return {"coef": coef, "scans": found.scans, "fetched": found.rows_fetched}
@@ -172,7 +172,7 @@ def search(rule: str, **options: int) -> Callable[[Path], Callable[[], dict]]:
 
         def run() -> dict:
             found = ds.anytime_sequence(
-                path, "y", groups, rule=rule, max_groups=PICKS, wide=True, **options
+                path, "y", groups, rule=rule, max_groups=PICKS, gram="lazy", **options
             )
             first = 0 if groups is None else 1
             order = [int(name[2:-1]) - first for name in found.groups.names]

@@ -16,7 +16,7 @@ from reproduce.page import Study, claims, lines, prose, table
 
 #: As published: features, true ones, covariance, most selected.
 D1, D3 = (500, 100, 0.4, 150), (200, 50, 0.4, 100)
-#: Inferred, as the paper does not tell them: rows, and the variance of the "small noise".
+#: Inferred, as the paper does not state them: rows, and the variance of the "small noise".
 ROWS, NOISE_VARIANCE = 1000, 1.0
 #: The design: columns, rows, covariance, most rows observed.
 DESIGN = (256, 1024, 0.8, 100)
@@ -147,11 +147,11 @@ def linear(study: Study) -> Iterator[str]:
         told = dash.diagnostics
         alone = under_its_guess(partial(ds.dash, gram, "y", k=k), told)
         held = path[:, np.flatnonzero((path != 0).sum(axis=0) <= k)[-1]] != 0
-        drawn = [ds.random_k(gram, "y", k=k, seed=seed) for seed in RANDOM_SEEDS]
+        drawn = [ds.reference.random_k(gram, "y", k=k, seed=seed) for seed in RANDOM_SEEDS]
         values = {
             "DASH": (dash.explained, told.rounds, spent, alone),
             "greedy": (greedy.explained, greedy.diagnostics.rounds, own, own),
-            "top-k": (ds.top_k(gram, "y", k=k).explained, 1, 0.0, 0.0),
+            "top-k": (ds.reference.top_k(gram, "y", k=k).explained, 1, 0.0, 0.0),
             "random": (float(np.mean([one.explained for one in drawn])), 1, 0.0, 0.0),
             "lasso": (
                 ds.fit(gram, "y", [f"x{j}" for j in np.flatnonzero(held)]).r2, 0, 0.0, 0.0,
@@ -210,9 +210,9 @@ def logistic(study: Study) -> Iterator[str]:
     label = (score > 0).astype(float)
     frame = pl.DataFrame(X, schema=names_of(width)).with_columns(y=pl.Series(label))
 
-    def fresh() -> ds.GlmObjective:
+    def fresh() -> ds.objectives.GlmObjective:
         """Return the objective; one that has been asked remembers its refits."""
-        return ds.glm_objective(frame, "y", family="binomial", ridge=RIDGE, rows=ROWS)
+        return ds.Problem(frame, "y", family="binomial", ridge=RIDGE, rows=ROWS).objective()
 
     rows, rounds, right = [], {}, []
     for k in study.of((10, 20, 50, most), (3, 6)):
@@ -222,9 +222,9 @@ def logistic(study: Study) -> Iterator[str]:
         alone = under_its_guess(partial(ds.dash, fresh(), k=k), told)
         objective = fresh()
         others = {
-            "top-k": ds.top_k(objective, k=k),
-            "random": ds.random_k(objective, k=k),
-            "lasso": ds.fit_glm(frame, "y", l1_features(X, label, k), "binomial", ridge=RIDGE),
+            "top-k": ds.reference.top_k(objective, k=k),
+            "random": ds.reference.random_k(objective, k=k),
+            "lasso": ds.fit(frame, "y", l1_features(X, label, k), family="binomial", ridge=RIDGE),
         }
         values = {
             "DASH": (dash.explained, told.rounds, spent, alone),

@@ -175,7 +175,7 @@ def boston_rows() -> tuple[np.ndarray, np.ndarray, list[str]]:
     return np.column_stack([X, np.ones(len(y))]), y, [str(j) for j in range(1, 15)]
 
 
-def trace(sequence: ds.Sequence) -> str:
+def trace(sequence: ds.results.Sequence) -> str:
     """Return the steps as the slides print them: a minus for a feature given back."""
     steps = sequence.steps.slice(1)
     return " ".join(

@@ -20,10 +20,10 @@ DOCUMENTS = 20
 
 
 def curves(
-    sequences: Mapping[str, ds.Sequence], test: pl.DataFrame, fraction: float, metric: str
+    sequences: Mapping[str, ds.results.Sequence], test: pl.DataFrame, fraction: float, metric: str
 ) -> pl.DataFrame:
     """Return a metric of each prefix up to the stopping cost, one row a method and step."""
-    cut = ds.stopping_cost(sequences["CS-G-OMP"], fraction)
+    cut = ds.reference.stopping_cost(sequences["CS-G-OMP"], fraction)
     key = "query" if metric.startswith("ndcg") else None
     parts = []
     for method in METHODS:
@@ -74,7 +74,7 @@ def figure_5(study: Study) -> Iterator[str]:
         f"""
         Published: curves. Here the made-up tables of above, {len(seeds)} each, {rows:,} rows to
         train on and as many to judge. Inferred: {DOCUMENTS} documents a query, at random, as the
-        made-up ones have no queries; so features tell documents apart and never queries. Groups
+        made-up ones have no queries; so features distinguish documents, never queries. Groups
         of {anytime.SHOWN} features, cut at the 0.98 stopping cost; of the agricultural table at
         the 0.97.
         """

@@ -22,6 +22,6 @@ def through_origin(X: np.ndarray, y: np.ndarray, names: list[str]) -> ds.Gram:
     return ds.Gram([*names, "y"], n, 0, float(n), np.zeros(width), rows.T @ rows)
 
 
-def vector(model: ds.Model, names: list[str]) -> np.ndarray:
+def vector(model: ds.results.Model, names: list[str]) -> np.ndarray:
     """Return the coefficients of all columns, 0 of those that are not in the model."""
     return np.array([model.coefficients.get(name, 0.0) for name in names])

@@ -96,7 +96,7 @@ def lines(
     log: tuple[bool, bool] = (False, False),
     shape: str = "linear",
 ) -> alt.Chart:
-    """Return lines, one a value of `by`, whose dashes tell what their colours tell.
+    """Return lines, one a value of `by`, each with its own colour and dashes.
 
     Parameters
     ----------

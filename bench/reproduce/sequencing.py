@@ -22,7 +22,7 @@ TABLE_2 = {
 #: Table 1: 0.97-timeliness on the agricultural table.
 TABLE_1 = (0.4406, 0.4086, 0.4340, 0.4073, 0.4525, 0.4551, 0.4508, 0.3997)
 METHODS = list(anytime.PUBLISHED)
-#: What both tables say: the first is above the second, or at least as high.
+#: Claims of both tables: the first is above the second, or at least as high.
 CLAIMS = [claim for claim in anytime.CLAIMS if anytime.SHRUNK not in claim]
 
 #: The agricultural table as published: six groups of 32 columns, 51 of 1 to 6, 328 in all.
@@ -72,7 +72,7 @@ def fields(
 
 
 def timeliness(
-    sequences: Mapping[str, ds.Sequence], test: ds.Gram, fraction: float
+    sequences: Mapping[str, ds.results.Sequence], test: ds.Gram, fraction: float
 ) -> dict[str, float]:
     """Return the timeliness of the eight methods on other rows."""
     curves = {**sequences, **anytime.oracles(dict(sequences), test)}
@@ -176,9 +176,9 @@ def table_2(study: Study) -> Iterator[str]:
     yield prose(
         f"""
         Made-up documents: 500 features at the paper's costs, which sum to 17,020, features of one
-        cost in groups of 5, 10, 15 or 20, ridge 1e-5 (examples/anytime.md tells the design, and
-        has ten tables of them; here {len(seeds)} of {ROWS:,} rows to train on and as many to test
-        on). Whoever has the published files: `svmlight_to_parquet` and `cost_groups` make the
+        cost in groups of 5, 10, 15 or 20, ridge 1e-5 (examples/anytime.md describes the design,
+        and has ten tables of them; here {len(seeds)} of {ROWS:,} rows to train on and as many to
+        test on). Whoever has the published files: `svmlight_to_parquet` and `cost_groups` make the
         paper's table of them (examples/anytime.md).
         """
     )

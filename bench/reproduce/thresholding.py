@@ -28,7 +28,7 @@ def seconds(p: int, n_groups: int, s1: int, s2: int) -> float:
     times = []
     for _ in range(3):
         start = time.perf_counter()
-        ds.sght_project(v, labels, s1, s2)
+        ds.reference.sght_project(v, labels, s1, s2)
         times.append(time.perf_counter() - start)
     return min(times)
 

@@ -69,7 +69,7 @@ def with_links_of_the_site(markdown: str, page: str, repository: str) -> str:
             address = posixpath.relpath(there, posixpath.dirname(page) or ".")
         elif (ROOT / path).exists():
             address = f"{repository}/blob/main/{path}"
-        else:  # mkdocs tells what it does not find
+        else:  # mkdocs reports what it does not find
             address = match[2]
         return match[1] + address + match[3]
 
@@ -87,7 +87,7 @@ def with_drawings(html: str, page: str) -> str:
     def drawn(match: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(page), match[1]))
         file = ROOT / repository_path(path)
-        if not file.exists():  # mkdocs tells what it does not find
+        if not file.exists():  # mkdocs reports what it does not find
             return match[0]
         alt = re.search(r'alt="([^"]*)"', match[0])
         svg = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>", "", file.read_text(encoding="utf-8"))

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cache, cached_property
+from types import ModuleType
 from typing import Any
 
 import polars as pl
@@ -16,34 +17,64 @@ from pages import ROOT
 import dbselect as ds
 from dbselect import sklearn
 
-#: Where names stand -> the part of the reference that has them; errors and the rest come last.
+#: The part of the reference -> the rooms and modules whose names it has; rooms come first.
 PARTS = {
-    "Tables and Grams": ("dbselect.sources", "dbselect.record"),
-    "Searches and fits": ("dbselect.methods", "dbselect.selection"),
-    "Results": ("dbselect.results",),
-    "Judging": ("dbselect.judging",),
+    "Problems and methods": ("dbselect.problem", "dbselect.methods"),
+    "Tables and Grams": ("io.", "dbselect.sources", "dbselect.record"),
+    "Results": ("results.", "dbselect.results"),
+    "Validation": ("dbselect.validation",),
+    "Families": ("families.",),
+    "Objectives": ("objectives.",),
+    "Building blocks": ("reference.",),
     "Stores": ("dbselect.store",),
-    "scikit-learn": ("dbselect.sklearn",),
+    "scikit-learn": ("sklearn.",),
     "Doors": ("dbselect.doors",),
-    "Errors and warnings": ("dbselect.errors",),
+    "Errors and warnings": ("errors.", "dbselect.errors"),
 }
+#: Modules of public names, by which these are reached: `ds.results.Sequence`.
+ROOMS = ("errors", "families", "io", "objectives", "reference", "results")
 #: A line that is longer is broken, a parameter a line.
 WIDTH = 80
 HEAD = re.compile(r"^(\*{0,2}\w+(?:, \w+)*) : (.*)$")
+#: Classes whose methods are calls that have pages of their own.
+OWNERS = ("Problem", "LazyFrame.dbselect")
 CODE = re.compile(r"``([^`]+)``|`([^`]+)`")
 
 
 @cache
 def public() -> dict[str, Any]:
-    """Return what users call, by name."""
+    """Return what users call, by how it is reached from `ds`."""
+    first = {name: getattr(ds, name) for name in ds.__all__ if name not in ROOMS}
     return (
-        {name: getattr(ds, name) for name in ds.__all__}
+        first
+        | {
+            f"{room}.{name}": thing
+            for room in ROOMS
+            for name, thing in _names(getattr(ds, room))
+            if name not in first
+        }
         | {f"sklearn.{name}": getattr(sklearn, name) for name in sklearn.__all__}
         | {
             "LazyFrame.dbselect": type(pl.LazyFrame().dbselect),  # type: ignore[attr-defined]
             "Expr.dbselect": type(pl.col("x").dbselect),  # type: ignore[attr-defined]
         }
     )
+
+
+def _names(room: ModuleType) -> Iterator[tuple[str, Any]]:
+    """Yield the public names of a module; that of errors has no list."""
+    listed_there = getattr(room, "__all__", None)
+    for name in listed_there or vars(room):
+        thing = getattr(room, name)
+        if listed_there or is_error(thing):
+            yield name, thing
+
+
+@cache
+def known() -> dict[str, str]:
+    """Return how a name without its room is reached; no two rooms have the same."""
+    short = {name.rpartition(".")[2]: name for name in public() if name.startswith(ROOMS)}
+    return short | {name: name for name in public()}
 
 
 def is_error(thing: Any) -> bool:
@@ -63,8 +94,9 @@ def parts() -> dict[str, list[str]]:
     """Return the public names of each part, functions first."""
     filed: dict[str, list[str]] = {part: [] for part in PARTS}
     for name, thing in public().items():
-        homes = [part for part, at in PARTS.items() if thing.__module__.startswith(at)]
-        filed[homes[0]].append(name)
+        of_rooms = [part for part, at in PARTS.items() if name.startswith(at)]
+        of_modules = [part for part, at in PARTS.items() if thing.__module__.startswith(at)]
+        filed[[*of_rooms, *of_modules][0]].append(name)
     for names in filed.values():
         names.sort(key=lambda name: (inspect.isclass(public()[name]), name.lower()))
     return filed
@@ -82,7 +114,7 @@ def linked(name: str, page: str, shown: str) -> str:
     """Return a name as code that leads to its page."""
     depth = page.count("/")
     target = page_of(name).removesuffix(".md") + ".html"
-    anchor = f"#{name}" if is_error(public()[name]) else ""
+    anchor = f"#{name.rpartition('.')[2]}" if is_error(public()[name]) else ""
     return f'<a href="{"../" * depth}{target}{anchor}"><code>{shown}</code></a>'
 
 
@@ -91,9 +123,9 @@ def told(text: str, page: str) -> str:
 
     def code(match: re.Match[str]) -> str:
         shown = html.escape(match[1] or match[2], quote=False)
-        name = shown.removeprefix("dbselect.")
-        known = match[2] and name in public() and page_of(name) != page
-        return linked(name, page, shown) if known else f"<code>{shown}</code>"
+        name = known().get(shown.removeprefix("dbselect."))
+        leads = match[2] and name is not None and page_of(name) != page
+        return linked(name, page, shown) if leads else f"<code>{shown}</code>"
 
     pieces, end = [], 0
     for match in CODE.finditer(text):
@@ -144,26 +176,20 @@ def listed(body: str, page: str, left_out: dict[str, str]) -> Iterator[str]:
 
 
 def _term(name: str, page: str, left_out: dict[str, str]) -> str:
-    code = linked(name, page, name) if is_error(public().get(name)) else f"<code>{name}</code>"
+    there = known().get(name)
+    leads = there is not None and is_error(public()[there])
+    code = linked(there, page, name) if leads else f"<code>{name}</code>"
     default = left_out.get(name)
     return f'{code} <span class="default">= {html.escape(default)}</span>' if default else code
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
-    """Return a call with its parameters and their types, as the source has them."""
+    """Return a call with its parameters, and their types where the source has them."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     (node,) = (one for one in tree.body if isinstance(one, ast.FunctionDef))
-    left_out = defaults(function)
-    arguments = node.args
-    given = [*arguments.posonlyargs, *arguments.args]
-    shown = [_parameter(one, left_out) for one in given if one.arg not in ("self", "cls")]
-    if arguments.vararg:
-        shown.append("*" + _parameter(arguments.vararg, {}))
-    elif arguments.kwonlyargs:
-        shown.append("*")
-    shown += [_parameter(one, left_out) for one in arguments.kwonlyargs]
-    if arguments.kwarg:
-        shown.append("**" + _parameter(arguments.kwarg, {}))
+    every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    types = {one.arg: one.annotation for one in [*every, node.args.vararg] if one is not None}
+    shown = list(_parameters(inspect.signature(function), types))
     back = f" -> {_type(node.returns)}" if node.returns else ""
     line = f"{name}({', '.join(shown)}){back}"
     if len(line) <= WIDTH:
@@ -171,15 +197,26 @@ def signature(name: str, function: Callable[..., Any]) -> str:
     return f"{name}(\n" + "".join(f"    {one},\n" for one in shown) + f"){back}"
 
 
-def _parameter(argument: ast.arg, left_out: dict[str, str]) -> str:
-    told_type = f": {_type(argument.annotation)}" if argument.annotation else ""
-    default = left_out.get(argument.arg)
-    return argument.arg + told_type + (f" = {default}" if default else "")
+def _parameters(called: inspect.Signature, types: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parameters of a call: those of its options, where it takes these by name."""
+    has_star = False
+    for name, one in called.parameters.items():
+        if name in ("self", "cls", "problem"):  # a method of a problem has it for its self
+            continue
+        if one.kind is one.KEYWORD_ONLY and not has_star:
+            yield "*"
+        has_star |= one.kind in (one.KEYWORD_ONLY, one.VAR_POSITIONAL)
+        stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+        annotation = types.get(name)
+        told_type = f": {_type(annotation)}" if annotation is not None else ""
+        default = "" if one.default is one.empty else f" = {one.default!r}"
+        yield stars + name + told_type + ("" if "<" in default else default)
 
 
 def _type(annotation: ast.expr) -> str:
     name = ast.unparse(annotation).replace("'", "").replace('"', "")
-    return name.replace("AnytimeSequence", "Sequence")  # what modules call it beside Python's
+    # What modules call it beside Python's.
+    return re.sub(r"(Anytime|Linear)Sequence", "Sequence", name)
 
 
 def documented(
@@ -225,6 +262,13 @@ def members(owner: type) -> Iterator[tuple[str, Any]]:
 def member(owner: str, name: str, thing: Any, page: str) -> Iterator[str]:
     """Yield the Markdown of a method or property."""
     is_called = inspect.isfunction(thing)
+    alone = known().get(name, "")
+    if is_called and owner in OWNERS and inspect.isfunction(public().get(alone)):
+        # The call of one line has the page; here is what is the problem's, or the frame's, own.
+        yield f"### {name}() {{#{name}}}"
+        yield f"```python\n{signature(name, thing)}\n```"
+        yield f"<p>{told(_summary(alone), page)} {linked(alone, page, f'ds.{alone}')}</p>"
+        return
     yield f"### {name}{'()' if is_called else ''} {{#{name}}}"
     if is_called:
         yield f"```python\n{signature(name, thing)}\n```"
@@ -233,6 +277,7 @@ def member(owner: str, name: str, thing: Any, page: str) -> Iterator[str]:
 
 def shown_in(name: str, pages: dict[str, str], page: str) -> Iterator[str]:
     """Yield the pages whose examples call a name."""
+    name = re.escape(name)
     called = re.compile(rf"^(?:>>>|\.\.\.) .*\bds\.{name}\b|^.*= ds\.{name}\(", re.MULTILINE)
     found = [path for path, text in pages.items() if called.search(text)]
     if found:
@@ -265,9 +310,9 @@ def reference(pages: dict[str, str]) -> dict[str, str]:
 
 def _title(name: str) -> str:
     """Return how a name is reached."""
-    if "." not in name:
-        return f"ds.{name}"
-    return f"dbselect.{name}" if name.startswith("sklearn.") else name
+    if name.startswith("sklearn."):
+        return f"dbselect.{name}"
+    return name if name.endswith(".dbselect") else f"ds.{name}"
 
 
 def _body(name: str, thing: Any, page: str) -> Iterator[str]:
@@ -277,6 +322,8 @@ def _body(name: str, thing: Any, page: str) -> Iterator[str]:
         yield from documented(
             inspect.getdoc(thing), page, defaults(thing), _picture(name, page), titles
         )
+        if issubclass(thing, ds.families.Family) and thing is not ds.families.Family:
+            yield f"Links, the default first: {', '.join(f'`{one}`' for one in thing.links)}."
         found = list(members(thing))
         if found:
             yield "## Methods and properties"
@@ -292,10 +339,11 @@ def _body(name: str, thing: Any, page: str) -> Iterator[str]:
 
 def _picture(name: str, page: str) -> list[str]:
     """Return what a class of results draws, if it is drawn."""
-    drawing = f"examples/pictures/{name}.svg"
+    short = name.rpartition(".")[2]
+    drawing = f"examples/pictures/{short}.svg"
     if not (ROOT / drawing).exists():
         return []
-    return [f"![What a {name} draws]({'../' * page.count('/')}{drawing})"]
+    return [f"![What a {short} draws]({'../' * page.count('/')}{drawing})"]
 
 
 def _summary(name: str) -> str:
@@ -326,7 +374,7 @@ def _errors() -> str:
     for name in parts()["Errors and warnings"]:
         thing = public()[name]
         text += [
-            f"## {name} {{#{name}}}",
+            f"## {_title(name)} {{#{name.rpartition('.')[2]}}}",
             "\n".join(paragraphs(inspect.getdoc(thing), page)),
             f"A kind of `{thing.__base__.__name__}`.",
         ]
@@ -335,8 +383,9 @@ def _errors() -> str:
 
 #: What examples call the results, so that `seq.at` leads to a method.
 USUAL = {
-    "seq": "Sequence", "model": "Model", "gram": "Gram", "store": "GramStore",
-    "cv": "CrossValidation", "plan": "GramPlan", "path": "GroupLassoPath", "sums": "KeySums",
+    "problem": "Problem", "seq": "Sequence", "model": "Model", "gram": "Gram",
+    "store": "GramStore", "cv": "CrossValidation", "plan": "GramPlan", "path": "GroupLassoPath",
+    "sums": "KeySums",
 }  # fmt: skip
 
 
@@ -345,13 +394,16 @@ def with_names_linked(page_html: str, page: str) -> str:
 
     def target(code: str) -> str | None:
         plain = html.unescape(code).partition("(")[0]
-        owner, _, member_name = plain.rpartition(".")
-        if owner == "ds" or (page == "calls.md" and not owner):
-            return page_of(member_name) if member_name in public() else None
+        name = plain.removeprefix("ds.")
+        if name in public() and (name != plain or page == "calls.md"):
+            return page_of(name)
+        if page == "calls.md" and name in known():
+            return page_of(known()[name])
+        owner, _, member_name = name.rpartition(".")
         # In lists like `seq.at`, `.expr` the name of the sequence is said once.
-        name = USUAL.get(owner or "seq", owner) if "." in plain else ""
-        known = inspect.isclass(public().get(name)) and member_name in dict(members(public()[name]))
-        return f"{page_of(name)}#{member_name}" if known else None
+        there = known().get(USUAL.get(owner or "seq", owner), "") if "." in name else ""
+        has = inspect.isclass(public().get(there)) and member_name in dict(members(public()[there]))
+        return f"{page_of(there)}#{member_name}" if has else None
 
     def linked_code(match: re.Match[str]) -> str:
         path = None if match[1] else target(match[2])

@@ -1,4 +1,4 @@
-"""The reference of SQL, made from the headers of ``sql/``, the extension and its tests."""
+"""The reference of SQL, made from the comments of the macros, the extension and its tests."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ import duckdb
 from pages import ROOT
 
 import dbselect as ds
+from dbselect.doors.macros import texts
 
 #: What the record is in every signature, once in full.
 TYPES = {"Gram record": "STRUCT(columns", "LIST of steps": "STRUCT(step"}
@@ -49,11 +50,10 @@ def overview() -> dict[str, tuple[str, str]]:
 
 
 def header(name: str) -> str | None:
-    """Return what the file of a macro says at its head, without its signature."""
-    path = ROOT / "sql" / f"{name}.sql"
-    if not path.exists():
+    """Return the comment above a macro, with its signature."""
+    if name not in texts():
         return None
-    lines = path.read_text().split("\n")
+    lines = texts()[name].split("\n")
     comment = [line.removeprefix("--").removeprefix(" ") for line in lines if line[:2] == "--"]
     return "\n".join(comment)
 
@@ -113,7 +113,6 @@ def example(name: str) -> Iterator[str]:
 def reference() -> str:
     """Return the page of SQL's reference, as Markdown."""
     native, calls = functions(), overview()
-    macros = {path.stem for path in (ROOT / "sql").glob("*.sql")}
     text = [
         "# SQL reference",
         "What [DuckDB](duckdb.md) has once `ds.register` or the extension was loaded, with the"
@@ -122,7 +121,7 @@ def reference() -> str:
         " STRUCT; named arguments are those of `dbselect.name(...)` and, on connections of"
         " Python, of the plain name.",
     ]
-    for name in sorted({*native, *macros, *calls} - {"dbselect"}):
+    for name in sorted({*native, *texts(), *calls} - {"dbselect"}):
         where = "of the extension" if name in native else "of Python's connections"
         kind, returned = native.get(name, ("", ""))
         text.append(f"## {name}")
