@@ -89,17 +89,6 @@ FAMILY_NAMES = (
 _NAME = re.compile(r"(\w+)\(([^,]*?)(?:, *(\w+))?\)")
 
 
-def check_family_name(name: Any) -> None:
-    """Refuse what is the name of no family.
-
-    Raises
-    ------
-    ArgumentError : no such family, or a parameter that it cannot have
-    """
-    if name != "multinomial":
-        family_of(name)
-
-
 def family_of(name: Any, classes: Sequence[Any] = ()) -> FamilyFormulas:
     """Return a family by its name.
 
@@ -117,11 +106,6 @@ def family_of(name: Any, classes: Sequence[Any] = ()) -> FamilyFormulas:
         raise _no_family(name)
     family = FAMILIES[name] if name in FAMILIES else _with_number(name)
     return of_levels(family, classes) if classes else family
-
-
-def has_log_link(name: str) -> bool:
-    """Whether the mean is the exponential of the predictor."""
-    return name == "binomial(log)" or (name != "multinomial" and family_of(name).is_log)
 
 
 def kind_of_family(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
@@ -158,10 +158,3 @@ def check_folder(name: str, path: Any) -> None:
     if not fits or not Path(path).absolute().parent.is_dir():
         value = str(path) if fits else path
         raise ArgumentError(f"{name} is {shown(value)}; it must be a file in a folder that exists")
-
-
-def check_list(name: str, value: Any) -> None:
-    """Refuse what is neither None nor a list of column names and globs."""
-    whole_list = isinstance(value, Sequence) and _are_names(value)
-    if value is not None and not whole_list:
-        raise ArgumentError(f"{name} is {shown(value)}; it must {COLUMNS.words}")

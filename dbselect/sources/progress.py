@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from dbselect.errors import ArgumentError
 from dbselect.sources.open import progress
 
 
@@ -43,12 +41,6 @@ class Progress:
 Callback = Callable[[Progress], object]
 #: Counts a turn, given what was taken last and the share explained.
 Turn = Callable[[str | None, float | None], None]
-
-
-def check_callback(callback: Any) -> None:
-    """Refuse what cannot be called."""
-    if callback is not None and not callable(callback):
-        raise ArgumentError(f"callback is {callback!r}; it must be a function of a Progress")
 
 
 @contextmanager
