@@ -391,8 +391,10 @@ USUAL = {
 
 def with_names_linked(page_html: str, page: str) -> str:
     """Return a page in whose prose `ds.name` and `seq.method` lead to the reference."""
+    last = "seq"
 
     def target(code: str) -> str | None:
+        nonlocal last
         plain = html.unescape(code).partition("(")[0]
         name = plain.removeprefix("ds.")
         if name in public() and (name != plain or page == "calls.md"):
@@ -401,7 +403,8 @@ def with_names_linked(page_html: str, page: str) -> str:
             return page_of(known()[name])
         owner, _, member_name = name.rpartition(".")
         # In lists like `seq.at`, `.expr` the name of the sequence is said once.
-        there = known().get(USUAL.get(owner or "seq", owner), "") if "." in name else ""
+        last = owner if owner in USUAL else last
+        there = known().get(USUAL.get(owner or last, owner), "") if "." in name else ""
         has = inspect.isclass(public().get(there)) and member_name in dict(members(public()[there]))
         return f"{page_of(there)}#{member_name}" if has else None
 
