@@ -26,7 +26,7 @@ from dbselect.options.methods import METHODS
 #: Commands beside the methods, and what each does; its module here has its name.
 COMMANDS = {
     "gram": "read a table once and write its Gram record",
-    "report": "the same, as one page of HTML",
+    "report": "a sequence, as one page of HTML",
     "tables": "order tables to join by gain per cost",
     "compare": "how early several sequences explain",
     "predict": "the rows of a table with what a sequence predicts for them",
