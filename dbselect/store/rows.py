@@ -222,8 +222,10 @@ def _names(keys: pl.DataFrame) -> list[str]:
 
 
 def _text(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Return a key, and as text one of nanoseconds, which Python would round."""
+    """Return a key, without the sign of zero; as text one of nanoseconds, which Python rounds."""
     key = pl.col(name)
+    if dtype.is_float():  # -0.0 and 0.0 are one key, of which either may come first
+        return pl.when(key == 0).then(pl.lit(0.0, dtype)).otherwise(key).alias(name)
     if not _is_fine(dtype):
         return key
     if isinstance(dtype, pl.Duration):

@@ -592,6 +592,12 @@ def test_nan_is_a_key_of_one_part(any_store, by):
     same(any_store.total(), ds.gram(more.select("x")))
 
 
+def test_the_sign_of_zero_is_no_part_of_the_name_of_a_key(any_store):
+    table = pl.DataFrame({"k": [-0.0, 0.0] * 5000, "x": [1.0, 2.0] * 5000})
+    assert len(any_store.refresh(table, by="k").added) == 1
+    assert any_store.refresh(table.reverse()).unchanged == 1
+
+
 @pytest.mark.parametrize(
     "dtype", [pl.Datetime("ns"), pl.Datetime("ns", "Europe/Berlin"), pl.Duration("ns"), pl.Time]
 )
