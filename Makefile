@@ -18,7 +18,7 @@ PURE := $(addprefix kernel::,chunk distinct fold possible) \
 	$(addprefix record::,gram inputs levels prefix sequences state terms) \
 	$(addprefix search::,linear::state linear::twofold sets::convolution sets::leaps)
 
-.PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz faults sanitize miri bench reproduce demo wheel matrix
+.PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz numbers faults sanitize miri bench reproduce demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -96,6 +96,9 @@ oracle: setup ## 10,000 random searches, the compiled library against Python: so
 fuzz: setup ## random cases for the library and its doors, FOR=60 seconds each, from SEED=0 on
 	$(RUST) cargo run --profile trial --locked --quiet --manifest-path native/Cargo.toml --example fuzz -- $(FOR) $(SEED)
 	$(BIN)/python tests/trials/doors.py $(FOR) $(SEED)
+
+numbers: setup ## random tables and models against exact rationals and other libraries, as fuzz
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/trials/numeric $(FOR) $(SEED)
 
 faults: setup ## kill writers, fill the disk, end memory, change files while they are read
 	$(BIN)/python tests/trials/faults.py $(FOR) $(SEED)

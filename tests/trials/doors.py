@@ -8,9 +8,8 @@ found is mended with a test of its own, and its seed is kept in ``corpus.txt``, 
 import random
 import sys
 import tempfile
-import time
-import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import dbselect as ds
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cases
+import drawing
 
 from dbselect.record.gram import RECORD_DTYPE
 
@@ -30,8 +30,6 @@ CORPUS = Path(__file__).parent / "corpus.txt"
 REFUSALS = (ds.DbselectError, duckdb.Error, pl.exceptions.PolarsError)
 #: Share of the sum of what is added up by which a prediction may be off.
 ROUNDING = 1e-9
-#: Findings of a family that are printed: more tell nothing new.
-MOST_FINDINGS = 5
 
 
 class Stream:
@@ -252,9 +250,7 @@ FAMILIES: dict[str, Callable[[random.Random, Doors], None]] = {
 
 def run(family: str, seed: int, doors: Doors) -> None:
     """Run one case; what it raises is a finding."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        FAMILIES[family](random.Random(f"{family} {seed}"), doors)
+    drawing.run(family, partial(FAMILIES[family], doors=doors), seed)
 
 
 def corpus() -> list[tuple[str, int]]:
@@ -263,39 +259,13 @@ def corpus() -> list[tuple[str, int]]:
     return [(line[0], int(line[1])) for line in lines]
 
 
-def draw_all(seconds: float, first: int, doors: Doors) -> int:
-    """Draw cases for some time; return how many findings there were."""
-    start = time.monotonic()
-    counts, findings = dict.fromkeys(FAMILIES, 0), dict.fromkeys(FAMILIES, 0)
-    seed = first
-    while time.monotonic() - start < seconds:
-        for family in FAMILIES:
-            counts[family] += 1
-            try:
-                run(family, seed, doors)
-            except BaseException as error:
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-                findings[family] += 1
-                if findings[family] > MOST_FINDINGS:
-                    continue
-                print(f"finding: {family} {seed}: {type(error).__name__}: {error}", flush=True)
-        seed += 1
-    total, elapsed = sum(counts.values()), time.monotonic() - start
-    for family, count in counts.items():
-        print(f"{family}: {count} cases, {findings[family]} findings")
-    print(f"all, from seed {first}: {total} cases, {total / elapsed:.0f} a second")
-    return sum(findings.values())
-
-
 def main(given: list[str]) -> int:
     """Draw cases, or run one again; 1 if something was found."""
     with ds.connect() as connection, tempfile.TemporaryDirectory() as folder:
         doors = Doors(connection, Path(folder))
-        if given and given[0] in FAMILIES:
-            run(given[0], int(given[1]), doors)
-            return 0
-        return int(draw_all(float(given[0]), int([*given, 0][1]), doors) > 0)
+        return drawing.main(
+            {name: partial(family, doors=doors) for name, family in FAMILIES.items()}, given
+        )
 
 
 if __name__ == "__main__":
