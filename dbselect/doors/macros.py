@@ -142,9 +142,7 @@ def _of_record(name: str, method: Method) -> Macro:
     required = {place: one for place, one in places.items() if one.default is REQUIRED}
     optional = {place: one for place, one in places.items() if place not in required}
     groups = {} if "columns" in places else _GROUPS
-    fields = {
-        one: option for one, option in options_of(ProblemOptions).items() if option.in_engines
-    }
+    fields = method.fields_in_engines
     first, placed = _FIRST | _texts(required), _texts(optional) | _OPTIONS
     native, without = name in NATIVE, "empty" if method.returns == "sequence" else "NULL"
     return Macro(

@@ -9,9 +9,8 @@ import polars as pl
 from dbselect.doors.answers import RecordCall
 from dbselect.methods.answer_types import dtype_of
 from dbselect.methods.records import by_blocks, statuses
-from dbselect.options.fields import ProblemOptions
 from dbselect.options.methods import OF_RECORDS, Method, places_of
-from dbselect.options.option import in_order, option_lines, options_of, with_parameters
+from dbselect.options.option import in_order, option_lines, with_parameters
 
 
 class Searching:
@@ -42,7 +41,7 @@ def _method(name: str, method: Method) -> Callable[..., pl.Expr]:
     places = places_of(method)
     has_groups = not method.first or "columns" not in method.first
     known = {name: one for name, one in method.in_engines.items() if name not in places}
-    fields = {name: one for name, one in options_of(ProblemOptions).items() if one.in_engines}
+    fields = method.fields_in_engines
     kind = inspect.Parameter
     positional = [
         kind(place, kind.POSITIONAL_OR_KEYWORD, default=method.known[place].default)

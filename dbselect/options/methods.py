@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbselect.options import table
+from dbselect.options.fields import ProblemOptions
 from dbselect.options.kinds import AT_LEAST_ZERO, COLUMNS
 from dbselect.options.option import REQUIRED, Option, options_of
 
@@ -21,6 +22,7 @@ class Method:
         or ``"other"``: the kind of its result, which decides its form in SQL
     first : what it takes before its options, by name
     in_sql : whether SQL and Polars have it, of a record
+    fields : fields of a problem without rows that its answer depends on; None: all of them
     """
 
     about: str
@@ -28,6 +30,7 @@ class Method:
     returns: str
     first: Mapping[str, Option] = field(default_factory=dict)
     in_sql: bool = True
+    fields: tuple[str, ...] | None = None
 
     @property
     def known(self) -> dict[str, Option]:
@@ -38,6 +41,15 @@ class Method:
     def in_engines(self) -> dict[str, Option]:
         """What it takes for a Gram record."""
         return {name: one for name, one in self.known.items() if one.in_engines}
+
+    @property
+    def fields_in_engines(self) -> dict[str, Option]:
+        """The fields of a problem that it takes for a Gram record."""
+        return {
+            name: one
+            for name, one in options_of(ProblemOptions).items()
+            if one.in_engines and (self.fields is None or name in self.fields)
+        }
 
 
 _BUDGET = {"budget": Option(REQUIRED, AT_LEAST_ZERO, "limit on the summed cost, >= 0")}
@@ -100,13 +112,13 @@ METHODS: dict[str, Method] = {
     ),
     "top_k": Method(
         "choose the k groups that explain most alone",
-        table.GreedyOptions,
+        table.BaselineOptions,
         "model",
         in_sql=False,
     ),
     "random_k": Method(
         "choose k groups at random",
-        table.GreedyOptions,
+        table.BaselineOptions,
         "model",
         in_sql=False,
     ),
@@ -180,6 +192,8 @@ METHODS: dict[str, Method] = {
     ),
 }
 
+#: What least squares on named columns depend on.
+_LEAST_SQUARES = ("intercept",)
 #: Functions of a Gram record in SQL and Polars beside the methods: least squares on named columns.
 OF_FITS: dict[str, Method] = {
     "summary": Method(
@@ -187,30 +201,35 @@ OF_FITS: dict[str, Method] = {
         table.SummaryOptions,
         "summary",
         _COLUMNS,
+        fields=_LEAST_SQUARES,
     ),
     "vif": Method(
         "return by how much dependence on the other columns inflates the variance of a coefficient",
         table.NoOptions,
         "vif",
         _COLUMNS,
+        fields=_LEAST_SQUARES,
     ),
     "partial_correlations": Method(
         "return the correlation of each column with the target, given the others",
         table.NoOptions,
         "partial_correlations",
         _COLUMNS,
+        fields=_LEAST_SQUARES,
     ),
     "condition_number": Method(
         "return the condition number of the columns' correlations",
         table.NoOptions,
         "condition_number",
         _COLUMNS,
+        fields=_LEAST_SQUARES,
     ),
     "f_test": Method(
         "return the F test that the coefficients of some columns are all 0",
         table.NoOptions,
         "f_test",
         _TESTED | _COLUMNS,
+        fields=_LEAST_SQUARES,
     ),
 }
 #: All methods and functions of a Gram record.

@@ -207,12 +207,17 @@ class BestWithinOptions(TypedDict, total=False):
     callback: Callback
 
 
-class GreedyOptions(TypedDict, total=False):
-    """Options of `greedy` and `top_k`."""
+class BaselineOptions(TypedDict, total=False):
+    """Options of `top_k` and `random_k`."""
 
     k: Required[HowMany]
     budget: Budget
     diversity: Diversity
+
+
+class GreedyOptions(BaselineOptions, total=False):
+    """Options of `greedy`."""
+
     callback: Callback
 
 

@@ -7,7 +7,7 @@ from dbselect.options import table
 from dbselect.options.fields import FIRST, ProblemOptions
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import check_known, options_of, shows
-from dbselect.problem.calls import GreedyCall, Groups, apart, ask
+from dbselect.problem.calls import Groups, apart, ask
 from dbselect.problem.problem import Problem, Target
 from dbselect.record.groups import Costs
 from dbselect.results.every import AnySequence
@@ -16,26 +16,30 @@ from dbselect.results.selected import Selected
 from dbselect.sources.types import Source
 
 
-@shows(table.GreedyOptions, ProblemOptions, first=FIRST, like=Problem.top_k)
+class BaselineCall(table.BaselineOptions, ProblemOptions):
+    """Options of a call of `top_k` or of `random_k`."""
+
+
+@shows(table.BaselineOptions, ProblemOptions, first=FIRST, like=Problem.top_k)
 def top_k(
     source: Source,
     target: Target | None = None,
     groups: Groups = None,
     costs: Costs | None = None,
-    **options: Unpack[GreedyCall],
+    **options: Unpack[BaselineCall],
 ) -> Selected[Any]:
     """Ask `Problem.top_k` once."""
     found: Selected[Any] = ask("top_k", source, target, groups, costs, options)
     return found
 
 
-@shows(table.GreedyOptions, ProblemOptions, first=FIRST, like=Problem.random_k)
+@shows(table.BaselineOptions, ProblemOptions, first=FIRST, like=Problem.random_k)
 def random_k(
     source: Source,
     target: Target | None = None,
     groups: Groups = None,
     costs: Costs | None = None,
-    **options: Unpack[GreedyCall],
+    **options: Unpack[BaselineCall],
 ) -> Selected[Any]:
     """Ask `Problem.random_k` once."""
     found: Selected[Any] = ask("random_k", source, target, groups, costs, options)

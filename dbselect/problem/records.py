@@ -34,7 +34,8 @@ def of_records(
     ArgumentError : a value is not allowed, or needs rows, which a record does not hold
     """
     require_single_target(target)
-    known = (OF_RECORDS | METHODS)[method].known
+    asked = (OF_RECORDS | METHODS)[method]
+    known = asked.known
     given = dict(options)
     groups, costs = given.pop("groups", None), given.pop("costs", None)
     engine = [name for name, option in known.items() if option.in_engines]
@@ -49,8 +50,15 @@ def of_records(
             option.check(name, own[name])
     every = {**known, **options_of(ProblemOptions)}
     for name, value in {**fields, **own}.items():
-        if not every[name].in_engines and not is_default(every[name], value):
+        if is_default(every[name], value):
+            continue
+        if not every[name].in_engines:
             _refuse(method, name, value)
+        if name in fields and name not in asked.fields_in_engines:
+            raise ArgumentError(
+                f"{name} is {shown(value)}; {method} is of least squares on the columns, which has "
+                f"{' and '.join(asked.fields_in_engines)} of the fields of a problem"
+            )
     problem = Problem(None, target, groups, costs, **fields)
     own = {name: value for name, value in own.items() if not is_default(known[name], value)}
     return problem, own

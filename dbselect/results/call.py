@@ -93,6 +93,36 @@ class Call:
             raise RecordError(f"the problem of the record is damaged: {error}") from error
 
 
+class Answer:
+    """A result of a call, and what it takes from the problem that it answers."""
+
+    if TYPE_CHECKING:  # a field of results
+
+        @property
+        def call(self) -> Call:
+            """The problem, without its rows, and the method with its options."""
+
+    @property
+    def problem(self) -> "Problem":
+        """What is asked about the data, without its rows."""
+        return self.call.problem
+
+    @property
+    def ridge(self) -> float:
+        """Penalty, >= 0."""
+        return self.problem.ridge
+
+    @property
+    def scale(self) -> bool:
+        """Whether the penalty is on unit-variance columns."""
+        return self.problem.scale
+
+    @property
+    def has_intercept(self) -> bool:
+        """False where models go through the origin."""
+        return self.problem.intercept
+
+
 def _costs(costs: Any) -> Any:
     return costs.to_list() if isinstance(costs, pl.Series) else costs
 

@@ -156,16 +156,7 @@ class JointSequence(Prefixes[JointModel]):
         return linear(self.gram, list(self.responses), self.columns, self.ridge, self.scale)
 
     def model(self, step: int) -> JointModel:
-        """Return the models after a step.
-
-        Parameters
-        ----------
-        step : 0 to the number of steps
-
-        Raises
-        ------
-        ArgumentError : there is no such step
-        """
+        """Return the model after a step, as `Prefixes.model`."""
         models = {name: own.model(step) for name, own in self.responses.items()}
         return JointModel(models, self.share)
 

@@ -44,7 +44,7 @@ from dbselect.record.steps import (
 )
 from dbselect.record.terms import Terms
 from dbselect.record.writing import replacing
-from dbselect.results.call import Call
+from dbselect.results.call import Answer
 from dbselect.results.choice import warn_of_choice
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
@@ -53,7 +53,6 @@ from dbselect.results.prediction.predict import Predicting
 from dbselect.results.store import to_table
 
 if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
     from dbselect.results.drift import Drift
     from dbselect.validation.cross_validation import CrossValidation
 
@@ -62,7 +61,7 @@ M = TypeVar("M", bound=Predicting)
 Budget = float | npt.ArrayLike | None
 
 
-class Prefixes(files.Stored, InNotebooks, Generic[M]):
+class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
     Step 0 is the model without columns.
@@ -85,10 +84,6 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         @property
         def rule(self) -> str:
             """Name of the rule, or of the method."""
-
-        @property
-        def call(self) -> Call:
-            """What is asked: the problem, without its rows, and the method with its options."""
 
         @property
         def records(self) -> list[Step]:
@@ -117,26 +112,6 @@ class Prefixes(files.Stored, InNotebooks, Generic[M]):
         @property
         def terms(self) -> Terms:
             """How the columns of the table became those of the sequence."""
-
-    @property
-    def problem(self) -> "Problem":
-        """What is asked about the data, without its rows."""
-        return self.call.problem
-
-    @property
-    def ridge(self) -> float:
-        """Penalty, >= 0."""
-        return self.problem.ridge
-
-    @property
-    def scale(self) -> bool:
-        """Whether the penalty is on unit-variance columns."""
-        return self.problem.scale
-
-    @property
-    def has_intercept(self) -> bool:
-        """False where models go through the origin."""
-        return self.problem.intercept
 
     def __repr__(self) -> str:
         told, height = self._summary

@@ -107,16 +107,7 @@ class Sequence(Prefixes[Model]):
         return shares_of(self.gram)
 
     def model(self, step: int) -> Model:
-        """Return the model after a step.
-
-        Parameters
-        ----------
-        step : 0 to the number of steps
-
-        Raises
-        ------
-        ArgumentError : there is no such step
-        """
+        """Return the model after a step, as `Prefixes.model`."""
         return replace(self._at_step(step), fit=self._fitted_rows(step))
 
     def _at_step(self, step: int) -> Model:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dbselect.methods.sets.choose import choice_of, limits_within
 from dbselect.options.option import shows
-from dbselect.options.table import GreedyOptions
+from dbselect.options.table import BaselineOptions, GreedyOptions
 from dbselect.results.selected import Selected
 from dbselect.search.open import asked
 from dbselect.selection import dash as sampling
@@ -42,8 +42,8 @@ def greedy(problem: "Problem", **options: Unpack[GreedyOptions]) -> Selected[Any
         )
 
 
-@shows(GreedyOptions)
-def top_k(problem: "Problem", **options: Unpack[GreedyOptions]) -> Selected[Any]:
+@shows(BaselineOptions)
+def top_k(problem: "Problem", **options: Unpack[BaselineOptions]) -> Selected[Any]:
     """Choose the k groups that are best alone: one adaptive round.
 
     Returns
@@ -58,15 +58,15 @@ def top_k(problem: "Problem", **options: Unpack[GreedyOptions]) -> Selected[Any]
     >>> ds.reference.top_k(table, "y", k=1).groups
     ['a']
     """
-    known, call = asked(problem, "top_k", GreedyOptions, options)
+    known, call = asked(problem, "top_k", BaselineOptions, options)
     return choice_of(
         problem, call, _named(known), sampling.top_k_choice, limits_within(_named(known)),
         sharing=True,
     )  # fmt: skip
 
 
-@shows(GreedyOptions)
-def random_k(problem: "Problem", **options: Unpack[GreedyOptions]) -> Selected[Any]:
+@shows(BaselineOptions)
+def random_k(problem: "Problem", **options: Unpack[BaselineOptions]) -> Selected[Any]:
     """Choose k groups at random.
 
     Returns
@@ -81,10 +81,10 @@ def random_k(problem: "Problem", **options: Unpack[GreedyOptions]) -> Selected[A
     >>> len(ds.reference.random_k(table, "y", k=1).groups)
     1
     """
-    known, call = asked(problem, "random_k", GreedyOptions, options)
+    known, call = asked(problem, "random_k", BaselineOptions, options)
     run = partial(sampling.random_choice, rng=np.random.default_rng(problem.seed))
     return choice_of(problem, call, _named(known), run, limits_within(_named(known)), sharing=True)
 
 
-def _named(known: GreedyOptions) -> Mapping[str, Any]:
+def _named(known: BaselineOptions) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], known)

@@ -11,7 +11,6 @@ from scipy.special import ndtr, ndtri
 from dbselect.errors import ArgumentError, DataError
 from dbselect.glm.named import family_of
 from dbselect.glm.newton import Status
-from dbselect.glm.offset import Offset
 from dbselect.linear.inference import INTERCEPT, with_ends
 from dbselect.options.kinds import SHARE
 from dbselect.pages.short import listed
@@ -21,11 +20,12 @@ from dbselect.record.rows import is_saturated, row_counts
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 from dbselect.results.choice import warn_of_choice
+from dbselect.results.glm.family import OfFamily
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.results.refit import Refitted
 
 if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+    pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class StandardErrors:
 
 
 @dataclass(frozen=True, eq=False)
-class GlmModel(Refitted, Predicting):
+class GlmModel(OfFamily, Refitted, Predicting):
     """A generalised linear model on some columns.
 
     Parameters
@@ -117,31 +117,6 @@ class GlmModel(Refitted, Predicting):
             f"{row_counts(self.rows, self.skipped, self.rows_searched)}; {self.status.value}, "
             f"{self.passes} passes)"
         )
-
-    @property
-    def problem(self) -> "Problem":
-        """What is asked about the data, without its rows."""
-        return self.call.problem
-
-    @property
-    def target(self) -> str:
-        """The column that is predicted."""
-        return self.problem.targets[0]
-
-    @property
-    def offset(self) -> str | None:
-        """Column that is added to the predictor."""
-        return self.problem.offset
-
-    @property
-    def exposure(self) -> str | None:
-        """Column whose logarithm is added to the predictor."""
-        return self.problem.exposure
-
-    @property
-    def has_intercept(self) -> bool:
-        """False where the model goes through the origin."""
-        return self.problem.intercept
 
     @property
     def columns(self) -> list[str]:
@@ -313,11 +288,6 @@ class GlmModel(Refitted, Predicting):
             Predictor(one.intercept, {**fixed, **one.coefficients})
             for one in self._predictors_of_columns
         ]
-
-    @property
-    def offsets(self) -> Offset:
-        """What is added to every predictor."""
-        return Offset(self.problem.offset, self.problem.exposure)
 
     @property
     def _inputs(self) -> list[str]:

@@ -11,7 +11,6 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, DataError, DbselectError
 from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
-from dbselect.glm.offset import Offset
 from dbselect.linear import information
 from dbselect.linear.problem import Linear
 from dbselect.record.gram import Vector
@@ -21,6 +20,7 @@ from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 from dbselect.results.glm import store
+from dbselect.results.glm.family import OfFamily
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table, predicted
 from dbselect.results.prefixes import Prefixes
 
@@ -44,7 +44,7 @@ class Precision:
 
 
 @dataclass(frozen=True, eq=False)
-class GlmSequence(Prefixes[GlmModel]):
+class GlmSequence(OfFamily, Prefixes[GlmModel]):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
     Step 0 is the model without columns. `Prefixes` documents what all sequences share.
@@ -125,26 +125,6 @@ class GlmSequence(Prefixes[GlmModel]):
         return row_counts(self.rows, self.skipped, self.rows_searched)
 
     @property
-    def target(self) -> str:
-        """The column that is predicted."""
-        return self.problem.targets[0]
-
-    @property
-    def offset(self) -> str | None:
-        """Column that is added to the predictor."""
-        return self.problem.offset
-
-    @property
-    def exposure(self) -> str | None:
-        """Column whose logarithm is added to the predictor."""
-        return self.problem.exposure
-
-    @property
-    def offsets(self) -> Offset:
-        """What is added to every predictor."""
-        return Offset(self.problem.offset, self.problem.exposure)
-
-    @property
     def r2(self) -> Vector:
         """Share of the null deviance explained; equals `explained` at ridge 0."""
         return np.asarray(1.0 - self.deviance / self.deviance[0])
@@ -158,16 +138,7 @@ class GlmSequence(Prefixes[GlmModel]):
         ]
 
     def model(self, step: int) -> GlmModel:
-        """Return the model after a step.
-
-        Parameters
-        ----------
-        step : 0 to the number of steps
-
-        Raises
-        ------
-        ArgumentError : there is no such step
-        """
+        """Return the model after a step, as `Prefixes.model`."""
         held, at = self.held(step), self.columns_held(step)
         names = [self.columns[j] for j in at]
         intercept, coefficients = on_table(

@@ -21,17 +21,17 @@ from dbselect.record.groups import Groups
 from dbselect.record.rows import clip_share, row_counts
 from dbselect.record.shares import shares_of
 from dbselect.record.steps import BUDGET_SLACK
-from dbselect.results.call import Call
+from dbselect.results.call import Answer, Call
 from dbselect.results.model import Model
 from dbselect.selection.penalised.group_lasso import Path
 from dbselect.selection.ties import Mask
 
 if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+    pass
 
 
 @dataclass(frozen=True, eq=False)
-class PenaltyPath(InNotebooks, ABC):
+class PenaltyPath(Answer, InNotebooks, ABC):
     """Penalised models at L falling penalties; what comes and goes are columns or groups.
 
     Parameters
@@ -53,11 +53,6 @@ class PenaltyPath(InNotebooks, ABC):
     gram: Gram
     linear: Linear
     found: Path
-
-    @property
-    def problem(self) -> "Problem":
-        """What is asked about the data, without its rows."""
-        return self.call.problem
 
     @property
     def target(self) -> str:

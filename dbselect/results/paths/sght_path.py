@@ -7,10 +7,10 @@ import polars as pl
 
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pictures.cells import limits_grid
-from dbselect.results.call import Call
+from dbselect.results.call import Answer, Call
 
 if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+    pass
 
 #: Columns of `sght_path`.
 PATH_DTYPES: dict[str, pl.DataType] = {
@@ -29,7 +29,7 @@ PATH_DTYPES: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True, eq=False)
-class SghtPath(InNotebooks):
+class SghtPath(Answer, InNotebooks):
     """The models of `sght` at every pair of limits.
 
     Parameters
@@ -50,11 +50,6 @@ class SghtPath(InNotebooks):
 
     points: pl.DataFrame
     call: Call
-
-    @property
-    def problem(self) -> "Problem":
-        """What is asked about the data, without its rows."""
-        return self.call.problem
 
     def __repr__(self) -> str:
         explained = self.points["explained"].to_numpy()

@@ -62,7 +62,8 @@ pub fn names_of(method: &str) -> Vec<&'static str> {
         "summary" => [&["columns"], &["level"]],
         _ => return Vec::new(),
     };
-    own.concat().into_iter().chain(Fields::NAMES.iter().copied()).collect()
+    let fields = if method == "summary" { Fields::OF_LEAST_SQUARES } else { Fields::NAMES };
+    own.concat().into_iter().chain(fields.iter().copied()).collect()
 }
 
 fn anytime(given: &Given) -> Result<AnytimeOptions, Error> {
@@ -110,7 +111,15 @@ impl<'g> Given<'g> {
                      {name}={value}) reads a table"
                 )));
             }
-            if !names.contains(name) {
+            if !names.contains(name) && Fields::NAMES.contains(&&name[..]) {
+                if is_there(value) {
+                    return Err(Error::argument(format!(
+                        "{name} is {value}; {method} is of least squares on the columns, which \
+                         has {} of the fields of a problem",
+                        Fields::OF_LEAST_SQUARES.join(" and ")
+                    )));
+                }
+            } else if !names.contains(name) {
                 return Err(Error::argument(self.unknown(name, value, &names)));
             }
             let is_same = |(other, value): &(String, Value)| other == name && is_there(value);

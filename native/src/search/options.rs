@@ -128,6 +128,8 @@ impl Default for Fields {
 impl Fields {
     /// Fields by the names that users give.
     pub const NAMES: &[&str] = &["intercept", "ridge", "scale", "always", "seed"];
+    /// Those that least squares on named columns depend on.
+    pub const OF_LEAST_SQUARES: &[&str] = &["intercept"];
     /// Those that only a table can answer.
     pub const OF_ROWS: &[&str] = &[
         "family",

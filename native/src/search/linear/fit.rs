@@ -45,12 +45,6 @@ impl FitRequest {
     /// Refuse what no columns could make right.
     pub fn check(&self) -> Result<(), Error> {
         self.fields.check()?;
-        if self.is_summary && self.fields.ridge > 0.0 {
-            return Err(Error::argument(format!(
-                "ridge is {}; standard errors are those of least squares, at ridge 0",
-                Value::Number(self.fields.ridge)
-            )));
-        }
         if self.level > 0.0 && self.level < 1.0 {
             return Ok(());
         }
@@ -325,7 +319,6 @@ mod tests {
         let ridge = |ridge| Fields { ridge, ..Fields::default() };
         let wrong = [
             FitRequest { fields: ridge(-1.0), ..FitRequest::of("y") },
-            FitRequest { fields: ridge(1.0), is_summary: true, ..FitRequest::of("y") },
             FitRequest { level: 1.0, ..FitRequest::of("y") },
         ];
         assert!(wrong.iter().all(|request| request.check().is_err()));
