@@ -13,7 +13,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
-import drawing
+import drawing  # noqa: E402
 
 FAMILIES = {
     path.stem: import_module(path.stem).case
