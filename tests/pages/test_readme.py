@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_clients import in_node, node_has_duckdb
 
+from dbselect.doors.cli import main
 from dbselect.doors.macros import texts
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +21,7 @@ PAGES = [
     if ">>> " in page.read_text()
 ]
 DEMO = (ROOT / "docs" / "demo.md").read_text()
+ENGINEER = (ROOT / "docs" / "start" / "engineer.md").read_text()
 DATA = ROOT / "examples" / "data" / "flights.parquet"
 TABLES = DATA.parent / "nycflights13"
 
@@ -46,13 +49,30 @@ def run(command: list[str]) -> str:
 @pytest.mark.filterwarnings("ignore:The .future.infer_string")  # what ibis asks of pandas
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_examples_print_what_they_show(folder, page):
-    text = "\n".join(blocks("python", page.read_text()))
-    test = doctest.DocTestParser().get_doctest(text, {}, page.name, page.name, 0)
+    assert_examples(page.name, page.read_text())
+
+
+def assert_examples(name: str, page: str) -> None:
+    """Run the Python of a page."""
+    text = "\n".join(blocks("python", page))
+    test = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
     failures: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     result = runner.run(test, out=failures.append)
     assert result.attempted
     assert not failures, "".join(failures)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not node_has_duckdb(), reason="node has no package @duckdb/node-api")
+def test_the_program_for_node_prints_what_it_shows(folder, capsys):
+    assert_examples("engineer.md", ENGINEER)  # writes the file that the program reads
+    assert main(["extension", "--out", str(folder)]) == 0
+    assert "@duckdb/node-api" in capsys.readouterr().out
+    (program,) = blocks("js", ENGINEER)
+    (shown,) = re.findall(r"console\.log\(.*\); // (.*)", program)
+    ended = in_node(program, cwd=folder)
+    assert (ended.stdout, ended.stderr) == (f"{shown}\n", "")
 
 
 @pytest.mark.slow
