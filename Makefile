@@ -18,7 +18,7 @@ PURE := $(addprefix kernel::,chunk distinct fold possible) \
 	$(addprefix record::,gram inputs levels prefix sequences state terms) \
 	$(addprefix search::,linear::state linear::twofold sets::convolution sets::leaps)
 
-.PHONY: help setup lock lint type browser postgres java test test-far test-fast docs oracle fuzz numbers faults sanitize miri bench reproduce demo wheel matrix
+.PHONY: help setup lock lint type browser postgres java rust test test-more test-far docs oracle fuzz numbers faults sanitize miri bench reproduce demo wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -74,15 +74,18 @@ java:
 		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless > /dev/null; } \
 		|| echo 'no Java: Spark is not tested'
 
-test: lint type browser postgres java $(VENV)/node ## everything that CI runs
+rust: setup # the tests of the library in its own language
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
-	OPENBLAS_NUM_THREADS=1 $(RUST) $(BIN)/pytest -m 'not far' --numprocesses auto
+
+test: setup ## what a change must pass: linters, types, quick tests; four minutes on two cores
+	$(MAKE) --no-print-directory --jobs=2 lint type rust
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not (slow or system or far)' --numprocesses auto
+
+test-more: setup browser postgres java $(VENV)/node ## the rest of what CI runs: systems, long oracles
+	OPENBLAS_NUM_THREADS=1 $(RUST) $(BIN)/pytest -m '(slow or system) and not far' --numprocesses auto
 
 test-far: setup java ## clusters of Spark, Dask, Ray and Daft, with workers that fail: some minutes
 	$(BIN)/pytest -m far
-
-test-fast: setup ## the quick tests, under a minute
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not slow and not far' --numprocesses auto
 
 # What mkdocs-material says of its successor is no warning about the pages.
 docs: export NO_MKDOCS_2_WARNING = 1

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
+from economy import pytest_collection_modifyitems, pytest_runtest_call  # noqa: F401
 from hypothesis import settings
 
 import dbselect as ds
@@ -104,8 +105,15 @@ OPENERS: dict[str, Callable[[pl.DataFrame, Path, ExitStack], Any]] = {
 
 
 @pytest.fixture(params=list(OPENERS))
+def as_any_source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Turn a DataFrame into each kind of source, for what all must have alike."""
+    with ExitStack() as stack:
+        yield lambda frame: OPENERS[request.param](frame, tmp_path, stack)
+
+
+@pytest.fixture(params=["parquet path", "DataFrame", "relation, plain"])
 def as_source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Turn a DataFrame into one kind of source."""
+    """Turn a DataFrame into one kind of source of each engine."""
     with ExitStack() as stack:
         yield lambda frame: OPENERS[request.param](frame, tmp_path, stack)
 

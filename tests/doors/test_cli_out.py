@@ -76,6 +76,7 @@ def test_what_is_written_is_the_sequence_of_python(folder, capsys, search):
     assert (folder / "s.json").read_text().startswith("{")
 
 
+@pytest.mark.system
 def test_a_gram_goes_through_a_pipe(folder):
     written = run("gram", "t.parquet", "--columns", "a", "b", "y", "--out", "-")
     found = run("sequence", "-", "--target", "y", "--json", input=written.stdout)
@@ -184,6 +185,7 @@ def test_a_mistake_is_one_sentence(folder, capsys, monkeypatch, arguments, words
     assert {path.name for path in folder.iterdir()} == {"t.parquet"}
 
 
+@pytest.mark.system
 def test_a_process_ends_with_the_code_and_prints_to_the_error_stream(folder):
     for arguments, code in (
         (["sequence", "t.parquet", "--target", "y", "--bugdet", "5"], 2),
@@ -196,6 +198,7 @@ def test_a_process_ends_with_the_code_and_prints_to_the_error_stream(folder):
         assert (found.stderr.count("\n"), found.stdout) == (1, "")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -215,6 +218,7 @@ def test_help_loads_nothing_heavy(arguments):
     assert not set(found.stdout.splitlines()[-1].split()) & HEAVY
 
 
+@pytest.mark.system
 def test_a_reader_that_leaves_is_no_error(folder):
     command = f"{sys.executable} -m dbselect sequence t.parquet --target y"
     line = f"{command} --out s.parquet | head -n 1; echo ${{PIPESTATUS[0]}}"
@@ -227,6 +231,7 @@ def test_a_reader_that_leaves_is_no_error(folder):
     assert ds.results.Sequence.read_parquet("s.parquet").rule == "fr"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("settings", "is_ascii"),
     [
@@ -243,6 +248,7 @@ def test_terminals_without_boxes(folder, settings, is_ascii):
     assert "\x1b" not in found.stdout + found.stderr
 
 
+@pytest.mark.system
 def test_names_that_a_terminal_cannot_show_are_escaped(folder):
     pl.read_parquet("t.parquet").rename({"a": "größe"}).write_parquet("t.parquet")
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -251,6 +257,7 @@ def test_names_that_a_terminal_cannot_show_are_escaped(folder):
     assert r"gr\xf6\xdfe" in found.stdout
 
 
+@pytest.mark.system
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals of Unix")
 @pytest.mark.parametrize(
     ("settings", "colour"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]

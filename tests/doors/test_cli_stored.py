@@ -52,6 +52,7 @@ def command_in_process(*arguments: str, **settings) -> subprocess.CompletedProce
 # Merging
 
 
+@pytest.mark.system
 def test_merged_records_are_those_of_all_rows(folder, capsys):
     frame = pl.read_parquet("t.parquet").select("a", "b", "y")
     for name, part in (("1.csv", frame[:50]), ("2.csv", frame[50:70]), ("3.csv", frame[70:])):
@@ -155,6 +156,7 @@ def test_several_predictions_have_a_column_each(folder, capsys):
     assert shares == ["prediction.v", "prediction.w"]
 
 
+@pytest.mark.system
 def test_predictions_go_through_pipes_as_csv(folder):
     written = command_in_process(
         "sequence", "t.parquet", "--target", "y", "--groups", "groups.json", "--out", "-"
@@ -169,6 +171,7 @@ def test_predictions_go_through_pipes_as_csv(folder):
     assert (empty.stdout, empty.returncode) == ("id,prediction\n", 0)
 
 
+@pytest.mark.system
 def test_a_reader_of_predictions_that_leaves_is_no_error(folder):
     made()
     pl.concat([pl.read_parquet("t.parquet")] * 500).write_parquet("long.parquet")
@@ -209,6 +212,7 @@ def test_what_cannot_be_predicted_leaves_no_file(folder, capsys, arguments, code
     assert {path.name for path in folder.iterdir()} == before
 
 
+@pytest.mark.system
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_command_leaves_the_old_file(folder, sent):
@@ -299,6 +303,7 @@ def test_completion_knows_every_command(shell, capsys):
     assert "max-skipped" in script
 
 
+@pytest.mark.system
 def test_bash_completes(folder):
     pytest.importorskip("shtab")
     (folder / "script").write_text(command_in_process("completion", "bash").stdout)

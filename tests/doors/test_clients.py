@@ -435,6 +435,7 @@ assert "dbselect" not in sys.modules
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("read_only", ["0", "1"])
 def test_a_view_answers_in_another_process(tmp_path, read_only):
     path = tmp_path / "a.duckdb"
@@ -571,6 +572,7 @@ def script() -> str:
     return SCRIPT.format(path=extension_path(platform))
 
 
+@pytest.mark.system
 @pytest.mark.skipif(COMMAND is None, reason="there is no duckdb command")
 def test_the_command_line_answers_from_an_empty_folder(tmp_path):
     command = [str(COMMAND), "-unsigned", "-json"]

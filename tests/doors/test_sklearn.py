@@ -405,6 +405,7 @@ def test_mistakes_are_told_by_name(frame):
         AnytimeSelector().fit(X, y, np.zeros(len(y)))
 
 
+@pytest.mark.system
 def test_nothing_else_imports_scikit_learn():
     code = (
         "import sys, dbselect as ds\n"

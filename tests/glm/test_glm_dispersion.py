@@ -71,6 +71,7 @@ def test_weights_count_rows():
     assert number_of(plain.family) == pytest.approx(number_of(every.family), rel=NAMED)
 
 
+@pytest.mark.slow
 def test_every_engine_finds_it():
     first = ds.fit(TABLE, "y", COLUMNS, family="negative_binomial")
     con = duckdb.connect()
@@ -79,6 +80,7 @@ def test_every_engine_finds_it():
         assert ds.fit(source, "y", COLUMNS, family="negative_binomial").family == first.family
 
 
+@pytest.mark.slow
 def test_searches_have_that_of_all_columns(tmp_path, capsys):
     model = ds.fit(TABLE, "y", COLUMNS, family="negative_binomial")
     groups = {name: [name] for name in COLUMNS}

@@ -144,6 +144,7 @@ def test_rows_far_out_keep_their_digits(family):
         assert (np.abs(weight * p * q - slope**2) <= rtol * slope**2)[heavy].all()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("family", NEW)
 def test_every_engine_gives_the_same_fit(family):
     first = ds.fit(TABLE, family, COLUMNS, family=family)
@@ -162,6 +163,7 @@ def test_every_engine_gives_the_same_fit(family):
     np.testing.assert_allclose(con.sql(query).fetchnumpy()["p"], expected, rtol=1e-12)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("family", NEW)
 def test_searches_take_the_gains_of_refits(family, tmp_path):
     def left(names):
@@ -187,6 +189,7 @@ def test_searches_take_the_gains_of_refits(family, tmp_path):
                    groups={c: [c] for c in COLUMNS}).columns == COLUMNS  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("family", NEW)
 def test_other_rows_are_judged_by_the_deviance(family):
     known, other = TABLE.head(200), TABLE.tail(100)
@@ -212,6 +215,7 @@ def test_a_held_out_share_is_of_the_best_constant_beside_the_offset(family):
     assert judged["r2"][-1] == pytest.approx(1 - expected / null.deviance, abs=1e-8)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("family", NEW)
 def test_sql_predicts_the_mean_or_says_why_not(family):
     con = ds.connect()

@@ -95,6 +95,7 @@ def test_fits_are_those_of_statsmodels(family, offset):
     np.testing.assert_allclose(found.predict(TABLE), truth.fittedvalues, rtol=1e-5)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("family", TRUTH)
 def test_every_engine_gives_the_same_fit(family):
     first = ds.fit(TABLE, family, COLUMNS, family=family)
@@ -115,6 +116,7 @@ def test_every_engine_gives_the_same_fit(family):
     )
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("family", TRUTH)
 def test_searches_files_and_other_rows(family, tmp_path):
     found = ds.anytime_sequence(TABLE, family, GROUPS, family=family)
@@ -138,6 +140,7 @@ def test_searches_files_and_other_rows(family, tmp_path):
     assert judged == pytest.approx(truth / N, rel=1e-7)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("family", TRUTH)
 def test_sql_predicts_the_mean(family):
     with ds.connect() as con:

@@ -208,6 +208,7 @@ def test_gradient_rules_are_those_of_the_definition(rule):
         held.append(best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["fr", "score", "omp", "omp-unwhitened", "omp-single"])
 def test_names_of_classes_change_nothing(rule):
     rng = np.random.default_rng(11)

@@ -23,6 +23,7 @@ def loaded_after(code: str) -> set[str]:
     return set(found.stdout.splitlines()[-1].split())
 
 
+@pytest.mark.system
 def test_import_loads_nothing_heavy():
     loaded = loaded_after("import dbselect")
     assert not loaded & HEAVY
@@ -33,10 +34,12 @@ def test_import_loads_nothing_heavy():
     }
 
 
+@pytest.mark.system
 def test_errors_can_be_caught_without_loading_anything_heavy():
     assert not loaded_after("import dbselect\ndbselect.errors.ArgumentError") & HEAVY
 
 
+@pytest.mark.system
 def test_polars_has_the_namespace_after_the_import_alone():
     code = (
         "import dbselect, polars as pl\n"

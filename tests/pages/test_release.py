@@ -76,6 +76,7 @@ def test_a_wheel_is_that_of_this_version_and_machine(tmp_path, monkeypatch):
     assert of_dist().name == f"dbselect-{version}-cp311-abi3-linux_{here}.whl"
 
 
+@pytest.mark.system
 def test_a_name_that_is_no_line_of_the_matrix_is_an_error(tmp_path):
     wheel = tmp_path / "any.whl"
     wheel.touch()

@@ -28,6 +28,7 @@ def executable(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
+@pytest.mark.system
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="there is no cargo on this machine")
 def test_the_rust_of_the_machine_is_taken_and_nothing_is_set_up(tmp_path):
     cargo = Path(str(shutil.which("cargo")))
@@ -36,12 +37,14 @@ def test_the_rust_of_the_machine_is_taken_and_nothing_is_set_up(tmp_path):
     assert (ended.returncode, list(tmp_path.iterdir())) == (0, [])
 
 
+@pytest.mark.system
 def test_the_command_decides_how_it_ended(tmp_path):
     executable(tmp_path / "cargo", "echo cargo 1.999.0")
     executable(tmp_path / "fails", "exit 7")
     assert run("fails", path=tmp_path, cache=tmp_path / "cache").returncode == 7
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("version", [None, "cargo 1.63.0", "no cargo at all"])
 def test_no_rust_and_no_network_is_one_sentence(tmp_path, version):
     if version is not None:

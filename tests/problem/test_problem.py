@@ -120,6 +120,7 @@ def test_a_problem_is_a_value(flights):
         problem.replace(target=["late", "a"]).foba()
 
 
+@pytest.mark.slow
 def test_the_public_surface_is_small():
     package = Path(ds.__file__).parent
     assert len(ds.__all__) <= 40

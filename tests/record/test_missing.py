@@ -55,10 +55,10 @@ def holes_of(table):
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "weight"])
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
-def test_every_source_fills_what_is_filled_by_hand(as_source, policy, weight):
+def test_every_source_fills_what_is_filled_by_hand(as_any_source, policy, weight):
     table = typed(np.random.default_rng(1))
     w = table.weight if weight else None
-    found = ds.gram(as_source(table.frame), table.names, weight, null_policy=policy)
+    found = ds.gram(as_any_source(table.frame), table.names, weight, null_policy=policy)
     names, X = by_hand(table.names, table.X, [policy] * len(table.names), w)
     assert_gram(found, names, X, w)
     assert found.missing == holes_of(table)
@@ -86,7 +86,7 @@ def test_a_column_that_no_policy_names_is_skipped():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
-def test_every_source_fills_group_by_group(as_source, policy):
+def test_every_source_fills_group_by_group(as_any_source, policy):
     rng = np.random.default_rng(4)
     table = typed(rng, 900)
     key = rng.integers(0, 3, 900)
@@ -94,7 +94,7 @@ def test_every_source_fills_group_by_group(as_source, policy):
     table.X[np.flatnonzero(key == 2)[:5], 0] = np.nan
     y = pl.Series(table.column("y")).fill_nan(None)
     frame = table.frame.with_columns(y=y, key=pl.Series(key))
-    found = ds.gram_by(as_source(frame), ["key"], table.names, "weight", null_policy=policy)
+    found = ds.gram_by(as_any_source(frame), ["key"], table.names, "weight", null_policy=policy)
     assert found["key"].to_list() == [0, 1, 2]
     policies = [policy] * len(table.names)
     everywhere = by_hand(table.names, table.X, policies, table.weight)[0]

@@ -93,18 +93,18 @@ def wanted_of(source, frame: pl.DataFrame, **wanted) -> dict:
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
-def test_every_source_gives_the_gram_of_zeros_and_ones(as_source, weight):
+def test_every_source_gives_the_gram_of_zeros_and_ones(as_any_source, weight):
     frame = table(np.random.default_rng(1))
     names, X = dense(frame)
-    source = as_source(frame)
+    source = as_any_source(frame)
     found = ds.gram(source, NUMBERS, weight, **wanted_of(source, frame, categories=CATEGORIES))
     assert_gram(found, names, X, None if weight is None else frame["w"].to_numpy())
 
 
-def test_every_source_groups_zeros_and_ones(as_source):
+def test_every_source_groups_zeros_and_ones(as_any_source):
     frame = table(np.random.default_rng(2))
     names, X = dense(frame)
-    source = as_source(frame)
+    source = as_any_source(frame)
     found = ds.gram_by(
         source, ["key"], NUMBERS, "w", **wanted_of(source, frame, categories=CATEGORIES)
     )

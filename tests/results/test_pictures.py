@@ -72,6 +72,7 @@ def svg_of(chart: Any) -> ET.Element:
 # What is drawn
 
 
+@pytest.mark.sample(3)
 @families
 def test_the_data_of_a_picture_are_the_steps(family):
     seq = found(family)
@@ -132,6 +133,7 @@ def test_a_comparison_draws_the_rows_that_judge():
     assert compared.cut == ds.reference.stopping_cost(seq, ds.reference.plateau(seq))
 
 
+@pytest.mark.slow
 def test_a_cross_validation_draws_its_table_and_choices():
     frame = wide(4).with_columns(part=pl.Series(["p", "q", "q"] * 100))
     folds = ds.gram_by(frame, by=["part"], fold=3)
@@ -188,6 +190,7 @@ def test_a_drift_draws_what_models_are_worth():
         assert drawn["r2"][at * steps : (at + 1) * steps].to_list() == found.worth[column].to_list()
 
 
+@pytest.mark.slow
 def test_every_picture_is_drawn_with_words_and_no_page_of_its_own():
     for name, chart in pictures().items():
         svg = svg_of(chart)

@@ -92,6 +92,7 @@ def assert_same(found: ds.results.Sequence, expected: ds.results.Sequence) -> No
     assert one.r2 == pytest.approx(two.r2, abs=NEARLY)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(SKIPPED)
 @settings(max_examples=12, deadline=None)
 @given(

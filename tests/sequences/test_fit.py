@@ -97,9 +97,9 @@ def test_model_predicts_what_statsmodels_predicts():
         np.testing.assert_allclose(frame.select(p=model.expr())["p"], expected, rtol=1e-11)
 
 
-def test_source_of_any_kind_gives_the_same_model(as_source):
+def test_source_of_any_kind_gives_the_same_model(as_any_source):
     frame = table(np.random.default_rng(6)).drop("w")
-    model = ds.fit(as_source(frame), "y", ["a", "c"])
+    model = ds.fit(as_any_source(frame), "y", ["a", "c"])
     expected = refit(frame, ["a", "c"], None, True).params
     np.testing.assert_allclose(
         [model.intercept, *model.coefficients.values()], expected, rtol=1e-10

@@ -163,6 +163,7 @@ def all_optima(gram, sizes):
     return reached, by_one_call
 
 
+@pytest.mark.slow
 def test_the_polish_of_sequences_reaches_what_is_proven_best_at_every_size():
     """As R's leaps lists them: the least RSS of each size, of tables that people have analysed."""
     air = pl.read_csv(Path(__file__).parents[1] / "data" / "air_pollution.csv")
@@ -172,6 +173,7 @@ def test_the_polish_of_sequences_reaches_what_is_proven_best_at_every_size():
     assert all_optima(ds.gram(table), range(1, 10)) == (9, 9)
 
 
+@pytest.mark.slow
 def test_where_searches_are_led_astray_polish_still_reaches_most():
     """No single exchange helps at an end; two at a time may. The proof is `best_within`'s."""
     found = [all_optima(ds.gram(suppressed(seed, 8)), range(1, 8)) for seed in range(6)]

@@ -41,6 +41,7 @@ def assert_equals_brute_force(problem: Problem, rule: str, **limits) -> None:
     )
 
 
+@pytest.mark.sample(60)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(

@@ -236,6 +236,7 @@ def test_searches_are_those_of_python(seed):
     assert became["rounding"] <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [10, 11])
 def test_wide_searches_are_those_of_python(seed):
     asked = [random_search(np.random.default_rng([seed, i]), 200) for i in range(40)]

@@ -224,6 +224,7 @@ def test_scikit_learn_fits_the_same():
     assert of_counts.intercept_ == 0.0
 
 
+@pytest.mark.system
 def test_every_door_finds_the_same(connection, tmp_path):
     frame = pl.DataFrame({"gram": [GRAM.to_struct()]}, schema={"gram": RECORD_DTYPE})
     connection.register("records", frame.to_arrow())

@@ -232,6 +232,7 @@ def test_segments_with_columns_of_their_own_keep_their_places():
     assert_near(found, [*alone, None], 1e-11)
 
 
+@pytest.mark.slow
 def test_neither_blocks_nor_threads_change_a_digit(monkeypatch):
     parts = problems(np.random.default_rng(5), 8)
     grams = frame_of([part.gram for part in parts] * 1000)

@@ -32,6 +32,9 @@ METHODS = {
 }  # fmt: skip
 
 
+SLOW = {"dash", "sght", "sght of many columns"}
+
+
 def with_a_twin(seed):
     """Return a table whose last column is an affine copy of one in another group."""
     rng = np.random.default_rng(seed)
@@ -43,7 +46,10 @@ def with_a_twin(seed):
     return pl.DataFrame(columns | {"y": y + rng.normal(size=len(y))})
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in METHODS],
+)
 def test_the_order_of_rows_changes_no_answer(method):
     for seed in range(12):
         table = with_a_twin(seed)

@@ -114,6 +114,7 @@ def test_fourteen_groups(seed, make):
         check(problem, budget)
 
 
+@pytest.mark.slow
 def test_a_budget_below_the_first_group_of_the_sequence_still_buys_the_best():
     rng = np.random.default_rng(0)
     lost = 0

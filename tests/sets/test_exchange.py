@@ -61,6 +61,7 @@ def test_what_greedy_search_misses_is_found():
         assert sorted(ds.exchange(gram, "y", k=2).groups) == sorted(best) == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_the_end_is_no_worse_than_forward_and_backward_search():
     for seed in range(12):
         rng = np.random.default_rng(seed)

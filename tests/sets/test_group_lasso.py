@@ -155,6 +155,7 @@ kinds = pytest.mark.parametrize("kind", list(KINDS))
 seeds = pytest.mark.parametrize("seed", range(3))
 
 
+@pytest.mark.sample(12)
 @seeds
 @kinds
 def test_every_point_of_the_path_is_optimal(kind, seed):
@@ -366,6 +367,7 @@ def test_points_list_groups_and_what_they_cost():
     assert dict(zip(path.entered, path.entered_at, strict=True)) == first
 
 
+@pytest.mark.sample(12)
 @seeds
 @pytest.mark.parametrize("n_lambda", [2, 50])
 @kinds
@@ -416,6 +418,7 @@ def test_of_equal_columns_the_cheaper_one_is_used():
     assert {"cheap", "other"} == set(path.entered)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("factor", [1e-3, 7.0, 1024.0])
 @kinds
 def test_costs_times_a_constant_change_nothing_but_the_penalties(kind, factor):
@@ -461,6 +464,7 @@ def test_target_that_no_column_explains_leaves_every_group_at_zero():
     assert seq.steps.height == 1
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 @kinds
 @pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
@@ -622,6 +626,7 @@ def sparse_violation(
     return worst
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("ratio", [0.05, 0.5, 0.95, 1.0])
 @kinds
 def test_every_point_of_the_sparse_path_is_optimal(kind, ratio):

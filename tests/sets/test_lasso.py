@@ -105,6 +105,7 @@ def violation(
     return worst
 
 
+@pytest.mark.sample(18)
 @seeds
 @ratios
 @kinds

@@ -174,13 +174,13 @@ def test_all_digits_of_a_128_bit_key_count():
 
 
 @pytest.mark.parametrize("key", ["id", None], ids=["by key", "by content"])
-def test_every_source_gives_the_records_of_the_rows_in_each_fold(as_source, key):
+def test_every_source_gives_the_records_of_the_rows_in_each_fold(as_any_source, key):
     table = typed(np.random.default_rng(3))
     ids = np.random.default_rng(4).integers(0, 60, len(table.X))
     frame = table.frame.with_columns(id=pl.Series(ids))
     content = pl.struct(pl.col(table.names[:6]), "demo", "emb")
     asked = {"columns": table.names, "weight": "weight", "fold": 3, "key": key, "seed": 7}
-    found = ds.gram_by(as_source(frame), ["region"], **asked)
+    found = ds.gram_by(as_any_source(frame), ["region"], **asked)
     assert found.columns == ["region", "fold", "gram"]
     expression = pl.col("id") if key else content
     folds = frame.select(expression.dbselect.fold(3, seed=7)).to_series()

@@ -88,6 +88,7 @@ of_ibis = pytest.mark.filterwarnings(
 )
 
 
+@pytest.mark.sample(4)
 @of_ibis
 @frames
 def test_every_call_reads_a_frame_as_its_rows(make):

@@ -69,6 +69,7 @@ def joined(facts, other, key, own, columns, policy, weight=None) -> ds.Gram:
     return ds.gram(rows, [*own, *columns], weight, null_policy=dict.fromkeys(columns, policy))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(SKIPPED)
 @settings(max_examples=40, deadline=None)
 @given(
@@ -89,6 +90,7 @@ def test_a_table_by_its_key_is_the_join(seed, policy, weight, far):
     assert_same(sums.gram.extend(sums, other, unmatched=policy), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(SKIPPED)
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), policy=st.sampled_from(["indicator", "skip"]))

@@ -125,6 +125,7 @@ def test_a_state_keeps_what_a_record_rounds():
     assert abs(Fraction(float(found.comoment[0, 0])) - expected) < Fraction(SAME) * expected
 
 
+@pytest.mark.system
 def test_a_part_made_in_another_process_is_as_good():
     rows = table().select(["x", "flag"])
     plan = ds.io.plan_gram(rows.schema)

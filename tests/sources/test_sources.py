@@ -16,15 +16,15 @@ import dbselect as ds
 from dbselect.sources import open as opening
 
 
-def test_every_source_gives_the_gram_of_the_definition(as_source):
+def test_every_source_gives_the_gram_of_the_definition(as_any_source):
     table = typed(np.random.default_rng(1))
-    found = ds.gram(as_source(table.frame), columns=table.names)
+    found = ds.gram(as_any_source(table.frame), columns=table.names)
     assert_gram(found, table.names, table.X)
 
 
-def test_every_source_takes_weights_and_leaves_them_out_of_the_default_columns(as_source):
+def test_every_source_takes_weights_and_leaves_them_out_of_the_default_columns(as_any_source):
     table = typed(np.random.default_rng(2))
-    found = ds.gram(as_source(table.frame.drop("region")), weight="weight")
+    found = ds.gram(as_any_source(table.frame.drop("region")), weight="weight")
     assert_gram(found, table.names, table.X, table.weight)
 
 
@@ -51,7 +51,7 @@ def test_a_part_of_a_nested_field_can_be_read_alone(as_source, wanted, names):
     assert_gram(found, names, table.take(names))
 
 
-def test_every_source_groups_by_several_keys_null_last(as_source):
+def test_every_source_groups_by_several_keys_null_last(as_any_source):
     rng = np.random.default_rng(5)
     table = typed(rng)
     region = table.frame["region"].to_numpy()
@@ -60,7 +60,7 @@ def test_every_source_groups_by_several_keys_null_last(as_source):
     frame = table.frame.with_columns(
         pl.when(pl.Series(~no_region)).then("region").alias("region"), year=pl.Series(year)
     )
-    found = ds.gram_by(as_source(frame), by=["region", "year"], weight="weight")
+    found = ds.gram_by(as_any_source(frame), by=["region", "year"], weight="weight")
     keys = [(k, y) for k in ("north", "south", None) for y in (2020, 2021, 2022)]
     assert found.select("region", "year").rows() == keys
     assert found.columns == ["region", "year", "gram"]

@@ -32,7 +32,9 @@ POLICIES = [
 ]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.system)]
+)
 def warehouse(request: pytest.FixtureRequest) -> Iterator[Warehouse]:
     with opened(request.param) as found:
         yield found
@@ -214,6 +216,7 @@ def test_a_missing_value_of_policy_error_is_refused(pair):
         ds.gram(pair[0], ["x", "y"], null_policy="error")
 
 
+@pytest.mark.system
 def test_nan_is_missing_and_infinite_numbers_of_postgresql_are_found():
     with opened("postgres") as warehouse:
         frame = pl.DataFrame({"x": [1.0, np.nan, 3.0], "n": ["1", "2", "NaN"]})
@@ -262,6 +265,7 @@ def test_squares_that_are_no_doubles_are_refused_by_sqlite(size, words):
         ds.gram(warehouse.load(frame))
 
 
+@pytest.mark.system
 def test_a_uuid_is_its_text():
     texts = [f"00000000-0000-0000-0000-00000000000{n % 3}" for n in range(30)]
     frame = pl.DataFrame({"u": texts, "x": np.arange(30.0) ** 2, "y": np.arange(30.0)})
@@ -286,6 +290,7 @@ with opened("postgres") as warehouse:
 """
 
 
+@pytest.mark.system
 def test_sql_that_was_written_before_does_not_change_the_queries():
     with opened("postgres"):
         pass  # skipped where there is no server

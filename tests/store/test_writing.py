@@ -150,6 +150,7 @@ def writing(path: Path) -> subprocess.Popen:
     return process
 
 
+@pytest.mark.system
 def test_what_a_killed_writer_leaves_is_cleared_by_the_next(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
@@ -161,6 +162,7 @@ def test_what_a_killed_writer_leaves_is_cleared_by_the_next(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.system
 def test_writers_leave_each_other_alone(tmp_path):
     path = tmp_path / "file"
     with writing(path) as process:

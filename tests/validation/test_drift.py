@@ -28,7 +28,7 @@ def table(seed: int, shift: float, rows: int = 60) -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def rows():
-    return table(0, 0.0), table(1, 0.4)
+    return table(0, 0.0), table(1, 0.4, 90)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_correlations_are_those_of_the_rows(rows, found):
         if {one, other} <= set(names):
             i, j = names.index(one), names.index(other)
             assert np.allclose([before, after, change], [a[i, j], b[i, j], b[i, j] - a[i, j]])
-            fisher = (np.arctanh(b[i, j]) - np.arctanh(a[i, j])) / np.sqrt(2 / 57)
+            fisher = (np.arctanh(b[i, j]) - np.arctanh(a[i, j])) / np.sqrt(1 / 57 + 1 / 87)
             assert np.isclose(statistic, fisher, rtol=1e-10)
     assert found.correlations.height == 7 * 6 // 2
 
@@ -116,7 +116,7 @@ def test_worth_is_r2_score_on_the_other_rows(rows, found):
     assert found.worth["group"].to_list()[1:] == found.before.steps["group"].to_list()[1:]
     for step in found.worth.iter_rows(named=True):
         held += members.get(step["group"], [])
-        X, Z = (np.column_stack([np.ones(60), *(f[name] for name in held)]) for f in frames)
+        X, Z = (np.column_stack([np.ones(f.height), *(f[name] for name in held)]) for f in frames)
         first, second = (
             np.linalg.lstsq(M, f["y"].to_numpy(), rcond=None)[0]
             for M, f in zip((X, Z), frames, strict=True)

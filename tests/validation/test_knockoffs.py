@@ -127,6 +127,17 @@ def problem(seed, rows=300, width=30, true=10, size=0.35):
     return ds.gram(np.column_stack([x, y]), columns=columns), {f"x{j}" for j in np.flatnonzero(b)}
 
 
+@pytest.mark.parametrize("q", [0.1, 0.3, 0.5])
+def test_e_values_select_as_the_definition_says(q):
+    rng = np.random.default_rng(0)
+    for values in rng.exponential(3.0, (50, 6)):
+        # Every number of groups, from 1 on, whose least e-value is enough.
+        best = [k for k in range(1, 7) if sorted(values)[-k] >= 6 / (q * k)]
+        chosen = e_select(values, q)
+        assert chosen.sum() == max(best, default=0)
+        assert not chosen.any() or values[chosen].min() > max(values[~chosen], default=0.0)
+
+
 def test_strong_groups_are_selected_from_a_record_alone():
     gram, true = problem(0, size=1.0)
     found = ds.knockoffs(gram.to_struct(), "y", q=0.2)

@@ -287,6 +287,7 @@ def test_a_row_with_leverage_1_has_no_hc3():
     assert model.robust_errors(frame).summary()["std_error"].null_count() == 1  # aliased
 
 
+@pytest.mark.slow
 def test_models_that_have_none_say_why():
     joint = ds.anytime_sequence(TABLE.select(*COLUMNS, "y", "w"), ["y", "w"]).at()
     classes = ds.fit(TABLE.select(*COLUMNS, "shop"), "shop", family="multinomial", ridge=1.0)

@@ -123,6 +123,7 @@ def test_a_mean_far_from_zero_costs_no_digits():
     assert wide.r2[-1] == pytest.approx(1 - rss / ((y - y.mean()) ** 2).sum(), abs=1e-12)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("policy", ["skip", "mean", "indicator", {"*": "mean", "x1": "indicator"}])
 @pytest.mark.parametrize("pieces", [1 << 22, 90])
 @pytest.mark.filterwarnings("ignore::dbselect.errors.SkippedRowsWarning")
@@ -198,6 +199,7 @@ def test_orthogonal_matching_pursuit_is_that_of_scikit_learn():
     assert wide.rows_fetched < 8 * lazy_gram.BATCH
 
 
+@pytest.mark.slow
 def test_scans_and_rows_are_counted_and_few_rows_are_kept():
     table = wide_table()
     wide = ds.anytime_sequence(table, "y", elements(table), max_groups=15, gram="lazy")
@@ -314,6 +316,7 @@ def test_a_gram_is_no_wide_table():
         ds.anytime_sequence(pl.DataFrame({"x": [1.0], "y": [1.0]}), ["y"], gram="lazy")
 
 
+@pytest.mark.slow
 def test_a_group_of_a_hundred_thousand_columns_is_no_better_than_a_gram():
     table = pl.DataFrame(
         {"y": [1.0, 2.0, 4.0], "x": np.ones((3, 20_000))},
@@ -360,6 +363,7 @@ print("done")
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("engine", ["Polars", "Arrow"])
 def test_an_interrupt_gives_the_sequence_so_far(engine):
     assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN

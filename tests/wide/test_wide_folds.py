@@ -86,6 +86,7 @@ def test_every_engine_cuts_the_same_folds(as_source):
     both(as_source(table(5)), "anytime_sequence", folds=3, key="day", weight="w", max_groups=4)
 
 
+@pytest.mark.slow
 def test_a_scan_is_for_all_folds_and_points(monkeypatch):
     monkeypatch.setattr(lazy_gram, "BATCH", 64)
     rng = np.random.default_rng(6)

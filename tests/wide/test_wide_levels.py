@@ -83,6 +83,7 @@ def assert_same(found: ds.results.WideSequence, full: ds.results.WideSequence) -
         np.testing.assert_allclose(found.criteria()[name].to_numpy(), known, rtol=1e-9)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("costs", [DEAR, CHEAP], ids=["last", "first"])
 @pytest.mark.parametrize(
     "options",
@@ -212,6 +213,7 @@ def test_dash_takes_levels_as_on_the_whole_gram(monkeypatch):
         np.testing.assert_allclose(*(each[name].fill_null(0.0) for each in tables), rtol=1e-6)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("method", ["anytime_sequence", "foba", "dash"])
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_folds_are_scored_as_on_the_whole_gram(monkeypatch, method, weight):
@@ -461,6 +463,7 @@ def test_processes_sum_their_parts_by_level():
     np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_levels_are_one_group(monkeypatch):
     """As they are: no limit is changed."""
     monkeypatch.undo()

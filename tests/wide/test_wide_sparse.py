@@ -274,6 +274,7 @@ def many_levels(seed: int) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_each_of_many_levels_is_a_group_unless_groups_say_otherwise():
     table = many_levels(1)
     terms = ds.terms(table, ["user", "item"], max_levels=2000)
