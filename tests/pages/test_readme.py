@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 #: The pages with examples that show what they print; `test_clusters` runs those on clusters.
 PAGES = [
     page
-    for folder in ("*.md", "docs/**/*.md", "examples/*.md")
+    for folder in ("*.md", "docs/**/*.md")
     for page in sorted(ROOT.glob(folder))
     if ">>> " in page.read_text()
 ]
