@@ -64,7 +64,7 @@ def test_demo_prints_what_is_shown(folder):
 
 
 def test_the_table_of_duckdb_has_the_parameters_of_the_macros():
-    page = (ROOT / "docs" / "duckdb.md").read_text()
+    page = (ROOT / "docs" / "duckdb-functions.md").read_text()
     shown = dict(re.findall(r"`(\w+)\(([^`\n]*)\)`(?= \|)", page))
     for name, text in texts().items():
         head = re.search(rf"MACRO {name}\(\s*(.*?)\s*\)\s+AS", text, re.DOTALL)[1]
