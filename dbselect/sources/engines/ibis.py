@@ -56,9 +56,9 @@ class RemoteTable(IbisTable):
         """
         if not self._is_told:
             warn_caller(
-                f"the rows of the table of {self._expression.get_backend().name} all pass into "
-                f"this process, as {self._why}; write them to Parquet and give its path where "
-                "they are many, or read more than once",
+                f"the rows of the table of {self._expression.get_backend().name} all pass "
+                f"into this process, because {self._why}; if they are many or read more than "
+                "once, write them to Parquet and give its path",
                 DriverWarning,
             )
             self._is_told = True
