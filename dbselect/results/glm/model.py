@@ -149,8 +149,8 @@ class GlmModel(OfFamily, Refitted, Predicting):
     def _known_errors(self) -> StandardErrors:
         if self.errors is None:
             raise ArgumentError(
-                "the model has no standard errors: files do not hold them, and SGHT does not "
-                "compute them; fit its columns with dbselect.fit"
+                "the model has no standard errors, which files do not hold and a descent does not "
+                "give; fit its columns with dbselect.fit"
             )
         return self.errors
 

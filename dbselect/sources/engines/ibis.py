@@ -57,7 +57,7 @@ class RemoteTable(IbisTable):
         if not self._is_told:
             warn_caller(
                 f"the rows of the table of {self._expression.get_backend().name} all pass "
-                f"into this process, because {self._why}; if they are many or read more than "
+                f"into this process, as {self._why}; if they are many or read more than "
                 "once, write them to Parquet and give its path",
                 DriverWarning,
             )

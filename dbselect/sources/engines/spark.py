@@ -81,7 +81,7 @@ class SparkTable:
         """
         warn_caller(
             "this call looks at single rows: those of the Spark DataFrame all pass "
-            "through the driver; if they are many, take a sample",
+            "through the driver; take a sample if they are many",
             DriverWarning,
         )
         rows = self._selected(fields)

@@ -73,7 +73,7 @@ class Draws:
         check_seed(self.seed)
         if self.kind == "halves" and self.records % 2:
             raise ArgumentError(
-                f"records is {self.records}; halves come in pairs, so it must be even"
+                f"records is {self.records}; halves come in pairs: give an even one"
             )
 
     def begin(self, rows: npt.NDArray[np.int64]) -> Numbers:

@@ -163,7 +163,7 @@ def check_rows(
     fit = found.fit if isinstance(found, Model) else None
     if fit is not None and abs(sums.weight / fit.moments.weight - 1.0) > WEIGHT_ROUNDING:
         raise DataError(
-            f"the weights sum to {sums.weight}, and those of the fit to "
+            f"the rows weigh {sums.weight} in all, and those of the fit "
             f"{fit.moments.weight}; weight is {weight!r}, and must be the column of the fit"
         )
     if sums.exact:
@@ -198,6 +198,6 @@ def check_gradient(sums: MeatSums, gradient: Vector) -> None:
     allowed = OTHER_ROWS**2 * noise + ROUNDING_SHARE**2 * sums.squares
     if gradient @ gradient > allowed:
         raise DataError(
-            "the rows do not give the model's coefficients; give the rows and the weight "
-            "that it was fitted with"
+            "the rows do not give the model's coefficients, so they are not those of the fit; "
+            "give the rows and the weight that it was fitted with"
         )
