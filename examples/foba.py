@@ -13,7 +13,7 @@ import polars as pl
 
 import dbselect as ds
 
-PICTURE = Path(__file__).with_name("foba.png")
+PICTURE = Path(__file__).parents[1] / "docs" / "guides" / "pictures" / "foba.png"
 COLOURS = alt.Scale(domain=["forward", "FoBa"], range=["#fdbf8f", "#1b7e5f"])
 
 

@@ -1,6 +1,7 @@
-"""Draw the pictures of examples/pictures.md and of the reference, each named after its class.
+"""Draw the pictures of the guides and of the reference, each named after its class.
 
-``python examples/pictures.py`` writes examples/pictures/; flights_data.py writes the flights first.
+``python examples/pictures.py`` writes docs/guides/pictures/; flights_data.py writes the flights
+first.
 """
 
 import re
@@ -12,8 +13,9 @@ import vl_convert
 
 import dbselect as ds
 
-HERE = Path(__file__).parent
-FLIGHTS = HERE / "data" / "flights.parquet"
+ROOT = Path(__file__).parents[1]
+FLIGHTS = ROOT / "examples" / "data" / "flights.parquet"
+PICTURES = ROOT / "docs" / "guides" / "pictures"
 #: Look-ups before departure: with the delay known, a curve shows little else.
 COLUMNS = [
     "arr_delay", "distance", "scheduled_minutes", "hour_*", "weekday_*", "carrier", "age", "seats",
@@ -43,7 +45,7 @@ def write(name: str, chart) -> None:
     svg = svg.replace('class="marks"', 'class="drawn"', 1)
     # Coordinates to a hundredth of a pixel: nobody sees more.
     svg = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", svg)
-    place = HERE / "pictures" / f"{name}.svg"
+    place = PICTURES / f"{name}.svg"
     place.write_text(re.sub(r"(<svg [^>]*>)", rf"\1{STYLE}", svg, count=1) + "\n")
 
 

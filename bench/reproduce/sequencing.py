@@ -176,10 +176,10 @@ def table_2(study: Study) -> Iterator[str]:
     yield prose(
         f"""
         Made-up documents: 500 features at the paper's costs, which sum to 17,020, features of one
-        cost in groups of 5, 10, 15 or 20, ridge 1e-5 (examples/anytime.md describes the design,
+        cost in groups of 5, 10, 15 or 20, ridge 1e-5 (docs/table-2.md describes the design,
         and has ten tables of them; here {len(seeds)} of {ROWS:,} rows to train on and as many to
         test on). Whoever has the published files: `svmlight_to_parquet` and `cost_groups` make the
-        paper's table of them (examples/anytime.md).
+        paper's table of them (docs/table-2.md).
         """
     )
     for size in study.of(tuple(TABLE_2), (10,)):

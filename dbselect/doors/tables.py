@@ -45,8 +45,8 @@ def reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckD
     connection = None if number is None else _CONNECTIONS.get(number)
     if connection is None:
         raise EngineError(
-            "the connection that dbselect.register was given is no longer there; keep it while "
-            "queries run"
+            "the connection that dbselect.register was given is closed; keep it open "
+            "while queries run"
         )
     with connection.cursor() as cursor:
         # Names are those of the database, not of variables that happen to be in Python.

@@ -78,8 +78,8 @@ def _at_means(data: Data, point: Coefficients, theta: float | None) -> float:
         theta *= math.exp(max(-LONGEST, min(LONGEST, step)))
         if theta > LARGEST:
             raise DataError(
-                f"target '{data.roles.target}' varies no more than counts of family 'poisson', so "
-                "that the most likely dispersion is 0; take that family"
+                f"target '{data.roles.target}' varies no more than counts of family "
+                "'poisson', so the most likely dispersion is 0; use that family"
             )
         if abs(step) < SETTLED:
             break

@@ -107,7 +107,7 @@ def warn_of_condition(condition: pa.DoubleArray) -> None:
     if pc.any(pc.greater(condition, CONDITION_LIMIT)).as_py():
         # The same words for every block of records, so that they are shown once.
         warnings.warn(
-            "segments have selected columns of a condition number above "
+            "some segments have selected columns with a condition number above "
             f"{CONDITION_LIMIT:.0e}; their coefficients keep fewer than six of 16 digits",
             ConditionWarning,
             stacklevel=2,

@@ -113,8 +113,8 @@ def unsealed(record: Any, path: str | Path) -> Any:
 
 def _damaged(path: str | Path, what: str) -> SourceError:
     return SourceError(
-        f"cannot read {what} from '{path}': the file is damaged, as what it holds does not have "
-        "the digest that was written with it"
+        f"cannot read {what} from '{path}': the file is damaged, its content does not "
+        "match its digest"
     )
 
 

@@ -347,8 +347,8 @@ def polars_column(path: Path) -> pl.Expr:
     for step in steps:
         if isinstance(step, str) and _is_pattern(step):
             raise ColumnError(
-                f"'{step}' is a child of '{field}', and a pattern for Polars, which would read "
-                "others; rename it"
+                f"'{step}' is a child of '{field}', and Polars reads its name as a pattern; "
+                "rename it"
             )
         found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
     return found
@@ -504,7 +504,7 @@ def _sql_lookup(found: Lookup, duckdb: bool) -> str:
         other = f"error({before} || CAST({name} AS VARCHAR) || {after})"
     else:
         raise ArgumentError(
-            "handle_unknown is 'error', which only dialect 'duckdb' can say; take "
+            "handle_unknown is 'error', which only dialect 'duckdb' supports; use "
             "'unavailable' or 'mean'"
         )
     is_by_place = duckdb and found.is_text and len(found.values) > MANY

@@ -277,7 +277,7 @@ class Diagnosed:
         """The rows it was fitted to, whatever the ridge."""
         if self.fit is None:
             raise ArgumentError(
-                "the model knows no rows to judge it by; fit its columns with dbselect.fit"
+                "the model has no statistics of its rows; fit its columns with dbselect.fit"
             )
         return self.fit
 

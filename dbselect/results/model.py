@@ -182,7 +182,7 @@ class Model(Diagnosed, Refitted, Predicting):
         """Return the rows that the model was fitted to, and the standard errors by them."""
         if self.fit is None:
             raise ArgumentError(
-                "the model knows no rows to judge it by; fit its columns with dbselect.fit"
+                "the model has no statistics of its rows; fit its columns with dbselect.fit"
             )
         kept = {name: w for name, w in self.coefficients.items() if name not in self.aliased}
         return self.fit, self.fit.deviations(self.target, kept)

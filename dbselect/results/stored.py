@@ -83,4 +83,7 @@ def of_record(record: Any, path: str | Path) -> Any:
             return Gram.from_struct(record)
         if record and {*record} <= _TERMS:
             return Terms.from_dict(record)
-    raise SourceError(f"'{path}' holds no result of dbselect, which its results' write_* write")
+    raise SourceError(
+        f"'{path}' holds no result of dbselect; give a file that write_parquet or "
+        "write_json of a result has written"
+    )

@@ -161,9 +161,8 @@ class WideSequence(Sequence):
     def _no_criterion(self, criterion: str) -> DbselectError:
         if criterion == "cp":
             return ArgumentError(
-                "criterion is 'cp', which needs the model on all columns, and a search with a lazy "
-                "Gram fits "
-                "those that it takes"
+                "criterion is 'cp', which needs the model on all columns; a search with a "
+                "lazy Gram fits only those that it takes"
             )
         return super()._no_criterion(criterion)
 

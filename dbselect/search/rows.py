@@ -276,9 +276,10 @@ def _whole(problem: "Problem", table: Table, named: Sequence[str] | None, taken:
             "can be read only once; write it to Parquet, or give rows="
         )
     warn_caller(
-        f"the search looks at {searched:,} of {taken.of:,} rows, drawn by seed {problem.seed}, as "
-        f"more do not fit into memory; coefficients are fitted to all rows. rows= draws fewer for "
-        "both, and anytime_sequence searches all",
+        f"the search looks at {searched:,} of {taken.of:,} rows, drawn by seed "
+        f"{problem.seed}, because more do not fit into memory; coefficients are "
+        "fitted to all rows. rows= draws fewer for both; anytime_sequence searches "
+        "all",
         SampleWarning,
     )
     return Whole(problem, passes_of(problem, table, named), searched, taken.of)

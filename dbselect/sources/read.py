@@ -104,7 +104,7 @@ def gram(
     Notes
     -----
     A table of ibis is summed where it is, by queries that read it some times; see
-    ``examples/warehouses.md``. All others:
+    ``docs/guides/sum-in-a-warehouse.md``. All others:
     O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles a thread, and the
     batches in flight. A progress bar appears on a terminal after two seconds.
     Of d numbers and c categories, a row costs O(d^2 + c d + c^2), however many levels

@@ -301,7 +301,9 @@ def _ends(name: str, value: Any) -> tuple[Any, Any]:
     if not isinstance(value, tuple | list):
         return value, value
     if len(value) != 2:
-        raise ArgumentError(f"{name} is {value!r}; it must be a key, or the first and the last")
+        raise ArgumentError(
+            f"{name} is {value!r}; it must be a key, or the first and the last as a pair"
+        )
     return value[0], value[1]
 
 

@@ -27,8 +27,8 @@ class DeltaFiles:
         self.shown = str(table.table_uri)
         if urlparse(self.shown).scheme not in ("", "file"):
             raise SourceError(
-                f"'{self.shown}' is no path of this machine; give pl.scan_delta of it, whose rows "
-                "are then hashed"
+                f"'{self.shown}' is not a local path; give pl.scan_delta of it, whose rows "
+                "are hashed instead"
             )
         try:
             self._schema = pl.DataFrame(table.to_pyarrow_dataset().schema.empty_table()).schema

@@ -111,8 +111,8 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
     text = str(source)
     if "://" in text:
         raise SourceError(
-            f"'{text}' is no path of this machine, and sizes and times are those of its files; "
-            "give pl.scan_parquet of it, whose rows are then hashed"
+            f"'{text}' is not a local path, so its files have no sizes and times to "
+            "compare; give pl.scan_parquet of it, whose rows are hashed instead"
         )
     path = Path(text).expanduser()
     if is_delta(path):

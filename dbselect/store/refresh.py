@@ -131,7 +131,7 @@ def _read(
             # Rather a disk that is not there, or a query that went wrong, than no rows.
             raise SourceError(
                 f"the table has no rows, and the store has {len(known)} parts of it, which a "
-                "refresh would all drop; remove the store if that is meant"
+                "refresh would all drop; remove the store if you want that"
             )
         wanted = [part for part, told in found.items() if {**known, **fresh}.get(part) != told]
         stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
@@ -146,8 +146,8 @@ def _read(
             _tell_skipped(frames, weighted=weighted)
             return found, frames
     raise BusyError(
-        f"{parts.shown} changes while it is read, {ATTEMPTS} times in turn; refresh again when it "
-        "is written"
+        f"{parts.shown} changed during each of {ATTEMPTS} reads; refresh again when "
+        "nothing writes to it"
     )
 
 

@@ -89,15 +89,17 @@ class RowParts:
                 break
         else:
             raise BusyError(
-                f"the table changes while it is read, {ATTEMPTS} times in turn; refresh again "
-                "when it is written, or read it in one transaction"
+                f"the table changed during each of {ATTEMPTS} reads; refresh again when "
+                "nothing writes to it, or read it in one transaction"
             )
         keys, known = _comparable(records.select(by)), _comparable(seen.select(by))
         known = known.hstack(seen.select(PART, FINGERPRINT))
         told = keys.join(known, on=keys.columns, how="left", nulls_equal=True,
                          maintain_order="left")  # fmt: skip
         if told[PART].null_count():
-            raise SourceError(f"the keys {by} have values that are not equal to themselves")
+            raise SourceError(
+                f"the keys {by} have values, such as NaN, that are not equal to themselves"
+            )
         if records.height:
             yield labelled(records.select(*by, GRAM), told[PART], told[FINGERPRINT], self._reading)
 

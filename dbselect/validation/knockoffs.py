@@ -91,8 +91,8 @@ def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
     each = q if draws == 1 else q / 2.0
     if len(names) < math.ceil(1.0 / each):
         raise ArgumentError(
-            f"q is {q:g}; of {len(names)} groups none could be selected, as at least "
-            f"{math.ceil(1.0 / each)} must be at once"
+            f"q is {q}; of {len(names)} groups none could be selected, as at least "
+            f"{math.ceil(1.0 / each)} are always selected together"
         )
     made, columns = _made(setup, kind)
     rng = np.random.default_rng(problem.seed)
@@ -143,7 +143,9 @@ def _made(search: GramSearch, kind: str) -> tuple[Knockoffs, dict[str, list[int]
     blocks = [np.array(at, dtype=np.intp) for at in columns.values() if at]
     made = Knockoffs.of(R, search.linear.c[kept], rows, blocks)
     if search.state.explained >= 1.0 - 1e-12:
-        raise DataError(f"the columns explain '{search.target}' whole; there are no errors to test")
+        raise DataError(
+            f"the columns explain '{search.target}' exactly; there are no errors to test"
+        )
     return made, columns
 
 

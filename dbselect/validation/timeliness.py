@@ -215,7 +215,9 @@ def oracle(curve: Curve) -> pl.DataFrame:
     spent, explained = _points(curve)
     cost, gain = np.diff(spent), np.diff(explained)
     if (cost <= 0).any():
-        raise ArgumentError("the curve gives groups back; an oracle needs groups that only come")
+        raise ArgumentError(
+            "the curve gives groups back; an oracle needs a curve that only adds groups"
+        )
     order = np.argsort(-gain / cost, kind="stable")
     table = curve if isinstance(curve, pl.DataFrame) else curve.steps
     groups = {"group": table["group"].gather([0, *(order + 1)])} if "group" in table else {}
@@ -286,7 +288,9 @@ def compare(
         raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
     at = plateau(sequences[first]) if fraction is None else fraction
     if data is None and weight is not None:
-        raise ArgumentError(f"weight is {weight!r}; it is of the table in data, which is missing")
+        raise ArgumentError(
+            f"weight is {weight!r}; it is of the table in data, and data is missing"
+        )
     judged: dict[str, Curve] = dict(sequences)
     if data is not None:
         judged |= {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 #: Pages outside of docs/, which is the root of the site, and what they show.
-BESIDE = ("examples/*.md", "examples/*.png", "examples/pictures/*.svg", "bench/*.md")
+BESIDE = ("bench/*.md",)
 #: The same of the repository's first folder; its README is the page about the repository.
 FIRST = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")

@@ -340,8 +340,8 @@ def _body(name: str, thing: Any, page: str) -> Iterator[str]:
 def _picture(name: str, page: str) -> list[str]:
     """Return what a class of results draws, if it is drawn."""
     short = name.rpartition(".")[2]
-    drawing = f"examples/pictures/{short}.svg"
-    if not (ROOT / drawing).exists():
+    drawing = f"guides/pictures/{short}.svg"
+    if not (ROOT / "docs" / drawing).exists():
         return []
     return [f"![What a {short} draws]({'../' * page.count('/')}{drawing})"]
 

@@ -39,8 +39,8 @@ def _short(type_name: str) -> str:
 
 
 def overview() -> dict[str, tuple[str, str]]:
-    """Return the calls that the page of DuckDB lists: how they are called, what they return."""
-    page = (ROOT / "docs" / "duckdb.md").read_text()
+    """Return the calls that the page of functions lists: how they are called, what they return."""
+    page = (ROOT / "docs" / "duckdb-functions.md").read_text()
     rows = re.findall(r"^\| (`.*) \| (.*) \|$", page, re.MULTILINE)
     return {
         re.match(r"`(\w+)", call)[1]: (call, returned)

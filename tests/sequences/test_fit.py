@@ -233,7 +233,8 @@ def test_models_that_know_no_rows_are_refused():
     )
     for one in (model, sparse):
         with pytest.raises(
-            ds.errors.ArgumentError, match=r"the model knows no rows .* dbselect\.fit"
+            ds.errors.ArgumentError,
+            match=r"the model has no statistics of its rows; .* dbselect\.fit",
         ):
             one.summary()
 

@@ -621,7 +621,7 @@ def test_what_the_descent_leaves_is_its_objective():
     left = 1 - r2_score(Y, model.predict(frame))
     # Intercepts follow from the means, so the mean of the residuals is 0.
     assert 1 + 2 * model.history[-1] == pytest.approx(left, abs=1e-12)
-    with pytest.raises(ds.errors.ArgumentError, match="knows no rows"):
+    with pytest.raises(ds.errors.ArgumentError, match="no statistics of its rows"):
         model.summary()
     assert repr(model.model).startswith("JointModel(y, z ~ g0")
 

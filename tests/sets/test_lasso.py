@@ -308,7 +308,7 @@ def test_models_are_those_of_the_points_and_predict_from_the_table():
         expected = path.intercept[i] + X @ w
         np.testing.assert_allclose(model.predict(frame), expected)
         np.testing.assert_allclose(frame.with_columns(p=model.expr())["p"], expected)
-    with pytest.raises(ds.errors.ArgumentError, match="knows no rows"):
+    with pytest.raises(ds.errors.ArgumentError, match="no statistics of its rows"):
         path.model(7).summary()
     within = path.at(budget=20.0)
     assert within.spent <= 20.0

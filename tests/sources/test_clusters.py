@@ -14,7 +14,7 @@ import dbselect as ds
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "examples" / "data" / "flights.parquet"
-PAGE = (ROOT / "examples" / "clusters.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "sum-on-a-cluster.md").read_text()
 WANTED = ["arr_delay", "dep_delay", "distance", "seats"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.far, pytest.mark.timeout(600)]

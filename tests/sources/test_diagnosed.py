@@ -306,7 +306,7 @@ def test_a_model_that_knows_no_rows_says_so():
     model = ds.anytime_sequence(TABLE.drop("w"), "y").at()
     object.__setattr__(model, "fit", None)
     for call in (model.vif, model.f_test, lambda: model.prediction_intervals(NEW)):
-        with pytest.raises(ds.errors.ArgumentError, match="knows no rows"):
+        with pytest.raises(ds.errors.ArgumentError, match="no statistics of its rows"):
             call()
 
 

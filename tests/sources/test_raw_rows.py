@@ -275,7 +275,7 @@ def test_a_level_not_seen_may_be_an_error(connection):
         by_steps_in_duckdb(connection, steps_of(seq), odd, ", handle_unknown := 'error'")
     with pytest.raises(pl.exceptions.ComputeError, match=words):
         by_steps_in_polars(steps_of(seq), odd, handle_unknown="error")
-    with pytest.raises(ds.errors.ArgumentError, match="only dialect 'duckdb' can say"):
+    with pytest.raises(ds.errors.ArgumentError, match="only dialect 'duckdb' supports"):
         model.sql("postgres", handle_unknown="error")
     for call in (model.expr, model.sql, lambda **more: model.predict(frame, **more)):
         with pytest.raises(

@@ -348,7 +348,7 @@ def test_a_file_that_always_changes_is_an_error(store, year, tmp_path, monkeypat
         return found
 
     monkeypatch.setattr(file_parts, "read_part", disturbed)
-    with pytest.raises(ds.errors.BusyError, match="changes while it is read, 3 times in turn"):
+    with pytest.raises(ds.errors.BusyError, match="changed during each of 3 reads"):
         store.refresh(folder, by="day")
     with pytest.raises(ds.errors.SourceError, match="is empty; refresh it first"):
         store.total()
@@ -453,7 +453,7 @@ def test_mistakes_are_told(store, year, call, error):
     ("source", "by", "error"),
     [
         ("nowhere", "day", "no file is at 'nowhere'"),
-        ("s3://bucket/t", "day", "no path of this machine"),
+        ("s3://bucket/t", "day", "not a local path"),
         (pl.DataFrame({"x": [1.0]}), "day", "by names unknown column 'day'"),
         (pl.DataFrame({"part": [1], "x": [1.0]}), "part", "by names a column 'part'"),
         (pl.DataFrame({"k": [1], "x": ["a"]}), 3, "by is 3"),

@@ -1,4 +1,4 @@
-"""The SQL of examples/store.md does what the page says."""
+"""The SQL of docs/guides/keep-records-in-sql.md does what the page says."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 import dbselect as ds
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "examples" / "store.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "keep-records-in-sql.md").read_text()
 COLUMNS = ["arr_delay", "dep_delay", "carrier"]
 
 

@@ -58,7 +58,9 @@ def check_out(options: argparse.Namespace) -> None:
         return
     if out == STDOUT and options.endings:
         if options.json:
-            raise ArgumentError("--out is '-', which --json would be printed into; give one")
+            raise ArgumentError(
+                "--out is '-' and --json prints to standard output too; give one of them"
+            )
         return
     if not Path(out).absolute().parent.is_dir():
         raise ArgumentError(f"--out is '{out}'; its folder does not exist")
@@ -147,7 +149,7 @@ def _rows(file: Any, ending: str | None) -> Iterator[Callable[["pl.DataFrame"], 
     def write_text(batch: "pl.DataFrame") -> None:
         nested = any(dtype.is_nested() for dtype in batch.dtypes)
         if nested and ending in (".csv", ".tsv"):
-            raise ArgumentError(f"--out ends in {ending}, which has no place for nested columns")
+            raise ArgumentError(f"--out ends in {ending}, a format without nested columns")
         # The text is written here: an engine has errors of its own for a pipe that is closed.
         if nested or ending in (".ndjson", ".jsonl"):
             text = batch.write_ndjson()

@@ -125,13 +125,15 @@ def _judge_of_family(search: RowSearch, known: StepOptions) -> Judge:
     family, rows = data.roles.family, data.rows
     if search.state.call.problem.ridge:
         raise ArgumentError(
-            f"the objective has ridge {search.state.call.problem.ridge:g}; a criterion counts "
-            "parameters, and a ridge makes them fewer: take ridge 0, or rows held out"
+            f"the objective has ridge {search.state.call.problem.ridge}; a criterion "
+            "counts parameters, which a ridge reduces: set ridge to 0, or choose by "
+            "held-out rows"
         )
     if family.has_dispersion and not family.quadratic:
         raise ArgumentError(
-            f"family is '{family.name}', whose dispersion the deviance does not determine, so that "
-            "there is no likelihood to compare; choose by rows held out, as cross_validate does"
+            f"family is '{family.name}'; there is no likelihood to compare, because the "
+            "deviance does not determine the dispersion: choose by held-out rows, with "
+            "cross_validate"
         )
     free = float(family.basis.shape[1])
     null = search.state.fit.deviance

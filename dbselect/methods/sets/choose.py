@@ -62,9 +62,7 @@ def choice_of(
     if diversity is not None:
         _check_diversity(diversity, start)
         if isinstance(search, LazySearch):
-            raise ArgumentError(
-                "diversity is given; what all groups are worth with it needs gram='full'"
-            )
+            raise ArgumentError("diversity is given; it needs gram='full'")
         start = Sum(start, diversity)
     result = run(start, limits)
     state = result.objective if diversity is None else result.objective.first

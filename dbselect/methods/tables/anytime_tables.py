@@ -99,8 +99,8 @@ def anytime_tables(
         raise GroupError(f"'{both[0]}' is a candidate and a group of the facts; rename one")
     if problem.costs is not None and not problem.groups:
         raise GroupError(
-            "costs are those of the groups of the facts, and there are none; give that of a "
-            "candidate beside it: (table, key, cost)"
+            "costs are those of the groups of the facts, and there are none; give the cost of a "
+            "candidate with it: (table, key, cost)"
         )
     table = open_table(problem.source, None)
     check_numeric(table, problem.targets)

@@ -149,8 +149,8 @@ class GlmModel(OfFamily, Refitted, Predicting):
     def _known_errors(self) -> StandardErrors:
         if self.errors is None:
             raise ArgumentError(
-                "the model has no standard errors, which files do not hold and a descent does "
-                "not give; fit its columns with dbselect.fit"
+                "the model has no standard errors, which files do not hold and a descent does not "
+                "give; fit its columns with dbselect.fit"
             )
         return self.errors
 
@@ -204,12 +204,12 @@ class GlmModel(OfFamily, Refitted, Predicting):
         errors = self._known_errors
         if errors.ridge:
             raise ArgumentError(
-                f"ridge is {errors.ridge:g}; standard errors are those of greatest "
-                "likelihood, at ridge 0"
+                f"ridge is {errors.ridge}; standard errors are those of maximum likelihood, "
+                "at ridge 0"
             )
         if self.status is not Status.CONVERGED:
             raise DataError(
-                f"the fit ended as {self.status.name}, short of the greatest likelihood, so its "
+                f"the fit ended as {self.status.name} before it converged, so its "
                 "coefficients have no standard errors"
             )
         tables = [

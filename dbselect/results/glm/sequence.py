@@ -186,9 +186,9 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
         is_gaussian = kind_of_family(self.family) == "gaussian"
         if family.has_dispersion and not is_gaussian:
             raise ArgumentError(
-                f"family is {self.family!r}, whose dispersion the deviance does not "
-                "determine, so that there is no likelihood to compare; choose by rows held out, "
-                "as cross_validate does"
+                f"family is {self.family!r}; there is no likelihood to compare, because the "
+                "deviance does not determine the dispersion: choose by held-out rows, with "
+                "cross_validate"
             )
         if not is_gaussian:
             return information.by_likelihood(self.deviance, trials, gamma, penalty)

@@ -451,8 +451,8 @@ def _check_case(inputs: Sequence[Input]) -> None:
         other = known.setdefault(path, one.source)
         if other != one.source:
             raise ColumnError(
-                f"columns '{other}' and '{one.source}' are one column to SQL, which knows no "
-                "capitals; rename one, or use expr or predict"
+                f"columns '{other}' and '{one.source}' are one column to SQL, which ignores "
+                "case; rename one, or use expr or predict"
             )
 
 

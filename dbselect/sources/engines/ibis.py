@@ -56,8 +56,8 @@ class RemoteTable(IbisTable):
         """
         if not self._is_told:
             warn_caller(
-                f"the rows of the table of {self._expression.get_backend().name} all pass into "
-                f"this process, as {self._why}; write them to Parquet and give its path where "
+                f"the rows of the table of {self._expression.get_backend().name} all pass "
+                f"into this process, as {self._why}; write them to Parquet and give its path if "
                 "they are many, or read more than once",
                 DriverWarning,
             )

@@ -80,8 +80,8 @@ class SparkTable:
         DriverWarning : always
         """
         warn_caller(
-            "this call looks at single rows: those of the Spark DataFrame all pass through the "
-            "driver; take a sample of them where they are many",
+            "this call looks at single rows: those of the Spark DataFrame all pass "
+            "through the driver; take a sample if they are many",
             DriverWarning,
         )
         rows = self._selected(fields)

@@ -50,8 +50,8 @@ class Facts:
         table = open_table(source, None)
         if not table.again:
             raise SourceError(
-                "facts is a stream that can be read only once, and they are read once a key; give "
-                "a table, a relation or a file"
+                "facts is a stream that can be read only once, and every key needs a read; "
+                "give a table, a relation or a file"
             )
         self._frame = lazy(table)
         self._columns, self._weight = columns, weight

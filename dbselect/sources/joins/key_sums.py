@@ -110,7 +110,7 @@ class KeySums:
         """
         if "gram" not in table.columns or table.width < 2:
             raise RecordError(
-                f"a table of records by key has a column 'gram' beside its key; it has "
+                "a table of records by key needs a column 'gram' beside its key; it has "
                 f"{table.columns}"
             )
         table = table.filter(pl.col("gram").is_not_null())
@@ -295,9 +295,9 @@ class KeySums:
         """Return the sums of the rows of some keys; the others keep no weight."""
         if self.products is None:
             raise RecordError(
-                f"{int(self.used[~kept].sum())} rows are to be left out, as the table has no value "
-                "for their key, and the sums by key have no products to take out: make them with "
-                "products=True, or keep the rows with unmatched='indicator'"
+                f"{int(self.used[~kept].sum())} rows have no value in the table, and sums by "
+                "key without products cannot leave them out: make the sums with "
+                "products=True, or use unmatched='indicator'"
             )
         weight = np.where(kept, self.weight, 0.0)
         total = float(weight.sum())

@@ -163,13 +163,13 @@ def check_rows(
     fit = found.fit if isinstance(found, Model) else None
     if fit is not None and abs(sums.weight / fit.moments.weight - 1.0) > WEIGHT_ROUNDING:
         raise DataError(
-            f"the rows weigh {sums.weight:g} in all, and those of the fit {fit.moments.weight:g}; "
-            f"weight is {weight!r}, and must be the column that the fit had"
+            f"the rows weigh {sums.weight} in all, and those of the fit "
+            f"{fit.moments.weight}; weight is {weight!r}, and must be the column of the fit"
         )
     if sums.exact:
         raise DataError(
-            f"{sums.exact} rows have leverage 1, as the only one with a level has, and HC2 and HC3 "
-            "divide by 1 - leverage; take 'HC1'"
+            f"{sums.exact} rows have leverage 1, such as the only row with a level; HC2 "
+            "and HC3 divide by 1 - leverage: use 'HC1'"
         )
 
 
@@ -198,6 +198,6 @@ def check_gradient(sums: MeatSums, gradient: Vector) -> None:
     allowed = OTHER_ROWS**2 * noise + ROUNDING_SHARE**2 * sums.squares
     if gradient @ gradient > allowed:
         raise DataError(
-            "the rows do not give the model's coefficients, so they are not those of the fit, or "
-            "their weight is another; give the rows, and the weight, that it was fitted with"
+            "the rows do not give the model's coefficients, so they are not those of the fit; "
+            "give the rows and the weight that it was fitted with"
         )

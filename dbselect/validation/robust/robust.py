@@ -155,9 +155,7 @@ def robust_errors(
     kind = check_kind(cov_type, cluster)
     COLUMN.or_none().check("weight", weight)
     if is_gram(data):
-        raise ArgumentError(
-            "data is a Gram and holds no rows, which are read again; give the table"
-        )
+        raise ArgumentError("data is a Gram and holds no rows; give the table")
     wanted = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
     scoring, table = scoring_of(model, wanted, data, kind, weight, cluster)
     fields = [scoring.target, *scoring.columns.values(), scoring.weight, scoring.cluster]

@@ -242,8 +242,8 @@ def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl
     """Return how each prefix of a family does, from one pass over a table."""
     if is_gram(data):
         raise ArgumentError(
-            f"data is a Gram and holds no rows, which the deviance of family {found.family!r} is "
-            "a sum over; give the table"
+            f"data is a Gram and holds no rows, and the deviance of family {found.family!r} "
+            "needs them; give the table"
         )
     scores = row_scores(found, data, weight)
     if scores.null_deviance == 0:
@@ -267,8 +267,8 @@ def _of_rows(found: Any, data: Any) -> Measurable:
         )
     if is_gram(data):
         raise ArgumentError(
-            "data is a Gram and holds no rows, which a metric is of; give the table, or leave "
-            "metric out for r2 and mse of linear models"
+            "data is a Gram and holds no rows, and a metric needs them; give the table, "
+            "or leave metric out for r2 and mse of linear models"
         )
     measurable: Measurable = found
     return measurable

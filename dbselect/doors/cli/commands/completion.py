@@ -21,8 +21,8 @@ def _run(options: argparse.Namespace) -> None:
         import shtab
     except ImportError:
         raise EngineError(
-            "completion needs shtab: pip install 'dbselect[completion]'; the script that it "
-            "prints needs nothing"
+            "completion needs shtab: pip install 'dbselect[completion]'; the printed "
+            "script runs without it"
         ) from None
     parser = every_command()
     _complete_files(parser, shtab.FILE)

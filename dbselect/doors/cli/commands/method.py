@@ -101,7 +101,7 @@ def cross_validated(
         return None
     if stored_gram(problem.source) is not None:
         raise ArgumentError(
-            f"--cv is {options.cv}; a Gram holds no rows to cut, which the table does"
+            f"--cv is {options.cv}; a Gram has no rows to divide into folds: give the table"
         )
     return problem.cross_validate(name, folds=options.cv, **_options(name, options))
 

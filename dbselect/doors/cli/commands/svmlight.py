@@ -30,7 +30,9 @@ def _run(options: argparse.Namespace) -> None:
     from dbselect.sources.engines.svmlight import svmlight_to_parquet
 
     if options.out == STDOUT:
-        raise ArgumentError("--out is '-'; a Parquet file is written at its place, give a name")
+        raise ArgumentError(
+            "--out is '-'; a Parquet file cannot be written to standard output: give a file name"
+        )
     given = options_given(options, ("features", "entries"))
     svmlight_to_parquet(options.source, options.out, **given)
     schema, rows = pq.read_schema(options.out), pq.read_metadata(options.out).num_rows
