@@ -61,6 +61,7 @@ def start(script, cache):
     )
 
 
+@pytest.mark.system
 def test_a_duckdb_that_breaks_the_api_is_refused_when_it_loads():
     command = [sys.executable, "-c", LOAD_AS, "v1.2.2", str(library_path())]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -191,6 +192,7 @@ def test_the_library_is_small():
     assert 100_000 < library_path().stat().st_size < 3_000_000
 
 
+@pytest.mark.system
 @pytest.mark.skipif(shutil.which("nm") is None, reason="there is no nm on this machine")
 @pytest.mark.skipif(sys.platform != "linux", reason="nm -D reads ELF files")
 def test_the_library_needs_no_python():

@@ -357,6 +357,7 @@ def test_at_prediction_time_each_row_has_the_longest_prefix_it_can_have(frame, t
 # Storage, and what is refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["y", "label", "level", "yz"])
 def test_estimators_survive_pickle_and_skops(frame, target):
     skops = pytest.importorskip("skops.io", reason="skops stores estimators")

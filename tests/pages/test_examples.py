@@ -56,6 +56,7 @@ def test_timeliness_is_a_share_and_oracles_are_ahead_of_their_orders(quick):
     assert timeliness["OMP oracle"] >= timeliness["CS-G-OMP"]
 
 
+@pytest.mark.slow
 def test_curves_of_all_methods_are_drawn(quick):
     _, plot = quick
     assert plot.with_suffix(".png").read_bytes().startswith(b"\x89PNG")

@@ -136,6 +136,7 @@ def test_fields_are_listed_once():
     assert set(ASKED) == {"target", *PROBLEM_FIELDS}
 
 
+@pytest.mark.sample(120)
 @cells
 @methods
 def test_python_takes_the_field_or_says_why_not(path, method, field):

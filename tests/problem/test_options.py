@@ -19,7 +19,7 @@ from dbselect.glm.named import FAMILIES
 from dbselect.linear.information import SIGNS
 from dbselect.options import names
 from dbselect.options.fields import ProblemOptions
-from dbselect.options.methods import METHODS, OF_RECORDS, places_of
+from dbselect.options.methods import METHODS, OF_FITS, OF_RECORDS, places_of
 from dbselect.options.option import REQUIRED, options_of
 from dbselect.problem import calls
 from dbselect.selection.criteria import RULES, rules_of_foba
@@ -63,7 +63,10 @@ def options_at(methods: Any, engine: bool) -> list[tuple[str, str]]:
     return [
         (name, option)
         for name, method in methods.items()
-        for option, one in {**method.known, **FIELDS}.items()
+        for option, one in {
+            **method.known,
+            **(method.fields_in_engines if engine else FIELDS),
+        }.items()
         if option not in CHECKED_LATER and (one.in_engines or not engine)
     ]
 
@@ -177,8 +180,9 @@ def test_sql_refuses_a_wrong_option_before_it_reads(connection, name, option):
 
 @pytest.mark.parametrize("name", OF_RECORDS)
 def test_sql_refuses_an_option_that_is_given_twice(connection, name):
-    with pytest.raises(duckdb.InvalidInputException, match="is given ridge twice"):
-        connection.execute(sql_call(name, options="{'ridge': 1}", ridge="1")).fetchall()
+    call = sql_call(name, options="{'intercept': false}", intercept="false")
+    with pytest.raises(duckdb.InvalidInputException, match="is given intercept twice"):
+        connection.execute(call).fetchall()
 
 
 @pytest.mark.parametrize("name", ["anytime_sequence_glm", "anytime_sequence_wide"])
@@ -216,10 +220,20 @@ def test_a_macro_has_the_options_of_the_table(connection, name):
     optional = [one for one in places if one not in required]
     assert parameters[: len(places) + 3] == ["record", "target", *required, *optional, "options"]
     groups = [] if "columns" in places else ["groups", "costs"]
-    engine = [option for known in (OF_RECORDS[name].known, FIELDS) for option, one in known.items()
-              if one.in_engines and option not in places]  # fmt: skip
+    taken = {**OF_RECORDS[name].in_engines, **OF_RECORDS[name].fields_in_engines}
+    engine = [option for option in taken if option not in places]
     assert parameters[len(places) + 3 :] == [*groups, *engine]
     assert all(f"--   {one} " in MACROS[name] for one in parameters)
+
+
+@pytest.mark.parametrize("name", OF_FITS)
+def test_least_squares_refuse_the_fields_that_they_do_not_depend_on(connection, name):
+    columns = ", ['a']" if name == "f_test" else ""
+    for field, value in {"ridge": 5, "scale": "false", "always": "['a']", "seed": 1}.items():
+        call = f"SELECT {name}(gram(t), 'y'{columns}, options := {{'{field}': {value}}})"
+        with pytest.raises(duckdb.InvalidInputException, match=f"{field} is .* of the fields"):
+            connection.execute(f"{call} FROM (SELECT 1.0 AS a, 2.0 AS y) AS t").fetchall()
+    assert still_answers(connection)
 
 
 # The extension

@@ -97,6 +97,7 @@ DOORS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1e8, 1e10])
 @pytest.mark.parametrize("door", DOORS)
 def test_a_thousand_merges_keep_the_digits_of_one_pass(connection, door, ratio):
@@ -111,6 +112,7 @@ def test_a_thousand_merges_keep_the_digits_of_one_pass(connection, door, ratio):
         assert abs(float(both - mean[j])) < 1e-14
 
 
+@pytest.mark.slow
 def test_removing_gives_back_the_digits(connection):
     parts = far_parts(1e8)
     rest = sum(ds.gram(part) for part in parts) - sum(ds.gram(part) for part in parts[:300])

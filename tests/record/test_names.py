@@ -33,6 +33,7 @@ def differ_in_case_only(columns: list[str]) -> bool:
     return len({name.casefold() for name in columns}) < len(columns)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(names, min_size=1, max_size=4, unique=True))
 def test_every_name_predicts_alike_in_every_engine(columns):

@@ -99,6 +99,7 @@ def criterion(responses: Responses, rule: str, held: list[int], group: list[int]
 # The search
 
 
+@pytest.mark.sample(30)
 @seeds
 @rules
 @penalties

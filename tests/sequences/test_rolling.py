@@ -91,6 +91,7 @@ def test_picture_shows_the_steps(store, tmp_path):
     chart.save(str(tmp_path / "order.html"))
 
 
+@pytest.mark.slow
 def test_picture_tells_days_as_days(store):
     pytest.importorskip("altair", reason="the picture needs altair")
     drawing = pytest.importorskip("vl_convert", reason="vl-convert-python draws the picture")

@@ -78,6 +78,7 @@ def assert_near(
     assert found.list.len().to_list() == lists.list.len().to_list()
 
 
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("asked", PENALTIES, ids=["none", "scaled", "raw"])
 @pytest.mark.parametrize("limits", LIMITS, ids=" ".join)
 @pytest.mark.parametrize("rule", RULES)

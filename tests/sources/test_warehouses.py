@@ -98,6 +98,7 @@ def test_a_gram_is_that_of_the_rows(pair, weight, policy):
     assert_same(ds.gram(table, COLUMNS, weight, null_policy=policy), own)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @pytest.mark.parametrize("by", [["g"], ["h", "flag"], ["day"]], ids=str)
 def test_groups_are_those_of_the_rows(pair, by, policy):
