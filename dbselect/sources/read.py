@@ -294,7 +294,7 @@ def to_read(request: Request) -> Request:
     A fold must not be filled by rows of its own alone.
     """
     folds = request.folding is not None and "mean" in request.policies
-    return request.marked() if folds or request.terms.means else request
+    return request.marked() if folds or request.terms.plain_means else request
 
 
 def finished_gram(found: Gram, request: Request) -> Gram:
@@ -308,15 +308,15 @@ def finished_gram(found: Gram, request: Request) -> Gram:
         if mean > 0 or name not in marks
     ]
     found = found if len(kept) == len(found.columns) else found.select(kept)
-    return _with_given_means(found, request) if request.terms.means else found
+    return _with_given_means(found, request) if request.terms.plain_means else found
 
 
 def _with_given_means(gram: Gram, request: Request) -> Gram:
     """Return a Gram, read with an indicator for each gap, with the means that were given."""
-    given = request.terms.means
+    given = request.terms.plain_means
     marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in given}
     filled = fill(gram, {name: given[name] for name in marks}, marks)
-    return replace(filled, terms=replace(filled.terms, means=dict(given)))
+    return replace(filled, terms=replace(filled.terms, means=given | filled.terms.fills))
 
 
 def tell_skipped(gram: Gram, request: Request) -> None:
@@ -487,7 +487,7 @@ def _filled(records: pl.DataFrame, request: Request) -> pl.DataFrame:
     for part in parts:
         grams = [Gram.from_struct(record) for record in part["gram"]]
         marks = request.marks_of(grams[0].columns)
-        if request.terms.means:
+        if request.terms.plain_means:
             grams = [_with_given_means(gram, request) for gram in grams]
         else:
             grams = fill_jointly(grams, marks)

@@ -128,6 +128,16 @@ impl Moments {
         self.origin[column] + self.offset[column]
     }
 
+    /// Weighted mean of one column, measured from a number.
+    pub fn distance_of(&self, column: usize, from: f64) -> f64 {
+        (self.origin[column] - from) + self.offset[column]
+    }
+
+    /// The comoment of two columns.
+    pub fn comoment_of(&self, column: usize, other: usize) -> f64 {
+        self.comoment[at_pair(column, other)]
+    }
+
     /// Append a column that is 0 in every row.
     pub fn widen(&mut self) {
         self.origin.push(0.0);
@@ -160,13 +170,20 @@ impl Moments {
 
     /// Add a multiple of another column to a column of every row.
     pub fn shift(&mut self, column: usize, other: usize, factor: f64) {
+        if factor == 0.0 {
+            return;
+        }
         let between = self.comoment[at_pair(column, other)];
         let variance = self.comoment[at_pair(other, other)];
         for j in (0..self.width()).filter(|&j| j != column) {
             self.comoment[at_pair(column, j)] += factor * self.comoment[at_pair(other, j)];
         }
         self.comoment[at_pair(column, column)] += factor * (2.0 * between + factor * variance);
-        self.offset[column] += factor * self.mean_of(other);
+        // A step may be far larger than the spread, which the offset must not be.
+        let step = self.offset[column] + factor * self.mean_of(other);
+        let origin = self.origin[column] + step;
+        self.offset[column] = lost(self.origin[column], step, origin);
+        self.origin[column] = origin;
         self.clear_rounding();
     }
 
