@@ -505,16 +505,13 @@ def aligned(grams: Sequence[Gram]) -> list[Gram]:
     RecordError : their columns or terms differ in more than levels, indicators and these numbers
     """
     first = grams[0]
-    has_fills = any(gram.terms.fills for gram in grams)
-    if not has_fills and all(
-        gram.columns == first.columns and gram.terms == first.terms for gram in grams[1:]
-    ):
-        return list(grams)
+    own = [gram.terms.means for gram in grams]
+    if all(gram.columns == first.columns and gram.terms == first.terms for gram in grams[1:]):
+        return with_joint_fills(grams, own)
     columns, terms = first.columns, first.terms
     for gram in grams[1:]:
         columns, terms = union(columns, terms, gram.columns, gram.terms)
-    found = [gram.spread(columns, terms) for gram in grams]
-    return with_joint_fills(found, [gram.terms.means for gram in grams]) if has_fills else found
+    return with_joint_fills([gram.spread(columns, terms) for gram in grams], own)
 
 
 def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:

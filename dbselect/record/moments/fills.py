@@ -39,11 +39,15 @@ def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]
     """
     first = grams[0]
     marked, at, on = _marked(first)
+    if not marked:
+        return list(grams)
     here = np.array([[means.get(name, 0.0) for name in marked] for means in own])
     gaps = np.any([gram.mean[on] for gram in grams], axis=0)
     fills = np.where(gaps, _joint(grams, at, on, here), 0.0)
     there = {name: fill for name, fill in zip(marked, fills.tolist(), strict=True) if fill}
     terms = replace(first.terms, means=first.terms.plain_means | there)
+    if (here == fills).all() and all(gram.terms == terms for gram in grams):
+        return list(grams)
     moved = (shifted(gram, at, on, fills - one) for gram, one in zip(grams, here, strict=True))
     return [replace(gram, terms=terms) for gram in moved]
 

@@ -313,36 +313,63 @@ impl Present {
     }
 }
 
-/// Let two records of the same columns have the same numbers where values are missing beside an
-/// indicator: those that a record of the rows of both has.
-///
-/// `own` and `others` are the numbers that stand there; their terms state the joint ones.
-pub fn join_fills(
-    one: &mut Record,
-    two: &mut Record,
-    own: impl Fn(&str) -> f64,
-    others: impl Fn(&str) -> f64,
-) {
-    let places: HashMap<&str, usize> =
-        one.columns.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
-    let mut terms = Terms::clone(&one.terms);
-    for name in &one.terms.indicators {
-        let (column, mark) = (places.get(&name[..]), places.get(&format!("{name}{SUFFIX}")[..]));
-        let (Some(&column), Some(&mark)) = (column, mark) else { continue };
-        if one.moments.mean_of(mark) == 0.0 && two.moments.mean_of(mark) == 0.0 {
-            continue;
+/// What stands where a column is missing in two records, and what a record of the rows of both
+/// has there.
+pub struct Joint {
+    column: usize,
+    indicator: usize,
+    here: f64,
+    there: f64,
+    fill: f64,
+}
+
+impl Joint {
+    /// Those of two records of the same columns; `own` and `others` say what stands there now.
+    pub fn of(one: &Record, two: &Record, own: &Terms, others: &Terms) -> Vec<Joint> {
+        let mut found = Vec::with_capacity(one.terms.indicators.len());
+        let mut from = 0;
+        // Indicators follow their columns, in the order of these.
+        for name in &one.terms.indicators {
+            let marks = |other: &String| other.strip_suffix(SUFFIX) == Some(name);
+            let Some(column) = place_of(&one.columns, from, |other| other == name) else { continue };
+            let Some(indicator) = place_of(&one.columns, column, marks) else { continue };
+            from = indicator;
+            let (here, there) = (own.fill(name), others.fill(name));
+            let has_gaps = [one, two].iter().any(|each| each.moments.mean_of(indicator) > 0.0);
+            let present = Present::of(&one.moments, column, indicator, here);
+            let both = present.and(Present::of(&two.moments, column, indicator, there));
+            let fill = if has_gaps { both.fill() } else { 0.0 };
+            found.push(Joint { column, indicator, here, there, fill });
         }
-        let (here, there) = (own(name), others(name));
-        let present = Present::of(&one.moments, column, mark, here);
-        let fill = present.and(Present::of(&two.moments, column, mark, there)).fill();
-        one.moments.shift(column, mark, fill - here);
-        two.moments.shift(column, mark, fill - there);
-        if fill != 0.0 {
-            terms.means.insert(name.clone(), fill.into());
-        }
+        found
     }
-    one.terms = Arc::new(terms);
-    two.terms = one.terms.clone();
+
+    /// Whether both records have another number there, or one of them.
+    pub fn moves(&self) -> bool {
+        self.fill != self.here || self.fill != self.there
+    }
+
+    /// Let both records have these numbers, and their terms state them.
+    pub fn put(fills: &[Joint], one: &mut Record, two: &mut Record) {
+        let mut terms = Terms::clone(&one.terms);
+        for joint in fills {
+            let name = &one.columns[joint.column];
+            terms.means.shift_remove(name);
+            if joint.fill != 0.0 {
+                terms.means.insert(name.clone(), joint.fill.into());
+            }
+            one.moments.shift(joint.column, joint.indicator, joint.fill - joint.here);
+            two.moments.shift(joint.column, joint.indicator, joint.fill - joint.there);
+        }
+        one.terms = Arc::new(terms);
+        two.terms = one.terms.clone();
+    }
+}
+
+/// Where something is among columns, looked for from one of them on.
+fn place_of(columns: &[String], from: usize, is: impl Fn(&String) -> bool) -> Option<usize> {
+    let later = columns[from..].iter().position(&is).map(|at| from + at);
+    later.or_else(|| columns[..from].iter().position(is))
 }
 
 /// A column of a finished record.

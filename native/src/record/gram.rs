@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::kernel::gaps::{SUFFIX, join_fills};
+use crate::kernel::gaps::{Joint, SUFFIX};
 use crate::kernel::moments::{Mean, Moments};
 use crate::kernel::possible::fault;
 use crate::kernel::rank_update::triangle;
@@ -178,20 +178,19 @@ impl Record {
     fn align<'r>(&mut self, other: &'r Record) -> Result<Cow<'r, Record>, String> {
         let same_terms = Arc::ptr_eq(&self.terms, &other.terms) || self.terms == other.terms;
         let same = Arc::ptr_eq(&self.columns, &other.columns) || self.columns == other.columns;
-        let has_fills = self.terms.has_fills() || other.terms.has_fills();
-        if same && same_terms && !has_fills {
-            return Ok(Cow::Borrowed(other));
+        let (own, others) = (self.terms.clone(), &other.terms);
+        let mut aligned = Cow::Borrowed(other);
+        if !(same && same_terms) {
+            let (columns, terms) = terms::union(&self.columns, &own, &other.columns, others)?;
+            let (columns, terms) = (Names::from(columns), Arc::new(terms));
+            *self = self.spread(&columns, &terms);
+            aligned = Cow::Owned(other.spread(&columns, &terms));
         }
-        let (columns, terms) =
-            terms::union(&self.columns, &self.terms, &other.columns, &other.terms)?;
-        let (columns, terms) = (Names::from(columns), Arc::new(terms));
-        let own = self.terms.clone();
-        let mut aligned = other.spread(&columns, &terms);
-        *self = self.spread(&columns, &terms);
-        if has_fills {
-            join_fills(self, &mut aligned, |name| own.fill(name), |name| other.terms.fill(name));
+        let fills = Joint::of(self, &aligned, &own, others);
+        if own.has_fills() || others.has_fills() || fills.iter().any(Joint::moves) {
+            Joint::put(&fills, self, aligned.to_mut());
         }
-        Ok(Cow::Owned(aligned))
+        Ok(aligned)
     }
 
     /// The record with some columns, 0 in every row where it has none.
