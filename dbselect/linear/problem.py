@@ -26,7 +26,7 @@ import numpy.typing as npt
 from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.missing import NO_SHARE
+from dbselect.record.moments.fills import NO_SHARE
 from dbselect.record.rows import row_counts
 
 #: Share of its own variance below which a column is aliased: conditional variances
@@ -166,9 +166,7 @@ def constant_target(target: str, rows: int, skipped: int) -> str:
     return f"target '{target}' is constant ({row_counts(rows, skipped)})"
 
 
-def is_constant(
-    deviation: Vector, mean: Vector, mean_low: Vector | None
-) -> npt.NDArray[np.bool_]:
+def is_constant(deviation: Vector, mean: Vector, mean_low: Vector | None) -> npt.NDArray[np.bool_]:
     """Whether columns of some standard deviations and means are constant but for rounding.
 
     Large integers and timestamps may vary by less than the rounding of their mean: where

@@ -15,10 +15,6 @@ from dbselect.record.terms import Terms
 
 Index = npt.NDArray[np.intp]
 
-#: Share of a column's variation below which the remainder, once the mean replaces the zeros, is
-#: rounding: the column is treated as constant.
-ROUNDING_SHARE = 1e-12
-
 
 def features_of(columns: Sequence[str], target: str | Sequence[str], terms: Terms) -> list[str]:
     """Return the columns that may explain one or several targets.
@@ -169,9 +165,6 @@ def _shifted(gram: Gram, at: Index, marks: Index, step: Vector, kept: Index) -> 
     """Add `step` times its indicator to each column, and leave the indicators out."""
     moved = shifted(gram, at, marks, step)
     comoment = moved.comoment[np.ix_(kept, kept)]
-    before, left = np.diagonal(gram.comoment)[kept], np.diagonal(comoment)
-    constant = left < ROUNDING_SHARE * before
-    comoment[constant, :] = comoment[:, constant] = 0.0
     names = [gram.columns[j] for j in kept]
     mean, low = moved.mean[kept], moved.mean_low[kept]
     return replace(gram, columns=names, mean=mean, mean_low=low, comoment=comoment)

@@ -64,7 +64,8 @@ def gram(
     null_policy : what becomes of a NULL or NaN: ``"skip"`` leaves its row out, ``"error"``
         refuses it, ``"mean"`` puts the mean of the values present in its place,
         ``"indicator"`` puts 0 there and adds a column ``<name>.missing`` of 0 and 1
-        right after its column; or a mapping of names and globs to these, of which the
+        right after its column (where 0 is over a thousand deviations away, it puts the mean
+        there, which ``terms.means`` has); or a mapping of names and globs to these, of which the
         last that means a column holds, ``"skip"`` for a column that none means.
         Of a category, ``"mean"`` puts the share of each level in the place of its 0 and
         1, and ``"indicator"`` makes what is missing one more level; of a basis, its

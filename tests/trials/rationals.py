@@ -17,9 +17,7 @@ def comoments(
     return means, [[sum(map(_product, x, y)) for y in weighted] for x in centred]
 
 
-def fitted(
-    features: Sequence[Column], target: Column, weights: Column
-) -> list[Fraction] | None:
+def fitted(features: Sequence[Column], target: Column, weights: Column) -> list[Fraction] | None:
     """Return the intercept and the slopes of least squares; None if they are not unique."""
     means, A = comoments([*features, target], weights)
     width = len(features)

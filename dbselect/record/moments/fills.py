@@ -22,6 +22,9 @@ _Index = npt.NDArray[np.intp]
 
 #: Share of the weight that is treated as rounding.
 NO_SHARE = 1e-14
+#: Share of a column's variation below which what is left of it, once another number stands
+#: where it is missing, is rounding: the column is treated as constant.
+ROUNDING_SHARE = 1e-12
 #: Deviations between 0 and the mean of what is present beyond which that mean stands for what
 #: is missing: 0 leaves ten of 16 digits there, and two less for every factor of ten.
 FAR = 1e3
@@ -123,7 +126,8 @@ def shifted(gram: "Gram", at: _Index, on: _Index, step: _Array) -> "Gram":
     mean, low = gram._moved(moved)
     comoment[at, :] += step[:, None] * comoment[on, :]
     comoment[:, at] += step * comoment[:, on]
-    np.fill_diagonal(comoment, np.maximum(np.diagonal(comoment), 0.0))
+    constant = np.diagonal(comoment) < ROUNDING_SHARE * np.diagonal(gram.comoment)
+    comoment[constant, :] = comoment[:, constant] = 0.0
     return replace(gram, mean=mean, mean_low=low, comoment=(comoment + comoment.T) / 2)
 
 

@@ -119,7 +119,10 @@ def check_read_alike(own: Terms, fitted: Terms) -> None:
     pairs: list[tuple[str, Any, Any]] = [
         *((f"basis of '{one.column}'", one, bases.get(one.column)) for one in fitted.bases),
         *((f"unit of '{name}'", unit, own.dates.get(name)) for name, unit in units.items()),
-        *((f"mean of '{name}'", mean, means.get(name)) for name, mean in fitted.plain_means.items()),
+        *(
+            (f"mean of '{name}'", mean, means.get(name))
+            for name, mean in fitted.plain_means.items()
+        ),
     ]
     for category in fitted.categories:
         other = categories.get(category.column, category)

@@ -82,7 +82,7 @@ def side_by_side(one: Gram, two: Gram, cross: Matrix) -> Gram:
 
 def _filled(found: LookedUp, weight: Vector) -> Terms:
     """Put numbers where values are missing, and return the terms with those that are not 0."""
-    means = {}
+    means: dict[str, float] = {}
     for name in found.terms.indicators:
         column, gap = found.values[:, found.columns.index(name)], found.missing[name]
         own = np.where(gap, 0.0, weight)

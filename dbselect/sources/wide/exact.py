@@ -117,7 +117,7 @@ def exact_sums(
             w = w[kept]
         used += len(kept)
         own = np.ones(len(kept)) if w is None else w
-        total, added = total + own.sum(), added + own @ block[np.ix_(kept, order[:-1])]
+        total, added = total + own.sum(), added + own @ block[kept][:, order[:-1]]
         split = [part[at[kept]] for leaf in wanted_leaves for part in parts(piece, leaf)]
         sums.add(np.vstack([np.ones(len(kept)), *split]), w)
     skipped = rows.skipped + seen - used

@@ -24,8 +24,8 @@ const LEFT_SHARE: f64 = 1e-10;
 const LEFT_OF_INDICATOR: f64 = 1e-13;
 /// How nearly a column of 0 and 1 has as its mean square its mean.
 const INDICATOR_ROUNDING: f64 = 1e-9;
-/// Share of a column's variation below which what is left of it, once its mean replaces
-/// zeros, is rounding: the column counts as constant.
+/// Share of a column's variation below which what is left of it, once another number stands
+/// where it is missing, is rounding: the column counts as constant.
 const ROUNDING_SHARE: f64 = 1e-12;
 /// Rows after which the mean is near that of more rows of the kind. A center that
 /// is off by t deviations costs about 2 log10(t) digits of the block it serves.
@@ -173,6 +173,7 @@ impl Moments {
         if factor == 0.0 {
             return;
         }
+        let before = self.comoment[at_pair(column, column)];
         let between = self.comoment[at_pair(column, other)];
         let variance = self.comoment[at_pair(other, other)];
         for j in (0..self.width()).filter(|&j| j != column) {
@@ -184,6 +185,9 @@ impl Moments {
         let origin = self.origin[column] + step;
         self.offset[column] = lost(self.origin[column], step, origin);
         self.origin[column] = origin;
+        if self.comoment[at_pair(column, column)] < ROUNDING_SHARE * before {
+            (0..self.width()).for_each(|j| self.comoment[at_pair(column, j)] = 0.0);
+        }
         self.clear_rounding();
     }
 
@@ -192,12 +196,8 @@ impl Moments {
     pub fn impute_mean(&mut self, column: usize, indicator: usize) {
         let variance = self.comoment[at_pair(indicator, indicator)];
         if variance > 0.0 {
-            let before = self.comoment[at_pair(column, column)];
             let between = self.comoment[at_pair(column, indicator)];
             self.shift(column, indicator, -between / variance);
-            if self.comoment[at_pair(column, column)] < ROUNDING_SHARE * before {
-                (0..self.width()).for_each(|j| self.comoment[at_pair(column, j)] = 0.0);
-            }
         }
     }
 
