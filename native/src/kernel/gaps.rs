@@ -331,7 +331,9 @@ impl Joint {
         // Indicators follow their columns, in the order of these.
         for name in &one.terms.indicators {
             let marks = |other: &String| other.strip_suffix(SUFFIX) == Some(name);
-            let Some(column) = place_of(&one.columns, from, |other| other == name) else { continue };
+            let Some(column) = place_of(&one.columns, from, |other| other == name) else {
+                continue;
+            };
             let Some(indicator) = place_of(&one.columns, column, marks) else { continue };
             from = indicator;
             let (here, there) = (own.fill(name), others.fill(name));
