@@ -251,9 +251,8 @@ class ExprNamespace(Searching):
     def impute_mean(self) -> pl.Expr:
         """Return each record with the mean where values were missing, without indicators.
 
-        For records with zeros there and columns ``<name>.missing``, as ``gram`` makes
-        them with ``null_policy="indicator"``, merged or not; see `dbselect.impute_mean`
-        for the digits that are lost.
+        For records with columns ``<name>.missing``, as ``gram`` makes them with
+        ``null_policy="indicator"``, merged or not.
         """
         return _plugin("impute", [self._expr.cast(RECORD_DTYPE)], is_elementwise=True)
 

@@ -49,7 +49,11 @@ class ExactFit:
 
 
 def least_squares(
-    products: Integers, exponent: Sequence[int], scale: int, intercept: bool
+    products: Integers,
+    exponent: Sequence[int],
+    scale: int,
+    intercept: bool,
+    per_one: Sequence[int] = (),
 ) -> ExactFit:
     """Solve for the last column.
 
@@ -58,11 +62,13 @@ def least_squares(
     products, exponent, scale : shape (k + 1, k + 1), (k + 1,): sums of products are
         products[i, j] * 2^(exponent[i] + exponent[j] + scale)
     intercept : whether the first column is the intercept, whose RSS is `total`
+    per_one : shape (k + 1,), what each column is a multiple of: 1 / per_one; default: of 1
     """
     k = len(products) - 1
     A = products.copy()
-    size = 2 * exponent[k] + scale
-    total = ratio(A[k, k], 1, size)
+    units = list(per_one) or [1] * (k + 1)
+    size, unit = 2 * exponent[k] + scale, units[k]
+    total = ratio(A[k, k], unit**2, size)
     kept, before = [], [1]
     for s in range(k):
         pivot = A[s, s]
@@ -73,14 +79,15 @@ def least_squares(
             kept.append(s)
             before.append(pivot)
         if s == 0 and intercept:
-            total = ratio(A[k, k], before[-1], size)
+            total = ratio(A[k, k], before[-1] * unit**2, size)
     coef, variance = [0.0] * k, [0.0] * k
     solution, inverse = _back_substituted(A, kept), _inverse_diagonal(A, kept, before)
     for at, s in enumerate(kept):
-        coef[s] = ratio(solution[at], before[-1], exponent[k] - exponent[s])
-        variance[s] = ratio(*inverse[at], -2 * exponent[s] - scale)
+        coef[s] = ratio(solution[at] * units[s], before[-1] * unit, exponent[k] - exponent[s])
+        numerator, denominator = inverse[at]
+        variance[s] = ratio(numerator * units[s] ** 2, denominator, -2 * exponent[s] - scale)
     aliased = sorted(set(range(k)) - set(kept))
-    return ExactFit(coef, variance, aliased, ratio(A[k, k], before[-1], size), total)
+    return ExactFit(coef, variance, aliased, ratio(A[k, k], before[-1] * unit**2, size), total)
 
 
 def _back_substituted(A: Integers, kept: list[int]) -> list[int]:

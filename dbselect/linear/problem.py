@@ -26,7 +26,7 @@ import numpy.typing as npt
 from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.missing import NO_SHARE
+from dbselect.record.moments.fills import NO_SHARE
 from dbselect.record.rows import row_counts
 
 #: Share of its own variance below which a column is aliased: conditional variances
@@ -35,6 +35,9 @@ RANK_SHARE = 1e-12
 #: A column is constant where its deviation is below this share of its mean, the rounding of
 #: the means of constant blocks; or of what rounding took from the mean, where a record knows it.
 CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
+#: The same where rounding took nothing: sums about a number beside the mean leave that share of
+#: a constant, 4 times epsilon to the power of 1.5.
+SUMS_SHARE = 1.3e-23
 #: Numbers below it that vary by so little are one number, computed in several ways; whole
 #: numbers and times beyond it may differ by so little indeed.
 LARGE = 1e9
@@ -163,15 +166,18 @@ def constant_target(target: str, rows: int, skipped: int) -> str:
     return f"target '{target}' is constant ({row_counts(rows, skipped)})"
 
 
-def is_constant(deviation: Vector, mean: Vector, mean_low: Vector) -> npt.NDArray[np.bool_]:
+def is_constant(deviation: Vector, mean: Vector, mean_low: Vector | None) -> npt.NDArray[np.bool_]:
     """Whether columns of some standard deviations and means are constant but for rounding.
 
-    Large integers and timestamps may vary by less than the rounding of their mean: where a
-    record knows what that took, its sums are around both.
+    Large integers and timestamps may vary by less than the rounding of their mean: where
+    it is known what that took, the sums are around both.
     """
-    known = np.where((mean_low == 0) | (np.abs(mean) < LARGE), mean, mean_low)
-    least = np.maximum(CONSTANT_SHARE * np.abs(known), LEAST_SHARE * np.abs(mean))
-    return np.asarray(deviation <= least)
+    size = np.abs(mean)
+    least = CONSTANT_SHARE * size
+    if mean_low is not None:
+        beyond = np.where(mean_low == 0, SUMS_SHARE * size, CONSTANT_SHARE * np.abs(mean_low))
+        least = np.where(size < LARGE, least, beyond)
+    return np.asarray(deviation <= np.maximum(least, LEAST_SHARE * size))
 
 
 def linear(

@@ -16,6 +16,7 @@ from dbselect.errors import RecordError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
+from dbselect.record.moments.fills import with_fills, with_joint_fills
 from dbselect.record.moments.possible import fault
 from dbselect.record.moments.removal import checked
 from dbselect.record.moments.union import check_read_alike, marked, union, zeros
@@ -293,6 +294,10 @@ class Gram(files.Stored, InNotebooks):
         """Return the Gram of some columns, by name or glob, in that order."""
         names = match(columns, self.columns, "columns")
         terms = self.terms.of(names)
+        idle = [name for name in self.terms.fills if not self._mean_of(name + SUFFIX)]
+        if idle:
+            means = {name: mean for name, mean in terms.means.items() if name not in idle}
+            terms = replace(terms, means=means)
         sources = terms.sources()
         kept = {sources.get(name, name) for name in names}
         found = self.spread(names, terms)
@@ -342,6 +347,10 @@ class Gram(files.Stored, InNotebooks):
         ['sales', 'area', 'area.missing']
         """
         return sums.of(self).extend(table, key, **options).gram
+
+    def _mean_of(self, name: str) -> float:
+        """Return the mean of a column, 0 if there is none."""
+        return float(self.mean[self.columns.index(name)]) if name in self.columns else 0.0
 
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
@@ -489,17 +498,20 @@ class Gram(files.Stored, InNotebooks):
 def aligned(grams: Sequence[Gram]) -> list[Gram]:
     """Return Grams with the columns of all, 0 where one lacks a level or an indicator.
 
+    Where values are missing beside an indicator they have the same numbers.
+
     Raises
     ------
-    RecordError : their columns or terms differ in more than levels and indicators
+    RecordError : their columns or terms differ in more than levels, indicators and these numbers
     """
     first = grams[0]
+    own = [gram.terms.means for gram in grams]
     if all(gram.columns == first.columns and gram.terms == first.terms for gram in grams[1:]):
-        return list(grams)
+        return with_joint_fills(grams, own)
     columns, terms = first.columns, first.terms
     for gram in grams[1:]:
         columns, terms = union(columns, terms, gram.columns, gram.terms)
-    return [gram.spread(columns, terms) for gram in grams]
+    return with_joint_fills([gram.spread(columns, terms) for gram in grams], own)
 
 
 def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
@@ -520,7 +532,7 @@ def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
     check_read_alike(gram.terms.of(columns), terms.of(columns))
     lacking = zeros(gram.terms, terms) - set(gram.columns)
     match([name for name in columns if name not in lacking], gram.columns, "columns")
-    return gram.spread(columns, terms)
+    return with_fills(gram.spread(columns, terms), gram.terms.means, terms.means)
 
 
 def _from_arrow(record: pa.Scalar) -> Any:

@@ -398,9 +398,8 @@ def _where_missing(
     names : those of the field
     columns : those of the model
     """
-    if mark in columns:
-        return {mark: 1.0}
-    return {n: terms.means[n] for n in names if n in terms.means and n in columns} or None
+    own = {n: terms.means[n] for n in names if n in terms.means and n in columns}
+    return {mark: 1.0, **own} if mark in columns else own or None
 
 
 def _made(one: Levels | Curve | Listing, mark: str | None, there: Collection[str]) -> list[Input]:

@@ -10,15 +10,10 @@ import numpy.typing as npt
 from dbselect.errors import ArgumentError
 from dbselect.record.columns import SUFFIX, match
 from dbselect.record.gram import Gram, Matrix, Vector, aligned
+from dbselect.record.moments.fills import NO_SHARE, shifted
 from dbselect.record.terms import Terms
 
 Index = npt.NDArray[np.intp]
-
-#: Share of the weight that is treated as rounding.
-NO_SHARE = 1e-14
-#: Share of a column's variation below which the remainder, once the mean replaces the zeros, is
-#: rounding: the column is treated as constant.
-ROUNDING_SHARE = 1e-12
 
 
 def features_of(columns: Sequence[str], target: str | Sequence[str], terms: Terms) -> list[str]:
@@ -59,10 +54,7 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
 
     Notes
     -----
-    O(d^2) time a record. A column that is missing in every row stays 0. The records hold
-    zeros where values are missing, so a column whose mean is t times its spread loses
-    2 log10(t) of 16 digits here, and is taken for constant from t = 1e6 on;
-    `dbselect.gram` with ``null_policy="mean"`` loses none.
+    O(d^2) time a record. A column that is missing in every row stays 0.
 
     Examples
     --------
@@ -111,18 +103,21 @@ def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:
 
     weight = np.array([[gram.weight] for gram in grams])
     share = np.array([gram.mean[on] for gram in grams])
-    mean = np.array([gram.mean[at] for gram in grams])
+    # From one number near each mean: differences of large means lose digits.
+    base = grams[int(np.argmax([gram.rows for gram in grams]))].mean[at]
+    mean = np.array([(gram.mean[at] - base) + gram.mean_low[at] for gram in grams])
     between = np.array([gram.comoment[at, on] for gram in grams])
     present, absent = weight * (1 - share), weight * share
     present[1 - share < NO_SHARE] = 0.0
     # From the mean of what is present to that of what stands for the others, and from
-    # each record's mean to that of all; without the difference of two large means.
+    # each record's mean to that of all.
     own = mean - _ratio(between, present)
     to_own = np.where(present > 0, -_ratio(between, present) - _ratio(between, absent), 0.0)
     first = own[np.argmax(present > 0, axis=0), np.arange(len(at))]
     joint = first + _ratio((present * (own - first)).sum(axis=0), present.sum(axis=0))
     steps = np.where(absent > 0, to_own + (joint - own), 0.0)
-    terms = _filled(grams[0].terms, dict(zip(marks, joint.tolist(), strict=True)))
+    means = (base + joint).tolist()
+    terms = _filled(grams[0].terms, dict(zip(marks, means, strict=True)))
     moved = (_shifted(gram, at, on, step, kept) for gram, step in zip(grams, steps, strict=True))
     return [replace(gram, terms=terms) for gram in moved]
 
@@ -154,8 +149,9 @@ def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gr
         for names in (means, [marks[name] for name in means])
     )
     share, between = gram.mean[on], gram.comoment[at, on]
-    there = gram.mean[at] + _ratio(between, gram.comoment[on, on]) * (1.0 - share)
-    step = np.where(share > 0, np.array(list(means.values())) - there, 0.0)
+    apart = (gram.mean[at] - np.array(list(means.values()))) + gram.mean_low[at]
+    apart += _ratio(between, gram.comoment[on, on]) * (1.0 - share)
+    step = np.where(share > 0, -apart, 0.0)
     kept = np.setdiff1d(np.arange(len(gram.columns)), on)
     return replace(_shifted(gram, at, on, step, kept), terms=_filled(gram.terms, means))
 
@@ -167,15 +163,8 @@ def _ratio(a: Matrix, b: Matrix) -> Matrix:
 
 def _shifted(gram: Gram, at: Index, marks: Index, step: Vector, kept: Index) -> Gram:
     """Add `step` times its indicator to each column, and leave the indicators out."""
-    moved, comoment = np.zeros_like(gram.mean), gram.comoment.copy()
-    moved[at] = step * gram.mean[marks]
-    mean, low = gram._moved(moved)
-    comoment[at, :] += step[:, None] * comoment[marks, :]
-    comoment[:, at] += step * comoment[:, marks]
-    comoment = (comoment + comoment.T) / 2
-    before, left = np.diagonal(gram.comoment)[at], np.diagonal(comoment)[at]
-    constant = at[left < ROUNDING_SHARE * before]
-    comoment[constant, :] = comoment[:, constant] = 0.0
+    moved = shifted(gram, at, marks, step)
+    comoment = moved.comoment[np.ix_(kept, kept)]
     names = [gram.columns[j] for j in kept]
-    comoment = comoment[np.ix_(kept, kept)]
-    return replace(gram, columns=names, mean=mean[kept], mean_low=low[kept], comoment=comoment)
+    mean, low = moved.mean[kept], moved.mean_low[kept]
+    return replace(gram, columns=names, mean=mean, mean_low=low, comoment=comoment)

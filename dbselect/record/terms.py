@@ -41,8 +41,8 @@ class Terms:
         count as seconds: column -> ``"days"`` or ``"seconds"``
     means : columns of the record that have a number where a value was missing, a level's
         share among them: column of the record -> that number
-    indicators : columns of the record that are 0 where a value was missing, beside a column
-        ``<name>.missing`` that is 1 there
+    indicators : columns of the record beside a column ``<name>.missing`` that is 1 where a
+        value was missing; they are 0 there, unless `means` has another number for them
     flat : plain fields whose names look like those of nested columns: ``Sepal.Length``
     entries : fields that list the entries of a row which are not 0; only a lazy Gram reads them
 
@@ -291,6 +291,16 @@ class Terms:
             made |= dict.fromkeys([*category.names, category.missing], category.column)
         marks = {name + SUFFIX: made.get(name, name) for name in self.indicators}
         return made | marks
+
+    @property
+    def fills(self) -> dict[str, float]:
+        """The numbers other than 0 where a value was missing beside an indicator."""
+        return {name: self.means[name] for name in self.indicators if name in self.means}
+
+    @property
+    def plain_means(self) -> dict[str, float]:
+        """The numbers where a value was missing that no indicator marks."""
+        return {name: mean for name, mean in self.means.items() if name not in self.indicators}
 
     def fields(self, columns: Sequence[str]) -> list[str]:
         """Return the top-level field of the table that each column of a record comes from."""

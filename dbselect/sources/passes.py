@@ -283,6 +283,7 @@ class Passes:
                 g.weight,
                 g.mean,
                 g.comoment,
+                mean_low=g.mean_low,
             )
             for one, g in zip(wanted, grams, strict=True)
         ]

@@ -64,7 +64,8 @@ def gram(
     null_policy : what becomes of a NULL or NaN: ``"skip"`` leaves its row out, ``"error"``
         refuses it, ``"mean"`` puts the mean of the values present in its place,
         ``"indicator"`` puts 0 there and adds a column ``<name>.missing`` of 0 and 1
-        right after its column; or a mapping of names and globs to these, of which the
+        right after its column (where 0 is over a thousand deviations away, it puts the mean
+        there, which ``terms.means`` has); or a mapping of names and globs to these, of which the
         last that means a column holds, ``"skip"`` for a column that none means.
         Of a category, ``"mean"`` puts the share of each level in the place of its 0 and
         1, and ``"indicator"`` makes what is missing one more level; of a basis, its
@@ -294,7 +295,7 @@ def to_read(request: Request) -> Request:
     A fold must not be filled by rows of its own alone.
     """
     folds = request.folding is not None and "mean" in request.policies
-    return request.marked() if folds or request.terms.means else request
+    return request.marked() if folds or request.terms.plain_means else request
 
 
 def finished_gram(found: Gram, request: Request) -> Gram:
@@ -308,15 +309,15 @@ def finished_gram(found: Gram, request: Request) -> Gram:
         if mean > 0 or name not in marks
     ]
     found = found if len(kept) == len(found.columns) else found.select(kept)
-    return _with_given_means(found, request) if request.terms.means else found
+    return _with_given_means(found, request) if request.terms.plain_means else found
 
 
 def _with_given_means(gram: Gram, request: Request) -> Gram:
     """Return a Gram, read with an indicator for each gap, with the means that were given."""
-    given = request.terms.means
+    given = request.terms.plain_means
     marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in given}
     filled = fill(gram, {name: given[name] for name in marks}, marks)
-    return replace(filled, terms=replace(filled.terms, means=dict(given)))
+    return replace(filled, terms=replace(filled.terms, means=given | filled.terms.fills))
 
 
 def tell_skipped(gram: Gram, request: Request) -> None:
@@ -487,7 +488,7 @@ def _filled(records: pl.DataFrame, request: Request) -> pl.DataFrame:
     for part in parts:
         grams = [Gram.from_struct(record) for record in part["gram"]]
         marks = request.marks_of(grams[0].columns)
-        if request.terms.means:
+        if request.terms.plain_means:
             grams = [_with_given_means(gram, request) for gram in grams]
         else:
             grams = fill_jointly(grams, marks)

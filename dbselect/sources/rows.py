@@ -38,7 +38,7 @@ class TableRows:
 
     Attributes
     ----------
-    names : d columns
+    names, leaves : d columns
     terms : how fields become columns: dates, and fields that look nested
     table : which is open
     again : whether the table can be read more than once
@@ -56,7 +56,7 @@ class TableRows:
         self._columns = columns
         self._key = key
         self._scale = scale
-        self.names = self._request.names
+        self.names, self.leaves = self._request.names, self._request.columns
         self.terms = self._request.base
         self.again = self.table.again
         self.skipped = 0
@@ -73,9 +73,20 @@ class TableRows:
         ------
         DataError : a value is infinite or larger than 1e60
         """
+        start = 0
+        for used, X, rows in self.pieces(size):
+            yield start + used, X, self._keys(rows, used)
+            start += len(rows)
+
+    def pieces(self, size: int) -> Iterator[tuple[Index, Matrix, pa.StructArray]]:
+        """Read the table: the positions of the rows used, these, and all rows of a piece.
+
+        Raises
+        ------
+        DataError : as `blocks`
+        """
         self.skipped = 0
         self.missing.clear()
-        start = 0
         with (
             closing(self.table.batches(self._request.fields)) as batches,
             progress(self.table.rows) as bar,
@@ -88,8 +99,7 @@ class TableRows:
                     self.missing.update(dict(zip(self.names, counts, strict=True)))
                     used, X = usable(X, self.names, self._scale)
                     self.skipped += len(rows) - len(used)
-                    yield start + used, X, self._keys(rows, used)
-                    start += len(rows)
+                    yield used, X, rows
                     bar.update(len(rows))
 
     def _keys(self, rows: pa.StructArray, used: Index) -> pa.Array | None:

@@ -147,15 +147,17 @@ def settled_pair(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
     first, second = settled(one, reading), trimmed(two, reading)
     columns = to_be_filled(second, reading)
     if not columns:
-        return first, replace(second, terms=replace(second.terms, means=first.terms.means))
+        return first, _with_means(second, first.terms.plain_means)
     marks = {name: mark for each in columns for name, mark in marks_of(second)[each].items()}
     means = {name: _mean_of(first, name) for name in marks}
     second = fill(second, means, marks)
-    joint = {**first.terms.means, **means}
-    first, second = (
-        replace(gram, terms=replace(gram.terms, means=joint)) for gram in (first, second)
-    )
-    return first, second
+    joint = {**first.terms.plain_means, **means}
+    return _with_means(first, joint), _with_means(second, joint)
+
+
+def _with_means(gram: Gram, means: Mapping[str, float]) -> Gram:
+    """Return a Gram whose terms have these means without indicators."""
+    return replace(gram, terms=replace(gram.terms, means={**means, **gram.terms.fills}))
 
 
 def _mean_of(gram: Gram, name: str) -> float:

@@ -1,6 +1,8 @@
 """The exact mode: the same sums and solutions in fractions."""
 
 import math
+from datetime import datetime, timedelta
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -209,3 +211,47 @@ def test_values_without_exact_sums_are_refused(row, message):
     frame = pl.DataFrame([good, good | {"a": 3.0}, good | row])
     with pytest.raises(ds.errors.DataError, match=message):
         ds.fit(frame, "y", ["a"], weight="w", exact=True)
+
+
+MOMENT = datetime(2024, 1, 1)
+#: Type -> whole numbers of it and what they are.
+MANY_DIGITS = {
+    "int64": lambda step: (pl.Int64, 2**63 - 500 + step, Fraction(2**63 - 500 + step)),
+    "negative": lambda step: (pl.Int64, -(2**63) + 500 + step, Fraction(-(2**63) + 500 + step)),
+    "uint64": lambda step: (pl.UInt64, 2**64 - 500 + step, Fraction(2**64 - 500 + step)),
+    "decimal": lambda step: (
+        pl.Decimal(38, 3),
+        Decimal(10**35 + step).scaleb(-3, Context(prec=50)),
+        Fraction(10**35 + step, 1000),
+    ),
+    "timestamp": lambda step: (
+        pl.Datetime("us"),
+        MOMENT + timedelta(microseconds=step),
+        Fraction(1_704_067_200) + Fraction(step, 10**6),
+    ),
+}
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize("kind", MANY_DIGITS)
+def test_whole_numbers_and_decimals_keep_all_of_their_digits(kind, weight):
+    rng = np.random.default_rng(5)
+    steps = rng.integers(-200, 200, 60).tolist()
+    made = [MANY_DIGITS[kind](step) for step in steps]
+    x = [value for _, _, value in made]
+    y = [step + more for step, more in zip(steps, rng.integers(-9, 9, 60).tolist(), strict=True)]
+    w = rng.integers(1, 4, 60).tolist()
+    column = pl.Series("x", [value for _, value, _ in made], made[0][0])
+    frame = pl.DataFrame([column, pl.Series("y", y), pl.Series("w", w)])
+    # A NULL has no digits.
+    frame = pl.concat([frame, pl.DataFrame([(None, 1, 1)], frame.schema, orient="row")])
+    weights = w if weight else [1] * 60
+    rows = list(zip([Fraction(1)] * 60, x, map(Fraction, y), weights, strict=True))
+    A = [[sum(r[i] * r[j] * r[3] for r in rows) for j in range(3)] for i in range(3)]
+    model = ds.fit(frame, "y", ["x"], weight=weight, exact=True)
+    assert [model.intercept, model.coefficients["x"]] == [float(value) for value in solved(A)]
+    # The other way round, its last digits are those of the target.
+    B = [[A[i][j] for j in (0, 2, 1)] for i in (0, 2, 1)]
+    model = ds.fit(frame, "x", ["y"], weight=weight, exact=True)
+    if kind != "timestamp":  # which is no target
+        assert [model.intercept, model.coefficients["y"]] == [float(value) for value in solved(B)]

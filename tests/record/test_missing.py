@@ -2,7 +2,10 @@
 
 import functools
 import itertools
+import operator
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -13,6 +16,7 @@ from tables import assert_gram, typed
 
 import dbselect as ds
 from dbselect.doors.cli import main
+from dbselect.record.gram import RECORD_DTYPE
 
 #: Values are 1e8 spreads from zero. Deviations from a constant near them are exact, so only
 #: sums round: 300,000 of them, and their share that cancels between parts.
@@ -235,6 +239,117 @@ def test_groups_far_from_each_other_have_fills_of_their_own():
     for grams in found:
         for record, (D, _) in zip(grams, parts, strict=True):
             assert_comoment(record, by_hand(["a", "b", "c"], D, ["mean"] * 3)[1])
+
+
+def summed(grams):
+    return functools.reduce(operator.add, grams)
+
+
+def with_indicators(frames):
+    return [ds.gram(frame, null_policy="indicator") for frame in frames]
+
+
+def merged_in_polars(frames):
+    records = [gram.to_struct() for gram in with_indicators(frames)]
+    column = pl.Series("gram", records, RECORD_DTYPE)
+    record = column.to_frame().select(pl.col("gram").dbselect.merge().dbselect.impute_mean())
+    return ds.Gram.from_struct(record["gram"][0])
+
+
+def merged_in_sql(frames):
+    row = "gram_missing({'a': a, 'b': b, 'c': c}) AS g"
+    with ds.connect() as con:
+        con.register("t", pl.concat(part.with_columns(k=k) for k, part in enumerate(frames)))
+        query = f"SELECT gram_impute(gram_merge(g)) FROM (SELECT {row} FROM t GROUP BY k)"
+        return ds.Gram.from_struct(con.execute(query).fetchall()[0][0])
+
+
+def stored(frames):
+    frame = pl.concat(part.with_columns(k=k) for k, part in enumerate(frames))
+    with tempfile.TemporaryDirectory() as folder:
+        store = ds.GramStore(Path(folder) / "stats")
+        store.refresh(frame, by="k", null_policy="mean")
+        return store.total()
+
+
+#: Ways to fill the missing values of some parts with the mean of all.
+WAYS = {
+    "impute_mean, summed": lambda frames: summed(ds.io.impute_mean(with_indicators(frames))),
+    "summed, impute_mean": lambda frames: ds.io.impute_mean([summed(with_indicators(frames))])[0],
+    "Polars": merged_in_polars,
+    "SQL": merged_in_sql,
+    "a store": stored,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("at", [2.0**13, 2.0**20, FAR, -(2.0**33)])
+def test_filling_parts_far_from_zero_costs_no_digits(way, at):
+    rng = np.random.default_rng(21)
+    # The second part has no value at all, the last one lacks none.
+    gaps = [rng.random(300) < 0.3, np.ones(40, dtype=bool), np.zeros(60, dtype=bool)]
+    drawn = [far(rng, len(missing), missing, at) for missing in gaps]
+    X = by_hand(["a", "b", "c"], np.concatenate([D for D, _ in drawn]), ["mean"] * 3)[1]
+    gram = WAYS[way]([frame for _, frame in drawn])
+    assert gram.columns == ["a", "b", "c"]
+    assert_comoment(gram, X)
+
+
+@pytest.mark.parametrize("at", [2.0**13, FAR, 2.0**33])
+def test_a_column_far_from_zero_explains_beside_its_indicator(at):
+    rng = np.random.default_rng(22)
+    D, frame = far(rng, 400, rng.random(400) < 0.3, at)
+    # Whatever stands where b is missing, its indicator takes up.
+    X = np.column_stack([np.ones(400), np.nan_to_num(D[:, 1]), np.isnan(D[:, 1])])
+    coef = np.linalg.lstsq(X, D[:, 0], rcond=None)[0]
+    rows = frame.select("b", y=pl.Series(D[:, 0]))
+    gram = ds.gram(rows, null_policy={"b": "indicator"})
+    model = ds.fit(gram, "y")
+    assert model.coefficients["b"] == pytest.approx(coef[1], rel=1e-9)
+    last_bits = 8 * np.finfo(float).eps * at
+    np.testing.assert_allclose(model.predict(rows), X @ coef, rtol=0, atol=last_bits)
+    record = "SELECT gram_missing({'b': b, 'y': y}) FROM t"
+    with ds.connect() as con:
+        con.register("t", rows)
+        call = f"anytime_predict(anytime_sequence(({record}), 'y'), t).prediction"
+        found = con.execute(f"SELECT {call} FROM t").fetchall()
+    np.testing.assert_allclose(np.ravel(found), X @ coef, rtol=0, atol=last_bits)
+
+
+def test_the_terms_say_what_stands_beside_an_indicator():
+    near = pl.DataFrame({"x": [999.0, 1001.0, None, 1000.0], "y": [1.0, 2.0, 4.0, 3.0]})
+    apart = near.with_columns(x=pl.col("x") * 1e3 + 4e6)
+    gram = ds.gram(near.with_columns(x=pl.col("x") - 500), null_policy="indicator")
+    assert gram.terms.means == {}
+    assert gram.mean[0] == 375.0
+    gram = ds.gram(apart, null_policy="indicator")
+    assert gram.terms.means == {"x": 5e6}
+    assert gram.mean[0] == 5e6
+    again = ds.Gram.from_struct(gram.to_struct())
+    assert again.terms == gram.terms
+    assert gram.terms.policies() == {"x": "indicator"}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_parts_with_other_numbers_beside_an_indicator_merge_in_any_order(order):
+    rng = np.random.default_rng(23)
+    drawn = [far(rng, 200, rng.random(200) < 0.3, at) for at in (FAR, FAR + 2.0**6, FAR - 2.0**5)]
+    grams = with_indicators(frame for _, frame in drawn)
+    assert len({gram.terms.means["b"] for gram in grams}) == 3
+    records = pl.Series("gram", [grams[at].to_struct() for at in order], RECORD_DTYPE).to_frame()
+    native = records.select(pl.col("gram").dbselect.merge())["gram"][0]
+    whole = ds.gram(pl.concat(frame for _, frame in drawn), null_policy="indicator")
+    shifts = np.repeat([0.0, 2.0**6, -(2.0**5)], 200)[:, None]
+    D = np.concatenate([D for D, _ in drawn]) + shifts
+    fill = whole.terms.means["b"] - FAR
+    X = np.column_stack([D[:, 0], np.nan_to_num(D[:, 1], nan=fill), np.isnan(D[:, 1]), D[:, 2]])
+    for gram in (whole, summed([grams[at] for at in order]), ds.Gram.from_struct(native)):
+        assert gram.terms == whole.terms
+        assert_comoment(gram, X)
+    left = whole - grams[0]
+    X = X[200:]
+    X[X[:, 2] == 1, 1] += left.terms.means["b"] - whole.terms.means["b"]
+    assert_comoment(left, X)
 
 
 def parts_of(table):

@@ -192,6 +192,23 @@ def test_a_constant_is_one_at_any_size(connection):
         assert "target 'x' is constant" in reason
 
 
+@pytest.mark.parametrize("first", [2**60, -(2**61), 2**53])
+@pytest.mark.parametrize("last", [100, 99])
+def test_integers_whose_mean_is_a_double_vary_all_the_same(first, last):
+    steps = np.arange(-100, last + 1)
+    y = steps + 9.0 * np.sin(steps)
+    frame = pl.DataFrame({"id": pl.Series([first + int(step) for step in steps], dtype=pl.Int64)})
+    frame = frame.with_columns(y=pl.Series(y))
+    wanted = np.corrcoef(steps, y)[0, 1] ** 2
+    found = [
+        ds.fit(frame, "y").r2,
+        ds.anytime_sequence(frame, "y").steps["r2"][-1],
+        ds.fit(frame, "id").r2,
+        ds.fit(frame, "y", family="gaussian").r2,
+    ]
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
 def test_infinite_dates_are_still_refused(connection):
     rows = "(VALUES (TIMESTAMP 'infinity', 1.0), (TIMESTAMP '2024-01-01', 2.0)) AS t(x, y)"
     with pytest.raises(Exception, match="'x' has an infinite value"):

@@ -241,8 +241,9 @@ def _exact(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mod
     intercept = problem.intercept
     first = 0 if intercept else 1
     found = least_squares(
-        sums.products[first:, first:], sums.exponent[first:], sums.scale, intercept
-    )
+        sums.products[first:, first:], sums.exponent[first:], sums.scale, intercept,
+        sums.per_one[first:],
+    )  # fmt: skip
     *features, target = sums.columns
     if found.total == 0:
         raise DataError(constant_target(target, sums.rows, sums.skipped))

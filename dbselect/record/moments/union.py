@@ -67,6 +67,8 @@ def marked(columns: Sequence[str], own: Terms, joint: Terms) -> list[str]:
 def union_of_terms(one: Terms, two: Terms) -> Terms:
     """Return terms with the levels and indicators of both.
 
+    What stands where values are missing beside an indicator is for `with_joint_fills`.
+
     Raises
     ------
     RecordError : they differ in something else
@@ -76,13 +78,12 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
     own, others = ({each.column: each for each in terms.categories} for terms in (one, two))
     if own.keys() != others.keys():
         raise RecordError(_unequal("categories", list(own), list(others)))
-    if one.means != two.means:
-        odd = next(
-            name for name in (*one.means, *two.means) if one.means.get(name) != two.means.get(name)
-        )
+    means, others_means = one.plain_means, two.plain_means
+    if means != others_means:
+        odd = next(n for n in (*means, *others_means) if means.get(n) != others_means.get(n))
         raise RecordError(
             f"gram records have unequal means where values were missing: of '{odd}' "
-            f"{one.means.get(odd)} in the first, {two.means.get(odd)} in the second; read the "
+            f"{means.get(odd)} in the first, {others_means.get(odd)} in the second; read the "
             "tables with the terms of one, or with indicators, which impute_mean fills"
         )
     for name in ("bases", "dates", "flat"):
@@ -91,6 +92,7 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
     return replace(
         one,
         categories=tuple(_joint(each, others[column]) for column, each in own.items()),
+        means=means,
         indicators=tuple(dict.fromkeys([*one.indicators, *two.indicators])),
     )
 
@@ -113,10 +115,14 @@ def check_read_alike(own: Terms, fitted: Terms) -> None:
     bases = {each.column: each for each in own.bases}
     categories = {each.column: each for each in own.categories}
     units = {**dict.fromkeys(own.dates), **fitted.dates}
+    means = own.plain_means
     pairs: list[tuple[str, Any, Any]] = [
         *((f"basis of '{one.column}'", one, bases.get(one.column)) for one in fitted.bases),
         *((f"unit of '{name}'", unit, own.dates.get(name)) for name, unit in units.items()),
-        *((f"mean of '{name}'", mean, own.means.get(name)) for name, mean in fitted.means.items()),
+        *(
+            (f"mean of '{name}'", mean, means.get(name))
+            for name, mean in fitted.plain_means.items()
+        ),
     ]
     for category in fitted.categories:
         other = categories.get(category.column, category)

@@ -22,6 +22,7 @@ from dbselect.record.bases import infinite
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import RECORD_DTYPE, Gram, Matrix, Vector
 from dbselect.record.missing import fill_jointly
+from dbselect.record.moments.fills import with_joint_fills
 from dbselect.record.policies import FILLS
 from dbselect.sources.engines.warehouse_rows import Centred, Part, Rows
 from dbselect.sources.request import Request
@@ -73,19 +74,28 @@ def records_of(table: Any, request: Request) -> pl.DataFrame:
     Of d numbers and c categories: 1 + q + c + c (c - 1) / 2 queries, each over the whole
     table, where q is 1 up to d = 51 and about (d / 36)^2 / 2 beyond.
     """
-    read = request.marked() if "mean" in request.policies else request
-    rows = Rows(table, read)
+    rows = Rows(table, _near(request))
     counts = _counted(rows)
     found = [
-        _with_means(gram, request) if read is not request else gram for gram in _grams(rows, counts)
+        with_joint_fills([_with_means(gram, request)], [centres])[0]
+        for gram, centres in _grams(rows, counts)
     ]
     column = pl.Series("gram", [gram.to_struct() for gram in found], RECORD_DTYPE)
     keys = counts.keys.rename(dict(zip(rows.keys, request.by, strict=True)))
     return pl.DataFrame([*keys, column])
 
 
+def _near(request: Request) -> Request:
+    """Return the request with some number near a column's mean beside each indicator."""
+    marked, width = request.marked(), len(request.names)
+    numbers = ["near" if each == "indicator" else each for each in marked.policies[:width]]
+    return replace(marked, policies=[*numbers, *marked.policies[width:]])
+
+
 def _with_means(gram: Gram, request: Request) -> Gram:
     """Return a Gram that was read with indicators, with means in place of what is missing."""
+    if "mean" not in request.policies:
+        return gram
     filled = fill_jointly([gram], request.marks_of(gram.columns))[0]
     means = dict(zip(filled.columns, filled.mean.tolist(), strict=True))
     categories = zip(request.terms.categories, request.policies[len(request.names) :], strict=True)
@@ -201,8 +211,11 @@ class _Products:
     comoment: npt.NDArray[np.float64]
 
 
-def _grams(rows: Rows, counts: Counts) -> Iterator[Gram]:
-    """Query the products and build the Gram of each group."""
+def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]]:
+    """Query the products and build the Gram of each group.
+
+    Also yields what stands where a value is missing beside an indicator.
+    """
     parts = rows.parts(counts.gaps)
     size, width = len(counts.weight), len(parts)
     index = _Index(counts.keys, rows.keys)
@@ -243,7 +256,7 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[Gram]:
     terms = replace(rows.request.base, indicators=marks)
     for g in range(size):
         _check_range(names, comoment[g])
-        yield Gram(
+        gram = Gram(
             [names[j] for j in order],
             int(counts.rows[g]),
             int(counts.skipped[g]),
@@ -254,6 +267,7 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[Gram]:
             low[g, order],
             terms,
         )
+        yield gram, dict(zip(names, products.centre[g].tolist(), strict=False))
 
 
 def _check_range(names: Sequence[str], comoment: Matrix) -> None:

@@ -142,7 +142,7 @@ class Rows:
         numbers = zip(self.request.names, self.request.policies, strict=False)
         for at, (name, policy) in enumerate(numbers):
             found.append(Part(name, at, policy))
-            if policy in ("indicator", "near") and gaps[name].any():
+            if policy == "near" and gaps[name].any():
                 found.append(Part(name + SUFFIX, at, policy, is_mark=True))
         return found
 
@@ -267,9 +267,8 @@ class Centred:
 
 
 def _distance(value: Any, centre: Any, part: Part) -> Any:
-    """Return a value less the centre; what is missing counts as 0, or as the centre."""
+    """Return a value less the centre; what is missing counts as the centre."""
     distance = value - centre
     if part.is_mark or part.policy in ("skip", "error"):
         return distance
-    other = ibis.literal(0.0, "float64") if part.policy == "near" else -centre
-    return ibis.ifelse(value.isnull(), other, distance)
+    return ibis.ifelse(value.isnull(), ibis.literal(0.0, "float64"), distance)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from dbselect.errors import ColumnError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.moments.fills import fills_beside
 from dbselect.record.terms import Terms
 from dbselect.sources.joins.left_join import LookedUp
 from dbselect.sources.read import seen
@@ -32,6 +33,7 @@ def weighed(
     -------
     Gram of p columns, and an array of shape (K, p): values less the means
     """
+    terms = _filled(found, weight)
     centred, mean, low = _centred(found.values, weight)
     heavy = np.sqrt(weight)[:, None] * centred
     every = Gram(
@@ -43,7 +45,7 @@ def weighed(
         heavy.T @ heavy,
         {name: int(rows[where].sum()) for name, where in found.missing.items()},
         low,
-        found.terms,
+        terms,
     )
     marks = {name + SUFFIX for name in found.terms.indicators}
     there = zip(every.columns, every.mean, strict=True)
@@ -76,6 +78,20 @@ def side_by_side(one: Gram, two: Gram, cross: Matrix) -> Gram:
         missing=Counter(one.missing) + Counter(two.missing),
         terms=_together(one.terms, two.terms),
     )
+
+
+def _filled(found: LookedUp, weight: Vector) -> Terms:
+    """Put numbers where values are missing, and return the terms with those that are not 0."""
+    means: dict[str, float] = {}
+    for name in found.terms.indicators:
+        column, gap = found.values[:, found.columns.index(name)], found.missing[name]
+        own = np.where(gap, 0.0, weight)
+        if own.any() and weight[gap].any():
+            centred, mean, _ = _centred(column[:, None].copy(), own)
+            fill = fills_beside(own.sum(keepdims=True), mean, own @ centred**2)[0]
+            column[gap] = fill
+            means |= {name: float(fill)} if fill else {}
+    return replace(found.terms, means=means)
 
 
 def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:

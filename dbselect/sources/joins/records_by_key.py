@@ -78,7 +78,7 @@ def parts_of(records: pl.Series) -> Parts:
     missing: Counter[str]
     found = records.to_arrow()
     first = Gram.from_struct(found[0])
-    if not _are_uniform(found, len(first.columns)):
+    if first.terms.indicators or not _are_uniform(found, len(first.columns)):
         grams = aligned([Gram.from_struct(record) for record in found])
         first = grams[0]
         missing = Counter()

@@ -10,7 +10,8 @@ a matrix product of doubles gives it without rounding. These add up in 64-bit wh
 numbers, and those in Python's. A row weight w enters as ``w x``, which is the sum of two
 doubles. Cost: some (slices)^2 of a plain Gram; data of few bits have one slice, arbitrary
 doubles three or four, and a column that spans many magnitudes more. Memory: O(d^2)
-numbers for each pair of slices.
+numbers for each pair of slices. Whole numbers, decimals and timestamps of more digits than a
+double has are sums of two or three doubles, in the unit of their last digit.
 
 Source: Ozaki, Ogita, Oishi, Rump (2012), Numerical Algorithms 59, Algorithm 3, with
 slices on one exponent for all rows of a column, as its products are summed over rows.
@@ -30,6 +31,7 @@ from dbselect.record.rows import warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.rows import TableRows
 from dbselect.sources.target import check_numeric
+from dbselect.sources.wide.parts import count, parts, per_one
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
 #: may be 53 at most.
@@ -53,9 +55,10 @@ class ExactSums:
     columns : d names, the target last
     rows, skipped : rows used and left out
     products : shape (d + 1, d + 1), whole numbers: the sum of w x_i x_j is
-        products[i, j] * 2^(exponent[i] + exponent[j] + scale)
+        products[i, j] * 2^(exponent[i] + exponent[j] + scale) / (per_one[i] per_one[j])
     exponent : shape (d + 1,)
     scale : one power of two for all
+    per_one : shape (d + 1,), units that make one: of decimals a power of ten
     terms : how the columns of the table became these
     """
 
@@ -65,6 +68,7 @@ class ExactSums:
     products: Integers
     exponent: list[int]
     scale: int
+    per_one: list[int]
     terms: Terms
 
 
@@ -98,29 +102,48 @@ def exact_sums(
     features = [name for name in rows.names if name not in named]
     if not features:
         raise ColumnError("columns is empty; at least one column besides the target is needed")
-    order = [rows.names.index(name) for name in (*features, *reversed(named))]
+    order = [rows.names.index(name) for name in (*features, target)]
+    wanted_leaves = [rows.leaves[at] for at in order]
     sums, seen, used = _Sums(weighted=weight is not None), 0, 0
     total, added = 0.0, np.zeros(len(features))
-    for _, block, _ in rows.blocks(READ_ROWS):
-        X = np.ascontiguousarray(block[:, order].T)
+    for at, block, piece in rows.pieces(READ_ROWS):
         seen += len(block)
-        w = None
+        w, kept = None, np.arange(len(block))
         if weight is not None:
-            w, X = X[-2], np.delete(X, -2, axis=0)
+            w = block[:, rows.names.index(weight)]
             if (w < 0).any():
                 raise DataError(f"weight '{weight}' is {w.min()}; weights must be >= 0")
-            w, X = w[w > 0], X[:, w > 0]
-        used += X.shape[1]
-        own = np.ones(X.shape[1]) if w is None else w
-        total, added = total + own.sum(), added + X[: len(features)] @ own
-        sums.add(np.vstack([np.ones(X.shape[1]), X]), w)
+            kept = np.flatnonzero(w > 0)
+            w = w[kept]
+        used += len(kept)
+        own = np.ones(len(kept)) if w is None else w
+        total, added = total + own.sum(), added + own @ block[kept][:, order[:-1]]
+        split = [part[at[kept]] for leaf in wanted_leaves for part in parts(piece, leaf)]
+        sums.add(np.vstack([np.ones(len(kept)), *split]), w)
     skipped = rows.skipped + seen - used
     if not used:
         raise DataError(f"no usable rows: {skipped} rows were skipped")
     warn_of_skipped(used, skipped, rows.missing, weighted=weight is not None)
     shares = dict(zip(features, (added / total).tolist(), strict=True))
     terms = rows.terms.of(features).with_shares(shares)
-    return ExactSums([*features, target], used, skipped, *sums.finish(), terms)
+    units = [1, *(per_one(leaf.type) for leaf in wanted_leaves)]
+    whole = _whole(*sums.finish(), [1, *(count(leaf.type) for leaf in wanted_leaves)])
+    return ExactSums([*features, target], used, skipped, *whole, units, terms)
+
+
+def _whole(
+    products: Integers, exponent: list[int], scale: int, counts: Sequence[int]
+) -> tuple[Integers, list[int], int]:
+    """Add up the sums of the parts of each column, of which there are `counts`."""
+    starts = np.cumsum([0, *counts[:-1]])
+    powers = np.array(exponent, dtype=object)
+    # A part that is 0 in every row has no exponent of its own.
+    own = np.where(np.diagonal(products) != 0, powers, max(exponent))
+    least = np.minimum.reduceat(own, starts)
+    up = np.maximum(own - np.repeat(least, counts), 0)
+    shifted = products * np.left_shift(1, up) * np.left_shift(1, up)[:, None]
+    added = np.add.reduceat(np.add.reduceat(shifted, starts, axis=0), starts, axis=1)
+    return added, least.tolist(), scale
 
 
 @dataclass(frozen=True)

@@ -291,7 +291,7 @@ def _finished(
         finished = one.metric.finished
         return np.asarray(mean if finished is None else finished(mean))
     variance = sums.squares / sums.weight
-    if is_constant(np.array([variance**0.5]), np.array([sums.mean]), np.zeros(1)).any():
+    if is_constant(np.array([variance**0.5]), np.array([sums.mean]), None).any():
         raise DataError(constant_target(found.target, sums.rows, sums.skipped))
     return np.asarray(1.0 - mean / variance)
 

@@ -223,11 +223,19 @@ impl Reader {
             let of_levels = listed.counts().zip(absent);
             let of_levels = of_levels.flat_map(|(n, &rows)| std::iter::repeat_n(rows, n));
             let missing = places.iter().map(of_number).chain(of_levels).collect();
+            let beside = |place: &Slot| match *place {
+                Slot::Column(j) if self.policies[j] == Policy::Indicator => numbers.fill_beside(j),
+                _ => 0.0,
+            };
+            let fills: Vec<f64> = places.iter().map(beside).collect();
             let mut terms = terms.clone();
-            if has_means {
+            if has_means || fills.iter().any(|&fill| fill != 0.0) {
                 let means = (0..columns.len()).filter(|&j| filled[j]);
                 let means = means.map(|j| (columns[j].clone(), moments.mean_of(j).into()));
-                terms = Arc::new(Terms { means: means.collect(), ..Terms::clone(&terms) });
+                let fills = names.iter().zip(&fills).filter(|(_, fill)| **fill != 0.0);
+                let fills = fills.map(|(name, &fill)| (name.clone(), fill.into()));
+                let means = means.chain(fills).collect();
+                terms = Arc::new(Terms { means, ..Terms::clone(&terms) });
             }
             let record = Record { columns: columns.clone(), moments, missing, terms };
             Ok(Some(if order.is_empty() { record } else { record.arranged(&order) }))

@@ -6,6 +6,10 @@
 //! are present, so that a mean far from zero costs no digits; at the end f becomes
 //! what was asked for. An indicator begins with the first missing value of its
 //! column: it was 0 before, which takes no work to make up for.
+//!
+//! Beside an indicator f is 0 in a record, unless that is far from the values present: of
+//! these 0 would leave few digits, and their mean stands there, which the terms state.
+//! `dbselect/record/moments/fills.py` is the same rule.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,6 +25,11 @@ use crate::record::terms::Terms;
 pub const SUFFIX: &str = ".missing";
 /// Share of the weight that is taken for nothing beside rounding.
 const NO_SHARE: f64 = 1e-14;
+/// Deviations between 0 and the mean of what is present beyond which that mean stands for what
+/// is missing: 0 leaves ten of 16 digits there, and two less for every factor of ten.
+const FAR: f64 = 1e3;
+/// Parts of a deviation to which such a mean is rounded: however it is summed, it is one number.
+const PARTS: f64 = 1024.0;
 
 /// What becomes of a column's missing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +38,7 @@ pub enum Policy {
     Skip,
     /// They become the mean of the values present.
     Mean,
-    /// They become 0, and the indicator follows its column.
+    /// They become 0, or the mean where 0 is far from it, and the indicator follows its column.
     Indicator,
     /// They become some constant near the values present, and the indicator follows.
     Near,
@@ -115,10 +124,10 @@ impl Filled {
             }
         }
         for gap in self.gaps.iter_mut().filter(|gap| !gap.is_known) {
-            if let Some(mean) = mean_of_present(&rows.columns[gap.column]) {
-                let mean = mean + rows.base_of(gap.column);
-                *gap = Gap { fill: mean, is_known: true, ..*gap };
-                self.moments.set_constant(gap.column, mean);
+            if let Some(near) = nearest_present(&rows.columns[gap.column]) {
+                let near = near + rows.base_of(gap.column);
+                *gap = Gap { fill: near, is_known: true, ..*gap };
+                self.moments.set_constant(gap.column, near);
             }
         }
     }
@@ -192,6 +201,16 @@ impl Filled {
         self.gap_of(column).map(|at| self.gaps[at].fill)
     }
 
+    /// What stands in the place of a column's missing values beside their indicator.
+    pub fn fill_beside(&self, column: usize) -> f64 {
+        let Some(at) = self.gap_of(column) else { return 0.0 };
+        let indicator = self.width + at;
+        if self.moments.mean_of(indicator) == 0.0 {
+            return 0.0;
+        }
+        Present::of(&self.moments, column, indicator, self.gaps[at].fill).fill()
+    }
+
     /// The moments with what was asked for in the place of missing values.
     ///
     /// `columns` are those of a record, as `layout` gives them.
@@ -203,7 +222,11 @@ impl Filled {
         for (indicator, gap) in (self.width..).zip(&self.gaps) {
             match policies[gap.column] {
                 Policy::Mean if gap.is_known => moments.impute_mean(gap.column, indicator),
-                Policy::Indicator | Policy::Zero => moments.shift(gap.column, indicator, -gap.fill),
+                Policy::Indicator => {
+                    let fill = self.fill_beside(gap.column);
+                    moments.shift(gap.column, indicator, fill - gap.fill);
+                }
+                Policy::Zero => moments.shift(gap.column, indicator, -gap.fill),
                 _ => {}
             }
         }
@@ -233,6 +256,122 @@ impl Filled {
     fn gap_of(&self, column: usize) -> Option<usize> {
         self.gaps.iter().position(|gap| gap.column == column)
     }
+}
+
+/// The bits of a double that are its power of two.
+const EXPONENT: u64 = 0x7ff << 52;
+
+/// The values of a column that are present.
+#[derive(Clone, Copy)]
+struct Present {
+    weight: f64,
+    mean: f64,
+    comoment: f64,
+}
+
+impl Present {
+    /// Those of a column in which some number stands where its indicator is 1.
+    fn of(moments: &Moments, column: usize, indicator: usize, fill: f64) -> Present {
+        let absent = moments.mean_of(indicator);
+        let present = 1.0 - absent;
+        if present <= NO_SHARE {
+            return Present { weight: 0.0, mean: 0.0, comoment: 0.0 };
+        }
+        let apart = moments.distance_of(column, fill);
+        let between = moments.weight * (absent / present) * apart * apart;
+        Present {
+            weight: moments.weight * present,
+            mean: fill + apart / present,
+            comoment: (moments.comoment_of(column, column) - between).max(0.0),
+        }
+    }
+
+    fn and(self, other: Present) -> Present {
+        if self.weight == 0.0 {
+            return other;
+        }
+        let (weight, distance) = (self.weight + other.weight, other.mean - self.mean);
+        let share = other.weight / weight;
+        Present {
+            weight,
+            mean: self.mean + share * distance,
+            comoment: self.comoment + other.comoment + self.weight * share * distance * distance,
+        }
+    }
+
+    /// What stands where values are missing, beside these.
+    fn fill(self) -> f64 {
+        let is_far = self.mean.abs() * self.weight.sqrt() > FAR * self.comoment.sqrt();
+        if !is_far || !self.mean.is_finite() {
+            return 0.0;
+        }
+        let deviation = (self.comoment / self.weight).sqrt();
+        // The power of two below it.
+        let unit = f64::from_bits(deviation.to_bits() & EXPONENT) / PARTS;
+        let rounded = (self.mean / unit).round_ties_even() * unit;
+        if rounded.is_finite() { rounded } else { self.mean }
+    }
+}
+
+/// What stands where a column is missing in two records, and what a record of the rows of both
+/// has there.
+pub struct Joint {
+    column: usize,
+    indicator: usize,
+    here: f64,
+    there: f64,
+    fill: f64,
+}
+
+impl Joint {
+    /// Those of two records of the same columns; `own` and `others` say what stands there now.
+    pub fn of(one: &Record, two: &Record, own: &Terms, others: &Terms) -> Vec<Joint> {
+        let mut found = Vec::with_capacity(one.terms.indicators.len());
+        let mut from = 0;
+        // Indicators follow their columns, in the order of these.
+        for name in &one.terms.indicators {
+            let marks = |other: &String| other.strip_suffix(SUFFIX) == Some(name);
+            let Some(column) = place_of(&one.columns, from, |other| other == name) else {
+                continue;
+            };
+            let Some(indicator) = place_of(&one.columns, column, marks) else { continue };
+            from = indicator;
+            let (here, there) = (own.fill(name), others.fill(name));
+            let has_gaps = [one, two].iter().any(|each| each.moments.mean_of(indicator) > 0.0);
+            let present = Present::of(&one.moments, column, indicator, here);
+            let both = present.and(Present::of(&two.moments, column, indicator, there));
+            let fill = if has_gaps { both.fill() } else { 0.0 };
+            found.push(Joint { column, indicator, here, there, fill });
+        }
+        found
+    }
+
+    /// Whether both records have another number there, or one of them.
+    pub fn moves(&self) -> bool {
+        self.fill != self.here || self.fill != self.there
+    }
+
+    /// Let both records have these numbers, and their terms state them.
+    pub fn put(fills: &[Joint], one: &mut Record, two: &mut Record) {
+        let mut terms = Terms::clone(&one.terms);
+        for joint in fills {
+            let name = &one.columns[joint.column];
+            terms.means.shift_remove(name);
+            if joint.fill != 0.0 {
+                terms.means.insert(name.clone(), joint.fill.into());
+            }
+            one.moments.shift(joint.column, joint.indicator, joint.fill - joint.here);
+            two.moments.shift(joint.column, joint.indicator, joint.fill - joint.there);
+        }
+        one.terms = Arc::new(terms);
+        two.terms = one.terms.clone();
+    }
+}
+
+/// Where something is among columns, looked for from one of them on.
+fn place_of(columns: &[String], from: usize, is: impl Fn(&String) -> bool) -> Option<usize> {
+    let later = columns[from..].iter().position(&is).map(|at| from + at);
+    later.or_else(|| columns[..from].iter().position(is))
 }
 
 /// A column of a finished record.
@@ -294,9 +433,10 @@ pub fn impute(record: &Record) -> Record {
     }
 }
 
-/// Mean of the values that are no NaN.
-fn mean_of_present(values: &[f64]) -> Option<f64> {
-    let present = || values.iter().filter(|x| !x.is_nan());
-    let count = present().count();
-    (count > 0).then(|| present().map(|x| x / count as f64).sum())
+/// The value nearest to the mean of those that are no NaN: a constant is left as it is.
+fn nearest_present(values: &[f64]) -> Option<f64> {
+    let present = || values.iter().copied().filter(|x| !x.is_nan());
+    let count = present().count() as f64;
+    let mean: f64 = present().map(|x| x / count).sum();
+    present().reduce(|a, b| if (b - mean).abs() < (a - mean).abs() { b } else { a })
 }

@@ -24,8 +24,8 @@ const LEFT_SHARE: f64 = 1e-10;
 const LEFT_OF_INDICATOR: f64 = 1e-13;
 /// How nearly a column of 0 and 1 has as its mean square its mean.
 const INDICATOR_ROUNDING: f64 = 1e-9;
-/// Share of a column's variation below which what is left of it, once its mean replaces
-/// zeros, is rounding: the column counts as constant.
+/// Share of a column's variation below which what is left of it, once another number stands
+/// where it is missing, is rounding: the column counts as constant.
 const ROUNDING_SHARE: f64 = 1e-12;
 /// Rows after which the mean is near that of more rows of the kind. A center that
 /// is off by t deviations costs about 2 log10(t) digits of the block it serves.
@@ -128,6 +128,16 @@ impl Moments {
         self.origin[column] + self.offset[column]
     }
 
+    /// Weighted mean of one column, measured from a number.
+    pub fn distance_of(&self, column: usize, from: f64) -> f64 {
+        (self.origin[column] - from) + self.offset[column]
+    }
+
+    /// The comoment of two columns.
+    pub fn comoment_of(&self, column: usize, other: usize) -> f64 {
+        self.comoment[at_pair(column, other)]
+    }
+
     /// Append a column that is 0 in every row.
     pub fn widen(&mut self) {
         self.origin.push(0.0);
@@ -160,13 +170,24 @@ impl Moments {
 
     /// Add a multiple of another column to a column of every row.
     pub fn shift(&mut self, column: usize, other: usize, factor: f64) {
+        if factor == 0.0 {
+            return;
+        }
+        let before = self.comoment[at_pair(column, column)];
         let between = self.comoment[at_pair(column, other)];
         let variance = self.comoment[at_pair(other, other)];
         for j in (0..self.width()).filter(|&j| j != column) {
             self.comoment[at_pair(column, j)] += factor * self.comoment[at_pair(other, j)];
         }
         self.comoment[at_pair(column, column)] += factor * (2.0 * between + factor * variance);
-        self.offset[column] += factor * self.mean_of(other);
+        // A step may be far larger than the spread, which the offset must not be.
+        let step = self.offset[column] + factor * self.mean_of(other);
+        let origin = self.origin[column] + step;
+        self.offset[column] = lost(self.origin[column], step, origin);
+        self.origin[column] = origin;
+        if self.comoment[at_pair(column, column)] < ROUNDING_SHARE * before {
+            (0..self.width()).for_each(|j| self.comoment[at_pair(column, j)] = 0.0);
+        }
         self.clear_rounding();
     }
 
@@ -175,12 +196,8 @@ impl Moments {
     pub fn impute_mean(&mut self, column: usize, indicator: usize) {
         let variance = self.comoment[at_pair(indicator, indicator)];
         if variance > 0.0 {
-            let before = self.comoment[at_pair(column, column)];
             let between = self.comoment[at_pair(column, indicator)];
             self.shift(column, indicator, -between / variance);
-            if self.comoment[at_pair(column, column)] < ROUNDING_SHARE * before {
-                (0..self.width()).for_each(|j| self.comoment[at_pair(column, j)] = 0.0);
-            }
         }
     }
 

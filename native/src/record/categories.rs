@@ -277,10 +277,12 @@ impl LevelSums {
             let group = run[0];
             let count = &mut self.groups[group];
             if count.rows == 0 {
-                let first = &block.values[row * stride..][..layout.policies.len()];
-                let present = |(_, x): &(&mut f64, &f64)| !x.is_nan();
-                let centers = self.centers[group * stride..].iter_mut().zip(first);
-                centers.filter(present).for_each(|(center, x)| *center = *x);
+                let rows = &block.values[row * stride..][..run.len() * stride];
+                let centers = &mut self.centers[group * stride..][..layout.policies.len()];
+                for (j, center) in centers.iter_mut().enumerate() {
+                    let first = rows[j..].iter().step_by(stride).find(|x| !x.is_nan());
+                    *center = first.copied().unwrap_or_default();
+                }
             } else if count.rows >= count.recentre_at {
                 count.recentre_at = 2 * count.rows;
                 let mean = self.mean(layout, group);
@@ -502,7 +504,8 @@ impl LevelSums {
             Policy::Skip => 0.0,
             Policy::Mean => mean[j] - centers[j],
             Policy::Near => filled.fill_of(j).unwrap_or(centers[j]) - centers[j],
-            Policy::Indicator | Policy::Zero => -centers[j],
+            Policy::Indicator => filled.fill_beside(j) - centers[j],
+            Policy::Zero => -centers[j],
         };
         layout.policies.iter().enumerate().map(fill).collect()
     }

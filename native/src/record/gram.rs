@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::kernel::gaps::SUFFIX;
+use crate::kernel::gaps::{Joint, SUFFIX};
 use crate::kernel::moments::{Mean, Moments};
 use crate::kernel::possible::fault;
 use crate::kernel::rank_update::triangle;
@@ -174,18 +174,23 @@ impl Record {
         }
     }
 
-    /// Give both the columns of both.
+    /// Give both the columns of both, and the same numbers where values are missing.
     fn align<'r>(&mut self, other: &'r Record) -> Result<Cow<'r, Record>, String> {
         let same_terms = Arc::ptr_eq(&self.terms, &other.terms) || self.terms == other.terms;
         let same = Arc::ptr_eq(&self.columns, &other.columns) || self.columns == other.columns;
-        if same && same_terms {
-            return Ok(Cow::Borrowed(other));
+        let (own, others) = (self.terms.clone(), &other.terms);
+        let mut aligned = Cow::Borrowed(other);
+        if !(same && same_terms) {
+            let (columns, terms) = terms::union(&self.columns, &own, &other.columns, others)?;
+            let (columns, terms) = (Names::from(columns), Arc::new(terms));
+            *self = self.spread(&columns, &terms);
+            aligned = Cow::Owned(other.spread(&columns, &terms));
         }
-        let (columns, terms) =
-            terms::union(&self.columns, &self.terms, &other.columns, &other.terms)?;
-        let (columns, terms) = (Names::from(columns), Arc::new(terms));
-        *self = self.spread(&columns, &terms);
-        Ok(Cow::Owned(other.spread(&columns, &terms)))
+        let fills = Joint::of(self, &aligned, &own, others);
+        if own.has_fills() || others.has_fills() || fills.iter().any(Joint::moves) {
+            Joint::put(&fills, self, aligned.to_mut());
+        }
+        Ok(aligned)
     }
 
     /// The record with some columns, 0 in every row where it has none.

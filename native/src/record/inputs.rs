@@ -511,7 +511,7 @@ impl Inputs {
             let mark = source.mark();
             let missing =
                 match own.get(&mark[..]).filter(|_| self.owners.get(&mark) == Some(&input)) {
-                    Some(coefficient) => Some(*coefficient),
+                    Some(mark) => Some(mark + self.filled(names, &own).unwrap_or_default()),
                     None => self.filled(names, &own),
                 };
             let mean = match source {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::kernel::accumulator::{Accumulator, scatter};
 use crate::kernel::chunk::{Chunk, Labels, Missing};
-use crate::kernel::gaps::{self, Place, Policy};
+use crate::kernel::gaps::{self, Filled, Place, Policy};
 use crate::kernel::moments::Moments;
 use crate::record::gram::{Names, Record, check_overflow};
 use crate::record::terms::{self, Terms};
@@ -254,7 +254,7 @@ impl Group {
             }
         }
         check_distinct(columns.iter().map(|column| &column.1[..]))?;
-        let terms = Arc::new(shape.terms(&moments, &names, &places, found));
+        let terms = Arc::new(shape.terms(&moments, filled, &names, &places, found));
         let order: Vec<Option<usize>> = columns.iter().map(|column| column.0).collect();
         let as_is = order.iter().enumerate().all(|(at, place)| *place == Some(at));
         let moments = if as_is { moments } else { moments.arranged(&order) };
@@ -291,6 +291,7 @@ impl Shape {
     fn terms(
         &self,
         moments: &Moments,
+        filled: &Filled,
         names: &Names,
         places: &[Place],
         found: Option<Found>,
@@ -302,7 +303,13 @@ impl Shape {
                 Policy::Mean => {
                     terms.means.insert(names[at].clone(), moments.mean_of(at).into());
                 }
-                Policy::Indicator => terms.indicators.push(names[at].clone()),
+                Policy::Indicator => {
+                    terms.indicators.push(names[at].clone());
+                    let fill = filled.fill_beside(j);
+                    if fill != 0.0 {
+                        terms.means.insert(names[at].clone(), fill.into());
+                    }
+                }
                 _ => {}
             }
         }

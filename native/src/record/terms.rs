@@ -32,7 +32,8 @@ pub struct Terms {
     /// Columns of the record with a number where a value was missing, and that number.
     #[serde(default)]
     pub means: Map<String, Value>,
-    /// Columns of the record that are 0 where a value was missing, beside an indicator.
+    /// Columns of the record with an indicator, 0 where a value was missing unless `means` has
+    /// another number.
     #[serde(default)]
     pub indicators: Vec<String>,
     /// Fields whose plain names look like those of nested columns.
@@ -205,6 +206,23 @@ impl Terms {
         self.categories.iter().any(is_of)
     }
 
+    /// What a column has where a value was missing, beside an indicator.
+    pub fn fill(&self, name: &str) -> f64 {
+        self.means.get(name).and_then(Value::as_f64).unwrap_or_default()
+    }
+
+    /// Whether a column with an indicator has another number than 0 where a value was missing.
+    pub fn has_fills(&self) -> bool {
+        !self.means.is_empty() && self.indicators.iter().any(|name| self.means.contains_key(name))
+    }
+
+    /// The means of columns without indicators.
+    fn plain_means(&self) -> Map<String, Value> {
+        let is_plain = |(name, _): &(&String, &Value)| !self.indicators.contains(name);
+        let copy = |(name, mean): (&String, &Value)| (name.clone(), mean.clone());
+        self.means.iter().filter(is_plain).map(copy).collect()
+    }
+
     /// The columns that come of a column, where it is no plain number.
     fn blocks(&self) -> HashMap<&str, Vec<String>> {
         let category = |one: &Category| [one.names(), vec![one.missing()]].concat();
@@ -237,8 +255,9 @@ impl Terms {
         if self.dates != other.dates {
             return Err(unequal("dates", &self.dates, &other.dates));
         }
-        if self.means != other.means {
-            return Err(unequal("means", &self.means, &other.means));
+        let (means, others_means) = (self.plain_means(), other.plain_means());
+        if means != others_means {
+            return Err(unequal("means", &means, &others_means));
         }
         if self.flat != other.flat {
             return Err(unequal("flat", &self.flat, &other.flat));
@@ -249,6 +268,7 @@ impl Terms {
         Ok(Terms {
             categories: categories.collect::<Result<_, _>>()?,
             indicators: self.indicators.iter().chain(more).cloned().collect(),
+            means,
             ..self.clone()
         })
     }
@@ -299,7 +319,8 @@ impl Written {
     }
 }
 
-/// The columns of two records together, in the order of the first, and their terms.
+/// The columns of two records together, in the order of the first, and their terms, but for
+/// the numbers that stand where values are missing beside indicators.
 pub fn union(
     columns: &[String],
     terms: &Terms,

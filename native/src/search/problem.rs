@@ -17,6 +17,9 @@ use crate::search::linear::columns::{SUFFIX, position};
 /// A column is constant where its deviation is below this share of its mean, the rounding of
 /// the means of constant blocks; or of what rounding took from the mean, where a record knows it.
 const CONSTANT_SHARE: f64 = 16.0 * f64::EPSILON;
+/// The same where rounding took nothing: sums about a number beside the mean leave that share of
+/// a constant, 4 times epsilon to the power of 1.5.
+const SUMS_SHARE: f64 = 1.3e-23;
 /// Numbers below it that vary by so little are one number, computed in several ways; whole
 /// numbers and times beyond it may differ by so little indeed.
 const LARGE: f64 = 1e9;
@@ -80,10 +83,14 @@ impl Gram<'_> {
     /// than the rounding of their mean: where a record knows what that took, its sums are
     /// around both.
     fn is_constant(&self, column: usize) -> bool {
-        let low = self.mean_low.get(column).copied().unwrap_or_default();
-        let mean = self.mean[column];
-        let known = if low == 0.0 || mean.abs() < LARGE { mean } else { low };
-        self.deviation(column) <= (CONSTANT_SHARE * known.abs()).max(LEAST_SHARE * mean.abs())
+        let mean = self.mean[column].abs();
+        let low = self.mean_low.get(column).copied().unwrap_or_default().abs();
+        let least = match mean < LARGE {
+            true => CONSTANT_SHARE * mean,
+            false if low == 0.0 => SUMS_SHARE * mean,
+            false => CONSTANT_SHARE * low,
+        };
+        self.deviation(column) <= least.max(LEAST_SHARE * mean)
     }
 }
 

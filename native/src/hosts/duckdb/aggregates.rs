@@ -85,7 +85,7 @@ pub unsafe extern "C" fn gram(info: Handle, chunk: Handle, states: *mut State) {
     aggregate_guard(info, "gram", || unsafe { add_public(chunk, states, Policy::Skip) });
 }
 
-/// `gram_missing`: the same, with zeros and indicators where numbers are missing.
+/// `gram_missing`: the same, with indicators where numbers are missing.
 pub unsafe extern "C" fn gram_missing(info: Handle, chunk: Handle, states: *mut State) {
     // SAFETY: as above.
     aggregate_guard(info, "gram_missing", || unsafe {

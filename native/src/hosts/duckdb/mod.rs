@@ -3,7 +3,7 @@
 //! | SQL | kind |
 //! |---|---|
 //! | `gram(row [, weight] [, options])` | aggregate; `row` is any STRUCT |
-//! | `gram_missing(row [, weight] [, options])` | aggregate; missing numbers are 0, with indicators |
+//! | `gram_missing(row [, weight] [, options])` | aggregate; missing numbers are 0, or a mean far from it, with indicators |
 //! | `gram_mean(row [, weight] [, options])` | aggregate; missing numbers are the mean of the others |
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
 //! | `gram_merge(record)` | aggregate |
