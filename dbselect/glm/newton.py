@@ -69,8 +69,8 @@ FAR_OUT = 8.0
 HALVINGS = 10
 #: What a step must predict for its decrease to exceed the rounding of a sum over rows.
 HIDDEN_SHARE = 1e-12
-#: More than all that is left to gain, as a multiple of what the next step predicts: it is
-#: twice that where rows are separated, and once near a minimum.
+#: More than all that is left to gain, as a multiple of what the next step predicts, once steps
+#: become shorter by `TOO_LONG`.
 MOST_LEFT = 4.0
 
 
@@ -199,7 +199,7 @@ class Ask:
     point : coefficients
     columns : those of the model, at least all whose coefficients are not 0; None = all D
     sure : what the fit explains without this step
-    hoped : what the step should explain, as the quadratic model sees it
+    hoped : what the step should explain, where the quadratic model can be trusted
     """
 
     point: Coefficients
@@ -277,10 +277,12 @@ def _descended(
         is_steady = least < predicted < SEPARATION_SHARE
         falls = predicted * before**2 < WANING * foreseen * length**2
         wanes = falls and length > AS_LONG * before
-        far = _is_endless(problem, base, model, step, columns, predicted)
+        far = _is_endless(problem, base, model, step, columns)
         if wanes and is_steady and (yield from far):
             return _ended(problem, held, base, model, state, Status.SEPARATED)
-        found = yield from _shortened(problem, base, model, step, columns, predicted)
+        # What a step leaves is known once steps become shorter, as those near a minimum do.
+        hoped = predicted if length <= TOO_LONG * before < np.inf else np.inf
+        found = yield from _shortened(problem, base, model, step, columns, predicted, hoped)
         if found is None and predicted <= HIDDEN_SHARE:
             # Below the digits of the deviance no step can be seen to decrease it.
             return _ended(problem, held, base, model, state, step, predicted)
@@ -295,7 +297,7 @@ def _descended(
         base, model = point, answer
         state = problem.state(base, model, held)
         before, foreseen = length, predicted
-    far = _is_endless(problem, base, model, step, columns, predicted)
+    far = _is_endless(problem, base, model, step, columns)
     if wanes and (yield from far):
         return _ended(problem, held, base, model, state, Status.SEPARATED)
     return _ended(problem, held, base, model, state, Status.LIMIT)
@@ -422,14 +424,13 @@ def _is_endless(
     model: Expansion,
     step: Coefficients,
     columns: Index | None,
-    predicted: float,
 ) -> Generator[Ask, Expansion, bool]:
     """Whether the objective is no higher far out along a step, so that it has no minimum near."""
     if (problem.ridge > 0).all():
         return False  # there is one, far out as it may lie
     known = model.deviance + problem.penalty(base)
     point = _moved(base, step, FAR_OUT)
-    answer = yield Ask(point, columns, 1.0 - known / problem.null_deviance, predicted)
+    answer = yield Ask(point, columns, 1.0 - known / problem.null_deviance)
     return bool(answer.deviance + problem.penalty(point) <= known)
 
 
@@ -440,6 +441,7 @@ def _shortened(
     step: Coefficients,
     columns: Index | None,
     predicted: float,
+    hoped: float,
 ) -> Generator[Ask, Expansion, tuple[Coefficients, Coefficients, Expansion] | None]:
     """Take a step, or half of it, or half of that, until the objective decreases.
 
@@ -452,7 +454,7 @@ def _shortened(
     for halvings in range(HALVINGS + 1):
         share = whole * 0.5**halvings
         point = _moved(base, step, share)
-        answer = yield Ask(point, columns, sure, predicted)
+        answer = yield Ask(point, columns, sure, hoped)
         rise = answer.deviance + problem.penalty(point) - known
         if rise <= ROUNDING_SHARE * problem.null_deviance:
             return Coefficients(share * step.intercept, share * step.coef), point, answer

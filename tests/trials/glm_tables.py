@@ -171,6 +171,8 @@ def deviance_of(model: Any, at: np.ndarray) -> float:
 def minimum(model: Any, start: np.ndarray) -> tuple[np.ndarray, float, bool]:
     """Return coefficients of least deviance near a start, the deviance, and whether it is one."""
     at, now, damp = np.asarray(start, float), deviance_of(model, start), 1e-3
+    if not len(at):
+        return at, now, True
     unit = np.sqrt((model.exog**2).mean(axis=0))
     for _ in range(STEPS):
         with np.errstate(all="ignore"), warnings.catch_warnings():
