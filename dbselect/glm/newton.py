@@ -290,7 +290,7 @@ def _descended(
             return _ended(problem, held, base, model, state, Status.STALLED)
         taken, point, answer = found
         last = secant(model, answer, taken)
-        if last.after < WANING * last.before:
+        if not WANING * last.before < last.after < last.before / WANING:
             secants.clear()  # what is shown of another curvature is out of date
         elif not problem.is_canonical:
             secants.append(last)

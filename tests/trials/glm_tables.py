@@ -49,6 +49,10 @@ EVERYWHERE = [
     if isinstance(family.link, (L.Logit, L.Probit, L.CLogLog, L.LogLog, L.Cauchy, L.Log))
     and name != "binomial(log)"
 ]
+#: Those whose target may have an exposure.
+LOGS = ["poisson", "gamma", "inverse_gaussian", "tweedie(1.5)", "negative_binomial(0.7)"]
+#: Where predictors are drawn that not all have a mean.
+WITHIN = {"binomial(log)": (-5.0, -0.01), "binomial(identity)": (0.02, 0.98)}
 #: Steps of Newton's method, and how far a damped one may be damped.
 STEPS, DAMPED = 200, 1e12
 #: Gradient at a minimum, in the lengths of a Newton step of unit-variance columns.
@@ -118,7 +122,7 @@ def drawn_table(draw: random.Random, family: str, *, columns: int, plain: bool =
     truth, kind = TRUTH[family], family.partition("(")[0]
     everywhere = family in EVERYWHERE
     size = draw.choice([0.2, 0.5, 1.0]) if everywhere else 0.1
-    effects = size * rng.normal(size=columns)
+    effects = size * rng.normal(size=columns) / np.sqrt(max(columns / 3.0, 1.0))
     base = {"binomial(log)": -1.0, "binomial(identity)": 0.5}.get(family, 0.3 if everywhere else 2)
     intercept = plain or not everywhere or draw.random() < 0.7
     weight = "w" if not plain and draw.random() < 0.3 else None
@@ -129,12 +133,7 @@ def drawn_table(draw: random.Random, family: str, *, columns: int, plain: bool =
     eta = base * intercept + (X - X.mean(axis=0)) @ effects
     eta += (0 if exposure is None else np.log(known["e"])) + (0 if offset is None else known["o"])
     if not everywhere:
-        eta = np.clip(
-            eta,
-            *{"binomial(log)": (-5.0, -0.01), "binomial(identity)": (0.02, 0.98)}.get(
-                family, (0.3, 9.0)
-            ),
-        )
+        eta = np.clip(eta, *WITHIN.get(family, (0.3, 9.0)))
     mean = truth.link.inverse(eta)
     shape = draw.choice([0.5, 2.0, 8.0])
     with np.errstate(all="ignore"):
@@ -147,12 +146,12 @@ def drawn_table(draw: random.Random, family: str, *, columns: int, plain: bool =
             "tweedie": lambda: rng.gamma(shape, mean / shape),
             "negative_binomial": lambda: rng.poisson(mean * rng.gamma(1 / 0.7, 0.7, rows)),
         }[kind]()
+    y = np.asarray(y, float)
+    if (y == y[0]).all():
+        y[0] = 1.0 - y[0] if kind == "binomial" else y[0] + 1.0
     names = [f"x{j}" for j in range(columns)]
-    frame = pl.DataFrame(X, schema=names).with_columns(y=np.asarray(y, float), **known)
+    frame = pl.DataFrame(X, schema=names).with_columns(y=y, **known)
     return GlmTable(family, frame, names, intercept, weight, exposure, offset)
-
-
-LOGS = ["poisson", "gamma", "inverse_gaussian", "tweedie(1.5)", "negative_binomial(0.7)"]
 
 
 def deviance_of(model: Any, at: np.ndarray) -> float:

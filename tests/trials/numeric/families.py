@@ -6,9 +6,10 @@ finds no minimum from there either, and gives up on no table that has one.
 
 import random
 
-import dbselect as ds
 import numpy as np
 from glm_tables import TRUTH, drawn_table, minimum
+
+import dbselect as ds
 
 #: Share of the null deviance by which a converged fit may be above the minimum.
 SHORT = 1e-8

@@ -2,9 +2,10 @@
 
 import random
 
-import dbselect as ds
 import numpy as np
 from glm_tables import EVERYWHERE, drawn_table, minimum
+
+import dbselect as ds
 
 #: Share of the null deviance by which a step may fall short of the best one.
 SHORT = 1e-5

@@ -2,9 +2,10 @@
 
 import random
 
-import dbselect as ds
 import numpy as np
 from glm_tables import TRUTH, drawn_table
+
+import dbselect as ds
 
 #: Share by which a covariance may be off: a fit leaves its last step.
 CLOSE = 1e-5

@@ -3,10 +3,11 @@
 import math
 import random
 
-import dbselect as ds
 import numpy as np
 import polars as pl
 import statsmodels.api as sm
+
+import dbselect as ds
 
 FAMILIES = {"gaussian": None, "binomial": sm.families.Binomial(), "poisson": sm.families.Poisson()}
 #: Criteria nearer to each other than this are equal: either move will do.
