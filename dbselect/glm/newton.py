@@ -51,7 +51,8 @@ ROUNDING_SHARE = 1e-15
 #: A step that predicts less than this share of the null deviance but is as long as the
 #: one before may be on its way to infinity: steps to a minimum shrink faster and faster. A
 #: pass far out along it shows whether it is.
-SEPARATION_SHARE = 1e-7
+#: With a larger share at the limit of passes, a row far from all others would count as separated.
+SEPARATION_SHARE, LIMIT_SHARE = 1e-7, 1e-5
 #: Length of a step, as a share of the one before, above which it is as long.
 AS_LONG = 0.9
 #: What a step towards infinity predicts, at least, as a share of what the one before did: that
@@ -296,9 +297,11 @@ def _descended(
             secants.append(last)
         base, model = point, answer
         state = problem.state(base, model, held)
-        before, foreseen = length, predicted
+        longest, before, foreseen = TOO_LONG * before, length, predicted
     far = _is_endless(problem, base, model, step, columns)
-    if wanes and (yield from far):
+    # Rows that are certain keep a least weight, so that steps may become shorter at last.
+    late = length > longest and predicted < LIMIT_SHARE
+    if (wanes or late) and (yield from far):
         return _ended(problem, held, base, model, state, Status.SEPARATED)
     return _ended(problem, held, base, model, state, Status.LIMIT)
 

@@ -286,6 +286,12 @@ def test_other_rows_other_weights_and_too_few_are_refused():
             call()
 
 
+def test_variances_that_overflow_are_refused():
+    frame = pl.DataFrame({"a": 1e-10 * X[:, 0], "y": 1e150 * Y})
+    with pytest.raises(ds.errors.DataError, match="variances of the coefficients overflow"):
+        ds.fit(frame, "y").robust_errors(frame)
+
+
 def test_clusters_that_are_none_are_refused():
     model, _ = fitted()
     one = TABLE.with_columns(one=pl.lit("all"), pair=pl.struct("a", "b"))
