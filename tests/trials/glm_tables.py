@@ -122,7 +122,7 @@ def drawn_table(draw: random.Random, family: str, *, columns: int, plain: bool =
     truth, kind = TRUTH[family], family.partition("(")[0]
     everywhere = family in EVERYWHERE
     size = draw.choice([0.2, 0.5, 1.0]) if everywhere else 0.1
-    effects = size * rng.normal(size=columns) / np.sqrt(max(columns / 3.0, 1.0))
+    effects = size * rng.normal(size=columns)
     base = {"binomial(log)": -1.0, "binomial(identity)": 0.5}.get(family, 0.3 if everywhere else 2)
     intercept = plain or not everywhere or draw.random() < 0.7
     weight = "w" if not plain and draw.random() < 0.3 else None
@@ -132,8 +132,7 @@ def drawn_table(draw: random.Random, family: str, *, columns: int, plain: bool =
     known["o"] = 0.3 * rng.normal(size=rows)
     eta = base * intercept + (X - X.mean(axis=0)) @ effects
     eta += (0 if exposure is None else np.log(known["e"])) + (0 if offset is None else known["o"])
-    if not everywhere:
-        eta = np.clip(eta, *WITHIN.get(family, (0.3, 9.0)))
+    eta = np.clip(eta, *WITHIN.get(family, (-5.0, 5.0) if everywhere else (0.3, 9.0)))
     mean = truth.link.inverse(eta)
     shape = draw.choice([0.5, 2.0, 8.0])
     with np.errstate(all="ignore"):

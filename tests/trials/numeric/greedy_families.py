@@ -14,7 +14,7 @@ STEPS = 3
 
 def case(draw: random.Random) -> None:
     """Search a table, and fit every candidate of every step from where the step began."""
-    table = drawn_table(draw, draw.choice(EVERYWHERE), columns=draw.randint(4, 10))
+    table = drawn_table(draw, draw.choice(EVERYWHERE), columns=draw.randint(4, 8), plain=True)
     options = {"rule": "fr", "max_groups": STEPS, **table.options}
     groups = {name: [name] for name in table.columns}
     found = ds.anytime_sequence(table.frame, "y", groups, **options)
