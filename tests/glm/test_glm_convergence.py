@@ -59,3 +59,17 @@ def test_what_is_separated_is_still_found(link, quasi):
     with pytest.warns(ds.errors.SeparationWarning):
         found = ds.fit(frame, "y", ["x", "flag"] if quasi else ["x"], family=family)
     assert found.status.name == "SEPARATED"
+
+
+@pytest.mark.parametrize("seed", [5, 14, 19, 25])
+def test_rule_fr_gives_up_no_candidate_that_could_still_gain_most(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(25, 6))
+    y = rng.wald(np.exp(x @ rng.normal(size=6)), 0.5)
+    frame = pl.DataFrame(x, schema=list("abcdef")).with_columns(y=y)
+    asked = {"family": "inverse_gaussian"}
+    found = ds.anytime_sequence(
+        frame, "y", {name: [name] for name in "abcdef"}, rule="fr", max_groups=1, **asked
+    )
+    best = max(ds.fit(frame, "y", [name], **asked).explained for name in "abcdef")
+    assert found.explained[1] == pytest.approx(best, abs=1e-6)
