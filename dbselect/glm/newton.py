@@ -281,8 +281,10 @@ def _descended(
         far = _is_endless(problem, base, model, step, columns)
         if wanes and is_steady and (yield from far):
             return _ended(problem, held, base, model, state, Status.SEPARATED)
-        # What a step leaves is known once steps become shorter, as those near a minimum do.
-        hoped = predicted if length <= TOO_LONG * before < np.inf else np.inf
+        # What a step leaves is known once steps become shorter, as those near a minimum do. By
+        # other links the deviance need not be convex, and nothing is known before the end.
+        near = problem.is_canonical and length <= TOO_LONG * before < np.inf
+        hoped = predicted if near else np.inf
         found = yield from _shortened(problem, base, model, step, columns, predicted, hoped)
         if found is None and predicted <= HIDDEN_SHARE:
             # Below the digits of the deviance no step can be seen to decrease it.
