@@ -61,6 +61,7 @@ def test_what_is_separated_is_still_found(link, quasi):
     assert found.status.name == "SEPARATED"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 5, 14, 19])
 def test_rule_fr_gives_up_no_candidate_that_could_still_gain_most(seed):
     rng = np.random.default_rng(seed)
