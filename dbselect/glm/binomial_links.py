@@ -22,7 +22,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import erfcx, ndtri
 
-from dbselect.glm.families import BINOMIAL, FamilyFormulas, Null, Row, at_most, one_pair
+from dbselect.glm.families import BINOMIAL, FamilyFormulas, Null, Row, bounded_exp, one_pair
 from dbselect.record.formulas import Formula, absolute, atan, choose, exp, kept, log, number
 from dbselect.record.gram import Vector
 
@@ -78,7 +78,7 @@ def _probit_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
 
 def _cloglog_parts(eta: Formula) -> tuple[Formula, Formula]:
     """Return e = exp(eta), at which q = exp(-e), and the mean ``1 - exp(-e)``."""
-    e = kept(exp(at_most(eta, LARGEST_EXPONENT)))
+    e = bounded_exp(eta, LARGEST_EXPONENT)
     q = kept(exp(e * -1.0))
     # Kahan's 1 - exp(-e), which keeps the digits of a small e.
     return e, kept(choose(absolute(q - 1.0), (q - 1.0) * e / choose(q, log(q), 1.0), e))
@@ -123,7 +123,7 @@ def _cauchit_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
 
 
 def _log_mean(eta: Formula) -> Formula:
-    return kept(exp(at_most(eta, LARGEST_LOG_MEAN)))
+    return bounded_exp(eta, LARGEST_LOG_MEAN)
 
 
 def _log_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:

@@ -235,9 +235,14 @@ def at_most(x: Formula, ceiling: float) -> Formula:
     return at_least(x * -1.0, -ceiling) * -1.0
 
 
+def bounded_exp(eta: Formula, ceiling: float = LARGEST_LOG) -> Formula:
+    """Return exp(eta), as if eta was at least -`LARGEST_LOG` and at most the ceiling."""
+    return kept(exp(at_least(at_most(eta, ceiling), -LARGEST_LOG)))
+
+
 def count(eta: Formula) -> Formula:
     """Return exp(eta), as if eta was at most `LARGEST_LOG` away from 0."""
-    return kept(exp(at_least(at_most(eta, LARGEST_LOG), -LARGEST_LOG)))
+    return bounded_exp(eta)
 
 
 def times_log(y: Formula, x: Formula) -> Formula:

@@ -14,11 +14,15 @@ intercept minimised out. Scaled by the null deviance that is the problem of
 ``b`` the gradient. Hence a pass pays for a Newton step and for the scores of all groups,
 and the first step of a refit with one more group needs no pass of its own.
 
+By links that are not the canonical one the expected information is not the curvature, and
+steps are by the curvature that the gradients of the passes show (`glm.secant`).
+
 Newton's method halves a step that does not decrease the objective, and ends:
 
 - converged: the next step decreases it by less than `tol` of the null deviance; that step
   is taken without a pass, as its error is of the order of its square;
-- separated: the steps hardly decrease it, yet they do not become shorter: some columns
+- separated: the steps hardly decrease it, yet they do not become shorter, as the curvature
+  along them falls, and far out along the last one the objective is no higher: some columns
   determine the target of some rows, and their best coefficients are infinite;
 - stalled, or at the limit of passes.
 
@@ -37,6 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.glm.expansion import Coefficients, Expansion
+from dbselect.glm.secant import Secant, secant, secant_step
 from dbselect.linear.problem import Index, Linear
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
@@ -44,9 +49,9 @@ from dbselect.record.gram import Matrix, Vector
 #: A predicted decrease below this share of the null deviance is rounding.
 ROUNDING_SHARE = 1e-15
 #: A step that predicts less than this share of the null deviance but is as long as the
-#: one before is on its way to infinity: Newton steps to a minimum shrink faster and faster.
-#: With a larger share, a row far from all others, whose steps are long until it is fitted
-#: well, would count as separated; at the limit of passes that is less likely.
+#: one before may be on its way to infinity: steps to a minimum shrink faster and faster. A
+#: pass far out along it shows whether it is.
+#: With a larger share at the limit of passes, a row far from all others would count as separated.
 SEPARATION_SHARE, LIMIT_SHARE = 1e-7, 1e-5
 #: Length of a step, as a share of the one before, above which it is as long.
 AS_LONG = 0.9
@@ -56,16 +61,17 @@ STEADY_SHARE = 0.05
 #: The same, above which a step is too long to be the last: quadratic convergence makes the
 #: last one far shorter than the one before.
 TOO_LONG = 0.3
+#: Curvature along a step, as a share of that along the one before, below which it is on its way to
+#: nothing, as it is on the way to infinity; near a minimum it stays what it is.
+WANING = 0.7
+#: Steps out at which the objective is higher, if there is a minimum near.
+FAR_OUT = 8.0
 #: Halvings of a step before it is given up: then it is a thousandth.
 HALVINGS = 10
 #: What a step must predict for its decrease to exceed the rounding of a sum over rows.
 HIDDEN_SHARE = 1e-12
-#: Share of a step from which on the whole step is taken: it leaves less than a third.
-SHORT = 0.75
-#: Square of a length of no step at all.
-TINY = 1e-300
-#: More than all that is left to gain, as a multiple of what the next step predicts: it is
-#: twice that where rows are separated, and once near a minimum.
+#: More than all that is left to gain, as a multiple of what the next step predicts, once steps
+#: become shorter by `TOO_LONG`.
 MOST_LEFT = 4.0
 
 
@@ -194,7 +200,7 @@ class Ask:
     point : coefficients
     columns : those of the model, at least all whose coefficients are not 0; None = all D
     sure : what the fit explains without this step
-    hoped : what the step should explain, as the quadratic model sees it
+    hoped : what the step should explain, where the quadratic model can be trusted
     """
 
     point: Coefficients
@@ -261,30 +267,45 @@ def _descended(
 ) -> Fitting:
     """Take Newton steps on the groups held, from where a quadratic model is known."""
     before = foreseen = np.inf
-    share, last = 1.0, None
+    secants: list[Secant] = []
     for _ in range(problem.max_iter):
-        step = _step(problem, model, state)
-        share, last = _share(problem, step, last, share), step
+        step, predicted = _next_step(problem, base, model, state, secants)
         length = problem.length(step.coef)
-        predicted = problem.predicted(model, state)
         if _is_last(problem, predicted, length, before):
-            return _ended(problem, held, base, model, state, _scaled(step, share))
+            return _ended(problem, held, base, model, state, step, predicted)
         # Below the digits of the deviance the length of a step is rounding.
         least = max(STEADY_SHARE * foreseen, HIDDEN_SHARE)
         is_steady = least < predicted < SEPARATION_SHARE
-        if is_steady and _is_endless(problem, length, AS_LONG * before):
+        falls = predicted * before**2 < WANING * foreseen * length**2
+        wanes = falls and length > AS_LONG * before
+        far = _is_endless(problem, base, model, step, columns)
+        if wanes and is_steady and (yield from far):
             return _ended(problem, held, base, model, state, Status.SEPARATED)
-        found = yield from _shortened(problem, base, model, step, share, columns, predicted)
-        if found is None:
+        # What a step leaves is known once steps become shorter, as those near a minimum do. By
+        # other links the deviance need not be convex, and nothing is known before the end.
+        near = problem.is_canonical and length <= TOO_LONG * before < np.inf
+        hoped = predicted if near else np.inf
+        found = yield from _shortened(problem, base, model, step, columns, predicted, hoped)
+        if found is None and predicted <= HIDDEN_SHARE:
             # Below the digits of the deviance no step can be seen to decrease it.
-            end = _scaled(step, share) if predicted <= HIDDEN_SHARE else Status.STALLED
-            return _ended(problem, held, base, model, state, end)
-        base, model, share = found
+            return _ended(problem, held, base, model, state, step, predicted)
+        if found is None:
+            return _ended(problem, held, base, model, state, Status.STALLED)
+        taken, point, answer = found
+        last = secant(model, answer, taken)
+        if not WANING * last.before < last.after < last.before / WANING:
+            secants.clear()  # what is shown of another curvature is out of date
+        elif not problem.is_canonical:
+            secants.append(last)
+        base, model = point, answer
         state = problem.state(base, model, held)
         longest, before, foreseen = TOO_LONG * before, length, predicted
-    endless = _is_endless(problem, length, longest) and predicted < LIMIT_SHARE
-    status = Status.SEPARATED if endless else Status.LIMIT
-    return _ended(problem, held, base, model, state, status)
+    far = _is_endless(problem, base, model, step, columns)
+    # Rows that are certain keep a least weight, so that steps may become shorter at last.
+    late = length > longest and predicted < LIMIT_SHARE
+    if (wanes or late) and (yield from far):
+        return _ended(problem, held, base, model, state, Status.SEPARATED)
+    return _ended(problem, held, base, model, state, Status.LIMIT)
 
 
 def solved(fittings: Sequence[Fitting], read: Read) -> list[GlmFit]:
@@ -356,31 +377,29 @@ def _run(
             proceed(number, answer)
 
 
+def _next_step(
+    problem: GlmProblem,
+    base: Coefficients,
+    model: Expansion,
+    state: State,
+    secants: Sequence[Secant],
+) -> tuple[Coefficients, float]:
+    """Return a step, and what it should explain, as a share of the null deviance."""
+    if secants:
+        free = problem.free
+        ridge = np.concatenate([np.zeros(free), np.repeat(problem.ridge, free)])
+        fixed = np.arange(free if problem.has_intercept else 0)
+        used = np.concatenate([fixed, free + np.array(state.support, dtype=np.intp)])
+        found = secant_step(model, base, ridge, used, secants)
+        if found is not None:
+            return found[0], found[1] * problem.weight / problem.null_deviance
+    return _step(problem, model, state), problem.predicted(model, state)
+
+
 def _step(problem: GlmProblem, model: Expansion, state: State) -> Coefficients:
     """Return the Newton step on the selected groups."""
     flat = state.coef() * problem.scale
     return Coefficients(model.start - model.follow @ flat, flat.reshape(-1, problem.free))
-
-
-def _share(
-    problem: GlmProblem, step: Coefficients, last: Coefficients | None, share: float
-) -> float:
-    """Return which share of a step to take.
-
-    Fisher's scoring may use half of the curvature, and then goes as far beyond the minimum as
-    it was short of it. By a share s of the last step that left ``1 - s m`` times it; a share
-    ``1 / m`` of this one leaves none, as far as both have one direction (Aitken 1926).
-    """
-    if problem.is_canonical or last is None:
-        return 1.0
-    along = float(np.sum(step.coef * (problem.correlation @ last.coef)))
-    left = min(along / max(problem.length(last.coef) ** 2, TINY), 0.5)
-    best = share / (1.0 - left)
-    return best if best < SHORT else 1.0
-
-
-def _scaled(step: Coefficients, share: float) -> Coefficients:
-    return Coefficients(share * step.intercept, share * step.coef)
 
 
 def _without(problem: GlmProblem, fit: GlmFit, group: int) -> Coefficients:
@@ -404,9 +423,20 @@ def _is_last(problem: GlmProblem, predicted: float, length: float, before: float
     return predicted <= problem.tol and (np.isinf(before) or length <= TOO_LONG * before)
 
 
-def _is_endless(problem: GlmProblem, length: float, longest: float) -> bool:
-    # With a ridge on all columns there is a minimum, far out as it may lie.
-    return length > longest and not (problem.ridge > 0).all()
+def _is_endless(
+    problem: GlmProblem,
+    base: Coefficients,
+    model: Expansion,
+    step: Coefficients,
+    columns: Index | None,
+) -> Generator[Ask, Expansion, bool]:
+    """Whether the objective is no higher far out along a step, so that it has no minimum near."""
+    if (problem.ridge > 0).all():
+        return False  # there is one, far out as it may lie
+    known = model.deviance + problem.penalty(base)
+    point = _moved(base, step, FAR_OUT)
+    answer = yield Ask(point, columns, 1.0 - known / problem.null_deviance)
+    return bool(answer.deviance + problem.penalty(point) <= known)
 
 
 def _shortened(
@@ -414,23 +444,25 @@ def _shortened(
     base: Coefficients,
     model: Expansion,
     step: Coefficients,
-    share: float,
     columns: Index | None,
     predicted: float,
-) -> Generator[Ask, Expansion, tuple[Coefficients, Expansion, float] | None]:
-    """Take a share of the step, or half of it, or half of that, until the objective decreases.
+    hoped: float,
+) -> Generator[Ask, Expansion, tuple[Coefficients, Coefficients, Expansion] | None]:
+    """Take a step, or half of it, or half of that, until the objective decreases.
 
-    The share that was taken comes back, too.
+    The part that was taken comes back, the point, and what is known there.
     """
     known = model.deviance + problem.penalty(base)
     sure = 1.0 - known / problem.null_deviance
+    # No step explains more than is left.
+    whole = min(1.0, (1.0 - sure) / predicted)
     for halvings in range(HALVINGS + 1):
-        taken = share * 0.5**halvings
-        point = _moved(base, step, taken)
-        answer = yield Ask(point, columns, sure, predicted)
+        share = whole * 0.5**halvings
+        point = _moved(base, step, share)
+        answer = yield Ask(point, columns, sure, hoped)
         rise = answer.deviance + problem.penalty(point) - known
         if rise <= ROUNDING_SHARE * problem.null_deviance:
-            return point, answer, taken
+            return Coefficients(share * step.intercept, share * step.coef), point, answer
     return None
 
 
@@ -445,11 +477,17 @@ def _ended(
     model: Expansion,
     state: State,
     end: Coefficients | Status,
+    predicted: float = 0.0,
 ) -> GlmFit:
-    """Return the fit that ends with a last step, or at the last pass for a reason."""
-    point, status, predicted = base, Status.CONVERGED, 0.0
+    """Return the fit that ends with a last step, or at the last pass for a reason.
+
+    Parameters
+    ----------
+    predicted : decrease by the last step
+    """
+    point, status = base, Status.CONVERGED
     if isinstance(end, Coefficients):
-        point, predicted = _moved(base, end, 1.0), problem.predicted(model, state)
+        point = _moved(base, end, 1.0)
     else:
         status = end
     objective = model.deviance + problem.penalty(base) - predicted * problem.null_deviance

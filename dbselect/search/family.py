@@ -37,6 +37,9 @@ FIT_TOL, STEP_TOL = 1e-10, 1e-8
 MAX_ITER = 25
 #: Null deviance below which, a unit of weight, there is nothing to explain.
 ROUNDING_DEVIANCE = 1e-14
+#: Deviance a unit of weight from which on some row has no mean: that row has `FAR`, times its
+#: share of the weight.
+LARGEST_DEVIANCE = FAR**0.5
 #: What a tolerance is multiplied by where the link is not the canonical one: Fisher's scoring
 #: errs by a share of the last step, not by its square.
 SCORING_SHARE = 1e-4
@@ -239,10 +242,12 @@ def settled_problem(
             f"target '{data.roles.target}' is predicted exactly by the model without columns; "
             "there is nothing to explain"
         )
-    if model.deviance >= FAR:
+    bounded = bool(data.roles.offsets.names) and not family.at_zero
+    if bounded and model.deviance >= LARGEST_DEVIANCE * data.weight:
+        what = " and ".join(f"{what} '{name}'" for name, what in data.roles.offsets.named.items())
         raise DataError(
-            f"family '{family.name}' has no mean for some rows where offset "
-            f"'{data.roles.offsets.offset}' is all of the predictor; take another link"
+            f"family '{family.name}' has no mean for some rows where {what} is all of the "
+            "predictor; take another link"
         )
     unit = np.ones(len(data.mean)) if scale else data.spread
     problem = GlmProblem(

@@ -134,7 +134,7 @@ def _removals(state: Objective, judge: Judge, always: Sequence[int]) -> Iterator
     """Give the groups that may go; none frees more parameters than it has."""
     losses, parameters = state.losses(), judge.parameters(state)
     for group in sorted(set(state.held).difference(always)):
-        left = max(parameters - judge.most[group], 1.0)
+        left = max(parameters - judge.most[group], 0.0)
         yield Move(judge.of(state.value - float(losses[group]), left), "remove", group)
 
 

@@ -112,6 +112,21 @@ def test_weights_count_rows(family):
     assert found.deviance == pytest.approx(truth.deviance, rel=1e-10)
 
 
+@pytest.mark.parametrize("family", ["binomial", "gamma(identity)", "gaussian(log)"])
+@pytest.mark.parametrize("unit", [1e-200, 1e110, 1e300])
+def test_the_unit_of_weights_is_no_part_of_the_fit(family, unit):
+    rng = np.random.default_rng(2)
+    x, weight = rng.normal(size=60), rng.uniform(1.0, 2.0, 60)
+    y = rng.integers(0, 2, 60) if family == "binomial" else rng.uniform(1.0, 2.0, 60)
+    frame = pl.DataFrame({"x": x, "y": y, "w": weight, "other": unit * weight})
+    fit, same = (
+        ds.fit(frame, "y", ["x"], family=family, weight=weight) for weight in ("w", "other")
+    )
+    assert same.status is fit.status
+    assert same.explained == pytest.approx(fit.explained)
+    assert same.coefficients == pytest.approx(fit.coefficients)
+
+
 @pytest.mark.parametrize("family", [name for name in TRUTH if name.startswith("binomial(")])
 def test_rows_far_out_keep_their_digits(family):
     """Of the mean, the deviance, the weight and the score, by SciPy."""

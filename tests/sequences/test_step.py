@@ -161,6 +161,16 @@ def test_families_move_as_refits_do(family):
         )
 
 
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+def test_through_the_origin_the_last_column_may_go(family):
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(40, 2)) + 2.0, rng.normal(size=40)
+    target = {"gaussian": y, "binomial": y > 0, "poisson": rng.poisson(1.0, 40)}[family] * 1.0
+    frame = pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": target})
+    seq = ds.step(frame, "y", family=family, intercept=False, direction="backward", penalty=60.0)
+    assert seq.steps["group"].to_list() == [None]
+
+
 def test_scopes_budgets_and_limits_hold():
     frame, costs = cars(), dict.fromkeys(CARS, 1.0) | {"wt": 5.0}
     kept = ds.step(frame, "mpg", direction="backward", always=["cyl"])

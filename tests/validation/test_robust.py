@@ -138,6 +138,28 @@ def test_an_offset_and_weights_of_a_family_count():
     np.testing.assert_allclose(found, bread @ (scores.T @ scores) @ bread, rtol=1e-6)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("given", [{}, {"weight": "w"}, {"exposure": "e"}])
+def test_a_family_has_an_intercept_where_the_model_has_one(intercept, given):
+    rng = np.random.default_rng(8)
+    x, weight, exposure = rng.normal(size=(80, 2)), *rng.uniform(0.3, 3.0, (2, 80))
+    y = rng.poisson(exposure * np.exp(0.5 * x[:, 0]))
+    frame = pl.DataFrame(x, schema=COLUMNS).with_columns(y=y, w=weight, e=exposure)
+    options = {"family": "poisson", "intercept": intercept, **given}
+    found = ds.fit(frame, "y", COLUMNS, tol=1e-12, **options).robust_errors(
+        frame, weight=given.get("weight"), cov_type="HC0"
+    )
+    design = np.column_stack([np.ones(80), x]) if intercept else x
+    weight = weight if "weight" in given else np.ones(80)
+    offset = np.log(exposure) if "exposure" in given else np.zeros(80)
+    model = sm.GLM(y, design, families.Poisson(), offset=offset, freq_weights=weight)
+    mean = model.fit(tol=1e-14).fittedvalues
+    bread = np.linalg.inv((design * (weight * mean)[:, None]).T @ design)
+    scores = design * (weight * (y - mean))[:, None]
+    assert list(found.terms) == ["(intercept)"] * intercept + COLUMNS
+    np.testing.assert_allclose(found.covariance, bread @ (scores.T @ scores) @ bread, rtol=1e-6)
+
+
 # What the rows are
 
 
@@ -262,6 +284,12 @@ def test_other_rows_other_weights_and_too_few_are_refused():
     ]:
         with pytest.raises(ds.errors.DataError, match=told):
             call()
+
+
+def test_variances_that_overflow_are_refused():
+    frame = pl.DataFrame({"a": 1e-10 * X[:, 0], "y": 1e150 * Y})
+    with pytest.raises(ds.errors.DataError, match="variances of the coefficients overflow"):
+        ds.fit(frame, "y").robust_errors(frame)
 
 
 def test_clusters_that_are_none_are_refused():

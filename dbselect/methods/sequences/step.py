@@ -136,6 +136,7 @@ def _judge_of_family(search: RowSearch, known: StepOptions) -> Judge:
             "cross_validate"
         )
     free = float(family.basis.shape[1])
+    none = free * data.roles.has_intercept
     null = search.state.fit.deviance
     price = _price(known, rows)
 
@@ -147,7 +148,7 @@ def _judge_of_family(search: RowSearch, known: StepOptions) -> Judge:
         return loss + price * parameters
 
     def parameters(state: Any) -> float:
-        return free + float(state.fit.state.degrees())
+        return none + float(state.fit.state.degrees())
 
     sizes = [free * len(columns) for columns in search.groups.positions]
     return Judge(of_deviance, parameters, sizes)

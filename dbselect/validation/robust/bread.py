@@ -93,10 +93,12 @@ def of_family(model: GlmModel, kind: str) -> SandwichPlan:
     none = dict.fromkeys(own.coefficients, 0.0)
     kept = [name for name in model.columns if name not in model.aliased]
     each = [own, *(Predictor(0.0, none | {name: 1.0}) for name in kept)]
-    if model.rows <= 1 + len(kept):
-        raise DataError(_too_few_left(model.rows, 1 + len(kept)))
-    predictors = LinearPredictors(each, model.terms)
-    return SandwichPlan(predictors, 1.0, None, [INTERCEPT, *kept], model.errors.chosen)
+    terms = [INTERCEPT, *kept] if model.has_intercept else kept
+    if model.rows <= len(terms):
+        raise DataError(_too_few_left(model.rows, len(terms)))
+    constant = 1.0 if model.has_intercept else None
+    predictors = LinearPredictors(each, model._prepared)
+    return SandwichPlan(predictors, constant, None, terms, model.errors.chosen)
 
 
 def scoring_of(

@@ -202,13 +202,20 @@ def _finished(
             raise DataError("cluster has one value in all rows; at least two clusters are needed")
         factor, free = clusters / (clusters - 1) * (n - 1) / (n - r), clusters - 1
     half = back @ white
+    with np.errstate(over="ignore", invalid="ignore"):
+        covariance = factor * half @ meat @ half.T
+    if not np.isfinite(covariance).all():
+        raise DataError(
+            "variances of the coefficients overflow a double; divide the target, or multiply the "
+            "columns, by a power of ten"
+        )
     intercept = {INTERCEPT: found.intercept} if INTERCEPT in wanted.terms else {}
     return RobustErrors(
         target=found.target,
         cov_type=kind,
         estimates=intercept | found.coefficients,
         terms=tuple(wanted.terms),
-        covariance=factor * half @ meat @ half.T,
+        covariance=covariance,
         free=free if isinstance(found, Model) else np.inf,
         chosen=wanted.chosen,
         rows=n,
