@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
-from dbselect.linear.condition import check_definite
+from dbselect.linear.condition import check_definite, warn_of
 from dbselect.linear.problem import Index
 from dbselect.record.columns import match
 from dbselect.record.gram import Vector
@@ -122,6 +122,7 @@ def found_path(
     Warns
     -----
     ConvergenceWarning : rounding kept a point from its optimality conditions
+    ConditionWarning : columns are so nearly dependent that coefficients keep fewer than six digits
     """
     if not (weights.norm.any() or weights.absolute.any()):
         raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
@@ -138,6 +139,7 @@ def found_path(
             lambda_min_ratio=float(known["lambda_min_ratio"]),
             turn=bar.update,
         )
+    warn_of(found.condition())
     if (worst := float(found.violation.max())) > PROMISED:
         warn_caller(
             f"optimality conditions hold to {worst:.0e} only, in correlations: the columns keep "

@@ -103,6 +103,7 @@ class Quadratic:
         # |b_j| is at most the deviation of column j: violations are shares of that.
         deviation = np.sqrt(np.maximum.reduceat(np.diagonal(G), self.starts))
         self.magnitude = np.where(deviation > 0, deviation, 1.0)
+        self._varies = np.diagonal(G) > 0
         self._spectra = [
             scipy.linalg.eigh(G[np.ix_(columns, columns)], check_finite=False)
             if len(columns) > 1
@@ -120,9 +121,12 @@ class Quadratic:
         return np.asarray(b - penalty.square[self.owner] * w)
 
     def support(self, w: Vector, penalty: Penalty) -> Mask:
-        """Whether a column is not 0, or would not be but by chance, as its group is not."""
+        """Whether a column is not 0, or would not be but by chance, as its group is not.
+
+        A constant column is 0 whatever the others are.
+        """
         held = (self.norms(w) > 0)[..., self.owner]
-        return np.asarray((w != 0) | (held & (penalty.absolute == 0)))
+        return np.asarray(((w != 0) | (held & (penalty.absolute == 0))) & self._varies)
 
     def violations(self, w: Vector, b: Vector, penalty: Penalty) -> tuple[Vector, Vector]:
         """Return how far each group is from optimal, in its support and beyond; shape (..., J)."""
