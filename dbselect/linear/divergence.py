@@ -46,11 +46,8 @@ def gaussian_divergence(shift: Vector, A: Matrix, B: Matrix) -> tuple[float, flo
     A, B = A[np.ix_(kept, kept)] / a / a[:, None], B[np.ix_(kept, kept)] / b / b[:, None]
     step, ratio = shift[kept] / a, b / a
     flat, other = _flat(A), _flat(B)
-    far = (flat.T @ step) ** 2
-    if (far > NO_SPREAD * max(float(step @ step), 1.0)).any():
-        location = np.inf
-    else:
-        location = 0.0
+    far = (flat.T @ step) ** 2 > NO_SPREAD * max(float(step @ step), 1.0)
+    location = np.inf if far.any() else 0.0
     # Where both have the same flat directions, the same columns determine the others.
     _, pivots, _, _ = lapack.dpstrf(A, lower=1, tol=0.0)
     chosen = pivots[: len(A) - flat.shape[1]] - 1

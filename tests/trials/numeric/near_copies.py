@@ -53,6 +53,10 @@ def case(draw: random.Random) -> None:
             other = [*(set(found.groups) - {out}), into]
             better = explained(frame, other) - explained(frame, found.groups)
             assert better < TOLD, f"exchange of {out} for {into} gains {better}"
+    search = draw.choice([ds.anytime_sequence, ds.foba, ds.step])
+    sequence, is_warned = told(lambda: search(frame, "y"))
+    if not is_warned:
+        _is_right(frame, sequence.at())
     fitted, is_warned = told(lambda: ds.fit(frame.with_columns(o=pl.lit(0.0)), "y", offset="o"))
     if not is_warned:
         truth = explained(frame, fitted.columns)
