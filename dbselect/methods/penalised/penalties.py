@@ -121,7 +121,7 @@ def found_path(
 
     Warns
     -----
-    ConvergenceWarning : rounding, or the limit on steps, kept a point from its optimality conditions
+    ConvergenceWarning : rounding or the limit on steps kept a point from its optimality conditions
     ConditionWarning : columns are so nearly dependent that coefficients keep fewer than six digits
     """
     if not (weights.norm.any() or weights.absolute.any()):

@@ -4,6 +4,7 @@ The objective is convex, so that a point is the minimum where its gradient says 
 freedom are those of the definition, by the pseudoinverse of the Hessian.
 """
 
+import itertools
 import random
 import warnings
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ def case(draw: random.Random) -> None:
         X[:, draw.randrange(width)] = draw.choice([0.0, 3.0])
     names = [f"x{j}" for j in range(width)]
     cuts = sorted({0, width, *(draw.randrange(width) for _ in range(draw.randint(0, 3)))})
-    groups = {f"g{a}": names[a:b] for a, b in zip(cuts, cuts[1:], strict=False)}
+    groups = {f"g{a}": names[a:b] for a, b in itertools.pairwise(cuts)}
     costs = {name: draw.choice([1.0, 2.0]) for name in groups}
     free = [name for name in groups if draw.random() < 0.4][: len(groups) - 1]
     ratio = draw.choice([0.0, 0.05, 0.5, 0.95])
