@@ -109,7 +109,7 @@ def test_partial_correlations_are_those_of_what_the_others_leave(intercept, weig
 
 
 def test_where_others_leave_nothing_of_the_target_there_is_no_partial_correlation():
-    """a and b explain y whole, each what the other leaves; c goes with nothing."""
+    """A and b explain y whole, each what the other leaves; c goes with nothing."""
     rng = np.random.default_rng(3)
     a, b, c = rng.normal(size=(3, 50))
     model = ds.fit(pl.DataFrame({"a": a, "b": b, "c": c, "y": a + 2 * b}), "y")
