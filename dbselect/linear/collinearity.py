@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from dbselect.linear.elimination import RANK_ROUNDING
 from dbselect.linear.inference import inverse_factor
 from dbselect.linear.problem import RANK_SHARE
 from dbselect.linear.refine import near_unit, residual_share
@@ -33,6 +34,8 @@ from dbselect.record.gram import Gram, Matrix, Vector
 @dataclass(frozen=True, eq=False)
 class Partials:
     """What each of d columns has of the target; NaN where it has nothing of its own.
+
+    The partial correlation is NaN, too, where the others leave nothing of the target but rounding.
 
     Parameters
     ----------
@@ -132,8 +135,11 @@ def partials(gram: Gram, target: str, columns: Sequence[str], aliased: Sequence[
     left = residual_share(gram, target, coefficients) * total
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = split.c / np.sqrt(np.diagonal(split.C) * total)
-        partial = w / np.sqrt(w**2 + split.own * left)
         semipartial = w / np.sqrt(split.own * total)
+        # What the others leave of the target, as a share; w in deviations of both.
+        alone = semipartial**2 + left / total
+        squares = 1.0 + w**2 @ np.diagonal(split.C)[:r] / total
+        partial = np.where(alone > RANK_ROUNDING * squares, semipartial / np.sqrt(alone), np.nan)
     found = Partials(*(np.full(len(columns), np.nan) for _ in range(3)))
     found.correlation[split.order] = np.clip(correlation, -1.0, 1.0)
     found.partial[split.order[:r]] = np.where(split.alone, partial, np.nan)

@@ -437,7 +437,9 @@ class State:
         Also returns what is left of each and the square of its gradient, as shares of its variance.
         """
         left = self._variance - np.einsum("sd,sd->d", self._U, self._U)
-        depends = (left <= RANK_SHARE * self._variance) & ~self.problem.constant
+        depends = left <= RANK_SHARE * self._variance
+        depends[self._idle] = True
+        depends &= (self._variance > 0) & ~self.problem.constant
         depends[self.support] = False
         columns = np.flatnonzero(depends)
         variance = self._variance[columns]

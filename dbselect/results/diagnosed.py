@@ -103,7 +103,8 @@ class Diagnosed:
         DataFrame: column; correlation, of the column and the target; partial, of what the other
         columns leave of both; semipartial, of the target and what the others leave of the
         column: its square is the r2 that the column adds last. NULL where others determine the
-        column. That a partial correlation is 0 has the p-value of `Model.summary`
+        column, and partial where they leave nothing of the target but rounding. That a partial
+        correlation is 0 has the p-value of `Model.summary`
 
         Raises
         ------

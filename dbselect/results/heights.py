@@ -1,11 +1,15 @@
 """Where a curve of prefixes reaches a share of its final height, and where it flattens.
 
+Where groups are given back, a budget buys the longest prefix within it, not the best or the last
+of its cost: the curve is what that explains.
+
 Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
 """
 
 import numpy as np
 
 from dbselect.record.gram import Vector
+from dbselect.record.steps import longest_within
 
 #: Fractions among which the plateau is sought, in steps of `PLATEAU_GAIN`.
 PLATEAU_START = 0.95
@@ -17,15 +21,24 @@ PLATEAU_COST = 0.20
 HEIGHT_SLACK = 1e-12
 
 
+def served(spent: Vector, explained: Vector) -> tuple[Vector, Vector]:
+    """Return the budgets at which another prefix serves, rising, and what each explains."""
+    last = longest_within(spent, None)
+    budgets = np.unique(spent[spent <= spent[last]])
+    at = [longest_within(spent, budget) for budget in budgets.tolist()]
+    return budgets, np.asarray(explained)[at]
+
+
 def cost_of_height(spent: Vector, explained: Vector, fraction: float) -> float:
-    """Return what the first prefix has spent that explains a fraction of the final height."""
-    height = fraction * explained[-1] - HEIGHT_SLACK * abs(explained[-1])
-    return float(spent[np.flatnonzero(explained >= height)[0]])
+    """Return the least budget that buys a fraction of the final height."""
+    budgets, heights = served(spent, explained)
+    height = fraction * heights[-1] - HEIGHT_SLACK * abs(heights[-1])
+    return float(budgets[np.flatnonzero(heights >= height)[0]])
 
 
 def flat_from(spent: Vector, explained: Vector) -> float:
     """Return the fraction of the final height from which on more costs much; 1 if none."""
-    total = float(spent[-1])
+    total = float(spent[longest_within(spent, None)])
     for fraction in np.round(np.arange(PLATEAU_START, 1.0, PLATEAU_GAIN), 2):
         more = cost_of_height(spent, explained, min(1.0, float(fraction) + PLATEAU_GAIN))
         if more - cost_of_height(spent, explained, float(fraction)) > PLATEAU_COST * total:

@@ -107,7 +107,8 @@ class Proof:
     ----------
     explained : by the chosen groups, as a share of the target's variance
     bound : no groups within the budget explain more, but for ties within 1e-10
-    proven : whether none explain more than the chosen ones; False if time was up before
+    proven : whether none explain more than the chosen ones; False if time was up before, or
+        columns are so nearly dependent that doubles cannot tell
     nodes : of the search tree
     seconds : that the search took
     """
@@ -202,7 +203,7 @@ class Selected(InNotebooks, Generic[M_co]):
             return f"; penalty {self.how.penalty:.3g}"
         if not isinstance(self.how, Proof):
             return ""
-        return "; proven" if self.how.proven else f"; gap {self.how.gap:.4f}, time was up"
+        return "; proven" if self.how.proven else f"; gap {self.how.gap:.4f}, not proven"
 
     @property
     def _found(self) -> AnyModel:

@@ -68,13 +68,17 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     if found.field("status")[0].is_valid:
         return None
     condition = found.field("condition")[0].as_py()
-    warn_of(condition)
+    if call.method == "backward":
+        # It begins with all groups, and every prefix may be asked for.
+        search.state.add_all(range(len(groups.costs)))
+        search.check_held()
+    else:
+        warn_of(condition)
     aliased = [int(column) for column in found.field("aliased")[0].as_py()]
     records, coef = _steps(found, len(groups.members))
-    if found.field("trace")[0].as_py():
-        # A state measures how near to dependent they are; for backward elimination, of all groups.
-        is_backward = call.method == "backward"
-        search.state.add_all(range(len(groups.costs)) if is_backward else held_after(records))
+    if found.field("trace")[0].as_py() and not search.state.held:
+        # A state measures how near to dependent they are.
+        search.state.add_all(held_after(records))
         warn_of_dropped(search.state, groups.members)
     return build(
         search.gram, own, call=call, target=search.target, groups=groups, rule=rule,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dbselect.linear.condition import check_possible, warn_of, warn_of_dropped
+from dbselect.linear.condition import check_held
 from dbselect.linear.inference import FittedRows, through_origin
 from dbselect.linear.problem import Linear, check_filled, check_usable, linear
 from dbselect.linear.refine import prefix_residuals, refined
@@ -80,8 +80,7 @@ class GramSearch(Search):
 
     def check_held(self) -> None:
         """Refuse columns that no rows can have, and warn of those that nearly depend on others."""
-        check_possible(self.state)
-        warn_of_dropped(self.state, self.groups.members)
+        check_held(self.state, self.groups.members)
 
     def kept(self) -> Any:
         """Return the coefficients; None where those of all prefixes are computed at the end."""
@@ -114,12 +113,9 @@ class GramSearch(Search):
         self, rule: str, steps: list[Step], kept: list[Any], stop: Stop
     ) -> LinearSequence | JointSequence:
         """Return the sequence of some steps."""
-        check_possible(self.state)
-        condition = self.state.condition()
-        warn_of(condition)
+        condition = check_held(self.state, self.groups.members)
         if self.is_joint:
             return self._joint(rule, steps, stop, condition)
-        warn_of_dropped(self.state, self.groups.members)
         coef = prefix_coefficients(self) if self.adds_only else np.array(kept)
         return build(
             self.gram, self.linear, call=self.call, target=self.target, groups=self.groups,
@@ -162,6 +158,7 @@ class GramSearch(Search):
 
     def model(self, state: State) -> Model:
         """Return the model on the selected groups of a state."""
+        check_held(state, self.groups.members)
         chosen = 0 < len(state.held) < len(self.groups.names)
         return Model(**self.parts(state), fit=self.fitted_rows(chosen))
 

@@ -93,7 +93,7 @@ class PassSearch(Search):
 
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> GlmSequence:
         """Return the sequence of some steps, each with the fit after it."""
-        warn_of_fit(self.state.fit)
+        warn_of_fit(self.data, self.state.fit)
         return sequence_of(
             self.data, self.state.fit, self.groups, rule, self.call, kept[0],
             list(zip(steps, kept[1:], strict=True)), stop,
@@ -158,7 +158,7 @@ def fitted_in_passes(
             max_iter=max_iter or MAX_ITER,
         )  # fmt: skip
         (fit,) = solved([extended(settled, null, range(len(groups.costs)))], data.read)
-    warn_of_fit(fit)
+    warn_of_fit(data, fit)
     return model_of_groups(call, data, groups, settled, fit)
 
 

@@ -150,10 +150,10 @@ class GlmObjective(GlmState):
             fewer than six digits
         """
         if self.whole is None:
-            warn_of_fit(self.fit)
+            warn_of_fit(self.data, self.fit)
             return model_of_groups(self.call, self.data, self.about, self.refits.problem, self.fit)
         (fit,), data, settled = refitted(self.whole, self.about, [self.held])
-        warn_of_fit(fit)
+        warn_of_fit(data, fit)
         searched = self.whole.searched
         return model_of_groups(self.call, data, self.about, settled, fit, rows_searched=searched)
 
@@ -196,7 +196,7 @@ class RowSearch(Search):
         if self.state.whole is not None:
             steps, kept, data, last = _on_all_rows(self.state.whole, self.groups, steps)
             searched = self.state.whole.searched
-        warn_of_fit(last)
+        warn_of_fit(data, last)
         return sequence_of(
             data, last, self.groups, rule, self.call, kept[0],
             list(zip(steps, kept[1:], strict=True)), stop, searched,

@@ -1,6 +1,6 @@
 """Records of parts by their keys, and every Gram that is a sum of some."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 import polars as pl
@@ -22,6 +22,7 @@ from dbselect.store.merging import (
     columns_of_table,
     settled,
     settled_pair,
+    settled_together,
     window_of,
 )
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
@@ -128,20 +129,27 @@ class Cut:
         ArgumentError : no cut is given, or a key is unknown
         DataError : there is no record
         """
-        records, reading = self._now()
+        _, reading = self._now()
         if not cuts:
             raise ArgumentError(f"by needs a key, or an expression of the keys {list(reading.by)}")
         for cut in cuts:
             if isinstance(cut, str) and cut not in reading.by:
                 raise ArgumentError(f"by names {unknown('key', cut, reading.by)}")
+        return self._summed(cuts, lambda sums: [settled(gram, reading) for gram in sums])
+
+    def _summed(
+        self, cuts: Sequence[str | pl.Expr], settle: Callable[[list[Gram]], list[Gram]]
+    ) -> pl.DataFrame:
+        """Return the sums of records for each value of keys, or of expressions of them."""
+        records, reading = self._now()
         keys = _evaluated(records.select(reading.by), list(cuts), "by")
         grams = alike(_grams(records, self._EMPTY))
         names = keys.columns
         if GRAM in names:
             raise ArgumentError(f"by gives a column '{GRAM}'; the result has that name: use alias")
         places = keys.with_row_index(PART).group_by(names).agg(PART).sort(names, nulls_last=True)
-        sums = [settled(merged(grams[at] for at in row), reading) for row in places[PART]]
-        return places.select(names).with_columns(column_of(sums))
+        sums = [merged(grams[at] for at in row) for row in places[PART]]
+        return places.select(names).with_columns(column_of(settle(sums)))
 
     def folds(self, fold: int, *, seed: int = 0) -> pl.DataFrame:
         """Return folds of whole keys: the rows of one value of the first key stay together.
@@ -153,12 +161,14 @@ class Cut:
 
         Returns
         -------
-        DataFrame ``fold``, ``gram`` for `cross_validate`; a fold without keys has no row
+        DataFrame ``fold``, ``gram`` for `cross_validate`; a fold without keys has no row. A mean
+        in the place of what is missing is that of all folds together, as of `gram_by`
         """
         _, reading = self._now()
         check_folds("fold", fold)
         check_seed(seed)
-        return self.by(pl.col(reading.by[0]).dbselect.fold(fold, seed).alias(FOLD))  # type: ignore[attr-defined]
+        cut = pl.col(reading.by[0]).dbselect.fold(fold, seed).alias(FOLD)  # type: ignore[attr-defined]
+        return self._summed([cut], lambda sums: settled_together(sums, reading))
 
     def rolling(self, *, days: int, every: int = 1) -> Rolling:
         """Return the Gram of each window that moves over the first key.

@@ -122,6 +122,13 @@ def settled(gram: Gram, reading: Reading) -> Gram:
     return impute_mean([found], filled)[0] if filled else found
 
 
+def settled_together(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
+    """Return the Grams of folds, with the mean that all have together where values are missing."""
+    found = aligned([trimmed(gram, reading) for gram in grams])
+    filled = to_be_filled(found[0], reading)
+    return impute_mean(found, filled) if filled else found
+
+
 def trimmed(gram: Gram, reading: Reading) -> Gram:
     """Return a Gram without levels and indicators that are 0 in all rows."""
     texts = [each.column for each in gram.terms.categories] if reading.terms is None else []

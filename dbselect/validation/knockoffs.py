@@ -139,6 +139,8 @@ def _made(search: GramSearch, kind: str) -> tuple[Knockoffs, dict[str, list[int]
     if rows < least:
         way = "; with kind 'second_order' less" if kind == "fixed" and rows >= width + 2 else ""
         raise DataError(f"{rows} rows are too few for {width} columns: {least} are needed{way}")
+    if not kept:
+        raise DataError("every column is constant, and has no knockoff")
     R = search.linear.G[np.ix_(kept, kept)]
     blocks = [np.array(at, dtype=np.intp) for at in columns.values() if at]
     made = Knockoffs.of(R, search.linear.c[kept], rows, blocks)

@@ -1,6 +1,7 @@
-"""How early a sequence explains: area under the curve of explained against spent.
+"""How early a sequence explains: area under the curve of explained against a budget.
 
-A prediction changes only when a group is complete, so a curve is a step function; the
+A prediction changes only when a group is complete, so a curve is a step function, that of
+`explained_at`, where groups are given back, too; the
 last stretch before the cost at which it is cut rises linearly. Curves plateau long
 before the last group, so they are cut at the cost where a reference sequence reaches a
 fraction (the paper's alpha) of its final height.
@@ -19,7 +20,7 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, longest_within
-from dbselect.results.heights import cost_of_height, flat_from
+from dbselect.results.heights import cost_of_height, flat_from, served
 from dbselect.validation.comparison import Comparison
 from dbselect.validation.scoring.evaluate import evaluate
 
@@ -81,7 +82,7 @@ def stopping_cost(curve: Curve, fraction: float) -> float:
 
     Returns
     -------
-    what the first prefix has spent that explains so much, in the unit of cost
+    the least budget at which the sequence explains so much, in the unit of cost
 
     Raises
     ------
@@ -167,7 +168,7 @@ def timeliness(
     0.5625
     """
     cut = stopping_cost(curve if reference is None else reference, fraction)
-    spent, explained = _points(curve)
+    spent, explained = served(*_points(curve))
     height = float(explained[-1]) if final is None else final
     if cut <= 0 or height <= 0:
         return 0.0
@@ -298,7 +299,7 @@ def compare(
             for name, curve in sequences.items()
             if not isinstance(curve, pl.DataFrame)
         }
-    final = float(_points(judged[first])[1][-1])
+    final = float(served(*_points(judged[first]))[1][-1])
     rows = []
     for name, curve in sequences.items():
         cost = stopping_cost(curve, at)
@@ -308,7 +309,7 @@ def compare(
                 "timeliness": timeliness(judged[name], at, reference=sequences[first], final=final),
                 "stopping_cost": cost,
                 "stopping_explained": explained_at(judged[name], cost),
-                "explained": float(_points(judged[name])[1][-1]),
+                "explained": float(served(*_points(judged[name]))[1][-1]),
                 "fraction": at,
             }
         )

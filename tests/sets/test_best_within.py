@@ -324,7 +324,7 @@ def test_a_search_that_is_stopped_says_so():
     found = ds.best_within(problem.gram, "y", budget, problem.names, problem.costs, time_limit=0.01)
     assert not found.how.proven
     assert found.how.gap > 0
-    assert f"; gap {found.how.gap:.4f}, time was up" in repr(found)
+    assert f"; gap {found.how.gap:.4f}, not proven" in repr(found)
     assert found.proof is found.how
     assert found.how.nodes >= 1
     assert found.how.seconds < 5
@@ -469,8 +469,72 @@ def test_nearly_dependent_columns_are_warned_of():
     x = rng.normal(size=200)
     frame = pl.DataFrame({"a": x, "b": x + 3e-6 * rng.normal(size=200)})
     frame = frame.with_columns(y=1e6 * (pl.col("a") - pl.col("b")) + pl.col("a"))
-    with pytest.warns(ds.errors.ConditionWarning, match="condition number"):
-        assert ds.best_within(frame, "y", 2.0).groups == ["a", "b"]
+    digits = pytest.warns(ds.errors.ConditionWarning, match="condition number")
+    with digits, pytest.warns(ds.errors.ConditionWarning, match="no set is proven"):
+        found = ds.best_within(frame, "y", 2.0)
+    assert found.groups == ["a", "b"]
+    assert not found.how.proven
+    assert found.how.gap > 0
+
+
+def trace_of(n: int = 400) -> pl.DataFrame:
+    """Return two columns that differ by 5e-7 of what explains nearly all, and one of no use."""
+    rng = np.random.default_rng(0)
+    x, z, noise, other = rng.normal(size=(4, n))
+    table = {"a": x, "b": x + 5e-7 * z, "c": other, "y": z + 0.3 * noise}
+    return pl.DataFrame(table).with_columns(o=pl.lit(0.0))
+
+
+CALLS = {
+    "anytime_sequence": {},
+    "backward": {},
+    "exchange": {"k": 2},
+    "greedy": {"k": 2},
+    "dash": {"k": 2},
+    "sght": {"max_columns": 2, "max_groups": 2},
+    "fit": {},
+    "fit of a family": {"offset": "o"},
+    "exchange of a family": {"k": 2, "offset": "o"},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_all_methods_warn_of_a_column_whose_trace_explains_much(name):
+    method, frame = getattr(ds, name.split()[0]), trace_of()
+    asked = CALLS[name]
+    frame = frame if "offset" in asked else frame.drop("o")
+    with pytest.warns(ds.errors.DependenceWarning, match=r"'[ab]' .*may explain 0\.9"):
+        method(frame, "y", **asked)
+
+
+def test_what_a_trace_may_explain_is_not_proven_to_be_out_of_reach():
+    frame = trace_of().drop("o")
+    traces = pytest.warns(ds.errors.DependenceWarning, match=r"may explain 0\.9")
+    with traces, pytest.warns(ds.errors.ConditionWarning, match="no set is proven"):
+        found = ds.best_within(frame, "y", 2.0)
+    best = ds.fit(frame, "y", ["a", "b"], exact=True).r2
+    assert best > 0.9
+    assert not found.how.proven
+    assert found.how.bound >= best
+
+
+@pytest.mark.parametrize("name", ["backward", "exchange"])
+def test_all_methods_warn_of_selected_columns_that_lose_digits(name):
+    rng = np.random.default_rng(1)
+    x, z, noise = rng.normal(size=(3, 400))
+    frame = pl.DataFrame({"a": x, "b": x + 1.2e-5 * z, "y": z + 0.3 * noise})
+    asked = {"k": 2} if name == "exchange" else {}
+    with pytest.warns(ds.errors.ConditionWarning, match="condition number 2"):
+        getattr(ds, name)(frame, "y", **asked)
+
+
+def test_dependent_columns_leave_a_proof_where_their_trace_is_rounding():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(200, 4))
+    frame = pl.DataFrame(X, list("abcd")).with_columns(
+        e=pl.col("a") + pl.col("b") - 3 * pl.col("c"), y=X @ [1.0, 2.0, 0.5, 0.1]
+    )
+    assert ds.best_within(frame, "y", 3.0).how.proven
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -755,3 +755,32 @@ def test_sequence_takes_groups_as_they_enter_the_sparse_path():
     path = path_of(problem, **options)
     seq = group_lasso(problem.gram, "y", problem.names, problem.costs, **options)
     assert seq.steps["group"].to_list()[1:] == path.entered
+
+
+@pytest.mark.parametrize("seed", [282])
+def test_columns_of_a_common_factor_are_settled(seed):
+    """Columns that a step takes to 0 stay there, where rounding would bring them back."""
+    rng = np.random.default_rng(seed)
+    width = int(rng.integers(3, 9))
+    factor = rng.normal(size=(60, 1)) * rng.uniform(1, 6)
+    X = factor + rng.normal(size=(60, width)) * rng.uniform(0.3, 2, size=width)
+    y = X @ (rng.normal(size=width) * (rng.random(width) < 0.6)) + rng.normal(size=60)
+    names = [f"x{j}" for j in range(width)]
+    first = int(rng.integers(1, width))
+    groups = {"g": names[:first], "h": names[first:]}
+    path = group_lasso_path(Table(X, y).frame.drop("w"), "y", groups, l1_ratio=0.95, n_lambda=20)
+    assert path.violation.max() < 1e-8
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.4])
+def test_a_constant_column_beside_others_that_are_not_penalised_has_no_degree(ratio):
+    rng = np.random.default_rng(39)
+    X = rng.normal(size=(50, 5))
+    y = X @ [1.0, 0.5, 1.0, 0.5, 0.2] + rng.normal(size=50)
+    frame = Table(X, y).frame.drop("w").with_columns(one=pl.lit(3.0))
+    groups = {"a": ["x0", "x1"], "b": ["x2", "x3", "x4"]}
+    asked = {"always": ["a"], "penalties": [0.2, 0.05], "l1_ratio": ratio}
+    without = group_lasso_path(frame, "y", groups, **asked)
+    beside = group_lasso_path(frame, "y", groups | {"a": ["x0", "x1", "one"]}, **asked)
+    np.testing.assert_allclose(beside.df, without.df, rtol=1e-9)
+    np.testing.assert_allclose(beside.r2, without.r2, rtol=1e-9)

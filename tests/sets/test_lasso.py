@@ -564,3 +564,13 @@ def test_path_of_groups_is_adelies():
     )
     found = adelie(problem, path.penalties, members, factors)
     np.testing.assert_allclose(weights(problem, path), found, rtol=0, atol=SOLVED)
+
+
+def test_a_path_warns_of_columns_that_lose_digits():
+    rng = np.random.default_rng(1)
+    x, z, noise = rng.normal(size=(3, 400))
+    frame = pl.DataFrame({"a": x, "b": x + 8e-6 * z, "y": 1e5 * z + x + noise})
+    gram = ds.gram(frame)
+    with pytest.warns(ds.errors.ConditionWarning, match="condition number"):
+        ds.lasso_path(gram, "y", penalties=[1e-8])
+    ds.lasso_path(gram, "y", penalties=[1e-8], l1_ratio=1e-3)  # a ridge keeps the digits

@@ -108,6 +108,16 @@ def test_partial_correlations_are_those_of_what_the_others_leave(intercept, weig
         assert found == pytest.approx(expected, rel=1e-9)
 
 
+def test_where_others_leave_nothing_of_the_target_there_is_no_partial_correlation():
+    """A and b explain y whole, each what the other leaves; c goes with nothing."""
+    rng = np.random.default_rng(3)
+    a, b, c = rng.normal(size=(3, 50))
+    model = ds.fit(pl.DataFrame({"a": a, "b": b, "c": c, "y": a + 2 * b}), "y")
+    assert model.partial_correlations()["partial"].to_list() == [
+        pytest.approx(1.0), pytest.approx(1.0), None
+    ]  # fmt: skip
+
+
 def test_columns_that_determine_each_other_have_an_infinite_vif():
     table = TABLE.with_columns(d=2 * pl.col("a") - pl.col("c"), one=pl.lit(1.0))
     model = ds.fit(table, "y", [*COLUMNS, "d", "one"])

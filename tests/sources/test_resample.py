@@ -165,6 +165,21 @@ def test_categories_and_missing_values_are_those_of_gram():
         ds.io.resample(frame, records=2, null_policy="error")
 
 
+def test_each_record_has_the_means_of_its_own_draws():
+    """Of halves, whose rows are known: the record is the Gram of its rows, filled alone."""
+    frame = with_marks(table()).with_columns(
+        a=pl.when(pl.int_range(ROWS) % 5 == 0).then(None).otherwise("a"),
+        k=pl.Series(["x", "y", None, "z"] * (ROWS // 4)),
+    )
+    policy = {"a": "mean", "k": "mean"}
+    drawn = ds.io.resample(frame, records=4, kind="halves", null_policy=policy)
+    for gram in grams_of(drawn):
+        rows = frame.filter(pl.Series(counts_of(gram)) > 0.5)
+        wanted = ds.gram(rows, null_policy=policy)
+        assert_same(gram.select(wanted.columns), wanted)
+        assert gram.terms.means["a"] == pytest.approx(rows["a"].mean(), rel=1e-12)
+
+
 def test_what_gram_leaves_out_is_left_out_with_its_warning():
     frame = table().with_columns(name=pl.int_range(ROWS).cast(pl.String), shop=pl.int_range(ROWS))
     with pytest.warns(ds.errors.LeftOutWarning, match="'name'"):

@@ -163,6 +163,26 @@ def test_folds_keep_keys_together(store, year):
     assert ds.cross_validate(folds, "y", "fit").scores.height > 0
 
 
+def test_folds_have_the_means_of_all_as_those_of_the_table(tmp_path):
+    rng = np.random.default_rng(5)
+    x, z, noise = rng.normal(size=(3, 120))
+    table = pl.DataFrame({"day": np.arange(120) // 6, "x": x, "z": z, "y": x - z + noise})
+    table = table.with_columns(x=pl.when(pl.int_range(120) % 7 > 0).then("x"))
+    store, policy = ds.GramStore(tmp_path / "stats"), {"x": "mean"}
+    store.refresh(table, by="day", null_policy=policy)
+    folds = store.folds(4, seed=1)
+    wanted = ds.gram_by(
+        table, fold=4, key="day", seed=1, null_policy=policy, columns=["x", "z", "y"]
+    )
+    assert folds["fold"].to_list() == wanted["fold"].to_list()
+    for one, other in zip(folds["gram"], wanted["gram"], strict=True):
+        same(ds.Gram.from_struct(one), ds.Gram.from_struct(other))
+    found = ds.cross_validate(folds, "y", "fit").scores["r2"]
+    np.testing.assert_allclose(found, ds.cross_validate(wanted, "y", "fit").scores["r2"])
+    assert ds.Problem(folds, "y").stopped_sequence().sequence.steps.height > 1
+    assert ds.stability(folds, "y", size=1, records=4).records == 4
+
+
 def test_only_what_has_changed_is_read(any_store, year, tmp_path):
     folder = write(year, tmp_path / "flights")
     any_store.refresh(folder, by="day")

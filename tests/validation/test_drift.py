@@ -36,6 +36,13 @@ def found(rows):
     return ds.drift(*(ds.gram(each) for each in rows), "y", GROUPS, COSTS)
 
 
+def test_columns_that_change_their_scale_by_much_are_no_infinite_distance():
+    """Independent columns of deviations 1 and 1e-6 that swap: the sum of both alone."""
+    A, B = np.diag([1.0, 1e-12]), np.diag([1e-12, 1.0])
+    spread = sum(0.5 * (ratio - 1 - np.log(ratio)) for ratio in (1e-12, 1e12))
+    assert np.allclose(gaussian_divergence(np.zeros(2), A, B), (0.0, spread), rtol=1e-12)
+
+
 def test_shifts_are_those_of_the_rows(rows, found):
     a, b = (each.select("x", "z", "v", "y").to_numpy() for each in rows)
     told = found.columns.filter(pl.col("column").is_in(["x", "z", "v", "y"]))

@@ -242,6 +242,21 @@ def test_a_curve_without_groups_has_its_types_and_its_numbers_are_pythons():
     assert type(ds.reference.timeliness(problem.sequence(), 0.5)) is float
 
 
+def test_a_budget_buys_the_longest_prefix_where_groups_are_given_back():
+    # Three groups of cost 1, the first of them given back: 2 buys the last prefix, not the second.
+    curve = pl.DataFrame({"spent": [0, 1, 2, 3, 2], "explained": [0.0, 0.5, 0.6, 0.9, 0.8]})
+    height = [ds.reference.explained_at(curve, budget) for budget in range(4)]
+    assert height == [0.0, 0.5, 0.8, 0.8]
+    assert ds.reference.stopping_cost(curve, 1.0) == 2.0
+    assert ds.reference.timeliness(curve) == pytest.approx(0.5 / (2 * 0.8))
+
+
+def test_elimination_down_to_nothing_ends_at_the_height_of_all_groups():
+    curve = pl.DataFrame({"spent": [0, 1, 3, 2, 0], "explained": [0.0, 0.1, 0.9, 0.6, 0.0]})
+    assert ds.reference.stopping_cost(curve, 1.0) == 3.0
+    assert ds.reference.timeliness(curve) == pytest.approx(0.6 / (3 * 0.9))
+
+
 def test_oracle_refuses_a_curve_that_gives_groups_back():
     table = pl.DataFrame({"spent": [0.0, 2.0, 3.0, 1.0], "explained": [0.0, 0.4, 0.8, 0.7]})
     with pytest.raises(ds.errors.ArgumentError, match="gives groups back"):

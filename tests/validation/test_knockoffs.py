@@ -225,6 +225,22 @@ def test_bad_arguments_are_refused(given, error):
         ds.knockoffs(gram, "y", **given)
 
 
+def test_columns_that_are_all_constant_are_refused():
+    frame = pl.DataFrame({"a": [1.0] * 50, "b": [2.0] * 50, "y": np.arange(50.0) ** 2})
+    with pytest.raises(ds.errors.DataError, match="every column is constant"):
+        ds.knockoffs(frame, "y", q=0.5, draws=1)
+
+
+def test_nearly_dependent_columns_are_warned_of():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(200, 12))
+    x[:, 1] = x[:, 0] + 3e-6 * x[:, 1]
+    frame = pl.DataFrame(x, [f"x{j}" for j in range(12)]).with_columns(y=x[:, 3] + x[:, 5])
+    frame = frame.with_columns(y=pl.col("y") + rng.normal(size=200))
+    with pytest.warns(ds.errors.ConditionWarning, match="condition number"):
+        ds.knockoffs(frame, "y", q=0.5)
+
+
 def test_too_few_rows_are_refused():
     few, _ = problem(0, rows=50)
     with pytest.raises(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown
-from dbselect.linear.condition import check_possible, warn_of, warn_of_dropped
+from dbselect.linear.condition import check_held
 from dbselect.linear.exact import ExactFit, least_squares
 from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
 from dbselect.linear.problem import constant_target, filled_target, is_filled
@@ -200,9 +200,7 @@ def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mo
     )  # fmt: skip
     search = gram_search(own, call)
     search.state.add_all(range(search.state.size))
-    check_possible(search.state)
-    warn_of(search.state.condition())
-    warn_of_dropped(search.state, search.groups.members)
+    check_held(search.state, search.groups.members)
     rows_of_fit = FittedRows(gram, problem.ridge, intercept=problem.intercept)
     return Model(**search.parts(search.state), fit=rows_of_fit)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
-from dbselect.linear.condition import check_definite
+from dbselect.linear.condition import CONDITION_LIMIT, check_definite, warn_of
 from dbselect.linear.problem import Index
 from dbselect.record.columns import match
 from dbselect.record.gram import Vector
@@ -17,7 +17,7 @@ from dbselect.results.paths.penalty_path import PenaltyPath, preferred
 from dbselect.results.selected import Selected, Shrinkage
 from dbselect.search.gram import GramSearch
 from dbselect.selection.penalised import group_lasso as paths
-from dbselect.selection.penalised.group_norms import Penalty
+from dbselect.selection.penalised.group_norms import MAX_STEPS, Penalty
 from dbselect.sources.open import progress
 
 #: Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
@@ -121,7 +121,8 @@ def found_path(
 
     Warns
     -----
-    ConvergenceWarning : rounding kept a point from its optimality conditions
+    ConvergenceWarning : rounding or the limit on steps kept a point from its optimality conditions
+    ConditionWarning : columns are so nearly dependent that coefficients keep fewer than six digits
     """
     if not (weights.norm.any() or weights.absolute.any()):
         raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
@@ -138,10 +139,17 @@ def found_path(
             lambda_min_ratio=float(known["lambda_min_ratio"]),
             turn=bar.update,
         )
+    condition = found.condition()
+    warn_of(condition)
     if (worst := float(found.violation.max())) > PROMISED:
+        reason = (
+            "the columns keep too few digits for penalties as small; raise lambda_min_ratio, or "
+            "leave columns out"
+            if condition > CONDITION_LIMIT
+            else f"{MAX_STEPS} steps were too few; give fewer penalties, or leave columns out"
+        )
         warn_caller(
-            f"optimality conditions hold to {worst:.0e} only, in correlations: the columns keep "
-            "too few digits for penalties as small; raise lambda_min_ratio, or leave columns out",
+            f"optimality conditions hold to {worst:.0e} only, in correlations: {reason}",
             ConvergenceWarning,
         )
     return found

@@ -5,13 +5,14 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from dbselect.errors import ArgumentError, shown
-from dbselect.linear.condition import check_possible, warn_of
+from dbselect.errors import ArgumentError, ConditionWarning, shown, warn_caller
+from dbselect.linear.condition import check_possible, is_certain
 from dbselect.linear.relaxation import Groupwise
 from dbselect.linear.state import State
 from dbselect.options.kinds import AT_LEAST_ZERO
 from dbselect.options.option import shows
 from dbselect.options.table import BestWithinOptions
+from dbselect.record.steps import fits
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
 from dbselect.search.gram import GramSearch
@@ -52,8 +53,8 @@ def best_within(
 
     Warns
     -----
-    ConditionWarning : the chosen columns are so nearly dependent that their coefficients
-        keep fewer than six digits
+    ConditionWarning : columns are so nearly dependent that their coefficients keep fewer than
+        six digits, or that no set can be proven to be the best
 
     Notes
     -----
@@ -106,15 +107,15 @@ def best_within(
             time_up,
             min(LEAPS_SHARE * known["time_limit"], LEAPS_SECONDS),
         )
+    is_sure = _is_certain(search, budget)
+    bound = found.bound if is_sure else 1.0
     state = search.state
     if found.groups:
         state.add_all(found.groups)
-    check_possible(state)
-    warn_of(state.condition())
     how = Proof(
         explained=state.explained,
-        bound=state.explained if found.proven else max(found.bound, state.explained),
-        proven=found.proven,
+        bound=state.explained if is_sure and found.proven else max(bound, state.explained),
+        proven=is_sure and found.proven,
         nodes=found.nodes,
         seconds=perf_counter() - begin,
     )
@@ -129,6 +130,29 @@ def check_budget(budget: Any) -> None:
             "name, as best_within(source, target, 3, groups={...}, costs={...})"
         )
     AT_LEAST_ZERO.check("budget", budget)
+
+
+def _is_certain(search: GramSearch, budget: float) -> bool:
+    """Whether doubles tell what the sets within a budget explain.
+
+    Warns
+    -----
+    ConditionWarning : they do not
+    """
+    whole, costs = search.state.copy(), search.groups.costs
+    left = budget - float(costs[search.first].sum())
+    rest = [g for g in range(whole.size) if g not in search.first and fits(costs[g], left)]
+    whole.add_all([*search.first, *rest])
+    check_possible(whole)
+    found = is_certain(whole)
+    if not found:
+        warn_caller(
+            "columns are so nearly dependent that doubles do not tell what every set of them "
+            "explains: no set is proven to be the best; leave columns out, or take the difference "
+            "of two as a column of its own",
+            ConditionWarning,
+        )
+    return found
 
 
 def _start(search: GramSearch, budget: float, time_up: TimeUp) -> State:

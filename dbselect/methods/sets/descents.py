@@ -17,7 +17,7 @@ from dbselect.errors import ArgumentError, ConvergenceWarning, warn_caller
 from dbselect.glm.deviance import Deviance
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
-from dbselect.linear.condition import check_possible, warn_of
+from dbselect.linear.condition import check_held
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import State
 from dbselect.objectives.smooth import LeastSquares, Smooth
@@ -246,10 +246,10 @@ def _glm_model(
     if refit and objective.whole is not None:
         (fit,), data, problem = refitted(objective.whole, groups, [[0]], [at])
         searched = objective.whole.searched
-        warn_of_fit(fit)
+        warn_of_fit(data, fit)
     elif refit:
         (fit,) = solved([extended(problem, null, [0], alone=True)], objective.refits.rows.read)
-        warn_of_fit(fit)
+        warn_of_fit(data, fit)
     else:
         point, value = deviance.point(descent.x)
         explained = 1.0 - (value + problem.penalty(point)) / problem.null_deviance
@@ -296,12 +296,12 @@ def _fit(search: GramSearch, target: str | list[str], refit: bool, descent: Desc
     problem = linear(search.gram, target, columns, asked.ridge, asked.scale)
     if not refit:
         return _Fit(columns, problem, descent.x[..., at])
-    state = State(problem, [np.arange(len(columns))])
+    state = State(search.linear, [at])
     state.add(0)
-    check_possible(state)
-    warn_of(state.condition())
-    aliased = tuple(columns[j] for j in state.aliased)
-    return _Fit(columns, problem, state.coefficients()[-1], aliased)
+    members = search.groups.members
+    check_held(state, members)
+    aliased = tuple(members[j] for j in state.aliased)
+    return _Fit(columns, problem, state.coef()[..., at], aliased)
 
 
 def _parts(

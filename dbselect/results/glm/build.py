@@ -11,7 +11,7 @@ from dbselect.errors import SeparationWarning, warn_caller
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit, GlmProblem, Status
 from dbselect.glm.passes import Data
-from dbselect.linear.condition import warn_of
+from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.rows import is_saturated
@@ -184,10 +184,12 @@ def _warn_of_separation(where: str) -> None:
     )
 
 
-def warn_of_fit(fit: GlmFit) -> None:
+def warn_of_fit(data: Data, fit: GlmFit) -> None:
     """Warn of coefficients without digits; rows separated are another matter."""
     if fit.status is Status.CONVERGED:
         warn_of(fit.state.condition())
+        names = np.repeat(data.roles.members, fit.point.coef.shape[1]).tolist()
+        warn_of_dropped(fit.state, names, is_linear=False)
 
 
 def prefix_of(data: Data, fit: GlmFit) -> Prefix:

@@ -159,7 +159,8 @@ class Predicting(InNotebooks):
 
         Parameters
         ----------
-        dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``)
+        dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``). A column
+            of BOOLEAN must be an INTEGER in PostgreSQL, which casts none to a double
         nested, handle_unknown : as in `expr`; in other dialects only a NULL is missing, not
             a NaN, and no level raises
 

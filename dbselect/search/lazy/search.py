@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dbselect.errors import ArgumentError
+from dbselect.linear.condition import check_held
 from dbselect.linear.lazy_gram import LazyGram
 from dbselect.linear.levels.beside_levels import beside_levels
 from dbselect.linear.levels.level_rows import fitted_rows_of
@@ -127,6 +128,7 @@ class LazySearch(Search):
         own, levels = self.among(chosen)
         own.state.add_all(range(len(chosen)))
         settled = own.state.settled()
+        check_held(settled, own.groups.members)
         is_chosen = 0 < len(chosen) < len(self.groups.names)
         ridge = self.call.problem.ridge
         fit = fitted_rows_of(own.gram, own.groups.members, settled, ridge, is_chosen)

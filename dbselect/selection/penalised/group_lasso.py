@@ -33,9 +33,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
+from dbselect.linear.condition import CONDITION_LIMIT
 from dbselect.linear.problem import RANK_SHARE, Index, Linear
 from dbselect.record.gram import Matrix, Vector
-from dbselect.selection.penalised.group_norms import Penalty, Quadratic, hessian, minimise
+from dbselect.selection.penalised.group_norms import EPS, Penalty, Quadratic, hessian, minimise
 from dbselect.selection.ties import Mask, first_of_the_best
 
 #: Steps to a reach, which rise to it, quadratically: the last ones change nothing.
@@ -78,6 +79,20 @@ class Path:
     violation: Vector
     entered: list[int]
     entered_at: list[int]
+
+    def condition(self) -> float:
+        """Return the largest condition number at any penalty: what rounding does to coefficients.
+
+        O(D^3) for those that are ever not 0, and where these are nearly dependent at each penalty.
+        """
+        nothing = self.weights * 0.0
+        ever = _condition(self.quadratic, nothing, np.abs(self.w).max(axis=0))
+        if ever <= CONDITION_LIMIT:
+            return ever
+        return max(
+            _condition(self.quadratic, self.weights * penalty, w)
+            for penalty, w in zip(self.penalties.tolist(), self.w, strict=True)
+        )
 
     def degrees(self) -> Vector:
         """Return the degrees of freedom at each penalty, without the intercept; shape (L,).
@@ -230,8 +245,27 @@ def _degrees(quadratic: Quadratic, penalty: Penalty, w: Vector) -> float:
         return float(rank)
     H += G
     H.flat[:: len(H) + 1] += LEAST_CURVATURE * variances
-    _, solved, _ = lapack.dposv(H, G, lower=1)
-    return float(np.trace(solved))
+    _, solved, failed = lapack.dposv(H, G, lower=1)
+    return np.nan if failed else float(np.trace(solved))
+
+
+def _condition(quadratic: Quadratic, penalty: Penalty, w: Vector) -> float:
+    """Return by how much the errors of G are enlarged in the columns that are not 0.
+
+    The largest eigenvalue of their G over the least of the Hessian, on columns of unit variance
+    of which none depends on the others.
+    """
+    at = np.flatnonzero(quadratic.support(w, penalty))
+    if not len(at):
+        return 1.0
+    G = quadratic.G[np.ix_(at, at)]
+    unit = 1.0 / np.sqrt(np.diagonal(G))
+    H = (G + hessian(quadratic, penalty, w, at)[0]) * unit * unit[:, None]
+    _, pivots, rank, _ = lapack.dpstrf(H, lower=1, tol=RANK_SHARE)
+    kept = np.ix_(pivots[:rank] - 1, pivots[:rank] - 1)
+    largest = np.linalg.eigvalsh((G * unit * unit[:, None])[kept])[-1]
+    least = max(np.linalg.eigvalsh(H[kept])[0], EPS)
+    return float(largest / least)
 
 
 def _entries(held: Mask, nearness: Matrix) -> tuple[list[int], list[int]]:

@@ -50,6 +50,9 @@ OPTIMAL = 1e-11
 ENTRY_SHARE = 0.1
 #: A group that a Newton step shortens to below this share may have to be 0.
 SHORTENED = 0.5
+#: What the bracket of the best share of a step leaves of a column that is 0 there, as a share of
+#: the step.
+AT_ZERO = 1e-14
 #: Damping of a Newton step as a share of the columns' variances: so much times the
 #: violation, which is 0 at the optimum, and a floor for dependent columns, above the
 #: rounding of G.
@@ -103,6 +106,7 @@ class Quadratic:
         # |b_j| is at most the deviation of column j: violations are shares of that.
         deviation = np.sqrt(np.maximum.reduceat(np.diagonal(G), self.starts))
         self.magnitude = np.where(deviation > 0, deviation, 1.0)
+        self._varies = np.diagonal(G) > 0
         self._spectra = [
             scipy.linalg.eigh(G[np.ix_(columns, columns)], check_finite=False)
             if len(columns) > 1
@@ -120,9 +124,12 @@ class Quadratic:
         return np.asarray(b - penalty.square[self.owner] * w)
 
     def support(self, w: Vector, penalty: Penalty) -> Mask:
-        """Whether a column is not 0, or would not be but by chance, as its group is not."""
+        """Whether a column is not 0, or would not be but by chance, as its group is not.
+
+        A constant column is 0 whatever the others are.
+        """
         held = (self.norms(w) > 0)[..., self.owner]
-        return np.asarray((w != 0) | (held & (penalty.absolute == 0)))
+        return np.asarray(((w != 0) | (held & (penalty.absolute == 0))) & self._varies)
 
     def violations(self, w: Vector, b: Vector, penalty: Penalty) -> tuple[Vector, Vector]:
         """Return how far each group is from optimal, in its support and beyond; shape (..., J)."""
@@ -280,7 +287,10 @@ def _newton_step(
     share = 1.0 if rise(1.0) <= 0 else brentq(rise, 0.0, 1.0, xtol=EPS, disp=False)
     w[at] += share * step
     b -= share * change
-    shorter = (np.abs(w[at]) < SHORTENED * np.abs(own)) & (absolute > 0)
+    # Least where the derivative jumps: a column is 0 there, which rounding must not keep in.
+    at_zero = (absolute > 0) & (np.abs(w[at]) <= AT_ZERO * (np.abs(own) + np.abs(step)))
+    w[at[at_zero]] = 0.0
+    shorter = (np.abs(w[at]) < SHORTENED * np.abs(own)) & (absolute > 0) & ~at_zero
     shorter = np.logical_or.reduceat(shorter, starts)
     shorter |= quadratic.norms(w)[groups] < SHORTENED * np.sqrt(ww)
     quadratic.descend(groups[shorter], penalty, w, b)

@@ -133,7 +133,18 @@ def _read(drawn: DrawnTable, request: Request, records: int) -> pl.DataFrame:
         drawn.each(read.fields, lambda record, rows: sums[record].add(rows))
         found = {number: one.record() for number, one in enumerate(sums)}
     grams = {number: Gram.from_struct(one) for number, one in found.items() if one is not None}
-    return _frame(zip(grams, aligned(list(grams.values())) if grams else [], strict=True))
+    return _frame(zip(grams, _alike(list(grams.values())), strict=True))
+
+
+def _alike(grams: Sequence[Gram]) -> list[Gram]:
+    """Return Grams of the same columns, each with the means of its own draws."""
+    if not grams:
+        return []
+    bare = aligned([replace(gram, terms=replace(gram.terms, means={})) for gram in grams])
+    return [
+        replace(gram, terms=replace(gram.terms, means=own.terms.means))
+        for gram, own in zip(bare, grams, strict=True)
+    ]
 
 
 def parts_in(source: Any) -> list[Gram] | None:

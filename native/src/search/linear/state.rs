@@ -245,9 +245,10 @@ impl<'p> State<'p> {
     /// is its own, if that is much. The twin of `warn_of_dropped` in `dbselect/linear/condition.py`.
     pub fn trace(&mut self) -> Option<Trace> {
         let left = self.left(self.own.support.len());
+        let aliased: HashSet<usize> = self.aliased().into_iter().collect();
         let depends = |&j: &usize| {
             let is_out = self.place(j).is_none() && !self.problem.constant[j];
-            is_out && left[j] <= RANK_SHARE * self.problem.variance(j)
+            is_out && (left[j] <= RANK_SHARE * self.problem.variance(j) || aliased.contains(&j))
         };
         let dependent: Vec<usize> = (0..left.len()).filter(depends).collect();
         if dependent.is_empty() || self.condition() > CONDITION_LIMIT {
