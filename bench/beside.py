@@ -152,8 +152,8 @@ def _beside(jobs: dict[Callable[[], Job], tuple[str, str]], of: str) -> Iterator
             yield skipped(what, f"no {module}")
             continue
         picks, took = apart(work, f"import beside, measure; job = beside.{job.__name__}()").found
-        base = base or took
         yield Row(what, took, base, of, note=f"r2 {ds.fit(gram, 'x0', picks).r2:.6f}")
+        base = base or took
 
 
 PARTS = (selections, inference)

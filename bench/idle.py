@@ -29,7 +29,10 @@ def reading() -> Reading:
 
 
 def others(since: Reading, until: Reading) -> float:
-    """Return the share of the processors that neither idled nor worked for this run."""
+    """Return the share of the processors that neither idled nor worked for this run.
+
+    What the kernel does in threads of its own, such as writing files back, counts as others.
+    """
     busy, own = until.busy - since.busy, until.own - since.own
     return max(0.0, (busy - own) / (until.total - since.total))
 
