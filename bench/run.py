@@ -47,8 +47,8 @@ SUBJECTS = {
     "Stores": stores,
     "Purchases": purchases,
     "Wide tables": wide,
-    "Clusters": spark,
     "Warehouses": warehouse,
+    "Clusters": spark,
 }
 
 if __name__ == "__main__":

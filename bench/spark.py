@@ -22,7 +22,10 @@ BARS = {"ds.gram of the DataFrame": 4.0, "ds.gram(path, on=spark)": 1.2}
 
 
 def spark_session() -> Any:
-    """Start Spark on the two cores of this machine, its processes apart from this one."""
+    """Start Spark on the two cores of this machine, its processes apart from this one.
+
+    They end with this one: of processes that end before, nobody would know the seconds.
+    """
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -50,26 +53,26 @@ def tasks() -> Iterator[Row]:
     from pyspark.ml.stat import Correlation
 
     path, names = table(ROWS, WIDTH), columns(WIDTH)
-    with spark_session() as spark:
-        frame = spark.read.parquet(str(path)).select(names)
-        vectors = VectorAssembler(inputCols=names[1:], outputCol="features").transform(frame)
-        least_squares = LinearRegression(featuresCol="features", labelCol=names[0], solver="normal")
+    spark = spark_session()
+    frame = spark.read.parquet(str(path)).select(names)
+    vectors = VectorAssembler(inputCols=names[1:], outputCol="features").transform(frame)
+    least_squares = LinearRegression(featuresCol="features", labelCol=names[0], solver="normal")
 
-        def count(batches: Any) -> Any:
-            yield pa.RecordBatch.from_pydict({"n": [sum(batch.num_rows for batch in batches)]})
+    def count(batches: Any) -> Any:
+        yield pa.RecordBatch.from_pydict({"n": [sum(batch.num_rows for batch in batches)]})
 
-        sums = [f"sum({name})" for name in names]
-        works = {
-            # A query made anew: of one that it has run, Spark keeps the sums of its tasks.
-            "sum()": lambda: frame.selectExpr(sums).collect(),
-            "rows counted by mapInArrow": lambda: frame.mapInArrow(count, "n long").collect(),
-            "ds.gram of the DataFrame": lambda: ds.gram(frame),
-            "ds.gram(path, on=spark)": lambda: ds.gram(str(path), names, on=spark),
-            "Correlation.corr": lambda: Correlation.corr(vectors, "features").collect(),
-            "LinearRegression, normal": lambda: least_squares.fit(vectors),
-        }
-        clocks = {"processor": processor, "wall": time.perf_counter}
-        found = spent(*works.values(), clocks=tuple(clocks.values()), repeats=3)
+    sums = [f"sum({name})" for name in names]
+    works = {
+        # A query made anew: of one that it has run, Spark keeps the sums of its tasks.
+        "sum()": lambda: frame.selectExpr(sums).collect(),
+        "rows counted by mapInArrow": lambda: frame.mapInArrow(count, "n long").collect(),
+        "ds.gram of the DataFrame": lambda: ds.gram(frame),
+        "ds.gram(path, on=spark)": lambda: ds.gram(str(path), names, on=spark),
+        "Correlation.corr": lambda: Correlation.corr(vectors, "features").collect(),
+        "LinearRegression, normal": lambda: least_squares.fit(vectors),
+    }
+    clocks = {"processor": processor, "wall": time.perf_counter}
+    found = spent(*works.values(), clocks=tuple(clocks.values()), repeats=3)
     _, *other = works
     for clock, (base, *times) in zip(clocks, found, strict=True):
         for work, took in zip(other, times, strict=True):
