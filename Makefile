@@ -118,7 +118,7 @@ reproduce: setup ## repeat what the papers published; writes docs/reproduction.m
 demo: setup ## which groups of features predict flight delays best for their cost
 	$(BIN)/python examples/flights.py
 
-bench: setup ## measure; writes bench/RESULTS.md
+bench: setup ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
 	$(BIN)/python bench/run.py
 
 wheel: setup ## one file to install, in dist/; PLATFORM=manylinux_2_17_aarch64 and such for others

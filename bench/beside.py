@@ -1,22 +1,17 @@
-"""The same job by other libraries: the five columns of nineteen that explain most.
+"""The five columns of nineteen that explain most, by other libraries.
 
-``python bench/beside.py`` prints the table of docs/comparison.md. It takes what is installed of
-scikit-learn, mlxtend, abess, statsmodels and H2O (which needs Java) and names what is not. Each
-job runs in a process of its own: seconds are the median of three after a first, data and library
-loaded before; CPU seconds count all threads of the process and, of H2O, of its server.
+dbselect reads the file each time; for the others the rows are in memory before the clock starts.
+Each job runs in a process of its own: the median of three after a first. H2O needs Java.
 """
 
-import json
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from statistics import median
+from collections.abc import Callable, Iterator
 
 import polars as pl
+from measure import apart, installed
+from rows import Row, skipped
 from tables import columns, table
 
-ROWS, WIDTH, PICKS, REPEATS = 200_000, 20, 5, 3
+ROWS, WIDTH, PICKS = 200_000, 20, 5
 NAMES = columns(WIDTH)
 
 #: A job returns the columns that it found.
@@ -121,57 +116,44 @@ def statsmodels() -> Job:
     return work
 
 
-JOBS = {
-    "dbselect, from the file": dbselect,
-    "dbselect, from the file, proven": dbselect_proven,
-    "scikit-learn, SequentialFeatureSelector, cv=2": sklearn,
-    "mlxtend, SequentialFeatureSelector, cv=0": mlxtend,
-    "abess, LinearRegression": abess,
-    "H2O, ModelSelection, maxr": h2o_maxr,
-    "H2O, ModelSelection, maxrsweep": h2o_maxrsweep,
-    "dbselect, fit and summary, from the file": dbselect_fit,
-    "statsmodels, OLS and summary": statsmodels,
+#: Job -> what it is, and the module that it needs. The first is the base of the others.
+SELECTIONS = {
+    dbselect: ("dbselect, file to sequence", "dbselect"),
+    dbselect_proven: ("dbselect, file to best_within, proven best", "dbselect"),
+    sklearn: ("scikit-learn, SequentialFeatureSelector, cv=2", "sklearn"),
+    mlxtend: ("mlxtend, SequentialFeatureSelector, cv=0", "mlxtend"),
+    abess: ("abess, splicing", "abess"),
+    h2o_maxr: ("H2O, ModelSelection, maxr", "h2o"),
+    h2o_maxrsweep: ("H2O, ModelSelection, maxrsweep", "h2o"),
+}
+FITS = {
+    dbselect_fit: ("dbselect, file to fit and summary, all 19", "dbselect"),
+    statsmodels: ("statsmodels, OLS and summary, all 19", "statsmodels"),
 }
 
 
-def _cpu() -> float:
-    """Return the CPU seconds of this process and of what it has started."""
-    import psutil
-
-    here = psutil.Process()
-    return sum(sum(one.cpu_times()[:2]) for one in [here, *here.children(recursive=True)])
+def selections() -> Iterator[Row]:
+    """Select five columns, and tell the r2 that they reach on all rows."""
+    yield from _beside(SELECTIONS, "dbselect's sequence")
 
 
-def measured(job: Job) -> dict:
-    """Return what a job takes and finds."""
-    job()
-    wall, cpu = [], []
-    for _ in range(REPEATS):
-        start, used = time.perf_counter(), _cpu()
-        found = job()
-        wall.append(time.perf_counter() - start)
-        cpu.append(_cpu() - used)
-    return {"wall": median(wall), "cpu": median(cpu), "found": found}
+def inference() -> Iterator[Row]:
+    """Fit all nineteen, with standard errors."""
+    yield from _beside(FITS, "dbselect's fit")
 
 
-def main() -> None:
-    """Print a line for each library, with the r2 that its columns reach."""
+def _beside(jobs: dict[Callable[[], Job], tuple[str, str]], of: str) -> Iterator[Row]:
     import dbselect as ds
 
-    gram = ds.gram(table(ROWS, WIDTH), NAMES)
-    for name in JOBS:
-        command = [sys.executable, __file__, name]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode:
-            print(f"{name}: not measured, {result.stderr.strip().splitlines()[-1]}")
+    gram, base = ds.gram(table(ROWS, WIDTH), NAMES), None
+    work = "found = [job(), *measure.seconds(job, repeats=3)]"
+    for job, (what, module) in jobs.items():
+        if not installed(module):
+            yield skipped(what, f"no {module}")
             continue
-        told = json.loads(next(line for line in result.stdout.splitlines() if line[:1] == "{"))
-        r2 = ds.fit(gram, "x0", told["found"]).r2
-        print(f"| {name} | {told['wall']:.3f} s | {told['cpu']:.3f} s | {r2:.6f} |", flush=True)
+        picks, took = apart(work, f"import beside, measure; job = beside.{job.__name__}()").found
+        yield Row(what, took, base, of, note=f"r2 {ds.fit(gram, 'x0', picks).r2:.6f}")
+        base = base or took
 
 
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(measured(JOBS[sys.argv[1]]())))
-    else:
-        main()
+PARTS = (selections, inference)

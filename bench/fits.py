@@ -1,10 +1,12 @@
 """The exact mode of `dbselect.fit` beside the Gram that it does without."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import polars as pl
-from measure import Row, seconds
+from measure import seconds
+from rows import Row
 from tables import columns
 
 import dbselect as ds
@@ -26,21 +28,21 @@ def exact_sums() -> Iterator[Row]:
                 lambda frame=frame: exact.exact_sums(frame, frame.columns[0]),
                 repeats=3,
             )
-            yield (
-                f"exact sums, {rows:,} rows x {width} {kind}",
-                f"{sums:.2f} s, {sums / gram:.0f}x of gram",
-                "",
-            )
+            yield Row(f"exact sums, {rows:,} rows x {width} {kind}", sums, gram, "gram")
 
 
 def exact_solutions() -> Iterator[Row]:
     """Solve in whole numbers, from sums of normal doubles."""
     rng = np.random.default_rng(0)
     for width in (10, 20, 50):
-        frame = pl.DataFrame(rng.standard_normal((1000, width + 1)), schema=columns(width + 1))
-        sums = exact.exact_sums(frame, frame.columns[0])
-        (solution,) = seconds(
-            lambda sums=sums: least_squares(sums.products, sums.exponent, sums.scale, True),
-            repeats=1,
+        rows = rng.standard_normal((1000, width + 1))
+        sums = exact.exact_sums(pl.DataFrame(rows, schema=columns(width + 1)), "x0")
+        solution, doubles = seconds(
+            partial(least_squares, sums.products, sums.exponent, sums.scale, True),
+            partial(np.linalg.lstsq, rows[:, 1:], rows[:, 0]),
         )
-        yield (f"exact solution, {width} columns of normal doubles", f"{solution:.3f} s", "")
+        what = f"exact solution, {width} columns of normal doubles"
+        yield Row(what, solution, doubles, "numpy.linalg.lstsq of 1,000 rows")
+
+
+PARTS = (exact_sums, exact_solutions)

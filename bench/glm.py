@@ -1,13 +1,13 @@
 """Generalised linear models: a pass against the scan, a sequence against a fit in memory."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
 import numpy as np
 import polars as pl
-from measure import Row, seconds
+from measure import once, seconds
+from rows import Row
 from sklearn.linear_model import LogisticRegression
 from tables import columns, table
 
@@ -53,43 +53,40 @@ def passes() -> Iterator[Row]:
         for engine, (source, floor) in engines.items():
             (base,) = seconds(floor, repeats=3)
             for rule in ("score", "fr"):
-                spent, sequence = _timed(
+                spent, sequence = once(
                     lambda source=source, rule=rule: ds.anytime_sequence(
                         source, "y", groups(), family="binomial", rule=rule, max_groups=SELECTED
                     )
                 )
                 count = sequence.passes_made
-                yield (
-                    f"binomial sequence, rule {rule}, {SELECTED} of {len(SIZES)} groups, "
-                    f"4M x {FEATURES}, {engine}",
-                    f"{spent:.1f} s, {count} passes, {spent / count / base:.2f}x of {base:.2f} s",
-                    "<= 2x",
+                yield Row(
+                    f"a pass of a binomial sequence, rule {rule}, {SELECTED} of {len(SIZES)} "
+                    f"groups, 4M x {FEATURES}, {engine}",
+                    spent / count,
+                    base,
+                    "sum()",
+                    most=2.0,
+                    note=f"{spent:.1f} s in {count} passes",
                 )
 
 
 def in_memory() -> Iterator[Row]:
     """One fit of all columns, by passes and by scikit-learn on an array."""
-    spent, model = _timed(lambda: ds.fit(frame(), "y", family="binomial"))
-    yield (
-        f"binomial fit of {FEATURES} columns, 4M rows, Polars",
-        f"{spent:.1f} s, {model.passes} passes",
-        "",
-    )
+    spent, model = once(lambda: ds.fit(frame(), "y", family="binomial"))
     loaded = frame().collect()
     X, y = loaded.drop("y").to_numpy(), loaded["y"].to_numpy()
     X -= X.mean(axis=0)
     rival = LogisticRegression(C=np.inf)
-    fitted, _ = _timed(lambda: rival.fit(X, y))
+    fitted, _ = once(lambda: rival.fit(X, y))
     own = np.array(list(model.coefficients.values()))
-    yield (
-        "the same in memory by scikit-learn, without loading",
-        f"{fitted:.1f} s, {rival.n_iter_[0]} iterations, {fitted / spent:.1f}x of the passes; "
+    yield Row(
+        f"binomial fit of {FEATURES} columns, 4M rows, Polars",
+        spent,
+        fitted,
+        "scikit-learn in memory, loaded before",
+        note=f"{model.passes} passes, {rival.n_iter_[0]} iterations there; "
         f"coefficients differ by {np.abs(own - rival.coef_[0]).max():.1e}",
-        "",
     )
 
 
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
+PARTS = (passes, in_memory)

@@ -1,40 +1,90 @@
-"""Times of alternatives in one run, and peak memory of a fresh process."""
+"""Times of alternatives in one run, and what a fresh process takes."""
 
+import importlib.util
+import json
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-#: What was measured, the figures, the bar.
-Row = tuple[str, str, str]
+import psutil
 
 REPEATS = 5
+Clock = Callable[[], float]
+
+
+def spent(
+    *alternatives: Callable[[], object], clocks: tuple[Clock, ...], repeats: int = REPEATS
+) -> list[list[float]]:
+    """Return, by clock, the median of each alternative, run in turns after one warm-up each."""
+    for work in alternatives:
+        work()
+    found: list[list[list[float]]] = [[[] for _ in alternatives] for _ in clocks]
+    for _ in range(repeats):
+        for at, work in enumerate(alternatives):
+            start = [clock() for clock in clocks]
+            work()
+            for clock, since, times in zip(clocks, start, found, strict=True):
+                times[at].append(clock() - since)
+    return [[statistics.median(each) for each in times] for times in found]
 
 
 def seconds(*alternatives: Callable[[], object], repeats: int = REPEATS) -> list[float]:
     """Return the median time of each alternative, run in turns after one warm-up each."""
-    for work in alternatives:
-        work()
-    times: list[list[float]] = [[] for _ in alternatives]
-    for _ in range(repeats):
-        for work, spent in zip(alternatives, times, strict=True):
-            start = time.perf_counter()
-            work()
-            spent.append(time.perf_counter() - start)
-    return [statistics.median(spent) for spent in times]
+    (found,) = spent(*alternatives, clocks=(time.perf_counter,), repeats=repeats)
+    return found
 
 
-def peak_megabytes(code: str, python: str = sys.executable) -> float:
-    """Return the peak resident set of a new Python process that runs some code."""
-    report = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    command = [python, "-c", f"{code}\n{report}"]
-    result = subprocess.run(command, check=True, capture_output=True, text=True)
-    return int(result.stdout.split()[-1]) / 1024
-
-
-def process(code: str, python: str = sys.executable) -> tuple[float, float]:
-    """Return the seconds and the peak megabytes of a new Python process, its start included."""
+def once(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the seconds of one call, and what it returns."""
     start = time.perf_counter()
-    peak = peak_megabytes(code, python)
-    return time.perf_counter() - start, peak
+    found = work()
+    return time.perf_counter() - start, found
+
+
+def installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def processor() -> float:
+    """Return the processor seconds so far of this process and all below it, ended ones too."""
+    here, found = psutil.Process(), 0.0
+    for one in [here, *here.children(recursive=True)]:
+        try:
+            found += sum(one.cpu_times()[:4])
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What a process took: seconds of its work, the peak of its memory, what it found."""
+
+    seconds: float
+    megabytes: float
+    found: Any
+
+
+START = "import time; found, start = None, time.perf_counter()"
+#: `VmHWM` is the process's own; `ru_maxrss` begins at the peak of the process that starts it.
+END = """
+took = time.perf_counter() - start
+import json, re
+peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+print("\\n" + json.dumps([took, peak, found]))
+"""
+
+
+def apart(work: str, prepare: str = "", python: str = sys.executable) -> Apart:
+    """Run code in a fresh process, timed after what prepares it; it may set `found`."""
+    command = [python, "-c", "\n".join([prepare, START, work, END])]
+    folder = Path(__file__).parent
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
+    if done.returncode:
+        raise RuntimeError(f"{work}: {done.stderr}")
+    return Apart(*json.loads(done.stdout.splitlines()[-1]))

@@ -1,12 +1,12 @@
-"""The path of the lasso on a ready Gram beside those of other libraries, and how exact each is."""
+"""The path of the lasso on a ready Gram, beside other libraries, and how exact each is."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from measure import Row, seconds
+from measure import installed, seconds
+from rows import Row, skipped
 from sklearn.linear_model import lasso_path
 from tables import columns
 
@@ -73,55 +73,58 @@ def of_adelie(task: Task, penalties: np.ndarray, tol: float) -> np.ndarray:
     return found.betas.toarray()
 
 
-Peer = Callable[[Task, np.ndarray, float], np.ndarray]
-#: Each at its own tolerance, and nearly as exact as the path here: that takes minutes of 2,000.
-PEERS: list[tuple[str, str, Peer, tuple[float, float]]] = [
-    ("scikit-learn", "sklearn", of_scikit_learn, (1e-4, 1e-10)),
-    ("adelie", "adelie", of_adelie, (1e-7, 1e-14)),
-]
+@dataclass(frozen=True)
+class Peer:
+    """A library, and its tolerances: its own, and one nearly as exact as the path here."""
+
+    module: str
+    solve: Callable[[Task, np.ndarray, float], np.ndarray]
+    tolerances: tuple[float, float]
+
+
+PEERS = (
+    Peer("sklearn", of_scikit_learn, (1e-4, 1e-10)),
+    Peer("adelie", of_adelie, (1e-7, 1e-14)),
+)
 
 
 def paths() -> Iterator[Row]:
     """Measure 100 penalties of the lasso, and what peers that are there take for them."""
     for width, smallest in WIDTHS.items():
-        yield _beside_peers(correlated(width), smallest)
-
-
-def _beside_peers(task: Task, smallest: float) -> Row:
-    gram = task.gram
-    path = ds.lasso_path(gram, "y", lambda_min_ratio=smallest)
-    penalties = path.penalties[1:]
-    names, runs = [], []
-    width = len(task.c)
-    for name, module, solve, tolerances in PEERS:
-        if importlib.util.find_spec(module) is None:
-            continue
-        for tol in tolerances[: 2 if width < 1000 else 1]:
-            off = task.violation(solve(task, penalties, tol), penalties)
-            names.append(f"{name} off by {off:.0e}")
-            runs.append(partial(solve, task, penalties, tol))
-    own = partial(ds.lasso_path, gram, "y", lambda_min_ratio=smallest)
-    took, *others = seconds(own, *runs, repeats=3 if width < 1000 else 1)
-    told = [f"{took:.3f} s, off by {task.violation(path.scaled_coef, path.penalties):.0e}"]
-    told += [f"{other / took:.2f}x by {name}" for name, other in zip(names, others, strict=True)]
-    count = int((path.coef[-1] != 0).sum())
-    return f"lasso at 100 penalties, D = {width}, {count} columns at the last", "; ".join(told), ""
+        task, few = correlated(width), width < 1000
+        own = partial(ds.lasso_path, task.gram, "y", lambda_min_ratio=smallest)
+        path = own()
+        penalties, off = path.penalties[1:], task.violation(path.scaled_coef, path.penalties)
+        count = int((path.coef[-1] != 0).sum())
+        what = f"lasso at 100 penalties, D = {width}, {count} columns at the last"
+        for peer in PEERS:
+            if not installed(peer.module):
+                yield skipped(f"{what}, against {peer.module}", f"no {peer.module}")
+                continue
+            # The more exact takes minutes of 2,000 columns.
+            for tol in peer.tolerances if few else peer.tolerances[:1]:
+                solve = partial(peer.solve, task, penalties, tol)
+                took, other = seconds(own, solve, repeats=3 if few else 1)
+                note = (
+                    f"off by {off:.0e}, {peer.module} by {task.violation(solve(), penalties):.0e}"
+                )
+                yield Row(what, took, other, f"{peer.module}, tol {tol:g}", note=note)
 
 
 def sparse_groups() -> Iterator[Row]:
     """Measure the sparse group lasso and the elastic net on the same Gram."""
-    task = correlated(500)
-    gram = task.gram
+    gram = correlated(500).gram
     groups = {f"g{i}": columns(500)[5 * i : 5 * i + 5] for i in range(100)}
-    group, sparse, net, lasso = seconds(
+    lasso, net, group, sparse = seconds(
+        lambda: ds.lasso_path(gram, "y"),
+        lambda: ds.lasso_path(gram, "y", l1_ratio=0.5),
         lambda: ds.group_lasso_path(gram, "y", groups, n_lambda=100),
         lambda: ds.group_lasso_path(gram, "y", groups, n_lambda=100, l1_ratio=0.5),
-        lambda: ds.lasso_path(gram, "y", l1_ratio=0.5),
-        lambda: ds.lasso_path(gram, "y"),
-        repeats=1,
     )
-    yield (
-        "100 penalties, D = 500: lasso; elastic net; group lasso; sparse group lasso, 100 groups",
-        f"{lasso:.2f} s; {net:.2f} s; {group:.2f} s; {sparse:.2f} s",
-        "",
-    )
+    what = "at 100 penalties, D = 500"
+    yield Row(f"elastic net {what}", net, lasso, "lasso")
+    yield Row(f"group lasso {what} in 100 groups", group, lasso, "lasso", limit=2.0)
+    yield Row(f"sparse group lasso {what} in 100 groups", sparse, lasso, "lasso")
+
+
+PARTS = (paths, sparse_groups)

@@ -1,14 +1,13 @@
 """Which of 1,000 tables to buy for 10 million facts: sums by key beside a join for each."""
 
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import polars as pl
-from measure import Row
+from measure import apart
+from rows import Row
 from tables import FOLDER
 
 import dbselect as ds
@@ -77,22 +76,6 @@ def bought(steps: int) -> ds.results.Sequence:
     return ds.anytime_tables(facts(), "y", candidates(), OWN, max_groups=steps)
 
 
-def cost_of(call: str) -> tuple[float, float, float]:
-    """Return seconds, processor seconds and peak megabytes of a call in a new process.
-
-    Processor seconds measure the work even where others use the machine.
-    """
-    report = "import resource as r; u = r.getrusage(r.RUSAGE_SELF)"
-    told = "print(time.time() - start, u.ru_utime + u.ru_stime, u.ru_maxrss / 1024)"
-    code = f"import time, purchases; start = time.time(); purchases.{call}; {report}; {told}"
-    command = [sys.executable, "-c", code]
-    folder = Path(__file__).parent
-    run = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
-    # DuckDB shows its progress before.
-    seconds, work, megabytes = map(float, run.stdout.split()[-3:])
-    return seconds, work, megabytes
-
-
 def joined(tables: Mapping[str, ds.io.Candidate]) -> ds.Gram:
     """Return the Gram of the join with some tables, which DuckDB makes."""
     columns = [
@@ -126,43 +109,28 @@ def star_by_keys(width: int) -> ds.results.Sequence:
 
 
 def star() -> Iterator[Row]:
-    """Yield the Gram of a star join of three known tables beside sums by their keys."""
+    """Take a star of three known tables in by sums, and by the Gram of its join."""
     facts()
     for width in (10, WIDTH):
-        join, join_work, _ = cost_of(f"joined(purchases.of_star({width}))")
-        keys, keys_work, _ = cost_of(f"star_by_keys({width})")
-        yield (
-            f"star join of three known tables of {width} columns, {FACTS:,} facts: Gram of the "
-            "join; sums by key",
-            f"{join:.1f} s ({join_work:.1f} s of work); {keys:.1f} s ({keys_work:.1f} s)",
-            "",
-        )
+        join = _seconds(f"joined(purchases.of_star({width}))")
+        keys = _seconds(f"star_by_keys({width})")
+        what = f"sums by key of three known tables of {width} columns, {FACTS:,} facts"
+        yield Row(what, keys, join, "the Gram of their star join")
 
 
 def purchases() -> Iterator[Row]:
-    """Yield the first purchase and the third of 1,000 tables, and a join for each."""
+    """Buy one of 1,000 tables and three, beside a join for each."""
     facts(), candidates()
-    what = f"{CANDIDATES:,} tables of 5 to {WIDTH} columns by 3 keys, {FACTS:,} facts"
-    first, work, memory = cost_of("bought(1)")
-    yield (
-        f"{what}: the first to buy",
-        f"{first:.0f} s ({work:.0f} s of work), {CANDIDATES / first:.0f} tables a second, "
-        f"{memory:,.0f} MB",
-        "",
-    )
-    seconds, total, _ = cost_of("bought(3)")
-    yield f"{what}: three to buy", f"{seconds:.0f} s ({total:.0f} s of work)", ""
     some = JOINED * len(KEYS)
-    each, each_work, _ = (part * CANDIDATES / some for part in cost_of(f"joined_each({some})"))
-    yield (
-        f"a join and its Gram for each, scaled from {some} of them",
-        f"{each:,.0f} s ({each_work:,.0f} s of work): {each / first:.0f} times the first purchase "
-        f"({each_work / work:.0f} times the work)",
-        "",
-    )
+    base = f"a join and its Gram for each, scaled from {some}"
+    each = _seconds(f"joined_each({some})") * CANDIDATES / some
+    what = f"of {CANDIDATES:,} tables of 5 to {WIDTH} columns by 3 keys, {FACTS:,} facts"
+    yield Row(f"the first to buy {what}", _seconds("bought(1)"), each, base)
+    yield Row(f"three to buy {what}", _seconds("bought(3)"), each, base)
 
 
-if __name__ == "__main__":
-    for part in (star, purchases):
-        for row in part():
-            print(" | ".join(row), flush=True)
+def _seconds(call: str) -> float:
+    return apart(f"purchases.{call}", "import purchases").seconds
+
+
+PARTS = (star, purchases)

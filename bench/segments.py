@@ -1,49 +1,137 @@
-"""A plain regression for each of many segments, beside polars_ds: seconds and memory.
-
-``DBSELECT_PEERS`` is the Python of an environment with polars and polars_ds.
-"""
+"""Many small problems in one pass: grams, sequences and plain regressions by segment."""
 
 import os
-import statistics
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import polars as pl
-from measure import Row
-from tables import FOLDER
+import pyarrow as pa
+from measure import Apart, apart, seconds
+from rows import Row, skipped
+from tables import FOLDER, columns, table
+
+import dbselect as ds
+
+
+def grouped() -> Iterator[Row]:
+    """Solve ten thousand small problems in one query."""
+    row = "{'a': a, 'b': b, 'c': c, 'd': d, 'e': e}"
+    with ds.connect() as con:
+        con.execute(
+            "CREATE TABLE s AS SELECT i % 10000 AS k, random() AS a, random() AS b, "
+            "random() AS c, random() AS d, random() AS e FROM range(1000000) t(i)"
+        )
+        grams, whole = seconds(
+            lambda: con.execute(f"SELECT k, (gram({row})).rows FROM s GROUP BY k").fetchall(),
+            lambda: con.execute(
+                f"SELECT k, len(anytime_sequence(gram({row}), 'e')) FROM s GROUP BY k"
+            ).fetchall(),
+        )
+    yield Row("10,000 segments x 5 columns in SQL", whole, grams, "grams alone", limit=20.0)
+
+
+#: From a file in the page cache to sums by segment; the floor of what follows.
+FLOOR = """
+frame = pl.scan_parquet('{path}').group_by('k').agg(pl.all().sum()).collect(engine='streaming')
+"""
+#: The whole job of a million segments by door: the table read, the sequences and their status.
+SEQUENCES = {
+    "SQL": """
+dbselect.connect().execute(
+    f"CREATE TABLE s AS SELECT k, anytime_sequence(g, 'x0') AS s, gram_check(g, 'x0') AS status "
+    f"FROM (SELECT k, gram({row}) AS g FROM '{path}' GROUP BY k)"
+)""",
+    "Python": "dbselect.anytime_sequence_by(dbselect.gram_by('{path}', ['k']), 'x0')",
+}
+
+
+def many() -> Iterator[Row]:
+    """Solve a million small problems."""
+    path = table(10_000_000, 4, 1_000_000)
+    floor = apart(FLOOR.format(path=path), "import polars as pl").seconds
+    for door, code in SEQUENCES.items():
+        took = apart(code.format(path=path, row=_row(columns(4))), "import dbselect")
+        yield Row(
+            f"1,000,000 segments x 3 features, 10M rows: sequences in {door}",
+            took.seconds,
+            floor,
+            "sums by segment in Polars",
+            limit=120.0,
+            note=f"peak {took.megabytes:,.0f} MB",
+        )
+
+
+def _row(names: list[str]) -> str:
+    """Return the braces of a struct in SQL, doubled for an f-string."""
+    return "{{" + ", ".join(f"'{name}': {name}" for name in names) + "}}"
+
+
+def records(count: int, width: int) -> pl.DataFrame:
+    """Return `count` Gram records of `width` features and a target, of random rows."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3 * width + 20, width + 1, min(count, 1000)))
+    rows[:, -1] += rows[:, :-1].sum(axis=1)
+    rows -= rows.mean(axis=0)
+    names, n = [*columns(width), "y"], len(rows)
+    mean = np.zeros(width + 1)
+    grams = [
+        ds.Gram(names, n, 0, float(n), mean, rows[:, :, k].T @ rows[:, :, k]).to_arrow()
+        for k in range(rows.shape[2])
+    ]
+    few = pa.concat_arrays(grams)
+    return pl.DataFrame({"gram": pl.Series(few.take(pa.array(np.arange(count) % len(few))))})
+
+
+def many_records() -> Iterator[Row]:
+    """Measure the searches of the compiled library, by door, against one by one in Python."""
+    for count, width in ((1_000_000, 3), (10_000, 50)):
+        frame = records(count, width)
+        con = ds.connect()
+        con.execute("CREATE TABLE records AS SELECT * FROM frame")
+        query = "SELECT count(len(anytime_sequence(gram, 'y'))) FROM records"
+        alone = [ds.Gram.from_struct(record) for record in frame["gram"][:100].to_list()]
+        *doors, one = seconds(
+            lambda frame=frame: ds.anytime_sequence_by(frame, "y"),
+            lambda frame=frame: frame.select(pl.col("gram").dbselect.anytime_sequence("y")),
+            lambda con=con, query=query: con.execute(query).fetchall(),
+            lambda alone=alone: [ds.anytime_sequence(gram, "y") for gram in alone],
+            repeats=3,
+        )
+        base = one * count / len(alone)
+        for door, time in zip(("Python", "Polars", "SQL"), doors, strict=True):
+            what = f"sequences of {count:,} ready grams x {width} features, {door}"
+            yield Row(what, time, base, "one by one, scaled from 100", limit=3.0)
+    frame = records(1, 18)
+    con = ds.connect()
+    con.execute("CREATE TABLE records AS SELECT * FROM frame")
+    search, scan = seconds(
+        lambda: con.execute("SELECT len(anytime_sequence(gram, 'y')) FROM records").fetchall(),
+        lambda: con.execute("SELECT len(gram.comoment) FROM records").fetchall(),
+        repeats=51,
+    )
+    what = "the sequence of one record of 19 columns in SQL, beside its scan"
+    yield Row(what, search - scan, scan, "the scan", limit=0.001)
+
 
 ROWS, FEATURES = 10, 5
-REPEATS = 3
-#: What is timed: from a file in the page cache to a table of models. Each prints its seconds
-#: and the peak of its process, imports included.
-REPORT = """
-import resource
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
-SQL = """
-import time, dbselect
-con = dbselect.connect()
-start = time.perf_counter()
-con.execute("CREATE TABLE r AS SELECT k, fit(gram({row}), 'y') AS fit FROM '{path}' GROUP BY k")
-"""
-FRAMES = """
-import time, dbselect
-start = time.perf_counter()
-dbselect.fit_by(dbselect.gram_by('{path}', ['k']), 'y')
-"""
+#: A regression a segment, from a file in the page cache to a table of models.
+REGRESSIONS = {
+    "fit(gram(...)) in SQL": """
+con.execute(f"CREATE TABLE r AS SELECT k, fit(gram({row}), 'y') AS fit FROM '{path}' GROUP BY k")
+""",
+    "fit_by(gram_by(...))": "dbselect.fit_by(dbselect.gram_by('{path}', ['k']), 'y')",
+}
 #: It ends with an error where a segment has fewer rows than coefficients.
 POLARS_DS = """
-import time, polars as pl, polars_ds
-start = time.perf_counter()
 frame = pl.read_parquet('{path}')
 frame.group_by('k').agg(polars_ds.lin_reg({features}, target='y', add_bias=True))
 """
 
 
-def table(segments: int) -> Path:
+def rows_of(segments: int) -> Path:
     """Write, unless it is there, ten rows a segment, in random order."""
     path = FOLDER / f"segments-{segments}.parquet"
     if not path.exists():
@@ -57,43 +145,34 @@ def table(segments: int) -> Path:
     return path
 
 
-def timed(code: str, python: str) -> tuple[float, float]:
-    """Return the seconds and the peak megabytes that a new process reports."""
-    found = subprocess.run(
-        [python, "-c", code + REPORT], check=True, capture_output=True, text=True
-    )
-    # A bar of progress may come before.
-    seconds, megabytes = map(float, found.stdout.split()[-2:])
-    return seconds, megabytes
+def regressions() -> Iterator[Row]:
+    """Fit every segment in SQL, from frames and by polars_ds, in turns."""
+    names, peers = columns(FEATURES), os.environ.get("DBSELECT_PEERS")
+    for segments in (100_000, 1_000_000):
+        filled = {
+            "path": rows_of(segments),
+            "row": _row([*names, "y"]),
+            "features": ", ".join(map(repr, names)),
+        }
+        floor = ("floor", FLOOR, "import polars as pl", sys.executable)
+        ways = [
+            (name, code, "import dbselect; con = dbselect.connect()", sys.executable)
+            for name, code in REGRESSIONS.items()
+        ]
+        if peers:
+            ways.append(("polars_ds.lin_reg", POLARS_DS, "import polars as pl, polars_ds", peers))
+        runs: dict[str, list[Apart]] = {name: [] for name, *_ in [floor, *ways]}
+        for _ in range(3):
+            for name, code, prepare, python in [floor, *ways]:
+                runs[name].append(apart(code.format(**filled), prepare, python))
+        base = median(run.seconds for run in runs["floor"])
+        what = f"{segments:,} regressions of {FEATURES} features, {ROWS} rows each"
+        for name, *_ in ways:
+            took = median(run.seconds for run in runs[name])
+            peak = f"peak {median(run.megabytes for run in runs[name]):,.0f} MB"
+            yield Row(f"{what}: {name}", took, base, "sums by segment in Polars", note=peak)
+        if not peers:
+            yield skipped(f"{what}: polars_ds.lin_reg", "no DBSELECT_PEERS")
 
 
-def regressions(segments: int) -> Iterator[Row]:
-    """Fit every segment, in SQL, from frames and by polars_ds, in turns."""
-    path, names = table(segments), [f"x{j}" for j in range(FEATURES)]
-    row = "{" + ", ".join(f"'{name}': {name}" for name in [*names, "y"]) + "}"
-    ways = {
-        "fit(gram(...)) in SQL": (SQL.format(row=row, path=path), sys.executable),
-        "fit_by(gram_by(...))": (FRAMES.format(path=path), sys.executable),
-    }
-    if peers := os.environ.get("DBSELECT_PEERS"):
-        features = ", ".join(map(repr, names))
-        ways["polars_ds.lin_reg"] = (POLARS_DS.format(path=path, features=features), peers)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    for _ in range(REPEATS):
-        for name, (code, python) in ways.items():
-            found[name].append(timed(code, python))
-    median = {name: statistics.median(time for time, _ in runs) for name, runs in found.items()}
-    peak = {name: statistics.median(peak for _, peak in runs) for name, runs in found.items()}
-    for name in ways:
-        ratio = f", {median['polars_ds.lin_reg'] / median[name]:.1f}x as fast" if peers else ""
-        yield (
-            f"{segments:,} segments x {FEATURES} features, {ROWS} rows each, from Parquet: {name}",
-            f"{median[name]:.2f} s{ratio}; peak {peak[name]:.0f} MB",
-            "",
-        )
-
-
-if __name__ == "__main__":
-    for count in map(int, sys.argv[1:] or ["100000", "1000000"]):
-        for row in regressions(count):
-            print(" | ".join(row))
+PARTS = (grouped, many, many_records, regressions)

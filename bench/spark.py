@@ -1,24 +1,31 @@
-"""Spark's tasks against its own sum, in processor and wall seconds of one run."""
+"""Spark's tasks beside its own sum of every column, in processor and in wall seconds."""
 
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
-from measure import Row
+from measure import installed, processor, spent
+from rows import Row, skipped
 from tables import columns, table
 
 import dbselect as ds
 
-ROWS, WIDTH, REPEATS, MERGES = 4_000_000, 50, 3, 200
+ROWS, WIDTH, MERGES = 4_000_000, 50, 200
+#: Tasks of a large table, and the greatest ratios to Spark's sum, in processor seconds.
+TASKS = 10_000
+BARS = {"ds.gram of the DataFrame": 4.0, "ds.gram(path, on=spark)": 1.2}
 
 
 def spark_session() -> Any:
-    """Start Spark on the two cores of this machine, its processes apart from this one."""
+    """Start Spark on the two cores of this machine, its processes apart from this one.
+
+    They end with this one: of processes that end before, nobody would know the seconds.
+    """
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -36,70 +43,42 @@ def spark_session() -> Any:
     return builder.getOrCreate()
 
 
-def processor() -> float:
-    """Return the processor seconds so far of this process and all below it, ended ones too."""
-    here = psutil.Process()
-    return sum(sum(one.cpu_times()[:4]) for one in [here, *here.children(recursive=True)])
-
-
-def costs(*works: Callable[[], object]) -> list[tuple[float, float]]:
-    """Return the least processor and wall seconds of each work, in turns after a warm-up."""
-    for work in works:
-        work()
-    best = [(np.inf, np.inf)] * len(works)
-    for _ in range(REPEATS):
-        for at, work in enumerate(works):
-            cpu, wall = processor(), time.perf_counter()
-            work()
-            spent = processor() - cpu, time.perf_counter() - wall
-            best[at] = min(best[at][0], spent[0]), min(best[at][1], spent[1])
-    return best
-
-
-def scans() -> Iterator[Row]:
+def tasks() -> Iterator[Row]:
     """Grams by Spark's tasks, and what Spark ML does of the same."""
+    if not installed("pyspark") or shutil.which("java") is None:
+        yield skipped(f"{ROWS // 10**6}M x {WIDTH}", "no Spark")
+        return
     from pyspark.ml.feature import VectorAssembler
     from pyspark.ml.regression import LinearRegression
     from pyspark.ml.stat import Correlation
 
     path, names = table(ROWS, WIDTH), columns(WIDTH)
-    with spark_session() as spark:
-        frame = spark.read.parquet(str(path)).select(names)
-        vectors = VectorAssembler(inputCols=names[1:], outputCol="features").transform(frame)
+    spark = spark_session()
+    frame = spark.read.parquet(str(path)).select(names)
+    vectors = VectorAssembler(inputCols=names[1:], outputCol="features").transform(frame)
+    least_squares = LinearRegression(featuresCol="features", labelCol=names[0], solver="normal")
 
-        def count(batches: Any) -> Any:
-            yield pa.RecordBatch.from_pydict({"n": [sum(batch.num_rows for batch in batches)]})
+    def count(batches: Any) -> Any:
+        yield pa.RecordBatch.from_pydict({"n": [sum(batch.num_rows for batch in batches)]})
 
-        def least_squares() -> object:
-            model = LinearRegression(featuresCol="features", labelCol=names[0], solver="normal")
-            return model.fit(vectors)
-
-        works = {
-            "rows counted by mapInArrow": (
-                lambda: frame.mapInArrow(count, "n long").collect(),
-                "",
-            ),
-            "ds.gram of the DataFrame": (lambda: ds.gram(frame), "<= 4x of processor"),
-            "ds.gram(path, on=spark)": (
-                lambda: ds.gram(str(path), names, on=spark),
-                "<= 1.2x of processor",
-            ),
-            "Correlation.corr": (lambda: Correlation.corr(vectors, "features").collect(), ""),
-            "LinearRegression, normal": (least_squares, ""),
-        }
-        sums = [f"sum({name})" for name in names]
-        floor, *found = costs(
-            # A query made anew: of one that it has run, Spark keeps the sums of its tasks.
-            lambda: frame.selectExpr(sums).collect(),
-            *(work for work, _ in works.values()),
-        )
-    for (what, (_, bar)), (cpu, wall) in zip(works.items(), found, strict=True):
-        yield (
-            f"Spark, {ROWS // 10**6}M x {WIDTH}: {what}",
-            f"{cpu:.1f} s of processor, {cpu / floor[0]:.2f}x of {floor[0]:.1f} s; "
-            f"{wall:.1f} s, {wall / floor[1]:.2f}x of {floor[1]:.1f} s",
-            bar,
-        )
+    sums = [f"sum({name})" for name in names]
+    works = {
+        # A query made anew: of one that it has run, Spark keeps the sums of its tasks.
+        "sum()": lambda: frame.selectExpr(sums).collect(),
+        "rows counted by mapInArrow": lambda: frame.mapInArrow(count, "n long").collect(),
+        "ds.gram of the DataFrame": lambda: ds.gram(frame),
+        "ds.gram(path, on=spark)": lambda: ds.gram(str(path), names, on=spark),
+        "Correlation.corr": lambda: Correlation.corr(vectors, "features").collect(),
+        "LinearRegression, normal": lambda: least_squares.fit(vectors),
+    }
+    clocks = {"processor": processor, "wall": time.perf_counter}
+    found = spent(*works.values(), clocks=tuple(clocks.values()), repeats=3)
+    _, *other = works
+    for clock, (base, *times) in zip(clocks, found, strict=True):
+        for work, took in zip(other, times, strict=True):
+            most = BARS.get(work) if clock == "processor" else None
+            what = f"{ROWS // 10**6}M x {WIDTH}, {clock}: {work}"
+            yield Row(what, took, base, "sum() in Spark", most=most)
 
 
 def states() -> Iterator[Row]:
@@ -116,17 +95,16 @@ def states() -> Iterator[Row]:
         plan.merge([part] * MERGES)
         each, size = (time.process_time() - start) / MERGES, len(part)
         stages = merging(size)
-        for tasks in (100, 1000, 10_000):
-            last = stages[-1] if stages else tasks
-            yield (
-                f"{tasks:,} tasks x {width} columns, {size / 1e3:,.0f} kB each",
-                f"to the driver {tasks * size / 1e6:,.0f} MB, {tasks * each:.1f} s to merge; "
-                f"by {stages} merging tasks {last * size / 1e6:,.0f} MB, {last * each:.1f} s",
-                "<= 256 MB",
-            )
+        last = stages[-1] if stages else TASKS
+        yield Row(
+            f"what {TASKS:,} tasks of {width} columns, {size / 1e3:,.0f} kB each, send the driver",
+            last * size / 1e6,
+            TASKS * size / 1e6,
+            "all their states",
+            unit="MB",
+            limit=256.0,
+            note=f"{1e3 * last * each:.0f} ms to merge; merging tasks {stages}",
+        )
 
 
-if __name__ == "__main__":
-    for part in (states, scans):
-        for row in part():
-            print(" | ".join(row), flush=True)
+PARTS = (states, tasks)

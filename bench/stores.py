@@ -2,14 +2,16 @@
 
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import polars as pl
-from measure import Row, seconds
+from measure import once, seconds
+from rows import Row
 from tables import FOLDER, columns
 
 import dbselect as ds
@@ -36,66 +38,63 @@ def year() -> Path:
     return folder
 
 
-def once(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def refreshes() -> Iterator[Row]:
+    """Bring stores up to date, whose days are files or rows, and read them."""
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER) as scratch:
         days = Path(scratch) / "days"
         shutil.copytree(year(), days, copy_function=shutil.copyfile)
-        table = pl.scan_parquet(year())
-        for name, path in (("DuckDB", "stats.duckdb"), ("a folder", "stats")):
-            yield from _of_files(name, ds.GramStore(Path(scratch) / path), days)
-        yield from _of_rows(ds.GramStore(Path(scratch) / "rows.duckdb"), table)
+        (read,) = seconds(lambda: ds.gram(days, columns(WIDTH)))
+        for place, path in (("in DuckDB", "stats.duckdb"), ("in a folder", "stats")):
+            store = ds.GramStore(Path(scratch) / path)
+            yield from _refreshed(place, store, days, read)
+        yield from _answers(store, read)
+        yield from _of_rows(ds.GramStore(Path(scratch) / "rows.duckdb"))
 
 
-def _of_files(name: str, store: ds.GramStore, days: Path) -> Iterator[Row]:
-    what = f"{DAYS} days x {ROWS:,} rows x {WIDTH} columns, files, store in {name}"
-    first = once(lambda: store.refresh(days, by="day"))
+def _refreshed(place: str, store: ds.GramStore, days: Path, read: float) -> Iterator[Row]:
+    first, _ = once(lambda: store.refresh(days, by="day"))
     (nothing,) = seconds(lambda: store.refresh(days))
     times = []
     for seed in range(3):
         for n in (40 * seed, 40 * seed + 1, 40 * seed + 2):
             a_day(n, DAYS + 9 * seed + n).write_parquet(days / f"{n:03}.parquet")
-        times.append(once(lambda: store.refresh(days)))
-    redone = float(np.median(times))
-    yield what, f"first refresh {first:.1f} s", ""
-    yield "finding that nothing has changed", f"{nothing:.3f} s", "0.1 to 0.2 s"
-    yield "three changed days", f"{redone:.2f} s", "0.6 s"
-    total, read = seconds(store.total, lambda: ds.gram(days, columns(WIDTH)))
-    yield "the total from the records", f"{total:.3f} s; from the table {read:.2f} s", "0.11 s"
-    (moved,) = seconds(lambda: store.rolling(days=90, every=1))
-    windows = store.rolling(days=90, every=1).grams.height
-    yield f"{windows} windows of 90 days", f"{moved:.2f} s", "1.2 s"
+        times.append(once(lambda: store.refresh(days))[0])
+    what, base = f"{DAYS} days x {ROWS:,} rows x {WIDTH} columns, files, store {place}", "ds.gram"
+    yield Row(f"{what}: first refresh", first, read, base)
+    yield Row(f"{what}: nothing has changed", nothing, read, base, limit=0.2)
+    yield Row(f"{what}: three changed days", median(times), read, base, limit=0.6)
+
+
+def _answers(store: ds.GramStore, read: float) -> Iterator[Row]:
     rolling = store.rolling(days=90, every=1)
-    (ordered,) = seconds(lambda: rolling.sequences("x0"))
-    yield "their sequences", f"{ordered:.2f} s", ""
     a, b = store.window("2013-01", "2013-03"), store.window("2013-07", "2013-09")
-    (drifted,) = seconds(lambda: ds.drift(a, b, "x0"))
-    yield "drift of two Grams", f"{1e3 * drifted:.0f} ms", "milliseconds"
+    total, moved, ordered, drifted = seconds(
+        store.total,
+        lambda: store.rolling(days=90, every=1),
+        lambda: rolling.sequences("x0"),
+        lambda: ds.drift(a, b, "x0"),
+    )
+    windows = f"{rolling.grams.height} windows of 90 days"
+    yield Row("from the store: the total", total, read, "ds.gram", limit=0.11)
+    yield Row(f"from the store: {windows}", moved, read, "ds.gram", limit=1.2)
+    yield Row(f"the sequences of {windows}", ordered, read, "ds.gram")
+    yield Row("drift of two Grams", drifted, read, "ds.gram")
 
 
-def _of_rows(store: ds.GramStore, table: pl.LazyFrame) -> Iterator[Row]:
+def _of_rows(store: ds.GramStore) -> Iterator[Row]:
+    table = pl.scan_parquet(year())
     store.refresh(table, by="day")
-    (floor, nothing) = seconds(
+    floor, nothing = seconds(
         lambda: table.select(pl.col(columns(WIDTH)).sum()).collect(engine="streaming"),
         lambda: store.refresh(table),
     )
-    yield (
-        "the same table without files, Polars: finding that nothing has changed by its rows",
-        f"{nothing:.2f} s, {nothing / floor:.1f}x of {floor:.2f} s",
-        "0.1 to 0.2 s",
-    )
     changed = pl.when(pl.col("day") < FIRST + timedelta(days=3)).then(pl.col("x0") + 1)
     tables = [table.with_columns(changed.otherwise("x0").alias("x0")), table]
-    redone = np.median([once(lambda: store.refresh(each)) for each in tables * 2])  # noqa: B023
-    yield "three changed days", f"{redone:.2f} s", "0.6 s"
+    redone = median(once(partial(store.refresh, each))[0] for each in tables * 2)
+    what = "the same table without files, Polars"
+    yield Row(f"{what}: nothing has changed", nothing, floor, "sum()", limit=0.2)
+    yield Row(f"{what}: three changed days", redone, floor, "sum()", limit=0.6)
 
 
-if __name__ == "__main__":
-    for row in refreshes():
-        print("| " + " | ".join(row) + " |", flush=True)
+PARTS = (refreshes,)

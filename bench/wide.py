@@ -1,25 +1,20 @@
 """Searches of tables too wide for a Gram, against a scan's floor and libraries in memory.
 
-``python bench/wide.py`` prints the table of bench/RESULTS.md. The files are written once, block
-by block, to bench/data. Each job runs in a process of its own, data of the libraries loaded
-before the clock starts and dbselect's read from the file. Where the question is the same, so
-must the columns be: of scikit-learn's orthogonal matching pursuit those of rule ``omp``, of
-fastcan those of rule ``fr``, in order. abess minimises over sets, and is shown for its time.
+Each job runs in a process of its own, data of the libraries loaded before the clock starts and
+dbselect's read from the file. Where the question is the same, so must the columns be: of
+scikit-learn's orthogonal matching pursuit those of rule ``omp``, of fastcan those of rule ``fr``,
+in order. abess minimises over sets.
 """
 
-import json
-import resource
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measure import Row
+from measure import Apart, apart, installed
+from rows import Row, skipped
 from tables import FOLDER
 
 PICKS = 50
@@ -29,8 +24,6 @@ DENSE, SPARSE = {20_000: 8_000, 100_000: 2_000}, (200_000, 1_000_000, 100)
 LEVELED = (2_000_000, 100_000, 20)
 #: Values of a row group: 40 MB.
 GROUP_VALUES = 10_000_000
-#: Seconds after which a library is given up.
-PATIENCE = 110
 
 
 def dense_table(width: int) -> Path:
@@ -151,14 +144,6 @@ def demeaned(path: Path) -> Callable[[], dict]:
     return run
 
 
-def scan(path: Path) -> Callable[[], dict]:
-    """Hand the rows over, and do nothing with them."""
-    from dbselect.sources.open import open_table
-
-    table = open_table(str(path), None)
-    return lambda: {"rows": table.scan(["y", "x"], lambda _: None)}
-
-
 def search(rule: str, **options: int) -> Callable[[Path], Callable[[], dict]]:
     """Return the job of a wide search by a rule."""
 
@@ -226,10 +211,9 @@ def abess(path: Path) -> Callable[[], dict]:
 
 JOBS = {
     "floor": floor,
-    "scan": scan,
-    "omp": search("omp"),
-    "fr": search("fr"),
-    "screened": search("fr", screen=1000),
+    "rule omp": search("omp"),
+    "rule fr": search("fr"),
+    "rule fr, screened to 1,000": search("fr", screen=1000),
     "sklearn": sklearn,
     "fastcan": fastcan,
     "abess": abess,
@@ -239,104 +223,65 @@ JOBS = {
 }
 
 
-def measured(job: str, path: Path) -> dict | str:
-    """Return what a job found in a process of its own, and what it took; or why it did not."""
-    command = [sys.executable, __file__, job, str(path)]
-    try:
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=PATIENCE
-        )
-    except subprocess.TimeoutExpired:
-        return f"more than {PATIENCE} s"
-    if done.returncode:
-        return done.stderr.strip().splitlines()[-1]
-    return json.loads(done.stdout.splitlines()[-1])
+def measured(job: str, path: Path) -> Apart:
+    """Return what a job took in a process of its own, its data loaded before."""
+    return apart(
+        "found = job()", f"import wide; job = wide.JOBS[{job!r}](wide.Path({str(path)!r}))"
+    )
 
 
-def one(job: str, path: Path) -> None:
-    """Do a job, and print what it found."""
-    run = JOBS[job](path)
-    start, before = time.perf_counter(), time.process_time()
-    found = run()
-    seconds, cpu = time.perf_counter() - start, time.process_time() - before
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({**found, "seconds": seconds, "cpu": cpu, "peak": peak}))
-
-
-def told(found: dict) -> str:
-    """Return what a job took."""
-    return f"{found['seconds']:.1f} s ({found['cpu']:.1f} s of work), {found['peak']:,.0f} MB"
-
-
-def searched(what: str, path: Path, jobs: tuple[str, ...]) -> Iterator[Row]:
-    """Floor, and searches against it."""
-    base = measured("floor", path)
-    yield f"{what}: floor, a sum of the column in Polars", told(base), ""
-    yield f"{what}: a reading of the rows by dbselect", told(measured("scan", path)), ""
-    for job in jobs:
-        found = measured(job, path)
-        each = found["seconds"] / found["scans"] / base["seconds"]
-        figures = f"{found['scans']} scans, {found['fetched']} rows of the Gram, {told(found)}; "
-        yield f"{what}: {PICKS} columns, {job}", f"{figures}{each:.2f}x of the floor a scan", ""
-
-
-def rivals(width: int, path: Path) -> Iterator[Row]:
-    """Libraries in memory, on the same rows."""
-    same = {"sklearn": "omp", "fastcan": "fr"}
-    names = {"sklearn": "scikit-learn's orthogonal_mp", "fastcan": "fastcan", "abess": "abess"}
-    for job, name in names.items():
-        found = measured(job, path)
-        if isinstance(found, str):
-            yield f"{width:,} dense: {name}", found, ""
-            continue
-        figures = told(found)
-        if job in same:
-            own = measured(same[job], path)["order"]
-            agree = set(found["set"]) == set(own) if "set" in found else found["order"] == own
-            what = "columns" if "set" in found else "columns in the same order"
-            figures += f"; {'the same' if agree else 'other'} {what} as rule '{same[job]}'"
-        yield f"{width:,} dense: {name}", figures, ""
+def a_scan(what: str, search: Apart, base: float, of: str) -> Row:
+    """Return the row of a search, whose time is shared among its scans."""
+    scans = search.found["scans"]
+    note = f"{search.seconds:.1f} s in {scans} scans, {search.megabytes:,.0f} MB"
+    return Row(f"{what}: a scan", search.seconds / scans, base, of, note=note)
 
 
 def dense() -> Iterator[Row]:
-    """20,000 and 100,000 columns in a fixed-size list."""
+    """Search 20,000 and 100,000 columns in a fixed-size list; beside it, libraries in memory."""
     for width, rows in DENSE.items():
-        path = dense_table(width)
-        yield from searched(f"{rows:,} x {width:,} dense", path, ("fr", "omp", "screened"))
-        yield from rivals(width, path)
+        path, what = dense_table(width), f"{PICKS} of {rows:,} x {width:,} dense"
+        own = yield from searched(what, path, ("rule omp", "rule fr", "rule fr, screened to 1,000"))
+        for name, rule in (("sklearn", "rule omp"), ("fastcan", "rule fr"), ("abess", "rule fr")):
+            if not installed(name):
+                yield skipped(f"{what}, {name} in memory", f"no {name}")
+                continue
+            rival, order = measured(name, path), own[rule].found["order"]
+            same = rival.found in ({"order": order}, {"set": sorted(order)})
+            note = f"{'the same' if same else 'other'} columns, {rival.megabytes:,.0f} MB"
+            base = own[rule].seconds
+            yield Row(f"{what}, {name} in memory", rival.seconds, base, rule, note=note)
 
 
 def entered() -> Iterator[Row]:
-    """1,000,000 sparse columns."""
+    """Search 1,000,000 sparse columns."""
     rows, width, entries = SPARSE
-    what = f"{rows:,} x {width:,}, {entries} entries a row"
-    yield from searched(what, sparse_table(), ("fr", "screened"))
+    what = f"{PICKS} of {rows:,} x {width:,}, {entries} entries a row"
+    yield from searched(what, sparse_table(), ("rule fr", "rule fr, screened to 1,000"))
+
+
+def searched(
+    what: str, path: Path, jobs: tuple[str, ...]
+) -> Generator[Row, None, dict[str, Apart]]:
+    """Yield the scans of searches beside their floor; return the searches."""
+    base, found = measured("floor", path).seconds, {}
+    for job in jobs:
+        found[job] = measured(job, path)
+        yield a_scan(f"{what}, {job}", found[job], base, "sum of the column in Polars")
+    return found
 
 
 def leveled() -> Iterator[Row]:
-    """100,000 levels of a text as one group."""
+    """Search 100,000 levels of a text as one group."""
     rows, levels, width = LEVELED
     what, path = f"{rows:,} x {width} and a text of {levels:,} levels", level_table()
     base, found, one = (measured(job, path) for job in ("level_floor", "by_levels", "demeaned"))
-    each = found["seconds"] / found["scans"] / base["seconds"]
-    gap = max(abs(found["coef"][name] - value) for name, value in one["coef"].items())
-    yield f"{what}: floor, sums of the numbers and a count in Polars", told(base), ""
-    yield (
-        f"{what}: a sequence of all {width + 1} groups",
-        f"{found['scans']} scans, {told(found)}; {each:.1f}x of the floor a scan",
-        "",
-    )
-    yield (
-        f"{what}: one model of all, demeaned by Polars in memory",
-        f"{told(one)}; coefficients differ by {gap:.0e}",
-        "",
-    )
+    gap = max(abs(found.found["coef"][name] - x) for name, x in one.found["coef"].items())
+    of = "sums of the numbers and a count in Polars"
+    yield a_scan(f"{what}, all {width + 1} groups", found, base.seconds, of)
+    note = f"coefficients differ by {gap:.0e}, {one.megabytes:,.0f} MB"
+    model = f"{what}, one model demeaned by Polars in memory"
+    yield Row(model, one.seconds, found.seconds, "the sequence", note=note)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] and sys.argv[1] in JOBS:
-        one(sys.argv[1], Path(sys.argv[2]))
-    else:
-        for part in (dense, entered, leveled):
-            for row in part():
-                print("| " + " | ".join(row) + " |", flush=True)
+PARTS = (dense, entered, leveled)

@@ -1,0 +1,49 @@
+"""How idle the machine is: the share of its processors that other processes take."""
+
+import time
+from dataclasses import dataclass
+
+import psutil
+from measure import processor
+
+#: Greatest share of others at which figures are kept.
+LIMIT = 0.05
+#: Seconds of a sample, and how many of them may pass until the machine is idle.
+SAMPLE, PATIENCE = 5.0, 12
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Seconds of all processors since the machine started: in all, busy, busy with this run."""
+
+    total: float
+    busy: float
+    own: float
+
+
+def reading() -> Reading:
+    """Read the clocks of the processors; what a hypervisor gave to others counts as busy."""
+    spent = psutil.cpu_times()
+    total = sum(spent) - spent.guest - spent.guest_nice  # they are in `user` and `nice` too
+    return Reading(total, total - spent.idle - spent.iowait, processor())
+
+
+def others(since: Reading, until: Reading) -> float:
+    """Return the share of the processors that neither idled nor worked for this run.
+
+    What the kernel does in threads of its own, such as writing files back, counts as others.
+    """
+    busy, own = until.busy - since.busy, until.own - since.own
+    return max(0.0, (busy - own) / (until.total - since.total))
+
+
+def settled(samples: int = PATIENCE) -> float:
+    """Wait until others are within the limit, for some samples at most; return their share."""
+    share = 1.0
+    for _ in range(samples):
+        since = reading()
+        time.sleep(SAMPLE)
+        share = others(since, reading())
+        if share <= LIMIT:
+            break
+    return share

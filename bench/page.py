@@ -1,0 +1,106 @@
+"""Measure subjects one by one on an idle machine, and write the page of their tables."""
+
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import duckdb
+import idle
+import numpy as np
+import polars as pl
+from rows import HEADER, Row
+
+
+@dataclass(frozen=True)
+class Section:
+    """A subject's table, and the share of other processes before it and meanwhile."""
+
+    title: str
+    lead: str
+    rows: tuple[Row, ...]
+    before: float
+    meanwhile: float
+
+
+def main(subjects: Mapping[str, ModuleType], names: Iterable[str], path: Path) -> None:
+    """Measure all and write the page; if there are names, print the parts that have them."""
+    wanted = set(names)
+    parts = {title: [part.__name__ for part in one.PARTS] for title, one in subjects.items()}
+    if unknown := wanted - {*parts, *(name for some in parts.values() for name in some)}:
+        sys.exit(f"there is no part {sorted(unknown)}; there is {parts}")
+    sections = []
+    for title, subject in subjects.items():
+        chosen = [one for one in subject.PARTS if not wanted or {title, one.__name__} & wanted]
+        if not chosen:
+            continue
+        before = idle.settled(1 if wanted else idle.PATIENCE)
+        _judge(before, f"before {title!r}", bool(wanted), path)
+        since = idle.reading()
+        print(f"\n## {title}\n\n{HEADER}", flush=True)
+        rows = []
+        for part in chosen:
+            for row in part():
+                print(row.line(), flush=True)
+                rows.append(row)
+        meanwhile = idle.others(since, idle.reading())
+        _judge(meanwhile, f"during {title!r}", bool(wanted), path)
+        lead = (subject.__doc__ or "").splitlines()[0]
+        sections.append(Section(title, lead, tuple(rows), before, meanwhile))
+    if not wanted:
+        path.write_text(written(sections))
+
+
+def _judge(share: float, when: str, is_print: bool, path: Path) -> None:
+    """Warn of a busy machine, or end before its figures are kept."""
+    if share > idle.LIMIT:
+        told = f"{_taken(share)} {when}, more than {_percent(idle.LIMIT)}"
+        if not is_print:
+            sys.exit(f"{told}: {path.name} is not written")
+        print(f"warning: {told}: these figures say little", file=sys.stderr, flush=True)
+
+
+def written(sections: list[Section]) -> str:
+    """Return the page: how it was measured, and a table for each subject."""
+    first = sections[0].before
+    before = max(section.before for section in sections)
+    meanwhile = max(section.meanwhile for section in sections)
+    blocks = [
+        "# Measurements",
+        f"`make bench` on {machine()}",
+        f"{_taken(first)} at first, at most {_percent(before)} before a table and "
+        f"{_percent(meanwhile)} while one was measured; beyond {_percent(idle.LIMIT)} this page "
+        "is not written.",
+        "A ratio is what was measured divided by its base, both of one run: less is better. Times "
+        "are medians of five where they are short, alternatives in turns. Parquet is "
+        "uncompressed and in the page cache.",
+    ]
+    for section in sections:
+        table = "\n".join([HEADER, *(row.line() for row in section.rows)])
+        blocks += [f"## {section.title}", section.lead, table]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _taken(share: float) -> str:
+    return f"Other processes took {_percent(share)} of {os.cpu_count()} cores"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def machine() -> str:
+    """Describe the machine and the versions."""
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+         if line.startswith("model name")),
+        platform.processor(),
+    )  # fmt: skip
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{cpu}, {os.cpu_count()} cores, {memory:.0f} GiB; Python {platform.python_version()}, "
+        f"DuckDB {duckdb.__version__}, Polars {pl.__version__}, NumPy {np.__version__}."
+    )

@@ -1,0 +1,152 @@
+"""`make bench` keeps figures of an idle machine only, and its page has one form."""
+
+import re
+import sys
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+
+import idle  # noqa: E402
+import page  # noqa: E402
+from rows import HEADER, Row, skipped  # noqa: E402
+
+sys.path.remove(str(BENCH))
+
+LINE = re.compile(r"\| [^|]+ \| ([\d.,]+x)? \| ([\d.,]+ \w+)? \|( [^|]* \|){3}")
+
+
+def scans():
+    yield Row("a gram", 0.5, 0.4, "sum()", most=1.3, note="three passes")
+    yield skipped("a cluster", "no Spark")
+
+
+def peaks():
+    yield Row("peak memory", 1234.5, 1000.0, "a fourth", unit="MB", most=1.1, limit=2000.0)
+
+
+SUBJECTS = {
+    "Scans": SimpleNamespace(__doc__="One pass.\n\nMore.", PARTS=(scans,)),
+    "Memory": SimpleNamespace(__doc__="A process.", PARTS=(peaks,)),
+}
+
+
+@pytest.fixture
+def shares(monkeypatch):
+    """Let other processes take given shares: before and during the first subject, and so on."""
+
+    def take(*given: float) -> None:
+        left = iter(given)
+        monkeypatch.setattr(idle, "settled", lambda *_: next(left))
+        monkeypatch.setattr(idle, "others", lambda *_: next(left))
+
+    return take
+
+
+def test_rows_have_one_form():
+    assert [row.line() for row in (*scans(), *peaks())] == [
+        "| a gram | 1.25x | 0.500 s | 0.400 s, sum() | <= 1.3x | three passes |",
+        "| a cluster |  |  |  |  | skipped: no Spark |",
+        "| peak memory | 1.23x | 1,234 MB | 1,000 MB, a fourth | <= 1.1x: missed, <= 2000 MB |  |",
+    ]
+    written = [
+        Row("", value, 2.0, "a base").line().split(" | ")[1:4] for value in (0.0123, 20.0, 2469.0)
+    ]
+    assert written == [
+        ["0.00615x", "12.3 ms", "2.00 s, a base"],
+        ["10.0x", "20.0 s", "2.00 s, a base"],
+        ["1,234x", "2,469 s", "2.00 s, a base"],
+    ]
+
+
+def test_a_page_has_a_table_a_subject_and_says_how_idle_the_machine_was(shares, tmp_path):
+    shares(0.004, 0.013, 0.011, 0.002)
+    page.main(SUBJECTS, [], tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert re.search(
+        r"took 0\.4 % of \d+ cores at first, at most 1\.1 % before a table and 1\.3 % while", text
+    )
+    assert re.findall(r"^## (.+)\n\n(.+)\n\n\| what \| ratio ", text, re.MULTILINE) == [
+        ("Scans", "One pass."),
+        ("Memory", "A process."),
+    ]
+    assert text.count(HEADER) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "when", "measured"),
+    [
+        ((0.2,), "before 'Scans'", []),
+        ((0.0, 0.2), "during 'Scans'", ["Scans"]),
+        ((0.0, 0.0, 0.2), "before 'Memory'", ["Scans"]),
+        ((0.0, 0.0, 0.0, 0.2), "during 'Memory'", ["Scans", "Memory"]),
+    ],
+)
+def test_figures_of_a_busy_machine_are_not_kept(shares, tmp_path, capsys, given, when, measured):
+    kept = tmp_path / "page.md"
+    kept.write_text("as it was")
+    shares(*given)
+    with pytest.raises(SystemExit, match=f"took 20.0 % .* {when}, more than 5.0 %") as ended:
+        page.main(SUBJECTS, [], kept)
+    assert ended.value.code != 0
+    assert kept.read_text() == "as it was"
+    assert re.findall("## (.*)", capsys.readouterr().out) == measured
+
+
+def test_named_parts_are_printed_with_a_warning(shares, tmp_path, capsys):
+    shares(0.2, 0.3)
+    page.main(SUBJECTS, ["peaks"], tmp_path / "page.md")
+    told = capsys.readouterr()
+    assert "peak memory" in told.out
+    assert "a gram" not in told.out
+    assert told.err.count("warning: Other processes took") == 2
+    assert not (tmp_path / "page.md").exists()
+    with pytest.raises(SystemExit, match=r"there is no part .*'peeks'"):
+        page.main(SUBJECTS, ["peeks"], tmp_path / "page.md")
+
+
+def test_the_share_of_others_is_what_is_busy_and_not_of_this_run():
+    since = idle.Reading(total=100.0, busy=40.0, own=30.0)
+    assert idle.others(since, idle.Reading(120.0, 52.0, 41.0)) == pytest.approx(0.05)
+    # The clocks of a machine and of a process differ by a tick or two.
+    assert idle.others(since, idle.Reading(120.0, 52.0, 42.1)) == 0.0
+
+
+def test_waiting_ends_when_the_machine_is_idle_or_patience_ends(monkeypatch):
+    readings = [idle.Reading(10.0 * n, busy, 0.0) for n, busy in enumerate((0, 5, 10, 10, 10, 19))]
+    left = iter([reading for pair in pairwise(readings) for reading in pair])
+    monkeypatch.setattr(idle, "SAMPLE", 0.0)
+    monkeypatch.setattr(idle, "reading", lambda: next(left))
+    assert idle.settled(4) == 0.0
+    assert next(left) == readings[3]
+    assert next(left) == readings[4]
+    assert idle.settled(1) == pytest.approx(0.9)
+
+
+def test_a_reading_counts_each_second_of_a_processor_once():
+    since, until = idle.reading(), idle.reading()
+    assert 0 <= since.own <= since.busy <= since.total <= until.total
+
+
+def test_every_part_is_of_a_subject_that_is_run():
+    texts = {path.stem: path.read_text() for path in BENCH.glob("*.py")}
+    listed = {name: re.search(r"^PARTS = \((.*)\)", text, re.M) for name, text in texts.items()}
+    subjects = {name: set(re.findall(r"\w+", found[1])) for name, found in listed.items() if found}
+    assert set(re.findall(r'": (\w+),', texts["run"])) == set(subjects)
+    measuring = re.compile(r"^def ([a-z]\w*)\(.*\) -> Iterator\[Row\]:", re.M)
+    assert subjects == {name: set(measuring.findall(texts[name])) for name in subjects}
+
+
+def test_the_page_that_is_kept_has_the_form_of_rows():
+    text = (BENCH / "RESULTS.md").read_text()
+    sections = text.split("\n## ")[1:]
+    for section in sections:
+        _, lead, *tables = section.strip().split("\n\n")
+        assert "|" not in lead
+        assert [table.startswith(f"{HEADER}\n| ") for table in tables] == [True], section
+        lines = tables[0].splitlines()[2:]
+        assert [line for line in lines if not LINE.fullmatch(line)] == []
