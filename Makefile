@@ -23,17 +23,26 @@ PURE := $(addprefix kernel::,chunk distinct fold possible) \
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
-setup: $(VENV)/.ready ## a virtual environment, the compiled library, the package in place
+setup: ## a virtual environment, the compiled library, the package in place
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.ready $(VENV)/.tools
 
-# Built again when the Rust code or the dependencies change.
-$(VENV)/.ready: pyproject.toml constraints.txt native/Cargo.toml native/Cargo.lock $(shell find native/src -name '*.rs')
+$(VENV)/.begun:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -qq --upgrade pip
-	$(RUST) $(BIN)/pip install -qq --constraint constraints.txt --editable '.[dev,docs]'
+	$(BIN)/pip install -qq --constraint constraints.txt setuptools setuptools-rust
+	@touch $@
+
+# Built again when the Rust code changes, by the profile that is quick to build.
+$(VENV)/.ready: $(VENV)/.begun pyproject.toml native/Cargo.toml native/Cargo.lock $(shell find native/src -name '*.rs')
+	SETUPTOOLS_RUST_CARGO_PROFILE=dev $(RUST) $(BIN)/pip install -qq --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# While the library compiles: all that it needs, and the tools.
+$(VENV)/.tools: $(VENV)/.begun constraints.txt
+	$(BIN)/pip install -qq --requirement constraints.txt
 	@touch $@
 
 # Without it the test of Node is skipped, and says so.
-$(VENV)/node: | $(VENV)/.ready
+$(VENV)/node: | $(VENV)/.begun
 	-npm install --silent --no-save --no-audit --no-fund --prefix $@ $(NODE_CLIENT)
 
 lock: ## write constraints.txt anew: the newest tools, which `make test` must then pass
@@ -42,7 +51,7 @@ lock: ## write constraints.txt anew: the newest tools, which `make test` must th
 	$(RUST) $(BIN)/pip install -qq --editable '.[dev,docs]'
 	(sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable) > constraints.new
 	mv constraints.new constraints.txt
-	@touch $(VENV)/.ready
+	@touch $(VENV)/.begun $(VENV)/.tools $(VENV)/.ready
 
 lint: setup ## formatting, style, spelling, import directions
 	$(BIN)/ruff format --check .

@@ -182,6 +182,7 @@ def test_a_reader_of_predictions_that_leaves_is_no_error(folder):
     assert (header[:5], first[:2], code, found.stderr) == ("id,a,", "0,", "141", "")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

@@ -100,6 +100,7 @@ def stored(con: duckdb.DuckDBPyConnection, *grams: ds.Gram | None) -> None:
     con.unregister("given")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("mapping", ["", "MAP"])
 @pytest.mark.parametrize(
     ("method", "given"),
@@ -253,6 +254,7 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
 def test_a_mistake_is_told_as_python_tells_it(raw, wrong):
     asked = {"method": "anytime_sequence", "target": "y", **wrong}

@@ -241,6 +241,7 @@ BAD = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("call", BAD)
 def test_a_failed_call_leaves_the_connection_usable(con, call):
     with pytest.raises(duckdb.Error):

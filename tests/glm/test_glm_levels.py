@@ -81,6 +81,7 @@ def same(found: ds.results.GlmModel, sign: float = 1.0) -> None:
     assert found.skipped == TRUTH.skipped == 1
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("target", LEVELS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_level_counts_as_1(source, target, tmp_path):

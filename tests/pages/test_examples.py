@@ -64,6 +64,7 @@ def test_curves_of_all_methods_are_drawn(quick):
     assert all(f'"{method}"' in page for method in METHODS)
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_claims_that_the_script_counts(quick):
     printed, _ = quick
     page = (EXAMPLES.parent / "docs" / "table-2.md").read_text()

@@ -40,6 +40,7 @@ def refused(kind, words, call, *args, **kwargs):
     assert isinstance(refusal.value, ValueError)
 
 
+@pytest.mark.sample(20)
 @some_sources
 @pytest.mark.parametrize(
     ("options", "kind", "words"),

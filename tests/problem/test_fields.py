@@ -150,6 +150,7 @@ def test_python_takes_the_field_or_says_why_not(path, method, field):
             assert getattr(kept, name) == getattr(problem, name), (name, value)
 
 
+@pytest.mark.sample(8)
 @methods
 def test_frames_and_the_command_line_do_as_python_does(path, tmp_path, capsys, method):
     own = NEEDED.get(method, {})
@@ -179,6 +180,7 @@ def test_every_method_is_one_of_frames_and_a_command():
         assert hasattr(LazyFrameNamespace, method)
 
 
+@pytest.mark.sample(60)
 @pytest.mark.parametrize("field", PROBLEM_FIELDS)
 @pytest.mark.parametrize("method", [name for name in OF_RECORDS if name in METHODS])
 def test_sql_and_expressions_take_the_field_or_say_why_not(connection, method, field):

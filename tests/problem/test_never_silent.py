@@ -55,6 +55,7 @@ def test_a_sequence_that_fits_any_target_says_so(call, rows, width):
     assert found.at().saturated == full
 
 
+@pytest.mark.sample(6)
 @pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
 @pytest.mark.parametrize("seed", range(20))
 def test_no_share_exceeds_one(seed):

@@ -166,6 +166,7 @@ def test_sql_refuses_a_misspelt_option(connection, name):
     assert still_answers(connection)
 
 
+@pytest.mark.sample(45)
 @pytest.mark.parametrize(("name", "option"), options_at(OF_RECORDS, engine=True))
 def test_sql_refuses_a_wrong_option_before_it_reads(connection, name, option):
     with pytest.raises(

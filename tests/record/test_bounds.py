@@ -109,6 +109,7 @@ def test_gamma_of_omp_is_the_least_eigenvalue_of_the_whitened_gram():
         assert gamma == pytest.approx(least, abs=rounding(table))
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("make", [correlated, nearly_orthogonal])
 @penalties
 @rules

@@ -188,6 +188,7 @@ COMPOSED: dict[str, Callable[[pl.DataFrame, Any], Any]] = {
 }
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("way", list(COMPOSED))
 @pytest.mark.parametrize("name", list(DIGITS))
 def test_what_is_composed_keeps_the_digits(name, way, database):

@@ -84,6 +84,7 @@ DOORS = {
 }
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_digit_is_lost_before_centring(kind, door, connection):
@@ -163,6 +164,7 @@ def test_the_mean_may_stand_where_they_are_missing(kind, rows):
     np.testing.assert_allclose(sums_of(gram), exact(filled, Y[:rows]), rtol=1e-9)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("engine", ["Arrow", "SQL"])
 def test_levels_beside_them_keep_their_digits(kind, engine, connection):

@@ -275,4 +275,4 @@ def test_the_command_line_writes_it(tmp_path, capsys):
     assert main(gram) == 0
     assert "need the table; this was a Gram" in capsys.readouterr().out
     assert main([*gram, "--cv", "3"]) == 2
-    assert "--cv is 3; a Gram holds no rows" in capsys.readouterr().err
+    assert "--cv is 3; a Gram has no rows" in capsys.readouterr().err

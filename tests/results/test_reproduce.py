@@ -54,6 +54,7 @@ PROBLEMS: dict[str, tuple[list[str], str, dict[str, Any], str, dict[str, Any]]] 
 }  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_code_of_a_report_finds_the_same_model(name, tmp_path):
     columns, target, fields, method, options = PROBLEMS[name]

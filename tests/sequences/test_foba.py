@@ -89,7 +89,7 @@ def suppressed(rng, rows=60):
     return Problem(Table(X, y + 0.01 * rng.normal(size=rows)), groups, dict.fromkeys(groups, 1.0))
 
 
-@pytest.mark.slow
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("backward", ["loss", "coefficient"])
 @pytest.mark.parametrize("rule", ["fr", "omp"])
 @pytest.mark.parametrize("ridge", [0.0, 0.2])

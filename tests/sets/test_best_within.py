@@ -68,6 +68,7 @@ def dependent(problem: Problem) -> Problem:
 # The best of all subsets
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     "asked",
@@ -80,6 +81,7 @@ def test_no_subset_within_the_budget_explains_more(seed, asked):
         check(problem, budget)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 def test_columns_that_depend_on_others_change_nothing(seed, ridge):

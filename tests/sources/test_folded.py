@@ -32,6 +32,7 @@ def folds_of_source(source, key: str | None, seed: int = 3, k: int = 4) -> RowFo
     return RowFolds(table, folding, request_of(table.schema, folding=folding).taken)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("key", [None, "id", "name", "day"])
 @pytest.mark.parametrize("engine", ["frame", "arrow", "parquet", "duckdb"])
 def test_folds_are_those_of_gram_by(engine, key, connection, tmp_path):

@@ -141,6 +141,7 @@ def keys(rng: np.random.Generator, rows: int) -> pl.DataFrame:
 KEYS = keys(np.random.default_rng(0), 300)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.filterwarnings("ignore::dbselect.errors.FoldsWarning")
 @pytest.mark.parametrize("name", KEYS.columns)
 def test_duckdb_polars_and_gram_by_agree_on_keys_of_every_type(connection, name):
@@ -173,6 +174,7 @@ def test_all_digits_of_a_128_bit_key_count():
     assert plugin(frame["key"].cast(pl.UInt128)) == wanted
 
 
+@pytest.mark.sample(13)
 @pytest.mark.parametrize("key", ["id", None], ids=["by key", "by content"])
 def test_every_source_gives_the_records_of_the_rows_in_each_fold(as_any_source, key):
     table = typed(np.random.default_rng(3))

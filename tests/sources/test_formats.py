@@ -109,6 +109,7 @@ def test_a_column_that_is_no_date_in_one_late_row_is_text(written):
     assert columns == ["y", "day.2013-01-01", "day.never", "other"]
 
 
+@pytest.mark.sample(3)
 @EVERY
 def test_every_method_and_the_store_take_every_format(written, ending):
     name = written(ending, FRAME.drop("k").drop_nulls())

@@ -195,6 +195,7 @@ def test_every_door_predicts_what_the_columns_say(policy, unknown):
             np.testing.assert_allclose(predictions, expected, **SAME, err_msg=name)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("unknown", ["unavailable", "mean"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_door_uses_the_longest_prefix_that_a_row_has(connection, tmp_path, policy, unknown):

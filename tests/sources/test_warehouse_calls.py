@@ -66,6 +66,7 @@ CALLS = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_calls_that_start_with_a_gram_pull_no_row(source, call):
     np.testing.assert_allclose(call(source), call(table()), rtol=1e-10)

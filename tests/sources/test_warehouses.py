@@ -90,6 +90,7 @@ def assert_same(found: ds.Gram, own: ds.Gram) -> None:
     assert means == pytest.approx(other, rel=ROUNDING, abs=ROUNDING)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_a_gram_is_that_of_the_rows(pair, weight, policy):

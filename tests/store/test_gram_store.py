@@ -123,6 +123,7 @@ def test_coarse_ends_mean_whole_months_and_years(store, year):
         same(store.window(first, last), ds.gram(rows))
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("keys", "first", "last"),
     [
@@ -270,6 +271,7 @@ def test_text_without_a_value_merges(store):
              ds.gram(pl.concat([first, second]).drop("k"), null_policy="indicator"))  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "policy", ["mean", "indicator", {"z": "mean"}, {"*": "indicator", "z": "mean"}]
 )

@@ -55,6 +55,7 @@ def test_a_sequence_of_a_window(store, capsys):
     assert ds.results.Sequence.read_parquet("s.parquet").steps["group"].to_list() == [None, "x"]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -78,6 +78,7 @@ def _of_query(kind: str, most: str, y, guess, there: pl.Series) -> float:
     return truth.ndcg_score([gain], [guess[at]], k=int(most) if most else None)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_prefix_is_measured_as_scikit_learn_does(family, weighted):

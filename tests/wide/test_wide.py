@@ -58,6 +58,7 @@ def both(source: Any, target: str, *given: Any, **options: Any) -> ds.results.Wi
     return wide
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("seed", range(4))
 def test_groups_costs_weights_and_ridges_are_those_of_the_full_gram(small_batches, rule, seed):
@@ -147,6 +148,7 @@ def test_missing_values_by_every_policy(small_batches, monkeypatch, policy, piec
     np.testing.assert_allclose(wide.predict(frame), full.predict(frame), rtol=1e-6)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "as_source", [kind for kind in OPENERS if kind not in ONE_SHOT], indirect=True
 )

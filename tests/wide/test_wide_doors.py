@@ -45,6 +45,7 @@ def assert_is(steps: list[dict[str, Any]], expected: ds.results.Sequence) -> Non
         assert last[name] == pytest.approx(value, rel=1e-9)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("given", "options"),
     [("", {}), (", ridge := 0.5, max_groups := 2", {"ridge": 0.5, "max_groups": 2}),

@@ -79,6 +79,7 @@ def test_missing_values_are_filled_by_the_mean_of_all_folds(policy):
     both(holed, "anytime_sequence", max_groups=5, **given)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "as_source", [kind for kind in OPENERS if kind not in ONE_SHOT], indirect=True
 )

@@ -158,6 +158,7 @@ def test_a_group_may_have_some_of_the_levels(monkeypatch, ridge):
     assert_same(found, full)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "options", [{}, {"ridge": 0.1}, {"backward": "coefficient"}, {"nu": 0.9}], ids=str
 )
@@ -441,6 +442,7 @@ def test_a_damaged_group_of_levels_is_refused():
             ds.results.WideSequence.from_struct(broken)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "as_source", [kind for kind in OPENERS if not kind.startswith("arrow ")], indirect=True
 )

@@ -72,6 +72,7 @@ def test_what_foba_gives_back_is_that_of_the_full_gram(seed, backward):
     assert wide.scans <= 1 + len(set(wide.steps["group"]))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("rule", ["fr", "omp", "omp-unwhitened", "omp-single"])
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_costs_and_ridges_of_foba_are_those_of_the_full_gram(seed, rule):
