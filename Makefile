@@ -28,7 +28,7 @@ setup: ## a virtual environment, the compiled library, the package in place
 
 $(VENV)/.begun:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -qq --constraint constraints.txt setuptools setuptools-rust
+	$(BIN)/pip install -qq --upgrade --constraint constraints.txt pip setuptools setuptools-rust
 	@touch $@
 
 # Built again when the Rust code changes, by the profile that is quick to build.
@@ -38,7 +38,7 @@ $(VENV)/.ready: $(VENV)/.begun pyproject.toml native/Cargo.toml native/Cargo.loc
 
 # While the library compiles: all that it needs, and the tools.
 $(VENV)/.tools: $(VENV)/.begun constraints.txt
-	$(BIN)/pip install -qq --requirement constraints.txt
+	$(BIN)/pip install -qq --no-compile --requirement constraints.txt
 	@touch $@
 
 # Without it the test of Node is skipped, and says so.
