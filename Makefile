@@ -58,15 +58,14 @@ lock: ## write constraints.txt anew: the newest tools, which `make test` must th
 	mv constraints.new constraints.txt
 	@touch $(VENV)/.begun $(VENV)/.ready $(VENV)/.needs $(VENV)/.tools
 
-lint: setup ## formatting, style, spelling, import directions
+lint: $(VENV)/.tools ## formatting, style, spelling, import directions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(RUST) cargo fmt --manifest-path native/Cargo.toml --check
-	$(RUST) cargo clippy --locked --quiet --manifest-path native/Cargo.toml --all-targets -- --deny warnings
 
-type: setup ## static types
+type: $(VENV)/.tools ## static types
 	$(BIN)/mypy
 
 # Where it may: as root, with apt. Elsewhere these tests are skipped, and say so.
@@ -88,14 +87,15 @@ java:
 		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless > /dev/null; } \
 		|| echo 'no Java: Spark is not tested'
 
-rust: setup # the tests of the library in its own language
-	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
-
-test: setup ## what a change must pass: linters, types, quick tests; four minutes on two cores
-	$(MAKE) --no-print-directory --jobs=2 lint type rust
+test: ## what a change must pass: linters, types, quick tests; four minutes on two cores
+	@$(MAKE) --no-print-directory --jobs=2 setup lint type
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not (slow or system or far)' --numprocesses auto
 
-test-more: setup browser postgres java $(VENV)/node ## the rest of what CI runs: systems, long oracles
+rust: setup ## the library in its own language: clippy, and its own tests
+	$(RUST) cargo clippy --locked --quiet --manifest-path native/Cargo.toml --all-targets -- --deny warnings
+	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
+
+test-more: setup browser postgres java $(VENV)/node rust ## the rest of what CI runs: systems, long oracles
 	OPENBLAS_NUM_THREADS=1 $(RUST) $(BIN)/pytest -m '(slow or system) and not far' --numprocesses auto
 
 test-far: setup java ## clusters of Spark, Dask, Ray and Daft, with workers that fail: some minutes

@@ -159,6 +159,7 @@ def test_rows_far_out_keep_their_digits(family):
         assert (np.abs(weight * p * q - slope**2) <= rtol * slope**2)[heavy].all()
 
 
+@pytest.mark.slow
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("family", NEW)
 def test_every_engine_gives_the_same_fit(family):
