@@ -89,14 +89,14 @@ java:
 
 test: ## what a change must pass: linters, types, quick tests; four minutes on two cores
 	@$(MAKE) --no-print-directory --jobs=2 setup lint type
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m 'not (slow or system or far)' --numprocesses auto
+	$(BIN)/pytest -m 'not (slow or system or far)' --numprocesses auto
 
 rust: setup ## the library in its own language: clippy, and its own tests
 	$(RUST) cargo clippy --locked --quiet --manifest-path native/Cargo.toml --all-targets -- --deny warnings
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
 
 test-more: setup browser postgres java $(VENV)/node rust ## the rest of what CI runs: systems, long oracles
-	OPENBLAS_NUM_THREADS=1 $(RUST) $(BIN)/pytest -m '(slow or system) and not far' --numprocesses auto
+	$(RUST) $(BIN)/pytest -m '(slow or system) and not far' --numprocesses auto
 
 test-far: setup java ## clusters of Spark, Dask, Ray and Daft, with workers that fail: some minutes
 	$(BIN)/pytest -m far

@@ -2,6 +2,10 @@
 
 import atexit
 import os
+
+# Tests run side by side, and matrices of tests are small. It must stand before NumPy is there.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

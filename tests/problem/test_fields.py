@@ -117,7 +117,13 @@ def check(method: str, field: str, answer: Any) -> Any:
 
 
 cells = pytest.mark.parametrize("field", ASKED)
-methods = pytest.mark.parametrize("method", METHODS)
+methods = pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == "cross_validate" else ())
+        for name in METHODS
+    ],
+)
 
 
 def test_the_page_is_that_of_the_tables():
@@ -151,13 +157,7 @@ def test_python_takes_the_field_or_says_why_not(path, method, field):
 
 
 @pytest.mark.sample(8)
-@pytest.mark.parametrize(
-    "method",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name == "cross_validate" else ())
-        for name in METHODS
-    ],
-)
+@methods
 def test_frames_and_the_command_line_do_as_python_does(path, tmp_path, capsys, method):
     own = NEEDED.get(method, {})
     names = {"groups": GROUPS, "costs": COLUMNS}
