@@ -119,6 +119,15 @@ def test_where_others_leave_nothing_of_the_target_there_is_no_partial_correlatio
     ]  # fmt: skip
 
 
+def test_a_vif_is_never_below_one():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        centred = rng.normal(size=(30, 6))
+        X = np.linalg.qr(centred - centred.mean(axis=0))[0] * rng.uniform(0.1, 10.0, 6)
+        rows = pl.DataFrame(X).with_columns(y=pl.Series(rng.normal(size=30)))
+        assert ds.fit(rows, "y").vif()["vif"].min() >= 1.0
+
+
 def test_columns_that_determine_each_other_have_an_infinite_vif():
     table = TABLE.with_columns(d=2 * pl.col("a") - pl.col("c"), one=pl.lit(1.0))
     model = ds.fit(table, "y", [*COLUMNS, "d", "one"])
