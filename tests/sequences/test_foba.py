@@ -109,6 +109,15 @@ def test_every_step_is_that_of_brute_force(rule, backward, ridge):
     assert removals > 0
 
 
+@pytest.mark.parametrize("share", [0.99, 1.01])
+def test_a_step_gains_epsilon_at_least(share):
+    Q = np.linalg.qr(np.column_stack([np.ones(9), np.random.default_rng(0).normal(size=(9, 3))]))[0]
+    rows = pl.DataFrame(Q[:, 1:], schema=["a", "b", "c"])
+    rows = rows.with_columns(y=3 * pl.col("a") + 2 * pl.col("b") + pl.col("c"))
+    held = ds.foba(rows, "y", epsilon=share * 4 / 14).at().groups
+    assert held == (["a", "b"] if share < 1 else ["a"])
+
+
 def test_steps_carry_the_refitted_models():
     problem = suppressed(np.random.default_rng(3))
     sequence = ds.foba(problem.gram, "y", groups=problem.names)

@@ -136,3 +136,17 @@ def test_a_start_that_cannot_be_is_refused(given, words):
         ds.exchange(suppressed(0), "y", k=1, **given)
     with pytest.raises(ds.errors.GroupError, match="start names unknown group 'z'"):
         ds.exchange(suppressed(0), "y", k=1, start=["z"])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("seed", [72, 205, 362, 924, 1244])
+@pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
+def test_rises_that_rounding_promises_do_not_go_on_for_ever(seed):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(20, 2))
+    share = 10.0 ** rng.uniform(-7, -4)
+    X = z @ rng.normal(size=(2, 6)) + share * rng.normal(size=(20, 6))
+    y = z @ rng.normal(size=2) + 1e-3 * rng.normal(size=20)
+    rows = pl.DataFrame(X, schema=[f"x{j}" for j in range(6)]).with_columns(y=y)
+    k = int(rng.integers(2, 5))
+    assert len(ds.exchange(rows, "y", k=k).groups) <= k
