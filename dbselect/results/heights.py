@@ -21,7 +21,7 @@ PLATEAU_COST = 0.20
 HEIGHT_SLACK = 1e-12
 
 
-def served(spent: Vector, explained: Vector) -> tuple[Vector, Vector]:
+def longest_heights(spent: Vector, explained: Vector) -> tuple[Vector, Vector]:
     """Return the budgets at which another prefix serves, rising, and what each explains."""
     last = longest_within(spent, None)
     budgets = np.unique(spent[spent <= spent[last]])
@@ -31,7 +31,7 @@ def served(spent: Vector, explained: Vector) -> tuple[Vector, Vector]:
 
 def cost_of_height(spent: Vector, explained: Vector, fraction: float) -> float:
     """Return the least budget that buys a fraction of the final height."""
-    budgets, heights = served(spent, explained)
+    budgets, heights = longest_heights(spent, explained)
     height = fraction * heights[-1] - HEIGHT_SLACK * abs(heights[-1])
     return float(budgets[np.flatnonzero(heights >= height)[0]])
 

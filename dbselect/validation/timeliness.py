@@ -20,7 +20,7 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, longest_within
-from dbselect.results.heights import cost_of_height, flat_from, served
+from dbselect.results.heights import cost_of_height, flat_from, longest_heights
 from dbselect.validation.comparison import Comparison
 from dbselect.validation.scoring.evaluate import evaluate
 
@@ -168,7 +168,7 @@ def timeliness(
     0.5625
     """
     cut = stopping_cost(curve if reference is None else reference, fraction)
-    spent, explained = served(*_points(curve))
+    spent, explained = longest_heights(*_points(curve))
     height = float(explained[-1]) if final is None else final
     if cut <= 0 or height <= 0:
         return 0.0
@@ -299,7 +299,7 @@ def compare(
             for name, curve in sequences.items()
             if not isinstance(curve, pl.DataFrame)
         }
-    final = float(served(*_points(judged[first]))[1][-1])
+    final = float(longest_heights(*_points(judged[first]))[1][-1])
     rows = []
     for name, curve in sequences.items():
         cost = stopping_cost(curve, at)
@@ -309,7 +309,7 @@ def compare(
                 "timeliness": timeliness(judged[name], at, reference=sequences[first], final=final),
                 "stopping_cost": cost,
                 "stopping_explained": explained_at(judged[name], cost),
-                "explained": float(served(*_points(judged[name]))[1][-1]),
+                "explained": float(longest_heights(*_points(judged[name]))[1][-1]),
                 "fraction": at,
             }
         )

@@ -31,7 +31,7 @@ from dbselect.record.rows import warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.rows import TableRows
 from dbselect.sources.target import check_numeric
-from dbselect.sources.wide.parts import count, parts, per_one
+from dbselect.sources.wide.parts import n_parts, parts, per_one
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
 #: may be 53 at most.
@@ -127,7 +127,7 @@ def exact_sums(
     shares = dict(zip(features, (added / total).tolist(), strict=True))
     terms = rows.terms.of(features).with_shares(shares)
     units = [1, *(per_one(leaf.type) for leaf in wanted_leaves)]
-    whole = _whole(*sums.finish(), [1, *(count(leaf.type) for leaf in wanted_leaves)])
+    whole = _whole(*sums.finish(), [1, *(n_parts(leaf.type) for leaf in wanted_leaves)])
     return ExactSums([*features, target], used, skipped, *whole, units, terms)
 
 

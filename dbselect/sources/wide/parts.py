@@ -22,7 +22,7 @@ def per_one(type_: pa.DataType) -> int:
     return int(UNITS[type_.unit]) if pa.types.is_timestamp(type_) else 1
 
 
-def count(type_: pa.DataType) -> int:
+def n_parts(type_: pa.DataType) -> int:
     """Return of how many doubles a value of a type is the sum."""
     if _is_decimal(type_):
         return 3
@@ -31,7 +31,7 @@ def count(type_: pa.DataType) -> int:
 
 def parts(rows: pa.StructArray, leaf: Leaf) -> list[Vector]:
     """Return the doubles that add up to a column of rows, in units; 0 for NULL."""
-    if count(leaf.type) == 1:
+    if n_parts(leaf.type) == 1:
         return [values(rows, leaf.path)]
     found = part_of(rows, leaf.path)
     if _is_decimal(leaf.type):
@@ -46,7 +46,7 @@ def parts(rows: pa.StructArray, leaf: Leaf) -> list[Vector]:
     low, high = np.where(negative, ~low + 1, low), np.where(negative, ~high + (low == 0), high)
     mask, rest = np.uint64(2**BITS - 1), np.uint64(2 * BITS - 64)
     middle = (low >> np.uint64(BITS)) | ((high << np.uint64(64 - BITS)) & mask)
-    sizes = [low & mask, middle, high >> rest][: count(leaf.type)]
+    sizes = [low & mask, middle, high >> rest][: n_parts(leaf.type)]
     sign = np.where(negative, -1.0, 1.0)
     return [sign * np.ldexp(size.astype(np.float64), BITS * at) for at, size in enumerate(sizes)]
 
