@@ -216,6 +216,14 @@ def test_factor_is_zero_where_groups_depend_on_each_other(rule, kind, seed):
     assert guarantee.guarantee().steps["factor"].to_list() == [0.0] * 5
 
 
+def test_what_is_forced_earns_no_guarantee():
+    problem = random_problem(np.random.default_rng(3), (2, 1, 3, 1))
+    seq = problem.sequence(always=("g2",))
+    guarantee, spent = seq.guarantee(), seq.spent
+    expected = 1 - np.exp(-guarantee.gamma * (spent[1:] - spent[1]) / spent[1:])
+    np.testing.assert_allclose(guarantee.steps["factor"][1:], expected, rtol=1e-12)
+
+
 def test_dependence_within_a_group_costs_no_guarantee():
     problem = random_problem(np.random.default_rng(6))
     twice = problem.table.X[:, problem.groups["g1"][:1]]

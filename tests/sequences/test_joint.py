@@ -196,6 +196,14 @@ def test_limits_and_forced_groups_are_those_of_one_response():
     assert "g3" in repr(found)
 
 
+def test_steps_tell_what_all_responses_have_together():
+    responses = random_responses(1)
+    found = responses.search()
+    told = [(step.gain, step.explained) for step in found.records]
+    np.testing.assert_allclose([explained for _, explained in told], found.explained[1:])
+    np.testing.assert_allclose([gain for gain, _ in told], np.diff(found.explained), atol=1e-12)
+
+
 def test_a_budget_of_nothing_buys_the_means():
     found = random_responses(1).search(budget=0.0)
     assert (len(found.spent), found.stop) == (1, Stop.BUDGET)

@@ -66,6 +66,18 @@ def test_a_record_is_the_gram_of_its_rows_repeated(kind, weight):
         np.testing.assert_allclose(gram.comoment, expected.comoment, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["poisson", "halves"])
+def test_weights_do_not_change_which_rows_are_drawn(kind):
+    frame = with_marks(table())
+    own, plain = (
+        grams_of(ds.io.resample(frame, weight=weight, records=4, kind=kind, seed=3))
+        for weight in ("w", None)
+    )
+    for one, other in zip(own, plain, strict=True):
+        times = counts_of(one) / frame["w"].to_numpy()
+        np.testing.assert_allclose(times, counts_of(other), atol=1e-9)
+
+
 def test_counts_have_the_distribution_of_poisson_and_do_not_depend_on_each_other():
     draws = Draws("poisson", 12, 5)
     begun = draws.begin(np.arange(50_000))
