@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -564,6 +565,7 @@ def in_node(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@cache
 def node_has_duckdb() -> bool:
     return bool(shutil.which("node")) and in_node("require('@duckdb/node-api')").returncode == 0
 
@@ -588,6 +590,7 @@ def test_the_command_line_answers_from_an_empty_folder(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not node_has_duckdb(), reason="node has no package @duckdb/node-api")
 def test_node_answers_from_an_empty_folder(tmp_path):
     ended = in_node(NODE, input=script(), cwd=tmp_path)
@@ -597,6 +600,7 @@ def test_node_answers_from_an_empty_folder(tmp_path):
     assert predicted == [{"p": 4.0}]
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not node_has_duckdb(), reason="node has no package @duckdb/node-api")
 def test_node_scores_rows_as_the_guide_shows(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "guides" / "score-rows.md").read_text()

@@ -1,6 +1,7 @@
 """A few cases and faults of `make fuzz` and `make faults`: the long runs are in RELIABILITY.md."""
 
 import random
+import runpy
 import sys
 from pathlib import Path
 
@@ -10,7 +11,9 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/trials"))
 
 import doors  # noqa: E402
+import drawing  # noqa: E402
 
+NUMERIC = runpy.run_path(str(ROOT / "tests/trials/numeric/__main__.py"))["FAMILIES"]
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -29,6 +32,13 @@ def test_the_first_cases_find_nothing(family, at_doors):
 def test_what_was_found_is_found_no_more(at_doors):
     for family, seed in doors.corpus():
         doors.run(family, seed, at_doors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", NUMERIC)
+def test_the_first_numbers_are_right(family):
+    for seed in range(5):
+        drawing.run(family, NUMERIC[family], seed)
 
 
 needs_unix = pytest.mark.skipif(sys.platform != "linux", reason="limits and signals of Linux")
