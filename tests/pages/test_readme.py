@@ -45,6 +45,21 @@ def test_the_first_pages_are_read_in_one_sitting():
     assert max(words.values()) < 1_500
 
 
+def test_guides_and_explanations_stay_short():
+    measured = {"reproduction.md", "table-2.md"}
+    generated = {"fields.md", "calls.md", "duckdb-functions.md"}
+    pages = [
+        page for page in (ROOT / "docs").rglob("*.md") if page.name not in measured | generated
+    ]
+    words = {page.name: len(page.read_text().split()) for page in pages}
+    assert max(words.values()) < 1_500
+    guides = ROOT / "docs" / "guides"
+    explained = ["duckdb", "command-line", "how-it-works", "computes", "comparison", "python"]
+    explained += ["polars", "limits"]
+    names = [page.name for page in guides.glob("*.md")] + [f"{one}.md" for one in explained]
+    assert sum(words[name] for name in names) < 30_000
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Return a folder that looks like the checkout to the examples."""
