@@ -148,6 +148,26 @@ def test_missing_values_by_every_policy(small_batches, monkeypatch, policy, piec
     np.testing.assert_allclose(wide.predict(frame), full.predict(frame), rtol=1e-6)
 
 
+@pytest.mark.parametrize("at", [1e5, -1e8])
+@pytest.mark.parametrize("pieces", [1 << 22, 90])
+def test_indicators_far_from_zero_cost_no_digits(small_batches, monkeypatch, at, pieces):
+    monkeypatch.setattr(wide_rows, "PIECE_VALUES", pieces)
+    rng = np.random.default_rng(9)
+    gaps = rng.random((300, 6)) < [0.3, 0.3, 0.3, 0.0, 1.0, 0.0]
+    gaps[:60, 1] = True
+    # The values present are whole parts of a deviation, at any offset: Z is what is read.
+    Z = np.rint(rng.normal(size=(300, 6)) * 1024) / 1024
+    y = Z @ rng.normal(size=6) + rng.normal(size=300)
+    frame = pl.DataFrame(np.where(gaps, np.nan, Z + at), schema=[f"x{j}" for j in range(6)])
+    frame = frame.with_columns(c=np.where(gaps[:, 0], np.nan, at), y=y).fill_nan(None)
+    wide = both(frame, "y", null_policy="indicator")
+    there = [0, 1, 2, 3, 5]
+    X = np.column_stack([np.ones(300), np.where(gaps, 0.0, Z)[:, there], gaps[:, :3]])
+    fitted = X @ np.linalg.lstsq(X, y, rcond=None)[0]
+    assert wide.r2[-1] == pytest.approx(1 - ((y - fitted) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+    np.testing.assert_allclose(wide.predict(frame), fitted, atol=1e-7)
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "as_source", [kind for kind in OPENERS if kind not in ONE_SHOT], indirect=True

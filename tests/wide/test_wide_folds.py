@@ -79,6 +79,25 @@ def test_missing_values_are_filled_by_the_mean_of_all_folds(policy):
     both(holed, "anytime_sequence", max_groups=5, **given)
 
 
+@pytest.mark.parametrize("at", [1e5, 1e8])
+def test_scores_with_indicators_far_from_zero_are_those_near_it(at):
+    gaps = np.random.default_rng(5).random((240, 3)) < 0.3
+    gaps[:80, 2] = True  # a fold may have no value at all
+    # Values of few digits are the same numbers at any offset.
+    plain = table(6).drop("w").with_columns(pl.col("^x.*$").sub(50).mul(1024).round().truediv(1024))
+    near, far = (
+        plain.with_columns(
+            pl.when(pl.Series(gap)).then(None).otherwise(pl.col(f"x{j}") + offset).alias(f"x{j}")
+            for j, gap in enumerate(gaps.T)
+        )
+        for offset in (0.0, at)
+    )
+    given = {"folds": 3, "key": "day", "null_policy": "indicator", "max_groups": 6}
+    found = both(far, "anytime_sequence", **given)
+    scores = ds.cross_validate(near, "y", "anytime_sequence", gram="full", **given).scores
+    pl.testing.assert_frame_equal(found.scores, scores, rel_tol=1e-6)
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "as_source", [kind for kind in OPENERS if kind not in ONE_SHOT], indirect=True

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.record.gram import Vector
+from dbselect.record.moments.fills import fills_beside
 from dbselect.sources.wide.sparse_rows import EntryTotals
 from dbselect.sources.wide.wide_rows import Piece, WideRows
 
@@ -103,6 +104,45 @@ class Totals:
         mean = self.anchor + self.mean
         taken = mean - self.anchor
         return mean, (self.anchor - (mean - taken)) + (self.mean - taken)
+
+
+def fills_of(rows: WideRows, totals: Totals) -> Vector:
+    """Return what stands where values are missing beside an indicator, NaN elsewhere; (D + 1,).
+
+    Parameters
+    ----------
+    totals : of those present in all rows
+    """
+    fills = np.full(len(rows.names) + 1, np.nan)
+    at, on = rows.marks
+    own = fills_beside(totals.weight[at], totals.means[0][at], totals.squares[at])
+    fills[at] = np.where(totals.means[0][on] > 0, own, np.nan)
+    return fills
+
+
+def filled(totals: Totals, fills: Vector) -> Totals:
+    """Return totals in which numbers stand where values are missing.
+
+    Parameters
+    ----------
+    fills : shape (n + 1,), of the dense columns, the target last; NaN fills nothing
+    """
+    entries = np.full(len(totals.mean) - len(fills), np.nan)
+    fill = np.concatenate([fills[:-1], entries, fills[-1:]]) - totals.anchor
+    is_filled = ~np.isnan(fill)
+    weight = np.where(is_filled, totals.weight[-1], totals.weight)
+    share = np.divide(totals.weight, weight, out=np.zeros_like(weight), where=weight > 0)
+    step = np.where(is_filled, totals.mean - fill, 0.0)
+    return replace(
+        totals,
+        weight=weight,
+        mean=totals.mean - (1.0 - share) * step,
+        beside=np.where(is_filled, totals.beside[-1], totals.beside),
+        squares=totals.squares + totals.weight * (1.0 - share) * step**2,
+        # Where nothing is missing both means are of the same rows, and differ by rounding.
+        products=totals.products
+        + np.where(share < 1.0, totals.weight * step * (totals.beside - totals.mean[-1]), 0.0),
+    )
 
 
 def anchor_of(piece: Piece) -> Vector:
