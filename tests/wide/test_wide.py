@@ -159,13 +159,23 @@ def test_indicators_far_from_zero_cost_no_digits(small_batches, monkeypatch, at,
     Z = np.rint(rng.normal(size=(300, 6)) * 1024) / 1024
     y = Z @ rng.normal(size=6) + rng.normal(size=300)
     frame = pl.DataFrame(np.where(gaps, np.nan, Z + at), schema=[f"x{j}" for j in range(6)])
-    frame = frame.with_columns(c=np.where(gaps[:, 0], np.nan, at), y=y).fill_nan(None)
+    frame = frame.with_columns(c=np.where(gaps[:, 1], np.nan, at + 0.1), y=y).fill_nan(None)
     wide = both(frame, "y", null_policy="indicator")
     there = [0, 1, 2, 3, 5]
     X = np.column_stack([np.ones(300), np.where(gaps, 0.0, Z)[:, there], gaps[:, :3]])
     fitted = X @ np.linalg.lstsq(X, y, rcond=None)[0]
     assert wide.r2[-1] == pytest.approx(1 - ((y - fitted) ** 2).sum() / ((y - y.mean()) ** 2).sum())
     np.testing.assert_allclose(wide.predict(frame), fitted, atol=1e-7)
+
+
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_a_constant_that_the_first_rows_lack_is_one(monkeypatch, policy):
+    monkeypatch.setattr(wide_rows, "PIECE_ROWS", 2000)
+    rng = np.random.default_rng(10)
+    lacks, z = np.arange(6000) < 2500, rng.normal(size=6000)
+    frame = pl.DataFrame({"z": z, "y": z + rng.normal(size=6000)})
+    frame = frame.with_columns(c=np.where(lacks, np.nan, 0.1), x=np.where(lacks, np.nan, z + 1e8))
+    assert "c" in both(frame.fill_nan(None), "y", null_policy=policy).aliased
 
 
 @pytest.mark.sample(4)

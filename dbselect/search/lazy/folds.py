@@ -30,7 +30,7 @@ from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.sparse_rows import EntryTotals, Without
 from dbselect.sources.wide.wide_rows import WideRows
-from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
+from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of, joint_anchor
 from dbselect.sources.with_bar import with_bar
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class FoldSums:
         self._by_level: dict[Any, dict[int, tuple[Matrix, Any]]] = {}
         found = self._margins()
         self.present = [fold for fold, one in found.items() if one.rows + one.skipped]
-        anchor = next((one.anchor for one in found.values() if one.rows), found[0].anchor)
+        anchor = joint_anchor(found.values())
         whole = added_up(found.values(), anchor)
         beside, means = fills_of(rows, whole), whole.means[0]
         plain = np.append(means[: len(rows.names)], means[-1])
