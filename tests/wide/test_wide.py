@@ -168,6 +168,24 @@ def test_indicators_far_from_zero_cost_no_digits(small_batches, monkeypatch, at,
     np.testing.assert_allclose(wide.predict(frame), fitted, atol=1e-7)
 
 
+def test_means_of_terms_that_are_given_stand_where_values_are_missing(small_batches):
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(200, 4)) + 0.5
+    y = X @ rng.normal(size=4) + rng.normal(size=200)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 3] = np.nan_to_num(X[:, 3])
+    kinds = pl.Series("k", rng.choice(["a", "b", None], 200).tolist())
+    frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(4)]).with_columns(kinds, y=y)
+    policies = {"*": "mean", "x1": "indicator"}
+    other = frame.fill_nan(None).with_columns(pl.col("^x.*$") + 1)
+    terms = ds.terms(other.head(90), categories=["k"])
+    terms = ds.gram(other.head(90), null_policy=policies, terms=terms).terms
+    wide = both(frame, "y", null_policy=policies, terms=terms)
+    full = ds.anytime_sequence(frame, "y", null_policy=policies, terms=terms)
+    assert wide.gram.terms == full.gram.terms
+    np.testing.assert_allclose(wide.predict(frame), full.predict(frame), rtol=1e-6)
+
+
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
 def test_a_constant_that_the_first_rows_lack_is_one(monkeypatch, policy):
     monkeypatch.setattr(wide_rows, "PIECE_ROWS", 2000)

@@ -66,10 +66,9 @@ class FoldSums:
         self.present = [fold for fold, one in found.items() if one.rows + one.skipped]
         anchor = joint_anchor(found.values())
         whole = added_up(found.values(), anchor)
-        beside, means = fills_of(rows, whole), whole.means[0]
-        plain = np.append(means[: len(rows.names)], means[-1])
-        fills = np.where(np.isnan(beside), plain, beside)
-        self.whole = filled(whole, beside)
+        known, means = fills_of(rows, whole), whole.means[0]
+        fills = np.where(np.isnan(known), np.append(means[: len(rows.names)], means[-1]), known)
+        self.whole = filled(whole, known)
         self.totals = {
             fold: filled(added_up([one], anchor), fills) for fold, one in found.items() if one.rows
         }

@@ -334,7 +334,9 @@ def _terms(totals: Totals, rows: WideRows, names: Sequence[str], texts: Sequence
     fills = dict(zip(rows.names, rows.fills.tolist(), strict=False))
     return replace(
         without_levels(rows.request.base, never, texts),
-        means=means | {name: fills[name] for name in marked if fills[name]},
+        means=rows.request.terms.plain_means
+        | means
+        | {name: fills[name] for name in marked if fills[name]},
         indicators=marked,
         entries=rows.listed(len(names)),
     )

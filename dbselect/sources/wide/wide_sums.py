@@ -107,13 +107,14 @@ class Totals:
 
 
 def fills_of(rows: WideRows, totals: Totals) -> Vector:
-    """Return what stands where values are missing beside an indicator, NaN elsewhere; (D + 1,).
+    """Return what stands where values are missing; NaN for the mean of those present; (D + 1,).
 
     Parameters
     ----------
     totals : of those present in all rows
     """
-    fills = np.full(len(rows.names) + 1, np.nan)
+    given = rows.request.terms.plain_means
+    fills = np.array([*(given.get(name, np.nan) for name in rows.names), np.nan])
     at, on = rows.marks
     own = fills_beside(totals.weight[at], totals.means[0][at], totals.squares[at])
     fills[at] = np.where(totals.means[0][on] > 0, own, np.nan)
