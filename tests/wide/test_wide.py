@@ -148,6 +148,54 @@ def test_missing_values_by_every_policy(small_batches, monkeypatch, policy, piec
     np.testing.assert_allclose(wide.predict(frame), full.predict(frame), rtol=1e-6)
 
 
+@pytest.mark.parametrize("at", [1e5, -1e8])
+@pytest.mark.parametrize("pieces", [1 << 22, 90])
+def test_indicators_far_from_zero_cost_no_digits(small_batches, monkeypatch, at, pieces):
+    monkeypatch.setattr(wide_rows, "PIECE_VALUES", pieces)
+    rng = np.random.default_rng(9)
+    gaps = rng.random((300, 6)) < [0.3, 0.3, 0.3, 0.0, 1.0, 0.0]
+    gaps[:60, 1] = True
+    # The values present are whole parts of a deviation, at any offset: Z is what is read.
+    Z = np.rint(rng.normal(size=(300, 6)) * 1024) / 1024
+    y = Z @ rng.normal(size=6) + rng.normal(size=300)
+    frame = pl.DataFrame(np.where(gaps, np.nan, Z + at), schema=[f"x{j}" for j in range(6)])
+    frame = frame.with_columns(c=np.where(gaps[:, 1], np.nan, at + 0.1), y=y).fill_nan(None)
+    wide = both(frame, "y", null_policy="indicator")
+    there = [0, 1, 2, 3, 5]
+    X = np.column_stack([np.ones(300), np.where(gaps, 0.0, Z)[:, there], gaps[:, :3]])
+    fitted = X @ np.linalg.lstsq(X, y, rcond=None)[0]
+    assert wide.r2[-1] == pytest.approx(1 - ((y - fitted) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+    np.testing.assert_allclose(wide.predict(frame), fitted, atol=1e-7)
+
+
+def test_means_of_terms_that_are_given_stand_where_values_are_missing(small_batches):
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(200, 4)) + 0.5
+    y = X @ rng.normal(size=4) + rng.normal(size=200)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 3] = np.nan_to_num(X[:, 3])
+    kinds = pl.Series("k", rng.choice(["a", "b", None], 200).tolist())
+    frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(4)]).with_columns(kinds, y=y)
+    policies = {"*": "mean", "x1": "indicator"}
+    other = frame.fill_nan(None).with_columns(pl.col("^x.*$") + 1)
+    terms = ds.terms(other.head(90), categories=["k"])
+    terms = ds.gram(other.head(90), null_policy=policies, terms=terms).terms
+    wide = both(frame, "y", null_policy=policies, terms=terms)
+    full = ds.anytime_sequence(frame, "y", null_policy=policies, terms=terms)
+    assert wide.gram.terms == full.gram.terms
+    np.testing.assert_allclose(wide.predict(frame), full.predict(frame), rtol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_a_constant_that_the_first_rows_lack_is_one(monkeypatch, policy):
+    monkeypatch.setattr(wide_rows, "PIECE_ROWS", 2000)
+    rng = np.random.default_rng(10)
+    lacks, z = np.arange(6000) < 2500, rng.normal(size=6000)
+    frame = pl.DataFrame({"z": z, "y": z + rng.normal(size=6000)})
+    frame = frame.with_columns(c=np.where(lacks, np.nan, 0.1), x=np.where(lacks, np.nan, z + 1e8))
+    assert "c" in both(frame.fill_nan(None), "y", null_policy=policy).aliased
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "as_source", [kind for kind in OPENERS if kind not in ONE_SHOT], indirect=True

@@ -14,7 +14,7 @@ import dbselect as ds
 from dbselect.linear import lazy_gram
 from dbselect.search.lazy import folds as training
 from dbselect.search.lazy import width as too_wide
-from dbselect.sources.wide import many_levels
+from dbselect.sources.wide import many_levels, wide_rows
 
 ONE_SHOT = ("arrow reader", "arrow stream")
 
@@ -77,6 +77,36 @@ def test_missing_values_are_filled_by_the_mean_of_all_folds(policy):
     holed = table(2).with_columns(kinds, **holes)
     given = {"folds": 3, "key": "day", "weight": "w", "null_policy": policy}
     both(holed, "anytime_sequence", max_groups=5, **given)
+
+
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_a_constant_that_the_first_rows_of_a_fold_lack_is_one(monkeypatch, policy):
+    monkeypatch.setattr(wide_rows, "PIECE_ROWS", 4000)
+    rng = np.random.default_rng(10)
+    lacks, z = np.arange(30000) < 15000, rng.normal(size=30000)
+    frame = pl.DataFrame({"z": z, "y": z + rng.normal(size=30000), "day": np.arange(30000) // 9})
+    frame = frame.with_columns(c=np.where(lacks, np.nan, 0.1), x=np.where(lacks, np.nan, z + 1e8))
+    given = {"folds": 3, "key": "day", "null_policy": policy}
+    both(frame.fill_nan(None), "anytime_sequence", **given)
+
+
+@pytest.mark.parametrize("at", [1e5, 1e8])
+def test_scores_with_indicators_far_from_zero_are_those_near_it(at):
+    gaps = np.random.default_rng(5).random((240, 3)) < 0.3
+    gaps[:80, 2] = True
+    # Values of few digits are the same numbers at any offset.
+    plain = table(6).drop("w").with_columns(pl.col("^x.*$").sub(50).mul(1024).round().truediv(1024))
+    near, far = (
+        plain.with_columns(
+            pl.when(pl.Series(gap)).then(None).otherwise(pl.col(f"x{j}") + offset).alias(f"x{j}")
+            for j, gap in enumerate(gaps.T)
+        )
+        for offset in (0.0, at)
+    )
+    given = {"folds": 3, "key": "day", "null_policy": "indicator", "max_groups": 6}
+    found = both(far, "anytime_sequence", **given)
+    scores = ds.cross_validate(near, "y", "anytime_sequence", gram="full", **given).scores
+    pl.testing.assert_frame_equal(found.scores, scores, rel_tol=1e-6)
 
 
 @pytest.mark.sample(4)

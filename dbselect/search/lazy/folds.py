@@ -30,7 +30,7 @@ from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.sparse_rows import EntryTotals, Without
 from dbselect.sources.wide.wide_rows import WideRows
-from dbselect.sources.wide.wide_sums import Margins, Totals
+from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of, joint_anchor
 from dbselect.sources.with_bar import with_bar
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class FoldSums:
     Attributes
     ----------
     count : scans begun
+    rows : as given, with what stands where values are missing
     present : folds that have rows, usable or not
     whole : of all rows
     totals : fold that has rows -> Totals, from the anchor of `whole`
@@ -55,7 +56,7 @@ class FoldSums:
 
     def __init__(self, folds: RowFolds, rows: WideRows) -> None:
         self._folds = folds
-        self._rows = rows
+        self.rows = rows
         self.count = 0
         self._wanted: set[int] = set()
         self._known: dict[int, dict[int, Vector]] = {}
@@ -63,23 +64,23 @@ class FoldSums:
         self._by_level: dict[Any, dict[int, tuple[Matrix, Any]]] = {}
         found = self._margins()
         self.present = [fold for fold, one in found.items() if one.rows + one.skipped]
-        anchor = next((one.anchor for one in found.values() if one.rows), found[0].anchor)
-        self.whole = added_up(found.values(), anchor)
+        anchor = joint_anchor(found.values())
+        whole = added_up(found.values(), anchor)
+        known, means = fills_of(rows, whole), whole.means[0]
+        fills = np.where(np.isnan(known), np.append(means[: len(rows.names)], means[-1]), known)
+        self.whole = filled(whole, known)
         self.totals = {
-            fold: filled(added_up([one], anchor), self.whole.mean)
-            for fold, one in found.items()
-            if one.rows
+            fold: filled(added_up([one], anchor), fills) for fold, one in found.items() if one.rows
         }
-        means = self.whole.means[0]
-        self._rows = replace(rows, fills=np.append(means[: len(rows.names)], means[-1]))
+        self.rows = replace(rows, fills=fills)
 
     @property
     def names(self) -> list[str]:
         """The columns that are no entries; they come first."""
-        return self._rows.names
+        return self.rows.names
 
     def _margins(self) -> dict[int, Totals]:
-        works = dict.fromkeys(range(self._folds.folding.k), Margins(self._rows))
+        works = dict.fromkeys(range(self._folds.folding.k), Margins(self.rows))
         sums: Any = self._read(works)
         width = max(len(one.entries.sums) for one in sums.values())
         for one in sums.values():
@@ -92,7 +93,7 @@ class FoldSums:
         folds = self._folds
         work = ByFold(works, folds.folding, list(folds.columns))
         scan = with_bar(folds.table, folds.table.rows, f"scan {self.count}")
-        fields = list(dict.fromkeys([*self._rows.fields, *folds.fields]))
+        fields = list(dict.fromkeys([*self.rows.fields, *folds.fields]))
         with work.begin() as sums:
             gather(folds.table, fields, work, sums, scan)
             return dict(sums.each)
@@ -110,7 +111,7 @@ class FoldSums:
         if not len(missing) and not unknown:
             return
         works = {
-            fold: Products(self._rows, one.anchor, one.mean, missing, tuple(unknown))
+            fold: Products(self.rows, one.anchor, one.mean, missing, tuple(unknown))
             for fold, one in self.totals.items()
         }
         found = {fold: one.around_means() for fold, one in self._read(works).items()}
@@ -130,7 +131,7 @@ class FoldSums:
         """Return of each fold what `Scanned.by_level` does, in one scan for all."""
         if _key(levels) not in self._by_level:
             works = {
-                fold: LevelProducts(self._rows, one.anchor, one.mean, levels)
+                fold: LevelProducts(self.rows, one.anchor, one.mean, levels)
                 for fold, one in self.totals.items()
             }
             found = {fold: one.all() for fold, one in self._read(works).items()}
@@ -306,7 +307,8 @@ def wide_folds(problem: "Problem", folding: Folding, named: list[str] | None) ->
     folds.of(table.schema.empty_table())  # a key of a wrong type is refused unread
     sums = FoldSums(folds, asked.rows)
     warn_of_folds([len(sums.present)], folding)
-    return WideFolds(asked.read(OtherFolds(sums, None), sums.whole), sums, folds)
+    read = replace(asked, rows=sums.rows)
+    return WideFolds(read.read(OtherFolds(sums, None), sums.whole), sums, folds)
 
 
 def _key(groups: Index) -> tuple[tuple[int, ...], bytes]:
@@ -319,25 +321,3 @@ def added_up(parts: Iterable[Totals], anchor: Vector) -> Totals:
     for part in parts:
         found.add(part)
     return found
-
-
-def filled(totals: Totals, mean: Vector) -> Totals:
-    """Return totals in which a mean of more rows stands where values are missing.
-
-    Parameters
-    ----------
-    mean : shape (D + 1,), from the anchor of `totals`
-    """
-    weight = np.full_like(totals.weight, totals.weight[-1])
-    share = np.divide(totals.weight, weight, out=np.zeros_like(weight), where=weight > 0)
-    step = totals.mean - mean
-    return replace(
-        totals,
-        weight=weight,
-        mean=mean + share * step,
-        beside=np.full_like(totals.beside, totals.beside[-1]),
-        squares=totals.squares + totals.weight * (1.0 - share) * step**2,
-        # Where nothing is missing both means are of the same rows, and differ by rounding.
-        products=totals.products
-        + np.where(share < 1.0, totals.weight * step * (totals.beside - totals.mean[-1]), 0.0),
-    )

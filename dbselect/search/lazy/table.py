@@ -226,7 +226,8 @@ def wide_table(problem: "Problem") -> WideTable:
     patterns = patterns_read(problem)
     asked = wide_source(problem, table_of(problem, patterns), patterns)
     scans = Scans(asked.table, asked.rows)
-    return asked.read(scans, scans.margins())
+    totals = scans.margins()
+    return replace(asked, rows=scans.rows).read(scans, totals)
 
 
 def wide_source(problem: "Problem", table: Table, patterns: list[str] | None) -> WideSource:
@@ -328,10 +329,15 @@ def _terms(totals: Totals, rows: WideRows, names: Sequence[str], texts: Sequence
     weight = float(totals.weight[-1])
     mean = dict(zip(rows.names, totals.means[0].tolist(), strict=False))
     there = dict(zip(rows.names, totals.weight.tolist(), strict=False))
+    means = {name: mean[name] for name in rows.names if there[name] < weight * WHOLE}
+    marked = tuple(name for name in rows.marked if mean[name + SUFFIX] > 0)
+    fills = dict(zip(rows.names, rows.fills.tolist(), strict=False))
     return replace(
         without_levels(rows.request.base, never, texts),
-        means={name: mean[name] for name in rows.names if there[name] < weight * WHOLE},
-        indicators=tuple(name for name in rows.marked if mean[name + SUFFIX] > 0),
+        means=rows.request.terms.plain_means
+        | means
+        | {name: fills[name] for name in marked if fills[name]},
+        indicators=marked,
         entries=rows.listed(len(names)),
     )
 

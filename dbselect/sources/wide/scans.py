@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from dbselect.sources.request import Table
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.wide_rows import Index, WideRows
-from dbselect.sources.wide.wide_sums import Margins, Totals
+from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
 from dbselect.sources.with_bar import with_bar
 
 
@@ -26,34 +27,37 @@ class Scans:
 
     Attributes
     ----------
+    rows : as given; after the first scan with what stands where values are missing
     count : scans begun
     """
 
     def __init__(self, table: Table, rows: WideRows) -> None:
         self._table = table
-        self._rows = rows
+        self.rows = rows
         self._centre: tuple[Vector, Vector] = (np.empty(0), np.empty(0))
         self._kept: Index | None = None
         self.count = 0
 
     def margins(self) -> Totals:
         """Return what each column is by itself and beside the target."""
-        with Margins(self._rows).begin() as sums:
-            self._read(sums, Margins(self._rows))
-            found = sums.all()
+        with Margins(self.rows).begin() as sums:
+            self._read(sums, Margins(self.rows))
+            present = sums.all()
+        self.rows = replace(self.rows, fills=fills_of(self.rows, present))
+        found = filled(present, self.rows.fills)
         self._centre = found.anchor, found.mean
         return found
 
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
-        work = Products(self._rows, *self._centre, columns, tuple(within), kept=self._kept)
+        work = Products(self.rows, *self._centre, columns, tuple(within), kept=self._kept)
         with work.begin() as sums:
             self._read(sums, work)
         return sums.around_means()
 
     def by_level(self, levels: Index) -> tuple[Matrix, Any]:
         """Return sums by level of the dense columns around means, and of entries around 0."""
-        work = LevelProducts(self._rows, *self._centre, levels, kept=self._kept)
+        work = LevelProducts(self.rows, *self._centre, levels, kept=self._kept)
         with work.begin() as sums:
             self._read(sums, work)
         return sums.all()
@@ -73,4 +77,4 @@ class Scans:
     def _read(self, sums: Gathered, work: Work) -> None:
         self.count += 1
         scan = with_bar(self._table, self._table.rows, f"scan {self.count}")
-        gather(self._table, self._rows.fields, work, sums, scan)
+        gather(self._table, self.rows.fields, work, sums, scan)

@@ -43,7 +43,7 @@ class Piece:
 
     Parameters
     ----------
-    X : shape (n, D + 1), the target last; NaN where the mean is to stand
+    X : shape (n, D + 1), the target last; NaN where a value is missing that nothing stands for
     weight : shape (n,), > 0
     has_gaps : whether there is a NaN
     entries : CSR matrix of the field of entries, shape (n, any); None if there is none
@@ -69,8 +69,7 @@ class WideRows:
     target : its name
     paths : category -> its position in a row
     field : the field of entries (`record.entries`), which are no columns of `names`
-
-    fills : shape (D + 1,), what stands where values are missing; None leaves NaN
+    fills : shape (D + 1,), what stands where values are missing; NaN leaves NaN there, None all
 
     The columns of entries come last: levels of categories that have many, then the field's.
     """
@@ -149,6 +148,12 @@ class WideRows:
         return [leaf.name for leaf in self.numbers if self._policies[leaf.name] == "indicator"]
 
     @cached_property
+    def marks(self) -> tuple[Index, Index]:
+        """Where these numbers are, and where their indicators are."""
+        at = np.array([self._number[name] for name in self.marked], np.intp)
+        return at, np.arange(len(self.names) - len(at), len(self.names))
+
+    @cached_property
     def _levels(self) -> list[str]:
         return [name for at in self._dense for name in self._names_of(at)]
 
@@ -225,7 +230,8 @@ class WideRows:
             found = None if found is None else found[used]
         has_gaps = bool(missing) and bool(np.isnan(X).any())
         if has_gaps and self.fills is not None:
-            X, has_gaps = np.where(np.isnan(X), self.fills, X), False
+            np.copyto(X, self.fills, where=np.isnan(X))
+            has_gaps = bool(np.isnan(X).any())
         return Piece(X, weight, has_gaps, found, skipped, missing)
 
     def _entries(self, struct: pa.StructArray, missing: Counter[str]) -> tuple[Any, Mask]:
@@ -256,9 +262,8 @@ class WideRows:
                 f"column '{name}' has an infinite value ({value}); values must be finite"
             )
         gaps = np.isnan(X)
-        at = [self._number[name] for name in self.marked]
-        X[:, X.shape[1] - 1 - len(at) : -1] = gaps[:, at]
-        X[:, at] = np.where(gaps[:, at], 0.0, X[:, at])
+        at, on = self.marks
+        X[:, on] = gaps[:, at]
         used = np.asarray(~gaps[:, self._kept].any(axis=1))
         return used, self._missing(gaps)
 

@@ -6,7 +6,7 @@ centred at its own means, and pieces are merged by Chan's formula.
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.record.gram import Vector
+from dbselect.record.moments.fills import fills_beside
 from dbselect.sources.wide.sparse_rows import EntryTotals
 from dbselect.sources.wide.wide_rows import Piece, WideRows
 
@@ -105,12 +106,61 @@ class Totals:
         return mean, (self.anchor - (mean - taken)) + (self.mean - taken)
 
 
+def fills_of(rows: WideRows, totals: Totals) -> Vector:
+    """Return what stands where values are missing; NaN for the mean of those present; (D + 1,).
+
+    Parameters
+    ----------
+    totals : of those present in all rows
+    """
+    given = rows.request.terms.plain_means
+    fills = np.array([*(given.get(name, np.nan) for name in rows.names), np.nan])
+    at, on = rows.marks
+    own = fills_beside(totals.weight[at], totals.means[0][at], totals.squares[at])
+    fills[at] = np.where(totals.means[0][on] > 0, own, np.nan)
+    return fills
+
+
+def filled(totals: Totals, fills: Vector) -> Totals:
+    """Return totals in which numbers stand where values are missing.
+
+    Parameters
+    ----------
+    fills : shape (n + 1,), of the dense columns, the target last; NaN fills nothing
+    """
+    entries = np.full(len(totals.mean) - len(fills), np.nan)
+    fill = np.concatenate([fills[:-1], entries, fills[-1:]]) - totals.anchor
+    is_filled = ~np.isnan(fill)
+    weight = np.where(is_filled, totals.weight[-1], totals.weight)
+    share = np.divide(totals.weight, weight, out=np.zeros_like(weight), where=weight > 0)
+    step = np.where(is_filled, totals.mean - fill, 0.0)
+    return replace(
+        totals,
+        weight=weight,
+        mean=totals.mean - (1.0 - share) * step,
+        beside=np.where(is_filled, totals.beside[-1], totals.beside),
+        squares=totals.squares + totals.weight * (1.0 - share) * step**2,
+        # Where nothing is missing both means are of the same rows, and differ by rounding.
+        products=totals.products
+        + np.where(share < 1.0, totals.weight * step * (totals.beside - totals.mean[-1]), 0.0),
+    )
+
+
 def anchor_of(piece: Piece) -> Vector:
-    """Return a value of each column, 0 for one that has none; shape (D + 1,)."""
+    """Return a value of each column, NaN for one that has none; shape (D + 1,)."""
     anchor: Vector = piece.X[0].copy()
     for j in np.flatnonzero(np.isnan(anchor)).tolist():
-        there = piece.X[~np.isnan(piece.X[:, j]), j]
-        anchor[j] = there[0] if len(there) else 0.0
+        anchor[j] = piece.X[np.isnan(piece.X[:, j]).argmin(), j]
+    return anchor
+
+
+def joint_anchor(parts: Iterable[Totals]) -> Vector:
+    """Return of each column the first anchor that is one of its values; shape (D + 1,)."""
+    first, *others = parts
+    anchor, known = first.anchor, first.weight > 0
+    for part in others:
+        anchor = np.where(known, anchor, part.anchor)
+        known = known | (part.weight > 0)
     return anchor
 
 
@@ -144,7 +194,7 @@ class MarginSums:
     rows: WideRows
     totals: Totals = field(init=False)
     entries: EntryTotals = field(default_factory=EntryTotals.none)
-    _anchored: bool = False
+    _anchored: Any = False
     _lock: Any = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
@@ -155,7 +205,7 @@ class MarginSums:
         """Add some rows; may be called from several threads at once."""
         for piece in self.rows.pieces(batch):
             with self._lock:
-                if len(piece.X):
+                if len(piece.X) and not np.all(self._anchored):
                     self._anchor(anchor_of(piece))
                 anchor = self.totals.anchor
             entries = EntryTotals.none()
@@ -168,15 +218,15 @@ class MarginSums:
                 self.entries.add(entries)
 
     def _anchor(self, anchor: Vector) -> None:
-        """Take an anchor, if none was: sums so far are of no rows."""
-        if not self._anchored:
-            self.totals.anchor, self._anchored = anchor, True
+        """Take what is no NaN for the columns that had no anchor: their sums are of no rows."""
+        taken = ~np.isnan(anchor) & np.logical_not(self._anchored)
+        self.totals.anchor = np.where(taken, anchor, self.totals.anchor)
+        self._anchored = taken | self._anchored
 
     def load(self, part: bytes) -> None:
         """Add the sums of another process."""
         other, entries = pickle.loads(part)
-        if other.rows:
-            self._anchor(other.anchor)
+        self._anchor(np.where(other.weight > 0, other.anchor, np.nan))
         self.totals.add(other)
         self.entries.add(entries, float(other.anchor[-1] - self.totals.anchor[-1]))
 

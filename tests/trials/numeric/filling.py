@@ -7,6 +7,7 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from warnings import catch_warnings, simplefilter
 
 import duckdb
 import numpy as np
@@ -38,6 +39,7 @@ def case(draw: random.Random) -> None:
         ("indicator", ds.gram(frame.drop("k"), weight="w", null_policy="indicator")),
         ("indicator, merged", sum(marked[1:], start=marked[0])),
         ("indicator, in SQL", in_sql(frame, "gram_merge(g)")),
+        ("indicator, lazy", lazy(frame)),
     ]:
         check(gram, frame, name)
         check_predictions(gram, frame, name)
@@ -94,6 +96,14 @@ def means(
             store = ds.GramStore(Path(folder) / "stats")
             store.refresh(frame, by="k", weight="w", null_policy="mean")
             yield "a store", store.total()
+
+
+def lazy(frame: pl.DataFrame) -> ds.Gram:
+    """Return the Gram that a search reads of the groups that it takes."""
+    given = {"weight": "w", "null_policy": "indicator", "gram": "lazy"}
+    with catch_warnings():
+        simplefilter("ignore", ds.errors.SelectionWarning)
+        return ds.anytime_sequence(frame.drop("k"), "y", **given).gram
 
 
 def in_sql(frame: pl.DataFrame, call: str) -> ds.Gram:
