@@ -16,6 +16,7 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
 the paper solves anew for every candidate.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +28,7 @@ from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.moments.fills import NO_SHARE
+from dbselect.record.moments.possible import LEAST_SQUARE
 from dbselect.record.rows import row_counts
 
 #: Share of its own variance below which a column is aliased: conditional variances
@@ -44,6 +46,11 @@ LARGE = 1e9
 #: No type of whole numbers or decimals varies by so small a share of its mean, however much is
 #: known of that: an intercept would overflow.
 LEAST_SHARE = 1e-90
+#: What else a target without a square may be, where its mean has none either.
+UNDERFLOW = (
+    "so small that its squares, times the weights, underflow; multiply it, or all weights (which "
+    "leaves the fit as it is), by a power of ten"
+)
 #: Eigenvalues of a group's own block below this share of the largest count as 0.
 EIGENVALUE_SHARE = 1e-12
 
@@ -126,7 +133,10 @@ def unusable(gram: Gram, target: str) -> str | None:
         return filled_target(target)
     deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
     if is_constant(deviation, gram.mean[at], gram.mean_low[at]):
-        return constant_target(target, gram.rows, gram.skipped)
+        told = constant_target(target, gram.rows, gram.skipped)
+        length = abs(float(gram.mean[at])) * math.sqrt(gram.weight)
+        may_underflow = 0 < length < math.sqrt(LEAST_SQUARE * gram.rows)
+        return f"{told}, or {UNDERFLOW}" if may_underflow else told
     return None
 
 

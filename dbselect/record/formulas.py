@@ -8,7 +8,7 @@ which are asked just that, and `largest`, which may leave it out.
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -567,22 +567,34 @@ def _sql_infix(sign: str) -> Callable[[str, str], str]:
     return lambda a, b: f"({a} {sign} {b})"
 
 
-def sql(kept: Callable[[Formula], str] | None = None, *, duckdb: bool = True) -> Algebra[str]:
+def sql(
+    kept: Callable[[Formula], str] | None = None,
+    *,
+    duckdb: bool = True,
+    booleans: Collection[Path] = (),
+) -> Algebra[str]:
     """Return the algebra of DuckDB's SQL expressions.
 
     Parameters
     ----------
     kept : what a formula marked so is
+    booleans : columns of BOOLEAN, which not every engine casts to a double
     duckdb : whether they are for DuckDB itself: not every other dialect has a name for a
         NaN, which `given` looks for as well, or for an error, as a `Lookup` may raise
     """
+
+    def column(path: Path) -> str:
+        name = _sql_column(path)
+        if path in booleans:
+            name = f"CASE WHEN {name} THEN 1 WHEN NOT {name} THEN 0 END"
+        return f"CAST({name} AS DOUBLE)"
 
     def given(x: str, there: str, missing: str) -> str:
         is_nan = f" OR isnan({x})" if duckdb else ""
         return f"CASE WHEN {x} IS NULL{is_nan} THEN {missing} ELSE {there} END"
 
     return Algebra(
-        column=lambda path: f"CAST({_sql_column(path)} AS DOUBLE)",
+        column=column,
         number=_sql_number,
         equals=lambda path, value: f"CAST({_sql_column(path)} = {_sql_value(value)} AS DOUBLE)",
         date=_sql_date,

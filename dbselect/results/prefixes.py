@@ -8,7 +8,7 @@ it refuses in a sentence.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -408,12 +408,15 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         *,
         nested: bool | None = None,
         handle_unknown: HandleUnknown = "unavailable",
+        booleans: Collection[str] = (),
     ) -> str:
         """Return the prediction of ``at(budget)`` as an SQL expression (`Model.sql`).
 
         Unlike `predict` it uses one prefix for all rows: NULL where a column is NULL.
         """
-        return self.at(budget).sql(dialect, nested=nested, handle_unknown=handle_unknown)
+        return self.at(budget).sql(
+            dialect, nested=nested, handle_unknown=handle_unknown, booleans=booleans
+        )
 
     def predict(
         self,

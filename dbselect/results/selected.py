@@ -1,6 +1,6 @@
 """What is chosen at once and is no sequence: the model, and how it was found."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -373,14 +373,17 @@ class Selected(InNotebooks, Generic[M_co]):
         *,
         nested: bool | None = None,
         handle_unknown: HandleUnknown = "unavailable",
+        booleans: Collection[str] = (),
     ) -> str:
         """Return the prediction as the text of an SQL expression.
 
         Parameters
         ----------
-        dialect, nested, handle_unknown : as in `Model.sql`
+        dialect, nested, handle_unknown, booleans : as in `Model.sql`
         """
-        return self._found.sql(dialect, nested=nested, handle_unknown=handle_unknown)
+        return self._found.sql(
+            dialect, nested=nested, handle_unknown=handle_unknown, booleans=booleans
+        )
 
     def predict(
         self,

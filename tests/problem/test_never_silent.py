@@ -97,6 +97,34 @@ def test_segments_with_as_many_coefficients_as_rows_have_a_status():
     assert ds.anytime_sequence_by(grams, "y", ridge=1.0)["status"].null_count() == 2
 
 
+# Squares that underflow
+
+
+@pytest.mark.parametrize(
+    ("size", "weight"),
+    [(1e-170, 1.0), (1e-170, 1e-150), (1e-155, 1e-150), (1e-170, 1e-200), (1e-150, 1e-200)],
+)
+def test_a_target_whose_squares_underflow_is_not_just_constant(size, weight):
+    rows = noise(50, 1).with_columns(y=size * (1.0 + pl.col("y")), w=pl.lit(weight))
+    with pytest.raises(ds.errors.DbselectError, match=r"'y' is .*small.* multiply it, or "):
+        ds.fit(rows, "y", ["x0"], weight="w")
+    near = rows.with_columns(pl.col("y") / size, pl.col("w") / weight)
+    assert ds.fit(near, "y", ["x0"], weight="w").r2 < 1
+
+
+@pytest.mark.parametrize(("size", "is_small"), [(1e-150, True), (0.0, False), (1.0, False)])
+def test_a_segment_whose_squares_underflow_says_so(size, is_small):
+    rows = noise(50, 2).with_columns(pl.lit(1e-200).alias("w"), pl.lit(1).alias("k"))
+    rows = rows.with_columns(y=size if size == 1.0 else size * (1.0 + pl.col("y")))
+    grams = ds.gram_by(rows, ["k"], ["x0", "y"], weight="w")
+    (told,) = ds.anytime_sequence_by(grams, "y")["status"]
+    assert told.startswith("target 'y' is constant (50 rows)")
+    assert ("or all weights" in told) == is_small
+    with pytest.raises(ds.errors.DataError) as caught:
+        ds.fit(rows, "y", ["x0"], weight="w")
+    assert str(caught.value) == told
+
+
 @pytest.mark.parametrize("rows", [4, 30])
 def test_a_generalised_model_that_fits_any_target_says_so(rows):
     frame = noise(rows, 3).drop("z").with_columns(y=1 + pl.int_range(rows) ** 2 % 5)

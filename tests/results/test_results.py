@@ -117,6 +117,7 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "dialect": "duckdb",
         "nested": False,
         "handle_unknown": "mean",
+        "booleans": (),
         "missing_columns": "unavailable",
         "rows": table(),
         "columns": None,

@@ -378,6 +378,25 @@ def test_another_engine_computes_the_same():
     con.close()
 
 
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "bigquery"])
+def test_a_boolean_is_not_cast_to_a_double_where_it_is_named(dialect):
+    truth = model({"flag": 2.0, "s.on": 3.0, "x": 5.0}, 1.0)
+    text = truth.sql(dialect, nested=True, booleans=["flag", "s.on"])
+    casts = [one.this for one in sqlglot.parse_one(text, read=dialect).find_all(exp.Cast)]
+    assert [one.name for one in casts if not isinstance(one, exp.Case)] == ["x"]
+    flags = [True, False, None]
+    frame = pl.DataFrame({"flag": flags, "s": [{"on": one} for one in (True, True, False)], "x": 1})
+    back = sqlglot.transpile(f"SELECT {text}", read=dialect, write="duckdb")[0]
+    assert in_duckdb(back.removeprefix("SELECT "), frame).to_list() == [11.0, 9.0, None]
+
+
+def test_a_boolean_that_is_no_number_of_the_model_is_refused():
+    with pytest.raises(ds.errors.ColumnError, match="booleans names unknown column 'flags'"):
+        model({"flag": 2.0}).sql("postgres", booleans=["flags"])
+    with pytest.raises(ds.errors.ArgumentError, match="booleans is 'flag'"):
+        model({"flag": 2.0}).sql("postgres", booleans="flag")
+
+
 @pytest.mark.parametrize("dialect", ["nosuch", "DuckDB!", 3])
 def test_unknown_dialect_is_refused(dialect):
     with pytest.raises(ds.errors.ArgumentError, match=f"dialect is {dialect!r}: "):

@@ -153,6 +153,33 @@ def test_a_model_scores_where_the_rows_are(warehouse, make, handle_unknown):
     assert np.isfinite(own).any()
 
 
+@pytest.mark.system
+def test_postgres_scores_booleans_and_numbers_of_every_type_to_the_last_digit():
+    rng = np.random.default_rng(5)
+    whole = rng.integers(-(2**62), 2**62, 60)
+    frame = pl.DataFrame(
+        {
+            "flag": rng.random(60) < 0.5,
+            "single": pl.Series(rng.normal(size=60), dtype=pl.Float32),
+            "double": rng.normal(size=60) * 10.0 ** rng.integers(-100, 100, 60),
+            "exact": pl.Series([f"{n}.123456789" for n in whole]).cast(pl.Decimal(38, 9)),
+            "whole": whole,
+        }
+    )
+    frame = frame.with_columns(pl.when(pl.int_range(60) % 7 > 0).then("flag").alias("flag"))
+    with opened("postgres") as warehouse:
+        name = warehouse.load(frame).get_name()
+        for column in frame.columns:
+            y = frame[column].cast(pl.Float64)
+            model = ds.fit(frame.select(column, y=y / y.abs().max()), "y", [column])
+            score = model.sql("postgres", booleans=[column] if column == "flag" else ())
+            with warehouse.connection.begin() as cursor:
+                cursor.execute(f"SELECT {score} FROM {name}")
+                rows = [np.nan if one is None else one for (one,) in cursor.fetchall()]
+            assert {type(one) for one in rows} == {float}
+            np.testing.assert_array_equal(rows, model.predict(frame), err_msg=column)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

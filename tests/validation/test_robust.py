@@ -286,6 +286,27 @@ def test_other_rows_other_weights_and_too_few_are_refused():
             call()
 
 
+@pytest.mark.parametrize("power", [20, 46, 50, 54, 60])
+def test_columns_without_digits_are_told_from_other_rows(power):
+    rng = np.random.default_rng(power)
+    x = rng.integers(-100, 100, 200)
+    frame = pl.DataFrame({"z": x + 2**power, "y": 0.5 * x + 0.01 * rng.normal(size=200)})
+    model = ds.fit(frame, "y")
+    told = r"not those of the fit, or column 'z', about \d\.\de\+\d+, loses its last digits.*less"
+    if power == 20:
+        model.robust_errors(frame)
+        with pytest.raises(ds.errors.DataError, match="of the fit; give the rows") as caught:
+            model.robust_errors(frame.with_columns(pl.col("y").reverse()))
+        assert "'z'" not in str(caught.value)
+        return
+    with pytest.raises(ds.errors.DataError, match=told):
+        model.robust_errors(frame)
+    near = frame.with_columns(pl.col("z") - 2**power)
+    truth = sm.OLS(near["y"].to_numpy(), sm.add_constant(x)).fit().get_robustcov_results("HC1")
+    found = ds.fit(near, "y").robust_errors(near)
+    np.testing.assert_allclose(found.covariance, truth.cov_params(), rtol=1e-8)
+
+
 def test_variances_that_overflow_are_refused():
     frame = pl.DataFrame({"a": 1e-10 * X[:, 0], "y": 1e150 * Y})
     with pytest.raises(ds.errors.DataError, match="variances of the coefficients overflow"):

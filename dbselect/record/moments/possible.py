@@ -61,7 +61,7 @@ def fault(
     product = comoment[i, j]
     for own, other in ((j, i), (i, j)):
         # What has no square left may well have a product.
-        if variance[own] < least and abs(product) < np.sqrt(least * variance[other]):
+        if variance[own] < least and abs(product) < np.sqrt(least) * deviation[other]:
             return _too_small(columns[own])
     return (
         f"gram record has comoments that no rows can have: {product:g} of columns "

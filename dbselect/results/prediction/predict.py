@@ -10,7 +10,7 @@ memory all numbers are one matrix product, and the formulas of the link are comp
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 from scipy.sparse import issparse
 
-from dbselect.errors import ArgumentError, ColumnError
+from dbselect.errors import ArgumentError, ColumnError, unknown
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import formulas
@@ -154,24 +154,28 @@ class Predicting(InNotebooks):
         *,
         nested: bool | None = None,
         handle_unknown: HandleUnknown = "unavailable",
+        booleans: Collection[str] = (),
     ) -> str:
         """Return the prediction as the text of an SQL expression, with quoted names.
 
         Parameters
         ----------
-        dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``). A column
-            of BOOLEAN must be an INTEGER in PostgreSQL, which casts none to a double
+        dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``)
         nested, handle_unknown : as in `expr`; in other dialects only a NULL is missing, not
             a NaN, and no level raises
+        booleans : columns of numbers that are of type BOOLEAN in the table of that SQL, where
+            its engine casts none to a double, as PostgreSQL and BigQuery: true is 1
 
         Raises
         ------
         ArgumentError : an unknown dialect, or sqlglot is not installed; another
             `handle_unknown`, or ``"error"`` in another dialect
-        ColumnError : columns of the model differ in nothing but capitals, as SQL knows none
+        ColumnError : columns of the model differ in nothing but capitals, as SQL knows none;
+            `booleans` names no column of numbers that the model reads
         """
-        _check_case(self._read(self._inputs, nested))
-        algebra = formulas.sql(duckdb=dialect == "duckdb")
+        inputs = self._read(self._inputs, nested)
+        _check_case(inputs)
+        algebra = formulas.sql(duckdb=dialect == "duckdb", booleans=_flags(booleans, inputs))
         means = [translate(mean, algebra) for mean in self._means(nested, handle_unknown)]
         text = means[0]
         if self._fields is not None:
@@ -442,6 +446,17 @@ def check_there(
         names = [leaf.name for leaf in leaves(frame.head(0).to_arrow().schema)]
         advice = "" if missing_columns is None else "; missing_columns='unavailable' allows this"
         raise ColumnError(lacking(absent, names) + advice)
+
+
+def _flags(names: Collection[str], inputs: Sequence[Input]) -> list[formulas.Path]:
+    """Return where columns of numbers lie that an engine has as BOOLEAN."""
+    if isinstance(names, str):
+        raise ArgumentError(f"booleans is {names!r}; it must be a list of columns")
+    numbers = {one.name: one.path for one in inputs if isinstance(one, Number) and not one.unit}
+    for name in names:
+        if name not in numbers:
+            raise ColumnError(f"booleans names {unknown('column', name, list(numbers))}")
+    return [numbers[name] for name in names]
 
 
 def _check_case(inputs: Sequence[Input]) -> None:

@@ -189,7 +189,7 @@ def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
     return inverse, inverse.T
 
 
-def check_gradient(sums: MeatSums, gradient: Vector) -> None:
+def check_gradient(sums: MeatSums, gradient: Vector, found: Model | GlmModel) -> None:
     """Refuse rows at which the coefficients are not those of a fit.
 
     Parameters
@@ -198,8 +198,25 @@ def check_gradient(sums: MeatSums, gradient: Vector) -> None:
     """
     noise = sums.left / sums.rows
     allowed = OTHER_ROWS**2 * noise + ROUNDING_SHARE**2 * sums.squares
-    if gradient @ gradient > allowed:
-        raise DataError(
-            "the rows do not give the model's coefficients, so they are not those of the fit; "
-            "give the rows and the weight that it was fitted with"
-        )
+    if gradient @ gradient <= allowed:
+        return
+    wrong = "the rows do not give the model's coefficients, so they are not those of the fit"
+    mend = "give the rows and the weight that it was fitted with"
+    if isinstance(found, Model):
+        column, mean, part = _largest_part(found)
+        if sums.weight * (np.finfo(np.float64).eps * part) ** 2 > allowed:
+            wrong += f", or column '{column}', about {mean:.1e}, loses its last digits as a double"
+            mend += f", or fit and judge '{column}' less about {mean:.1e}"
+    raise DataError(f"{wrong}; {mend}")
+
+
+def _largest_part(model: Model) -> tuple[str, float, float]:
+    """Return the column, or the target, that is largest in a residual, its mean and that part."""
+    assert model.fit is not None
+    assert model.fit.gram is not None
+    gram = model.fit.gram
+    factors = {**model.coefficients, model.target: 1.0}
+    means = {name: float(gram.mean[gram.columns.index(name)]) for name in factors}
+    parts = {name: abs(factors[name] * means[name]) for name in factors}
+    column = max(parts, key=lambda name: parts[name])
+    return column, means[column], parts[column]

@@ -191,7 +191,7 @@ def _finished(
     """Return the covariance of what was summed."""
     n, r = sums.rows, len(wanted.terms)
     white, back = whitener(sums, wanted)
-    check_gradient(sums, white @ sums.gradient)
+    check_gradient(sums, white @ sums.gradient, found)
     meat, factor, free, clusters = sums.meat, 1.0, n - r, None
     if kind == "HC1":
         factor = n / (n - r)

@@ -10,7 +10,7 @@ const ROUNDING: f64 = 1e-4;
 const CONSTANT_ROUNDING: f64 = 1e-12;
 /// Squares below 1e-308 are rounded to multiples of 5e-324: of sums of less than this a row,
 /// fewer than twelve digits are left.
-const LEAST_SQUARE: f64 = 5e-312;
+pub const LEAST_SQUARE: f64 = 5e-312;
 /// Share of its variance that a column must have beyond others for a third to be compared with
 /// what is left of both: there, rounding of the sixth digit stays below `LEFT_ROUNDING`.
 pub const LEAST_LEFT: f64 = 1e-2;

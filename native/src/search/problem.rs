@@ -9,7 +9,7 @@
 //! and section 3.
 
 use super::error::Error;
-use crate::kernel::possible::{INDEFINITE, fault, is_indefinite};
+use crate::kernel::possible::{INDEFINITE, LEAST_SQUARE, fault, is_indefinite};
 use crate::kernel::rank_update::triangle;
 use crate::record::terms::Terms;
 use crate::search::linear::columns::{SUFFIX, position};
@@ -28,6 +28,9 @@ const LARGE: f64 = 1e9;
 const LEAST_SHARE: f64 = 1e-90;
 /// Share of the weight that is taken for nothing beside rounding.
 const NO_SHARE: f64 = 1e-14;
+/// What else a target without a square may be, where its mean has none either.
+const UNDERFLOW: &str = ", or so small that its squares, times the weights, underflow; multiply it, \
+                         or all weights (which leaves the fit as it is), by a power of ten";
 
 /// The numbers of a sound Gram record of d columns.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +75,13 @@ impl Gram<'_> {
             && lists.all(|list| list.iter().all(|x| x.is_finite()))
             && (0..self.mean.len()).all(|j| self.comoment(j, j) >= 0.0)
             && fault(rows as u64, weight, self.mean, self.mean_low, self.comoment).is_none()
+    }
+
+    /// Whether a column may have no square because its values, or the weights, are so small.
+    fn may_underflow(&self, column: usize) -> bool {
+        let mean = self.mean(column).abs();
+        let length = mean * self.weight.sqrt();
+        0.0 < length && length < (LEAST_SQUARE * self.rows as f64).sqrt()
     }
 
     /// Standard deviation of a column.
@@ -173,7 +183,8 @@ impl Target {
         }
         let has_nothing = if intercept { gram.is_constant(at) } else { gram.raw(at, at) == 0.0 };
         if has_nothing {
-            return Err(format!("target '{name}' is constant ({})", rows_told(gram)));
+            let or = if gram.may_underflow(at) { UNDERFLOW } else { "" };
+            return Err(format!("target '{name}' is constant ({}){or}", rows_told(gram)));
         }
         Ok(at)
     }

@@ -368,5 +368,8 @@ mod tests {
         let constant = Gram { comoment: &[0.0; 6], ..GRAM };
         let error = workspace.search(&request, &plan, &constant, &mut to_the_end).unwrap_err();
         assert_eq!(error, "target 'y' is constant (4 rows)");
+        let small = Gram { weight: 1e-200, mean: &[1e-150; 3], ..constant };
+        let error = workspace.search(&request, &plan, &small, &mut to_the_end).unwrap_err();
+        assert!(error.starts_with("target 'y' is constant (4 rows), or so small that"), "{error}");
     }
 }

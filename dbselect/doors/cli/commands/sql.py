@@ -10,6 +10,9 @@ from dbselect.doors.cli.out import STDOUT
 def _add(parser: argparse.ArgumentParser) -> None:
     add_prediction(parser)
     parser.add_argument("--dialect", default=UNSET, help="default: duckdb; others need sqlglot")
+    parser.add_argument(
+        "--booleans", nargs="+", default=UNSET, help="columns of BOOLEAN; needed in PostgreSQL"
+    )
     parser.add_argument("--out", metavar="FILE", help="file to write; default: standard output")
     parser.set_defaults(endings=(), json=False)
 
@@ -18,7 +21,7 @@ def _run(options: argparse.Namespace) -> None:
     from dbselect.doors.cli.stored import stored_sequence
     from dbselect.record.writing import replacing
 
-    given = options_given(options, ("budget", "dialect", "handle_unknown"))
+    given = options_given(options, ("budget", "dialect", "handle_unknown", "booleans"))
     text = stored_sequence(options.sequence).sql(**given)
     if options.out in (None, STDOUT):
         print(text)
