@@ -112,6 +112,12 @@ def test_a_target_whose_squares_underflow_is_not_just_constant(size, weight):
     assert ds.fit(near, "y", ["x0"], weight="w").r2 < 1
 
 
+def test_exact_sums_of_products_that_underflow_are_refused():
+    rows = noise(50, 1).with_columns(y=1e-150 * pl.col("y"), w=pl.lit(1e-200))
+    with pytest.raises(ds.errors.DataError, match="a value times its weight is "):
+        ds.fit(rows, "y", ["x0"], weight="w", exact=True)
+
+
 @pytest.mark.parametrize(("size", "is_small"), [(1e-150, True), (0.0, False), (1.0, False)])
 def test_a_segment_whose_squares_underflow_says_so(size, is_small):
     rows = noise(50, 2).with_columns(pl.lit(1e-200).alias("w"), pl.lit(1).alias("k"))

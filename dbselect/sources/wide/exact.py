@@ -201,11 +201,11 @@ class _Sums:
         self._width = len(X)
         left = self._left.split(X)
         if weight is None:
-            _check_small(X)
+            _check_small(X, X)
             self._add_products(0, left, left)
             return
         halves = two_products(X, weight)
-        _check_small(halves[0])
+        _check_small(halves[0], X)
         for part, (grid, half) in enumerate(zip(self._right, halves, strict=True)):
             self._add_products(part, left, grid.split(half))
 
@@ -242,10 +242,11 @@ class _Sums:
         return total, unit.tolist(), scale
 
 
-def _check_small(X: Matrix) -> None:
-    small = (X != 0) & (np.abs(X) < SMALLEST)
+def _check_small(product: Matrix, X: Matrix) -> None:
+    """Refuse values other than 0 whose products with their weights have lost bits, or all."""
+    small = (X != 0) & (np.abs(product) < SMALLEST)
     if small.any():
         raise DataError(
-            f"a value times its weight is {X[small][0]:g}; exact sums need 0, or at least "
+            f"a value times its weight is {product[small][0]:g}; exact sums need 0, or at least "
             f"{SMALLEST:g} in size"
         )
