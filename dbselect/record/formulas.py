@@ -578,9 +578,9 @@ def sql(
     Parameters
     ----------
     kept : what a formula marked so is
-    booleans : columns of BOOLEAN, which not every engine casts to a double
     duckdb : whether they are for DuckDB itself: not every other dialect has a name for a
         NaN, which `given` looks for as well, or for an error, as a `Lookup` may raise
+    booleans : columns of BOOLEAN, which not every engine casts to a double
     """
 
     def column(path: Path) -> str:

@@ -45,7 +45,7 @@ def test_slow_scoring_still_converges(family, seed):
     np.testing.assert_allclose(step, 0.0, atol=1e-5 * max(1.0, np.abs(at).max()))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog", "loglog", "cauchit"])
 @pytest.mark.parametrize("quasi", [False, True])
 def test_what_is_separated_is_still_found(link, quasi):

@@ -231,7 +231,7 @@ def test_a_held_out_share_is_of_the_best_constant_beside_the_offset(family):
     assert judged["r2"][-1] == pytest.approx(1 - expected / null.deviance, abs=1e-8)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", NEW)
 def test_sql_predicts_the_mean_or_says_why_not(family):
     con = ds.connect()

@@ -181,10 +181,8 @@ def test_every_family_of_prefixes_is_among_those_tried():
 HOMES = {"dbselect.results.model", "dbselect.results.glm.model"}
 
 
-@pytest.mark.parametrize(
-    "family",
-    [pytest.param(name, marks=() if name == "linear" else pytest.mark.slow) for name in FAMILIES],
-)
+@pytest.mark.slow
+@families
 def test_every_public_name_of_a_sequence_works_or_refuses_in_a_sentence(family, tmp_path):
     refused = refusals(found(family), tmp_path)
     # Bounds are proved for a quadratic objective only, and F compares sums of squares.

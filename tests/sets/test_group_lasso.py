@@ -717,6 +717,7 @@ def test_sparse_path_is_skglms(seed):
         np.testing.assert_allclose(w, found, rtol=0, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [0.0, 0.4])
 def test_degrees_of_freedom_are_how_the_fit_moves_with_the_target(ratio):
     rng = np.random.default_rng(37)

@@ -93,6 +93,7 @@ def test_costs_in_another_unit_change_the_score_only(rule, seed, factor):
         )
 
 
+@pytest.mark.slow
 @given(seed=seeds)
 @few
 def test_weight_two_is_a_row_twice(seed):

@@ -17,7 +17,9 @@ ROWS = 150
 GROUPS = {"a": ["a"], "b": ["b"], "kind": ["kind"]}
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.system)]
+)
 def warehouse(request: pytest.FixtureRequest) -> Iterator[Warehouse]:
     with opened(request.param) as found:
         yield found

@@ -454,6 +454,7 @@ def test_every_source_sums_by_level(as_source):
     np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.system
 def test_processes_sum_their_parts_by_level():
     dask = pytest.importorskip("dask.dataframe")
     table, groups = problem(19), {**OTHERS, **USER, "item.i3": ["item.i3"]}
