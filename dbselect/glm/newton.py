@@ -292,11 +292,12 @@ def _descended(
         if found is None:
             return _ended(problem, held, base, model, state, Status.STALLED)
         taken, point, answer = found
-        last = secant(model, answer, taken)
-        if not WANING * last.before < last.after < last.before / WANING:
-            secants.clear()  # what is shown of another curvature is out of date
-        elif not problem.is_canonical:
-            secants.append(last)
+        if not problem.is_canonical:
+            last = secant(model, answer, taken)
+            if WANING * last.before < last.after < last.before / WANING:
+                secants.append(last)
+            else:
+                secants.clear()  # what is shown of another curvature is out of date
         base, model = point, answer
         state = problem.state(base, model, held)
         longest, before, foreseen = TOO_LONG * before, length, predicted

@@ -117,9 +117,7 @@ def _reduced(gram: Gram, columns: Sequence[str]) -> Gram:
 
 def settled(gram: Gram, reading: Reading) -> Gram:
     """Return the Gram of a window, once all its parts are in."""
-    found = trimmed(gram, reading)
-    filled = to_be_filled(found, reading)
-    return impute_mean([found], filled)[0] if filled else found
+    return settled_together([gram], reading)[0]
 
 
 def settled_together(grams: Sequence[Gram], reading: Reading) -> list[Gram]:

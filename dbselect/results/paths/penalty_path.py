@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -25,9 +25,6 @@ from dbselect.results.call import Answer, Call
 from dbselect.results.model import Model
 from dbselect.selection.penalised.group_lasso import Path
 from dbselect.selection.ties import Mask
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, eq=False)

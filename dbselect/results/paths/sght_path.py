@@ -1,16 +1,13 @@
 """The models of SGHT at every pair of limits."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pictures.cells import limits_grid
 from dbselect.results.call import Answer, Call
-
-if TYPE_CHECKING:
-    pass
 
 #: Columns of `sght_path`.
 PATH_DTYPES: dict[str, pl.DataType] = {

@@ -17,7 +17,7 @@ import numpy as np
 from dbselect.record.gram import Vector
 from dbselect.record.moments.fills import fills_beside
 from dbselect.sources.wide.sparse_rows import EntryTotals
-from dbselect.sources.wide.wide_rows import Piece, WideRows
+from dbselect.sources.wide.wide_rows import Mask, Piece, WideRows
 
 
 @dataclass
@@ -194,18 +194,19 @@ class MarginSums:
     rows: WideRows
     totals: Totals = field(init=False)
     entries: EntryTotals = field(default_factory=EntryTotals.none)
-    _anchored: Any = False
+    _anchored: Mask = field(init=False)
     _lock: Any = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         """Begin without rows."""
         self.totals = Totals.none(np.zeros(len(self.rows.names) + 1))
+        self._anchored = np.zeros(len(self.rows.names) + 1, dtype=bool)
 
     def add(self, batch: Any) -> None:
         """Add some rows; may be called from several threads at once."""
         for piece in self.rows.pieces(batch):
             with self._lock:
-                if len(piece.X) and not np.all(self._anchored):
+                if len(piece.X) and not self._anchored.all():
                     self._anchor(anchor_of(piece))
                 anchor = self.totals.anchor
             entries = EntryTotals.none()
@@ -219,9 +220,9 @@ class MarginSums:
 
     def _anchor(self, anchor: Vector) -> None:
         """Take what is no NaN for the columns that had no anchor: their sums are of no rows."""
-        taken = ~np.isnan(anchor) & np.logical_not(self._anchored)
+        taken = ~np.isnan(anchor) & ~self._anchored
         self.totals.anchor = np.where(taken, anchor, self.totals.anchor)
-        self._anchored = taken | self._anchored
+        self._anchored |= taken
 
     def load(self, part: bytes) -> None:
         """Add the sums of another process."""
