@@ -88,7 +88,7 @@ java:
 		|| echo 'no Java: Spark is not tested'
 
 test: ## what a change must pass: linters, types, quick tests; four minutes on two cores
-	@$(MAKE) --no-print-directory --jobs=2 setup lint type
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.ready lint type
 	$(BIN)/pytest -m 'not (slow or system or far)' --numprocesses auto
 
 rust: setup ## the library in its own language: clippy, and its own tests
