@@ -174,6 +174,7 @@ def test_the_sparse_group_lasso_is_at_its_minimum():
             assert (np.abs(g[~on]) <= penalty + KKT).all()
 
 
+@pytest.mark.slow
 def test_published_designs_are_what_they_say():
     from reproduce import bilevel, dash, sequencing
 

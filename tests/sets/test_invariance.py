@@ -173,6 +173,7 @@ def spread(problem: Problem) -> float:
     return table.y.std() * np.abs(table.X.mean(axis=0) / table.deviation).sum()
 
 
+@pytest.mark.slow
 @given(seed=seeds)
 @few
 def test_gram_addition_is_a_commutative_monoid_that_subtraction_undoes(seed):
