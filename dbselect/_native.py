@@ -99,8 +99,8 @@ def _library() -> ctypes.CDLL:
     library.dbselect_support_table.restype = pointer
     library.dbselect_search.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
     library.dbselect_search.restype = pointer
-    library.dbselect_fit.argtypes = [pointer, pointer, pointer, pointer]
-    library.dbselect_fit.restype = pointer
+    library.dbselect_answer.argtypes = [pointer, pointer, pointer, pointer]
+    library.dbselect_answer.restype = pointer
     library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
     library.dbselect_check.restype = pointer
     library.dbselect_leaps.argtypes = [*4 * [pointer], *2 * [ctypes.c_size_t], *3 * [pointer]]
@@ -410,23 +410,23 @@ def _turns(
         yield
 
 
-def fit_records(
+def answers(
     records: pa.Array, method: str, target: str, given: Mapping[str, Any]
 ) -> pa.StructArray:
-    """Fit every Gram record of an array.
+    """Ask every Gram record of an array.
 
     Parameters
     ----------
     records : as in `search`
-    method : ``"fit"`` or ``"summary"``
+    method : one that returns no sequence
     target : as in `search`
-    given : the method's options by name, columns among them
+    given : the method's options by name, columns or groups and costs among them
 
     Returns
     -------
-    A row for each record: ``found``, the model, or of a summary the list of its terms, null where
-    there is none; ``status``, null, or why there is none; and where there is one ``condition``,
-    that of the columns, and ``trace``, the column left out as dependent that may explain much
+    A row for each record: ``found``, what SQL returns, null where there is none; ``status``, null,
+    or why there is none; and where there is one ``condition``, that of the columns, and ``trace``,
+    the column left out as dependent that may explain much
 
     Raises
     ------
@@ -437,7 +437,7 @@ def fit_records(
     As `search`: O(D^3) a record, on all cores, without the GIL.
     """
     with _stream(_batch(records)) as first, _stream(_request(method, target, given)) as second:
-        return _array(partial(_library().dbselect_fit, first, second))
+        return _array(partial(_library().dbselect_answer, first, second))
 
 
 def _request(method: str, target: str, given: Mapping[str, Any]) -> pa.RecordBatch:

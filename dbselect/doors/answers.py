@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from dbselect.methods.answer_types import TYPES
-from dbselect.methods.fits.by import fitted_records
+from dbselect.methods.fits.by import ANSWERED, answers_of
 from dbselect.methods.records import result_of
 from dbselect.methods.sequences.by import searched
 from dbselect.options.methods import OF_RECORDS
@@ -56,8 +56,8 @@ class RecordCall:
         if self.method in COMPILED:
             found = searched(records, self.problem, self.method, self.options)
             return found.field("sequence")
-        if returns in ("fit", "summary"):
-            found = fitted_records(records, self.problem, self.method, self.options)
+        if self.method in ANSWERED:
+            found = answers_of(records, self.problem, self.method, self.options)
             return found.field("found")
         check_type(records)
         target = self.problem.targets[0]
@@ -65,20 +65,7 @@ class RecordCall:
         return _WRITERS[returns](each)
 
     def _ask(self, gram: Gram) -> Any:
-        problem = self.problem.on(gram)
-        if OF_RECORDS[self.method].returns in _OF_FITS:
-            options = dict(self.options)
-            return _OF_FITS[self.method](problem.fit(options.pop("columns", None)), **options)
-        return getattr(problem, self.method)(**self.options)
-
-
-#: Methods that return a diagnostic of a fit of the columns.
-_OF_FITS: dict[str, Callable[..., Any]] = {
-    "vif": lambda model: model.vif().to_dicts(),
-    "partial_correlations": lambda model: model.partial_correlations().to_dicts(),
-    "condition_number": lambda model: model.condition_number,
-    "f_test": lambda model, tested=None: model.f_test(tested).row(0, named=True),
-}
+        return getattr(self.problem.on(gram), self.method)(**self.options)
 
 
 def _model(found: Any) -> dict[str, Any]:
@@ -113,7 +100,6 @@ _WRITERS: dict[str, Callable[[Iterable[Any]], pa.Array]] = {
     "proof": _writer("proof", _proof),
     "penalised": _writer("penalised", lambda found: {**_model(found), **asdict(found.shrinkage)}),
     "selection": _writer("selection", lambda found: found.table.to_dicts()),
-    **{name: _writer(name, lambda found: found) for name in _OF_FITS},
 }
 
 

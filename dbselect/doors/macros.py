@@ -12,15 +12,17 @@ from importlib import resources
 import pyarrow as pa
 
 from dbselect.methods.answer_types import TYPES
+from dbselect.methods.fits.by import ANSWERED
 from dbselect.options.fields import ProblemOptions
 from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import REQUIRED, Option, options_of
 from dbselect.options.table import AnytimeOptions
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE
+from dbselect.search.compiled import METHODS as COMPILED
 
 #: Methods that the extension itself has.
-NATIVE = ("anytime_sequence", "foba", "backward", "fit", "summary")
+NATIVE = (*COMPILED, *ANSWERED)
 _SQL_TYPES = {
     pa.int64(): "BIGINT",
     pa.string(): "VARCHAR",

@@ -14,11 +14,7 @@ import numpy as np
 import polars as pl
 from scipy.special import fdtrc
 
-from dbselect.linear.inference import FittedRows
 from dbselect.linear.information import Fits
-from dbselect.linear.problem import linear
-from dbselect.linear.refine import residual_share
-from dbselect.linear.state import State
 from dbselect.record.gram import Vector
 
 
@@ -71,27 +67,3 @@ def step_f_tests(fits: Fits, adds: Sequence[bool]) -> pl.DataFrame:
         fits.rows, Fitted(left[smaller], rank[smaller]), Fitted(left[larger], rank[larger])
     )
     return pl.concat([tests.clear(1), tests])
-
-
-def f_test_of(
-    fit: FittedRows, target: str, tested: Sequence[str], rest: Sequence[str]
-) -> pl.DataFrame:
-    """Return the test of one model against the one on the rest of its columns, one row.
-
-    Parameters
-    ----------
-    tested, rest : columns of the model; some may depend on others
-    """
-    gram, columns = fit.moments, [*rest, *tested]
-    problem = linear(gram, target, columns)
-    # One column a group: a group of none would have no factor.
-    state = State(problem, list(np.arange(len(columns))[:, None]))
-    if rest:
-        state.add_all(range(len(rest)))
-    rank = len(state.support) + fit.intercept
-    gained = state.add_all(range(len(rest), len(columns))) if tested else 0.0
-    coef = state.coef() * problem.target_spread / problem.spread
-    left = residual_share(gram, target, {columns[j]: float(coef[j]) for j in state.support})
-    smaller = Fitted(np.array([left + gained]), np.array([rank]))
-    larger = Fitted(np.array([left]), np.array([len(state.support) + fit.intercept]))
-    return f_table(gram.rows, smaller, larger)

@@ -5,26 +5,27 @@ rows and the columns, whatever the ridge; tests and intervals are those of least
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dbselect.errors import ArgumentError
-from dbselect.linear.collinearity import inflation, partials, scaled_condition
-from dbselect.linear.f_tests import f_test_of
+from dbselect import _native
+from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.inference import FittedRows, t_quantile
+from dbselect.linear.numbered import TARGET, numbered
 from dbselect.linear.refine import residual_share
 from dbselect.linear.whitening import Whitening, whitening
 from dbselect.options.kinds import SHARE
 from dbselect.record.columns import match
-from dbselect.record.gram import Vector
 from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.terms import Terms
 from dbselect.results.choice import warn_of_choice
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
+
+_F_TEST = {"df": pl.Int64, "df_residual": pl.Int64, "statistic": pl.Float64, "p_value": pl.Float64}
 
 
 class Diagnosed:
@@ -73,7 +74,6 @@ class Diagnosed:
         Raises
         ------
         ArgumentError : the model knows no rows, or was fitted with ``exact=True``
-        DataError : the columns are too nearly dependent for a Gram
 
         Notes
         -----
@@ -92,8 +92,7 @@ class Diagnosed:
         >>> ds.fit(table, "y").vif().with_columns(pl.col("vif").round(3)).rows()
         [('a', 29.167), ('b', 29.167)]
         """
-        found = inflation(self._known.moments, self.target, self.columns, self.aliased)
-        return self._by_column(vif=found)
+        return self._by_column("vif", "vif")
 
     def partial_correlations(self) -> pl.DataFrame:
         """Return how each column goes with the target, alone and given the other columns.
@@ -108,7 +107,7 @@ class Diagnosed:
 
         Raises
         ------
-        ArgumentError, DataError : as `vif`
+        ArgumentError : as `vif`
 
         Notes
         -----
@@ -127,10 +126,7 @@ class Diagnosed:
         >>> found.with_columns(pl.col(pl.Float64).round(3)).rows()
         [('a', 0.976, 1.0, 0.976), ('b', 0.218, 1.0, 0.218)]
         """
-        found = partials(self._known.moments, self.target, self.columns, self.aliased)
-        return self._by_column(
-            correlation=found.correlation, partial=found.partial, semipartial=found.semipartial
-        )
+        return self._by_column("partial_correlations", "correlation", "partial", "semipartial")
 
     @property
     def condition_number(self) -> float:
@@ -141,12 +137,9 @@ class Diagnosed:
 
         Raises
         ------
-        ArgumentError, DataError : as `vif`
+        ArgumentError : as `vif`
         """
-        fit = self._known
-        if self.aliased:
-            return float("inf")
-        return scaled_condition(fit.moments, self.target, self.columns, intercept=fit.intercept)
+        return float(self._asked("condition_number")) if self.columns else 1.0
 
     def f_test(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the F test that the coefficients of some columns are all 0.
@@ -191,8 +184,10 @@ class Diagnosed:
         fit = self._least_squares
         if fit.chosen:
             warn_of_choice()
-        rest = [name for name in self.columns if name not in tested]
-        return f_test_of(fit, self.target, tested, rest)
+        numbers = [str(at) for at, name in enumerate(self.columns) if name in tested]
+        none = {"df": 0, "df_residual": fit.moments.rows - fit.intercept}
+        row = self._asked("f_test", tested=numbers) if self.columns else none
+        return pl.DataFrame([row], schema=_F_TEST)
 
     def prediction_intervals(
         self,
@@ -335,8 +330,19 @@ class Diagnosed:
         values = np.append(np.nan, own) if fit.intercept else own
         return pl.Series("standardized", values, pl.Float64).fill_nan(None)
 
-    def _by_column(self, **values: Vector) -> pl.DataFrame:
-        frame = pl.DataFrame(
-            {"column": self.columns} | values, schema_overrides={"column": pl.String}
+    def _by_column(self, method: str, *names: str) -> pl.DataFrame:
+        rows = self._asked(method) if self.columns else []
+        own = {name: [row[name] for row in rows] for name in names}
+        numbers = dict.fromkeys(names, pl.Float64)
+        return pl.DataFrame(
+            {"column": self.columns, **own}, schema={"column": pl.String, **numbers}
         )
-        return frame.fill_nan(None)
+
+    def _asked(self, method: str, **options: Any) -> Any:
+        """Return what the compiled library answers about the columns of the model."""
+        fit = self._known
+        record = numbered(fit.moments, self.columns, self.target)
+        found = _native.answers(record, method, TARGET, {"intercept": fit.intercept, **options})
+        if (status := found.field("status")[0]).is_valid:
+            raise DataError(status.as_py())
+        return found.field("found")[0].as_py()

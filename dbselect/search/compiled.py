@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from dbselect import _native
 from dbselect.linear.condition import warn_of, warn_of_dropped
-from dbselect.record.gram import Gram, Matrix
+from dbselect.linear.numbered import TARGET, numbered
+from dbselect.record.gram import Matrix
 from dbselect.record.steps import Choice, Step, Stop, held_after
 from dbselect.results.sequence import Sequence, build
 from dbselect.selection.criteria import RULES
@@ -26,8 +27,6 @@ MOST_COLUMNS = 1000
 METHODS = ("anytime_sequence", "foba", "backward")
 #: Fields of a problem that it takes, beside the groups; the others are about rows.
 _FIELDS = ("ridge", "scale", "intercept")
-#: The target's name; those of columns are numbers.
-_TARGET = "target"
 
 
 def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence | None:
@@ -59,12 +58,12 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
         "always": [str(group) for group in search.first],
         **{name: _plain(value) for name, value in {**fields, **call.options}.items()},
     }
-    record = _record(search.gram, groups.members, search.target)
+    record = numbered(search.gram, groups.members, search.target)
 
     def turned(group: int, is_added: bool, explained: float) -> None:
         turn(("" if is_added else "-") + groups.names[group], explained)
 
-    found = _native.search(record, call.method, _TARGET, request, turned)
+    found = _native.search(record, call.method, TARGET, request, turned)
     if found.field("status")[0].is_valid:
         return None
     condition = found.field("condition")[0].as_py()
@@ -100,29 +99,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return int(value) if isinstance(value, numbers.Integral) else float(value)
     return value
-
-
-def _record(gram: Gram, members: list[str], target: str) -> pa.StructArray:
-    """Return the record of some columns, called by their numbers, and the target."""
-    number = {name: at for at, name in enumerate(gram.columns)}
-    at = np.array([number[name] for name in [*members, target]])
-    lower = gram.comoment[np.ix_(at, at)][np.tri(len(at), dtype=bool)]
-    fields = {
-        "columns": pa.array([*map(str, range(len(members))), _TARGET]),
-        "mean": pa.array(gram.mean[at]),
-        "mean_low": pa.array(gram.mean_low[at]),
-        "comoment": pa.array(lower),
-    }
-    lists = {
-        name: pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-        for name, values in fields.items()
-    }
-    counts = {
-        "rows": pa.array([gram.rows], pa.int64()),
-        "skipped": pa.array([gram.skipped], pa.int64()),
-        "weight": pa.array([gram.weight], pa.float64()),
-    }
-    return pa.StructArray.from_arrays([*lists.values(), *counts.values()], names=[*lists, *counts])
 
 
 def _steps(found: pa.StructArray, width: int) -> tuple[list[Step], Matrix]:

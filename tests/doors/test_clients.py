@@ -23,9 +23,8 @@ from problems import random_problem
 
 import dbselect as ds
 from dbselect.doors.extension import extension_path
-from dbselect.options.fields import ProblemOptions
-from dbselect.options.methods import OF_RECORDS
-from dbselect.options.option import options_of
+from dbselect.doors.macros import NATIVE
+from dbselect.options.methods import OF_RECORDS, places_of
 from dbselect.results.store import write_sequences
 
 pytestmark = pytest.mark.usefixtures("python_searches")
@@ -497,17 +496,16 @@ def test_what_is_called_as_the_catalog_is_left_alone(tmp_path, path, before, nam
 def test_the_catalog_tells_what_there_is(raw):
     told = raw.execute("""SELECT function_name, comment, parameters FROM duckdb_functions()
         WHERE database_name = 'dbselect' ORDER BY 1""").fetchall()
-    others = ["anytime_predict", "fit", "gram_check", "summary"]
-    assert [name for name, *_ in told] == sorted([*METHODS, *others])
+    assert [name for name, *_ in told] == sorted([*NATIVE, "anytime_predict", "gram_check"])
     assert all(f"dbselect.{name}(" in comment for name, comment, _ in told)
-    fields = [name for name, one in options_of(ProblemOptions).items() if one.in_engines]
     for name, _, parameters in told:
-        if name == "fit":
-            assert parameters[:4] == ["record", "target", "columns", "options"]
-            assert parameters[4:] == fields
-        if name in METHODS:
-            assert parameters[:5] == ["record", "target", "options", "groups", "costs"]
-            assert parameters[5:] == [*OF_RECORDS[name].in_engines, *fields]
+        if name in NATIVE:
+            method = OF_RECORDS[name]
+            places = places_of(method)
+            groups = [] if "columns" in places else ["groups", "costs"]
+            own = [one for one in method.in_engines if one not in places]
+            known = ["record", "target", *places, "options", *groups, *own]
+            assert parameters == [*known, *method.fields_in_engines]
 
 
 def test_registered_macros_and_functions_share_their_names(connection):

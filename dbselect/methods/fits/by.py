@@ -10,10 +10,14 @@ from dbselect import _native
 from dbselect.methods.answer_types import TYPES, dtype_of
 from dbselect.methods.fits.fit import check_columns
 from dbselect.methods.records import answered, warn_of_condition, warn_of_traces
+from dbselect.options.methods import OF_FITS
 from dbselect.record.gram import check_type
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
+
+#: Methods of records that the compiled library has and that return no sequence.
+ANSWERED = ("fit", *OF_FITS)
 
 
 def fits_of_records(
@@ -61,7 +65,7 @@ def fits_of_records(
     check_columns(columns)
 
     def answer(records: pa.Array) -> pa.StructArray:
-        found = fitted_records(records, problem, "fit", {"columns": columns})
+        found = answers_of(records, problem, "fit", {"columns": columns})
         return pa.StructArray.from_arrays(
             [found.field("found"), found.field("status")], ["fit", "status"]
         )
@@ -69,14 +73,13 @@ def fits_of_records(
     return answered(grams, "fit", dtype_of(TYPES["fit"]), answer)
 
 
-def fitted_records(
+def answers_of(
     records: pa.Array, problem: "Problem", method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
-    """Fit each record, or summarise its fit.
+    """Ask each record, by a method of the compiled library that returns no sequence.
 
     Parameters
     ----------
-    method : ``"fit"`` or ``"summary"``
     options : of the method, columns among them
 
     Raises
@@ -85,13 +88,9 @@ def fitted_records(
     RecordError : the array holds something else than records
     """
     check_type(records)
-    columns = options.get("columns")
-    request = {
-        **problem.changed(),
-        **options,
-        "columns": None if columns is None else list(columns),
-    }
-    found = _native.fit_records(records, method, problem.targets[0], request)
+    named = {name: list(value) for name, value in options.items() if isinstance(value, Sequence)}
+    request = {**problem.changed(), **options, **named}
+    found = _native.answers(records, method, problem.targets[0], request)
     warn_of_condition(found.field("condition"))
     warn_of_traces(found.field("trace"))
     return found

@@ -27,8 +27,8 @@ use arrow_buffer::{ArrowNativeType, OffsetBuffer, ToByteSlice};
 use arrow_schema::{DataType, Field};
 
 use self::turns::{OnTurn, calling};
-use crate::hosts::searches::request::{read_fit, read_request};
-use crate::hosts::searches::{check_records, fit_records, search_records};
+use crate::hosts::searches::request::{read_question, read_request};
+use crate::hosts::searches::{answer_records, check_records, search_records};
 use crate::kernel::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
 use crate::kernel::chunk::{Labels, Missing};
 use crate::kernel::distinct::distinct;
@@ -634,13 +634,13 @@ pub unsafe extern "C" fn dbselect_search(
     })
 }
 
-/// Write the models of the records in the first field of a stream, or their summaries, to `array`
-/// and `schema`: a row for each, as `fit_records` says. All else is as in `dbselect_search`.
+/// Write what a method answers for the records in the first field of a stream to `array` and
+/// `schema`: a row for each, as `answer_records` says. All else is as in `dbselect_search`.
 ///
 /// # Safety
 /// As `dbselect_search`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dbselect_fit(
+pub unsafe extern "C" fn dbselect_answer(
     records: *mut FFI_ArrowArrayStream,
     request: *mut FFI_ArrowArrayStream,
     array: *mut FFI_ArrowArray,
@@ -649,7 +649,8 @@ pub unsafe extern "C" fn dbselect_fit(
     guard(|| {
         // SAFETY: see the caller's promise.
         let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
-        let found = fit_records(records.column(0), &read_fit(&request.into())?)?;
+        let (question, returns) = read_question(&request.into())?;
+        let found = answer_records(records.column(0), &question, returns)?;
         // SAFETY: see the caller's promise.
         unsafe { export(&found, array, schema) }
     })

@@ -3,67 +3,85 @@
 //! The twin of `dbselect/problem/records.py`: every door of the library makes the
 //! same request of the same words, and refuses the same ones.
 
+use std::sync::Arc;
+
 use super::error::Error;
 use super::groups::{Costs, GroupColumns};
+use super::linear::fit::{Ask, FitRequest};
+use super::methods::Method;
+use super::methods::question::Choice;
 use super::nearest::unknown;
 use super::options::{
     AnytimeOptions, BackwardOptions, Fields, FobaOptions, Rule, Usefulness, refused,
 };
-use super::setup::{Method, Request};
+use super::setup::{self, Request};
 use super::value::Value;
-use crate::search::linear::fit::FitRequest;
+
+/// The probability with which an interval of a summary holds its coefficient, unless one is given.
+const LEVEL: f64 = 0.95;
 
 /// Read a request of a method, by the name that users give; NULL is the default.
 ///
 /// The options are those that the method has, and each is of a type that it takes;
 /// `Request::check` says whether the values are allowed.
 pub fn read_request(
-    method: &str,
+    method: &'static Method,
     target: &str,
-    given: &[(String, Value)],
+    values: &[(String, Value)],
 ) -> Result<Request, Error> {
-    let given = Given { method, values: given };
+    let given = Given { method, values };
     given.check()?;
-    let options = match method {
-        "anytime_sequence" => Method::Anytime(anytime(&given)?),
-        "foba" => Method::Foba(foba(&given)?),
-        "backward" => Method::Backward(backward(&given)?),
-        other => return Err(Error::argument(format!("there is no search '{other}'"))),
+    let options = match method.name {
+        "anytime_sequence" => setup::Method::Anytime(anytime(&given)?),
+        "foba" => setup::Method::Foba(foba(&given)?),
+        "backward" => setup::Method::Backward(backward(&given)?),
+        other => return Err(no_method(other)),
     };
     let (groups, costs, fields) = (given.groups()?, given.costs()?, given.fields()?);
     Ok(Request { target: target.to_string(), groups, costs, fields, method: options })
 }
 
-/// Read a request of `fit` or of its `summary`; NULL is the default.
-pub fn read_fit(
-    method: &str,
+/// Read a request of a method that chooses groups.
+pub fn read_choice(
+    method: &'static Method,
     target: &str,
-    given: &[(String, Value)],
-) -> Result<FitRequest, Error> {
-    let given = Given { method, values: given };
+    values: &[(String, Value)],
+) -> Result<Request<Arc<dyn Choice>>, Error> {
+    let given = Given { method, values };
     given.check()?;
-    let default = FitRequest::of(target);
-    Ok(FitRequest {
-        columns: given.names("columns")?,
-        fields: given.fields()?,
-        level: given.number("level")?.unwrap_or(default.level),
-        is_summary: method == "summary",
-        ..default
-    })
+    let (groups, costs, fields) = (given.groups()?, given.costs()?, given.fields()?);
+    let options = choice(&given)?;
+    Ok(Request { target: target.to_string(), groups, costs, fields, method: options })
 }
 
-/// The names of what a method takes, in the order of its parameters; none for another name.
-pub fn names_of(method: &str) -> Vec<&'static str> {
-    let own: [&[&str]; 2] = match method {
-        "anytime_sequence" => [&["groups", "costs"], AnytimeOptions::NAMES],
-        "foba" => [&["groups", "costs"], FobaOptions::NAMES],
-        "backward" => [&["groups", "costs"], BackwardOptions::NAMES],
-        "fit" => [&["columns"], &[]],
-        "summary" => [&["columns"], &["level"]],
-        _ => return Vec::new(),
+/// Read a request of least squares on named columns.
+pub fn read_fit(
+    method: &'static Method,
+    target: &str,
+    values: &[(String, Value)],
+) -> Result<FitRequest, Error> {
+    let given = Given { method, values };
+    given.check()?;
+    let ask = match method.name {
+        "fit" => Ask::Model,
+        "summary" => Ask::Summary(given.number("level")?.unwrap_or(LEVEL)),
+        "vif" => Ask::Inflation,
+        "partial_correlations" => Ask::Partials,
+        "condition_number" => Ask::Condition,
+        "f_test" => Ask::FTest(given.names("tested")?),
+        other => return Err(no_method(other)),
     };
-    let fields = if method == "summary" { Fields::OF_LEAST_SQUARES } else { Fields::NAMES };
-    own.concat().into_iter().chain(fields.iter().copied()).collect()
+    let (columns, fields) = (given.names("columns")?, given.fields()?);
+    Ok(FitRequest { target: target.to_string(), columns, fields, ask })
+}
+
+/// What a choice of groups is by.
+fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
+    Err(no_method(given.method.name))
+}
+
+fn no_method(name: &str) -> Error {
+    Error::argument(format!("there is no method '{name}'"))
 }
 
 fn anytime(given: &Given) -> Result<AnytimeOptions, Error> {
@@ -95,15 +113,15 @@ fn backward(given: &Given) -> Result<BackwardOptions, Error> {
 
 /// Values by name, for a method.
 struct Given<'g> {
-    method: &'g str,
+    method: &'static Method,
     values: &'g [(String, Value)],
 }
 
 impl<'g> Given<'g> {
     /// Refuse options that the method does not have, and such as come twice.
     fn check(&self) -> Result<(), Error> {
-        let method = self.method;
-        let names: Vec<String> = names_of(method).into_iter().map(str::to_string).collect();
+        let method = self.method.name;
+        let names: Vec<String> = self.method.options().into_iter().map(str::to_string).collect();
         for (at, (name, value)) in self.values.iter().enumerate() {
             if Fields::OF_ROWS.contains(&&name[..]) && is_there(value) {
                 return Err(Error::argument(format!(
@@ -132,7 +150,7 @@ impl<'g> Given<'g> {
 
     /// The error for an unknown option, which may be a group in the wrong place.
     fn unknown(&self, name: &str, value: &Value, names: &[String]) -> String {
-        let method = self.method;
+        let method = self.method.name;
         if names.iter().any(|known| known == "groups") && value.texts().is_some() {
             return format!(
                 "{method} has no option '{name}'; groups are given as {{'groups': {{'{name}': \
@@ -253,12 +271,17 @@ mod tests {
     fn read(method: &str, given: &[(&str, Value)]) -> Result<Request, String> {
         let given: Vec<_> =
             given.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-        read_request(method, "y", &given).map_err(|error| error.message)
+        read_request(Method::of(method).unwrap(), "y", &given).map_err(|error| error.message)
     }
 
     #[test]
     fn null_is_the_default() {
-        let all: Vec<_> = names_of("foba").into_iter().map(|name| (name, Value::Nothing)).collect();
+        let all: Vec<_> = Method::of("foba")
+            .unwrap()
+            .options()
+            .into_iter()
+            .map(|name| (name, Value::Nothing))
+            .collect();
         let request = read("foba", &all).unwrap();
         assert!(request.groups.is_none() && request.costs.is_none());
         assert_eq!(
@@ -271,7 +294,7 @@ mod tests {
     fn what_no_option_takes_is_named() {
         let text = || Value::Text("nonsense".to_string());
         for method in ["anytime_sequence", "foba", "backward"] {
-            for name in names_of(method) {
+            for name in Method::of(method).unwrap().options() {
                 let error = read(method, &[(name, text())]).unwrap_err();
                 assert!(error.starts_with(&format!("{name} is 'nonsense'; it must")), "{error}");
             }

@@ -8,6 +8,7 @@
 //! | `error`, `nearest` | mistakes in arguments; near names, for errors that help |
 //! | `groups`, `options` | what users give, matched and checked |
 //! | `value`, `given` | values that a door was given by name, read into a request |
+//! | `methods` | what each takes and returns, and how a record is asked |
 //! | `setup` | a request, matched to the columns of a record |
 //! | `problem` | the linear problem |
 //! | `linear` | its algebra: what is selected, least squares, how certain they are |
@@ -25,6 +26,7 @@ pub mod given;
 pub mod greedy;
 pub mod groups;
 pub mod linear;
+pub mod methods;
 pub mod nearest;
 pub mod options;
 pub mod problem;

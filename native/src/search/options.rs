@@ -7,7 +7,8 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 13] = [
+const ALLOWED: [(&str, &str); 14] = [
+    ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),

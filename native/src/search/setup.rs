@@ -3,6 +3,7 @@
 //! The twin of `dbselect/search/gram.py`.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::error::{Error, rounded, shown};
 use super::groups::{Costs, GroupColumns, Groups, groups_of};
@@ -23,9 +24,57 @@ pub enum Method {
     Backward(BackwardOptions),
 }
 
+/// The options of a method of groups.
+pub trait Limited {
+    /// Refuse what no columns could make right.
+    fn check(&self) -> Result<(), Error>;
+    /// Limits on the summed cost and on the number of groups.
+    fn limits(&self) -> (Option<f64>, Option<i64>);
+    /// Whether a column may lie in several groups.
+    fn takes_shared(&self) -> bool {
+        false
+    }
+}
+
+impl Limited for Method {
+    fn check(&self) -> Result<(), Error> {
+        match self {
+            Method::Anytime(options) => options.check(),
+            Method::Foba(options) => options.check(),
+            Method::Backward(options) => options.check(),
+        }
+    }
+
+    fn limits(&self) -> (Option<f64>, Option<i64>) {
+        match self {
+            Method::Anytime(options) => (options.budget, options.max_groups),
+            Method::Foba(options) => (options.backward.budget, None),
+            Method::Backward(options) => (options.budget, None),
+        }
+    }
+
+    fn takes_shared(&self) -> bool {
+        matches!(self, Method::Anytime(_))
+    }
+}
+
+impl<M: Limited + ?Sized> Limited for Arc<M> {
+    fn check(&self) -> Result<(), Error> {
+        (**self).check()
+    }
+
+    fn limits(&self) -> (Option<f64>, Option<i64>) {
+        (**self).limits()
+    }
+
+    fn takes_shared(&self) -> bool {
+        (**self).takes_shared()
+    }
+}
+
 /// A method and its arguments, the same for every record.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Request<M = Method> {
     /// Column to predict.
     pub target: String,
     /// Name of each group -> columns or globs; default: every top-level field.
@@ -34,8 +83,8 @@ pub struct Request {
     pub costs: Option<Costs>,
     /// The other fields of the problem.
     pub fields: Fields,
-    /// The search.
-    pub method: Method,
+    /// The method and its options.
+    pub method: M,
 }
 
 /// A request, matched to some columns.
@@ -73,15 +122,11 @@ impl Fit {
     }
 }
 
-impl Request {
+impl<M: Limited> Request<M> {
     /// Refuse what no columns could make right.
     pub fn check(&self) -> Result<(), Error> {
         self.fields.check()?;
-        match &self.method {
-            Method::Anytime(options) => options.check(),
-            Method::Foba(options) => options.check(),
-            Method::Backward(options) => options.check(),
-        }
+        self.method.check()
     }
 
     /// Match the request to the columns of a record, and to how these came to be.
@@ -96,17 +141,13 @@ impl Request {
     fn plan(&self, target: Target, columns: &[String], terms: &Terms) -> Result<Plan, Error> {
         let features = features_of(columns, &self.target, terms);
         let (groups, costs) = (self.groups.as_ref(), self.costs.as_ref());
-        let sharing = matches!(self.method, Method::Anytime(_));
+        let sharing = self.method.takes_shared();
         let groups = groups_of(&features, groups, costs, &self.target, terms, sharing)?;
         let numbers: HashMap<&str, usize> =
             columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
         let at = groups.members.iter().filter_map(|name| numbers.get(name.as_str()).copied());
         let at = at.collect();
-        let (budget, max_groups) = match &self.method {
-            Method::Anytime(options) => (options.budget, options.max_groups),
-            Method::Foba(options) => (options.backward.budget, None),
-            Method::Backward(options) => (options.budget, None),
-        };
+        let (budget, max_groups) = self.method.limits();
         let first = groups.numbers(&self.fields.always)?;
         check_first(&groups, &first, budget, max_groups)?;
         Ok(Plan { target, groups, at, first })

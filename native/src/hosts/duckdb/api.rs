@@ -72,6 +72,16 @@ pub unsafe fn check_version() -> std::result::Result<(), String> {
     }
 }
 
+/// Whether the library is older than a release, by its name.
+///
+/// # Safety
+/// `install` was called.
+pub unsafe fn is_before(other: (u32, u32)) -> bool {
+    // SAFETY: as in `check_version`.
+    let version = unsafe { CStr::from_ptr(duckdb_library_version()) }.to_string_lossy();
+    release(&version).is_some_and(|found| found < other)
+}
+
 /// Major and minor of a version such as `v1.2.2` or `v1.5.0-dev12`.
 fn release(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.strip_prefix('v')?.split('.');
@@ -165,7 +175,9 @@ api! {
     213 duckdb_scalar_function_set_special_handling(function: Handle);
     215 duckdb_scalar_function_add_parameter(function: Handle, logical_type: Handle);
     216 duckdb_scalar_function_set_return_type(function: Handle, logical_type: Handle);
+    217 duckdb_scalar_function_set_extra_info(function: Handle, extra: *mut c_void, destroy: Option<Destroy>);
     218 duckdb_scalar_function_set_function(function: Handle, call: ScalarCall);
+    220 duckdb_scalar_function_get_extra_info(info: Handle) -> *mut c_void;
     221 duckdb_scalar_function_set_error(info: Handle, message: *const c_char);
     222 duckdb_create_scalar_function_set(name: *const c_char) -> Handle;
     223 duckdb_destroy_scalar_function_set(set: *mut Handle);
@@ -203,6 +215,7 @@ pub type Combine =
     unsafe extern "C" fn(info: Handle, sources: *mut State, targets: *mut State, n: u64);
 pub type Finalize =
     unsafe extern "C" fn(info: Handle, states: *mut State, out: Handle, n: u64, offset: u64);
+pub type Destroy = unsafe extern "C" fn(extra: *mut c_void);
 pub type ScalarCall = unsafe extern "C" fn(info: Handle, chunk: Handle, out: Handle);
 
 /// `duckdb_type` numbers.

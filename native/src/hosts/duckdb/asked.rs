@@ -1,7 +1,7 @@
 //! What a chunk of calls asks for, and what is planned for it.
 //!
-//! Options are a STRUCT, or two, as the macros of `names` pass on what they are given by name;
-//! the columns of `fit` may be a LIST before them.
+//! Options are a STRUCT, or two, as the macros of `names` pass on what they are given by name; the
+//! method's places may stand before them.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::vectors::{Vector, bytes, text};
 use crate::record::gram::Names;
 use crate::record::terms::Terms;
 use crate::search::error::Error;
-use crate::search::given::names_of;
+use crate::search::methods::Method;
 use crate::search::value::Value;
 
 /// The method, target and options for each record of a chunk.
 pub struct Asked<'c> {
-    method: &'c str,
+    method: &'static Method,
     targets: Vector,
     options: Vec<Values<'c>>,
 }
@@ -27,22 +27,21 @@ impl<'c> Asked<'c> {
     ///
     /// # Safety
     /// A live chunk of records, targets and options, which has that many rows and lives as long as the result.
-    pub unsafe fn of_chunk(method: &'c str, chunk: Handle, rows: usize) -> Result<Self, String> {
+    pub unsafe fn of_chunk(
+        method: &'static Method,
+        chunk: Handle,
+        rows: usize,
+    ) -> Result<Self, String> {
         // SAFETY: see the caller's promise.
         unsafe {
             let columns = api::duckdb_data_chunk_get_column_count(chunk);
             let options = |at| Values::of(Vector::of_chunk(chunk, at), rows);
             let options: Vec<Values> = (2..columns).map(options).collect::<Result<_, _>>()?;
-            let takes_list = names_of(method).contains(&"columns");
-            let has_names = |(at, given): (usize, &Values)| {
-                given.has_names() || (at == 0 && takes_list && given.is_list())
-            };
-            if !options.iter().enumerate().all(has_names) {
+            let has_place =
+                |(at, given): (usize, &Values)| at < method.places.len() || given.has_names();
+            if !options.iter().enumerate().all(has_place) {
                 let way = named_arguments(method);
-                return Err(match takes_list {
-                    true => format!("columns must be a LIST of names and globs; {way}"),
-                    false => format!("options must be a STRUCT of options by name; {way}"),
-                });
+                return Err(format!("options must be a STRUCT of options by name; {way}"));
             }
             Ok(Asked { method, targets: Vector::of_chunk(chunk, 1), options })
         }
@@ -94,17 +93,21 @@ impl<'c> Asked<'c> {
             let options: Vec<Value> = self.options.iter().map(|given| given.at(row)).collect();
             (target_of(self.targets, row)?, options)
         };
-        let named = options.into_iter().flat_map(|options| match options {
+        let named = options.into_iter().enumerate().flat_map(|(at, options)| match options {
             Value::Map(named) => named,
-            list @ Value::List(_) => vec![("columns".to_string(), list)],
-            _ => Vec::new(),
+            Value::Nothing => Vec::new(),
+            value => self
+                .method
+                .places
+                .get(at)
+                .map_or(Vec::new(), |place| vec![(place.to_string(), value)]),
         });
         // Names of a STRUCT have no case.
         let given: Vec<_> = named.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
         if given.iter().any(|(name, _)| name.is_empty()) {
             return Err("options has a field without a name; name every field".to_string());
         }
-        let known = names_of(self.method);
+        let known = self.method.options();
         read(&target, &given).map_err(|error| {
             match given.iter().all(|(name, _)| known.contains(&&name[..])) {
                 true => error.message,
@@ -116,8 +119,8 @@ impl<'c> Asked<'c> {
 
 /// DuckDB takes `f(g, 'y', costs := {...})` for a STRUCT at the place of the options, of a function
 /// that is no macro.
-fn named_arguments(method: &str) -> String {
-    format!("named arguments: dbselect.{method}(...)")
+fn named_arguments(method: &Method) -> String {
+    format!("named arguments: dbselect.{}(...)", method.name)
 }
 
 /// The target of a row.

@@ -10,9 +10,7 @@
 //! | `gram_remove(a, b)` | scalar |
 //! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
-//! | `anytime_sequence(record, target [, options])` | scalar; so are `foba` and `backward` |
-//! | `fit(record, target [, columns] [, options])` | scalar: least squares on some columns |
-//! | `summary(record, target [, columns] [, options])` | scalar: its coefficients and their tests |
+//! | `anytime_sequence(record, target [, options])` | scalar; so are all of `search::methods` |
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
 //! | `dbselect_predict(sequence, row, budget, handle_unknown, missing_columns)` | the same, behind `glm_predict` |
@@ -20,9 +18,9 @@
 //! `names` gives them named arguments, as `dbselect.anytime_sequence(g, 'y', budget := 5)`.
 
 mod aggregates;
+mod answers;
 mod api;
 mod asked;
-mod fits;
 mod grams;
 mod names;
 mod plans;
@@ -46,6 +44,7 @@ use vectors::Vector;
 
 use crate::kernel::fold;
 use crate::kernel::gaps::impute;
+use crate::search::methods::{METHODS, Method};
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///
@@ -117,21 +116,18 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             let of = |record| (0..=most).map(move |n| arguments(&[record, &text], n));
             kinds.into_iter().flat_map(of).collect::<Vec<_>>()
         };
-        let (asked, with_columns) = (asked(2), asked(3));
-        let searches: Vec<&[LogicalType]> = asked.iter().map(Vec::as_slice).collect();
-        let fits: Vec<&[LogicalType]> = with_columns.iter().map(Vec::as_slice).collect();
-        let sequence = types::sequence();
-        let functions: [(&CStr, api::ScalarCall); 3] = [
-            (c"anytime_sequence", searches::anytime_sequence),
-            (c"foba", searches::foba),
-            (c"backward", searches::backward),
-        ];
-        for (name, call) in functions {
-            register_scalar(connection, name, &searches, &sequence, call)?;
+        for method in &METHODS {
+            let name = CString::new(method.name).map_err(|error| error.to_string())?;
+            let overloads = asked(method.places.len() + 2);
+            let overloads: Vec<&[LogicalType]> = overloads.iter().map(Vec::as_slice).collect();
+            let (returns, call): (LogicalType, api::ScalarCall) = match method.returns() {
+                Some(returns) => (types::of_answer(returns), answers::answer),
+                None => (types::sequence(), searches::search),
+            };
+            register_method(connection, &name, &overloads, &returns, call, Some(method))?;
         }
-        register_scalar(connection, c"fit", &fits, &types::fit(), fits::fit)?;
-        register_scalar(connection, c"summary", &fits, &types::summary(), fits::summary)?;
-        let checks: Vec<&[LogicalType]> = searches.iter().step_by(3).copied().collect();
+        let checks = asked(0);
+        let checks: Vec<&[LogicalType]> = checks.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"gram_check", &checks, &text(), searches::gram_check)?;
         let prediction = types::prediction();
         let told = [types::sequence(), any(), double(), text(), text()];
@@ -202,6 +198,22 @@ unsafe fn register_scalar(
     returns: &LogicalType,
     call: api::ScalarCall,
 ) -> Result<(), String> {
+    // SAFETY: see the caller's promise.
+    unsafe { register_method(connection, name, overloads, returns, call, None) }
+}
+
+/// The same of a function that asks which method it is.
+///
+/// # Safety
+/// As above.
+unsafe fn register_method(
+    connection: Handle,
+    name: &CStr,
+    overloads: &[&[LogicalType]],
+    returns: &LogicalType,
+    call: api::ScalarCall,
+    method: Option<&'static Method>,
+) -> Result<(), String> {
     // SAFETY: as above.
     let state = unsafe {
         let mut set = api::duckdb_create_scalar_function_set(name.as_ptr());
@@ -214,6 +226,10 @@ unsafe fn register_scalar(
             api::duckdb_scalar_function_set_return_type(function, returns.handle());
             // We see NULL arguments ourselves: a NULL budget is no budget.
             api::duckdb_scalar_function_set_special_handling(function);
+            if let Some(method) = method {
+                let extra = std::ptr::from_ref(method).cast_mut().cast();
+                api::duckdb_scalar_function_set_extra_info(function, extra, None);
+            }
             api::duckdb_scalar_function_set_function(function, call);
             api::duckdb_add_scalar_function_to_set(set, function);
             api::duckdb_destroy_scalar_function(&mut function);

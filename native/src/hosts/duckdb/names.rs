@@ -8,7 +8,7 @@
 use std::ffi::{CStr, CString};
 
 use super::api::{self, Handle};
-use crate::search::given::names_of;
+use crate::search::methods::{METHODS, Method};
 
 /// An error if the name is somebody's: a database in a file, one in memory without our macros,
 /// or a schema of the database that is open.
@@ -21,39 +21,6 @@ const IS_TAKEN: &str = "SELECT error('''dbselect'' is taken by ' || n) FROM (SEL
 /// READ_WRITE, as a read-only database attaches others for reading only by default.
 const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
 
-/// The methods, what stands after the target in their calls, and what each does.
-const METHODS: [(&str, &str, &str); 5] = [
-    (
-        "anytime_sequence",
-        "options",
-        "Groups of columns in the order in which they buy prediction, from a Gram record: \
-         dbselect.anytime_sequence(g, 'y', costs := {'a': 1, 'b': 5}, budget := 5)",
-    ),
-    (
-        "foba",
-        "options",
-        "Groups added greedily, and given back where later ones made them dispensable: \
-         dbselect.foba(g, 'y', nu := 0.5)",
-    ),
-    (
-        "backward",
-        "options",
-        "All groups, then without the least useful one, again and again: \
-         dbselect.backward(g, 'y', budget := 5)",
-    ),
-    (
-        "fit",
-        "columns, options",
-        "Least squares on some columns of a Gram record: coefficients, r2, and what is dependent: \
-         dbselect.fit(g, 'y', ['a', 'b'])",
-    ),
-    (
-        "summary",
-        "columns, options",
-        "The coefficients of least squares with standard errors, tests and intervals: \
-         dbselect.summary(g, 'y', ['a', 'b'], level := 0.9)",
-    ),
-];
 /// Parameters, what is passed on of them, and what comes of it.
 const OTHERS: [(&str, &str, &str, &str); 2] = [
     (
@@ -90,32 +57,57 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
     // SAFETY: see the caller's promise.
     let run = |statement: &str| unsafe { run(connection, statement) };
     run(ATTACH)?;
-    for (name, places, does) in METHODS {
-        let names: Vec<_> =
-            names_of(name).into_iter().filter(|name| !places.contains(name)).collect();
-        let parameters: Vec<String> = names.iter().map(|name| format!("{name} := NULL")).collect();
-        let passed: Vec<String> = names.iter().map(|name| format!("'{name}': {name}")).collect();
-        let first = places.replace(',', " := NULL,");
-        let parameters = format!("record, target, {first} := NULL, {}", parameters.join(", "));
-        let passed = format!("record, target, {places}, {{{}}}", passed.join(", "));
-        define(name, &parameters, &passed, does, run)?;
-    }
+    // SAFETY: see the caller's promise.
+    let takes_places = unsafe { !api::is_before((1, 4)) };
+    METHODS.iter().try_for_each(|method| {
+        define(method.name, &bodies(method, takes_places), method.about, run)
+    })?;
     OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {
-        define(name, parameters, passed, does, run)
+        define(name, &[(parameters.to_string(), passed.to_string())], does, run)
     })
 }
 
+/// What the macro of a method takes and passes on: its places, options, and all by name.
+///
+/// Before DuckDB 1.4 a parameter with a default had to be named: an overload for each number of
+/// places that are given.
+fn bodies(method: &Method, takes_places: bool) -> Vec<(String, String)> {
+    let names = method.options();
+    let places: Vec<&str> = method.places.iter().copied().chain(["options"]).collect();
+    let named = |from: usize| names.iter().skip(from).copied().collect::<Vec<&str>>();
+    let body = |given: usize, optional: &[&str], named: &[&str]| {
+        let optional = optional.iter().chain(named).map(|name| format!("{name} := NULL"));
+        let first =
+            ["record", "target"].iter().chain(&places[..given]).map(|name| name.to_string());
+        let parameters: Vec<String> = first.clone().chain(optional).collect();
+        let fields: Vec<String> = named.iter().map(|name| format!("'{name}': {name}")).collect();
+        let passed: Vec<String> = match given {
+            0 if takes_places => {
+                ["record", "target"].iter().chain(&places).map(|name| name.to_string()).collect()
+            }
+            _ => first.collect(),
+        };
+        (parameters.join(", "), format!("{}, {{{}}}", passed.join(", "), fields.join(", ")))
+    };
+    match takes_places {
+        true => vec![body(0, &places, &named(method.places.len()))],
+        false => (0..=places.len()).map(|given| body(given, &[], &named(given))).collect(),
+    }
+}
+
+/// Make a macro of overloads: parameters, and what is passed on of them.
 fn define(
     name: &str,
-    parameters: &str,
-    passed: &str,
+    overloads: &[(String, String)],
     does: &str,
     run: impl Fn(&str) -> Result<(), String>,
 ) -> Result<(), String> {
     let does = does.replace('\'', "''");
-    run(&format!(
-        "CREATE OR REPLACE MACRO dbselect.main.{name}({parameters}) AS system.main.{name}({passed})"
-    ))?;
+    let overload = |(parameters, passed): &(String, String)| {
+        format!("({parameters}) AS system.main.{name}({passed})")
+    };
+    let overloads: Vec<String> = overloads.iter().map(overload).collect();
+    run(&format!("CREATE OR REPLACE MACRO dbselect.main.{name}{}", overloads.join(", ")))?;
     run(&format!("COMMENT ON MACRO dbselect.main.{name} IS '{does}'"))
 }
 

@@ -1,5 +1,6 @@
 //! The searches as scalar functions: a Gram record and options in, a list of steps out.
 
+use super::answers::method_of;
 use super::api::{self, Handle};
 use super::asked::{Asked, Plans, target_of};
 use super::grams::Grams;
@@ -8,27 +9,19 @@ use super::sequences::write_sequence;
 use super::vectors::{Vector, write_text};
 use crate::record::gram::Names;
 use crate::search::given::read_request;
+use crate::search::methods::Method;
 use crate::search::problem::Target;
 use crate::search::run::Workspace;
 use crate::search::setup::Request;
 use crate::search::steps::to_the_end;
 
-/// `anytime_sequence(record, target [, options])`; empty if the record is unusable.
-pub unsafe extern "C" fn anytime_sequence(info: Handle, chunk: Handle, out: Handle) {
+/// A search, such as `anytime_sequence(record, target [, options])`; empty if the record is
+/// unusable.
+pub unsafe extern "C" fn search(info: Handle, chunk: Handle, out: Handle) {
+    // SAFETY: the function was registered with its method.
+    let method = unsafe { method_of(info) };
     // SAFETY: DuckDB's own handles, of the registered types.
-    scalar_guard(info, "anytime_sequence", || unsafe { search("anytime_sequence", chunk, out) });
-}
-
-/// `foba(record, target [, options])`.
-pub unsafe extern "C" fn foba(info: Handle, chunk: Handle, out: Handle) {
-    // SAFETY: as above.
-    scalar_guard(info, "foba", || unsafe { search("foba", chunk, out) });
-}
-
-/// `backward(record, target [, options])`.
-pub unsafe extern "C" fn backward(info: Handle, chunk: Handle, out: Handle) {
-    // SAFETY: as above.
-    scalar_guard(info, "backward", || unsafe { search("backward", chunk, out) });
+    scalar_guard(info, method.name, || unsafe { search_rows(method, chunk, out) });
 }
 
 /// The target among the columns of records that have these terms.
@@ -93,7 +86,7 @@ pub unsafe extern "C" fn gram_check(info: Handle, chunk: Handle, out: Handle) {
 ///
 /// # Safety
 /// A live chunk of records, targets and options, and an output of sequences.
-unsafe fn search(method: &str, chunk: Handle, out: Handle) -> Result<(), String> {
+unsafe fn search_rows(method: &'static Method, chunk: Handle, out: Handle) -> Result<(), String> {
     // SAFETY: see the caller's promise.
     unsafe {
         let rows = api::duckdb_data_chunk_get_size(chunk) as usize;

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use super::api::{self, Handle, type_id};
 use crate::record::gram::{FIELDS, OPTIONAL};
+use crate::search::methods::answer::Type;
 
 /// A logical type that is destroyed when it goes out of scope.
 pub struct LogicalType(Handle);
@@ -100,19 +101,6 @@ pub const STEP_FIELDS: [(&str, Field); 13] = [
     ("terms", Field::Plain(type_id::VARCHAR)),
 ];
 
-/// Fields of a model of `fit`, in order, with their types.
-pub const FIT_FIELDS: [(&str, Field); 9] = [
-    ("intercept", Field::Plain(type_id::DOUBLE)),
-    ("coefficients", Field::Coefficients),
-    ("explained", Field::Plain(type_id::DOUBLE)),
-    ("r2", Field::Plain(type_id::DOUBLE)),
-    ("sigma", Field::Plain(type_id::DOUBLE)),
-    ("rows", Field::Plain(type_id::BIGINT)),
-    ("skipped", Field::Plain(type_id::BIGINT)),
-    ("aliased", Field::List(type_id::VARCHAR)),
-    ("note", Field::Plain(type_id::VARCHAR)),
-];
-
 /// The type of a field.
 #[derive(Clone, Copy)]
 pub enum Field {
@@ -162,17 +150,21 @@ pub fn sequence() -> LogicalType {
     list(&structure(&STEP_FIELDS))
 }
 
-/// What `fit` returns.
-pub fn fit() -> LogicalType {
-    structure(&FIT_FIELDS)
-}
-
-/// What `summary` returns: a term an element.
-pub fn summary() -> LogicalType {
-    let numbers = ["estimate", "std_error", "statistic", "p_value", "standardized", "low", "high"];
-    let mut fields = vec![("term", Field::Plain(type_id::VARCHAR))];
-    fields.extend(numbers.map(|name| (name, Field::Plain(type_id::DOUBLE))));
-    list(&structure(&fields))
+/// The type of what a method answers.
+pub fn of_answer(of: &Type) -> LogicalType {
+    match of {
+        Type::Truth => plain(type_id::BOOLEAN),
+        Type::Whole => plain(type_id::BIGINT),
+        Type::Number => plain(type_id::DOUBLE),
+        Type::Text => plain(type_id::VARCHAR),
+        Type::List(item) => list(&of_answer(item)),
+        Type::Coefficients => coefficients(),
+        Type::Struct(fields) => {
+            let types: Vec<_> = fields.iter().map(|(_, of)| of_answer(of)).collect();
+            let types: Vec<&LogicalType> = types.iter().collect();
+            struct_of(&fields.iter().map(|(name, _)| *name).collect::<Vec<_>>(), &types)
+        }
+    }
 }
 
 /// The same from a host that has no MAP, such as Polars; its vectors lie the same way.
@@ -204,15 +196,18 @@ fn list(item: &LogicalType) -> LogicalType {
     unsafe { LogicalType::own(api::duckdb_create_list_type(item.handle())) }
 }
 
+/// MAP(VARCHAR, DOUBLE).
+fn coefficients() -> LogicalType {
+    let (key, value) = (plain(type_id::VARCHAR), plain(type_id::DOUBLE));
+    // SAFETY: both types are copied; the new one is owned by the result.
+    unsafe { LogicalType::own(api::duckdb_create_map_type(key.handle(), value.handle())) }
+}
+
 fn structure(fields: &[(&str, Field)]) -> LogicalType {
     let field_type = |field: &(&str, Field)| match field.1 {
         Field::Plain(id) => plain(id),
         Field::List(id) => list(&plain(id)),
-        Field::Coefficients => {
-            let (key, value) = (plain(type_id::VARCHAR), plain(type_id::DOUBLE));
-            // SAFETY: both types are copied; the new one is owned by the result.
-            unsafe { LogicalType::own(api::duckdb_create_map_type(key.handle(), value.handle())) }
-        }
+        Field::Coefficients => coefficients(),
         Field::Entries => list(&structure(&[
             ("key", Field::Plain(type_id::VARCHAR)),
             ("value", Field::Plain(type_id::DOUBLE)),

@@ -82,11 +82,6 @@ impl<'c> Values<'c> {
         Ok(Values { vector, kind })
     }
 
-    /// Whether they are lists.
-    pub fn is_list(&self) -> bool {
-        matches!(self.kind, Kind::List(_) | Kind::Array(..))
-    }
-
     /// Whether the values are of type STRUCT, or NULL of no type.
     pub fn has_names(&self) -> bool {
         matches!(self.kind, Kind::Struct(_) | Kind::Nothing)

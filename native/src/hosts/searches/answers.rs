@@ -70,7 +70,7 @@ impl Ends {
         Ok(())
     }
 
-    pub(super) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         self.0.len() - 1
     }
 
@@ -264,7 +264,7 @@ impl Steps {
     fn finish(self) -> StructArray {
         let taken: Option<NullBuffer> = Some(self.is_start.iter().map(|start| !start).collect());
         let number = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
-        let maps = maps(self.ends, self.names, self.values);
+        let maps = maps(self.ends, self.names, self.values, None);
         structs([
             ("step", Arc::new(Int64Array::from(self.step))),
             ("action", Arc::new(self.action.finish(None))),
@@ -290,17 +290,22 @@ fn dictionary(numbers: Int8Array, names: &[&str]) -> ArrayRef {
 }
 
 /// Maps from texts to numbers.
-pub(super) fn maps(ends: Ends, names: Texting, values: Vec<f64>) -> MapArray {
+pub(super) fn maps(
+    ends: Ends,
+    names: Texting,
+    values: Vec<f64>,
+    there: Option<NullBuffer>,
+) -> MapArray {
     let values = Arc::new(Float64Array::from(values));
     let entries = structs_of([
         (Field::new("key", DataType::Utf8, false), Arc::new(names.finish(None))),
         (Field::new("value", DataType::Float64, true), values),
     ]);
     let field = Field::new("entries", entries.data_type().clone(), false);
-    MapArray::new(Arc::new(field), ends.finish(), entries, None, false)
+    MapArray::new(Arc::new(field), ends.finish(), entries, there, false)
 }
 
-pub(super) fn list(ends: Ends, values: ArrayRef) -> ArrayRef {
+fn list(ends: Ends, values: ArrayRef) -> ArrayRef {
     let field = Arc::new(Field::new("item", values.data_type().clone(), true));
     Arc::new(ListArray::new(field, ends.finish(), values, None))
 }
@@ -312,7 +317,7 @@ pub(super) fn structs<const N: usize>(fields: [(&str, ArrayRef); N]) -> StructAr
     }))
 }
 
-pub(super) fn structs_of<const N: usize>(fields: [(Field, ArrayRef); N]) -> StructArray {
+fn structs_of<const N: usize>(fields: [(Field, ArrayRef); N]) -> StructArray {
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = fields.into_iter().unzip();
     StructArray::new(Fields::from(fields), arrays, None)
 }

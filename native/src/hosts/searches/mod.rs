@@ -6,27 +6,28 @@
 //! number of threads.
 
 mod answers;
-mod models;
+mod cells;
 mod plans;
 mod records;
 pub mod request;
 mod threads;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, StringArray, StructArray};
+use arrow_array::{Array, ArrayRef, Float64Array, StringArray, StructArray};
 
-use self::answers::Answers;
-use self::models::Models;
+use self::answers::{Answers, Texting, structs};
+use self::cells::Cells;
 use self::plans::{Planned, Plans};
 use self::records::{Columns, Views};
 use self::threads::in_pieces;
 use crate::record::arrow::read_record;
 use crate::record::terms::Terms;
 use crate::search::error::Error;
-use crate::search::linear::fit::{FitRequest, Fitter};
-use crate::search::linear::inference::Tests;
+use crate::search::methods::answer::{Cell, Found, Type};
+use crate::search::methods::question::{Asker, Question};
 use crate::search::problem::{Gram, Target};
 use crate::search::run::Workspace;
 use crate::search::setup::Request;
@@ -68,39 +69,38 @@ pub fn search_records(
     Ok(all.finish())
 }
 
-/// Fit every record of an array, on all cores if there is much to do.
+/// Ask every record of an array, on all cores if there is much to do.
 ///
-/// The answer has a row for each: `found`, the model, or of a summary the list of its
-/// coefficients with their tests, NULL where there is none; `status`, why there is none; and of
-/// those that there are the `condition` of the columns and the aliased column whose `trace` may
-/// explain much, empty if there is none.
-pub fn fit_records(records: &ArrayRef, request: &FitRequest) -> Result<StructArray, String> {
-    request.check()?;
+/// The answer has a row for each: `found`, of the type that the method returns, NULL where there is
+/// none; `status`, why there is none; and of those that there are the `condition` of the columns
+/// and the aliased column whose `trace` may explain much, empty if there is none.
+pub fn answer_records(
+    records: &ArrayRef,
+    question: &Question,
+    returns: &'static Type,
+) -> Result<StructArray, String> {
+    let mut all = Told::new(returns);
     let Some(records) = Records::of(records)? else {
-        return Ok(Models::none(request.is_summary, records.len())?.finish());
+        (0..records.len()).try_for_each(|_| all.push(Err(NO_ROWS.to_string())))?;
+        return Ok(all.finish());
     };
     let views = records.columns.views()?;
     let pieces = in_pieces(records.rows.len(), views.work(), |rows| {
-        let (mut found, mut fitter) = (Models::new(request.is_summary), Fitter::default());
-        let mut tests = Tests::default();
+        let (mut told, mut asker) = (Told::new(returns), Asker::default());
         records.each(
             &views,
             rows,
-            |columns, terms| request.plan(columns, terms),
-            |record| match record {
-                Ok((planned, gram)) => match fitter.fit(request, planned.plan, gram)? {
-                    Ok(fitted) => found.push(fitted, || tests.of(fitted, request.level)),
-                    Err(reason) => found.push_none(&reason),
-                },
-                Err(reason) => found.push_none(&reason),
+            |columns, terms| question.plan(columns, terms),
+            |record| {
+                told.push(match record {
+                    Ok((planned, gram)) => asker.ask(question, planned.plan, gram)?,
+                    Err(reason) => Err(reason),
+                })
             },
         )?;
-        Ok::<_, String>(found)
+        Ok::<_, String>(told)
     });
-    let mut all = Models::new(request.is_summary);
-    for piece in pieces {
-        all.append(piece?)?;
-    }
+    pieces.into_iter().try_for_each(|piece| all.append(piece?))?;
     Ok(all.finish())
 }
 
@@ -120,6 +120,55 @@ pub fn check_records(records: &ArrayRef, target: &str) -> Result<StringArray, St
         },
     )?;
     Ok(reasons.into_iter().collect())
+}
+
+/// Answers to one question, so far.
+struct Told {
+    found: Cells,
+    status: Texting,
+    is_none: Vec<bool>,
+    condition: Vec<f64>,
+    trace: Texting,
+}
+
+impl Told {
+    fn new(returns: &'static Type) -> Told {
+        Told {
+            found: Cells::new(returns),
+            status: Texting::default(),
+            is_none: Vec::new(),
+            condition: Vec::new(),
+            trace: Texting::default(),
+        }
+    }
+
+    /// The answer of a record, or why it has none.
+    fn push(&mut self, found: Result<Found, String>) -> Result<(), String> {
+        let reason = found.as_ref().err();
+        self.status.push(reason.map_or("", |reason| reason))?;
+        self.is_none.push(reason.is_some());
+        let found = found.ok();
+        self.found.push(found.as_ref().map_or(&Cell::Null, |found| &found.cell))?;
+        self.condition.push(found.as_ref().map_or(0.0, |found| found.condition));
+        self.trace.push(found.and_then(|found| found.trace).unwrap_or_default())
+    }
+
+    fn append(&mut self, more: Told) -> Result<(), String> {
+        self.found.append(more.found)?;
+        self.status.append(more.status)?;
+        self.is_none.extend(more.is_none);
+        self.condition.extend(more.condition);
+        self.trace.append(more.trace)
+    }
+
+    fn finish(self) -> StructArray {
+        structs([
+            ("found", self.found.finish()),
+            ("status", Arc::new(self.status.finish(Some(self.is_none.into())))),
+            ("condition", Arc::new(Float64Array::from(self.condition))),
+            ("trace", Arc::new(self.trace.finish(None))),
+        ])
+    }
 }
 
 /// The status of a NULL.

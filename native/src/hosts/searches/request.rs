@@ -7,25 +7,28 @@ use arrow_schema::DataType;
 use super::records::{Lists, Texts};
 use crate::record::arrow::{Place, leaf};
 use crate::search::given;
-use crate::search::linear::fit::FitRequest;
+use crate::search::methods::Method;
+use crate::search::methods::answer::Type;
+use crate::search::methods::question::Question;
 use crate::search::setup::Request;
 use crate::search::value::Value;
 
 /// A method, a target and the options by name.
-type Asked = (String, String, Vec<(String, Value)>);
+type Asked = (&'static Method, String, Vec<(String, Value)>);
 
-/// A request, by the names of its options: the only row of a table.
+/// A request of a search, by the names of its options: the only row of a table.
 ///
 /// What is NULL, or no column, has its default.
 pub fn read_request(row: &StructArray) -> Result<Request, String> {
     let (method, target, values) = read_values(row)?;
-    Ok(given::read_request(&method, &target, &values)?)
+    Ok(given::read_request(method, &target, &values)?)
 }
 
-/// The same of a fit.
-pub fn read_fit(row: &StructArray) -> Result<FitRequest, String> {
+/// A question of another method, and the type of its answers.
+pub fn read_question(row: &StructArray) -> Result<(Question, &'static Type), String> {
     let (method, target, values) = read_values(row)?;
-    Ok(given::read_fit(&method, &target, &values)?)
+    let returns = method.returns().ok_or_else(|| format!("{} is a search", method.name))?;
+    Ok((Question::read(method, &target, &values)?, returns))
 }
 
 /// The method, the target and the options of a row.
@@ -43,7 +46,9 @@ fn read_values(row: &StructArray) -> Result<Asked, String> {
             values.push((name.clone(), value));
         }
     }
-    Ok((text("method")?, text("target")?, values))
+    let name = text("method")?;
+    let method = Method::of(&name).ok_or_else(|| format!("there is no method '{name}'"))?;
+    Ok((method, text("target")?, values))
 }
 
 /// The value of row `at` of an array.

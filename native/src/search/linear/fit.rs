@@ -7,6 +7,8 @@
 use std::collections::HashSet;
 
 use super::columns::{features_of, match_columns, with_indicators};
+use super::diagnosis::{Partial, condition_number, inflation, partials};
+use super::fisher::FTest;
 use super::inference::{Deviations, deviations};
 use super::refine::{Refiner, is_correctable};
 use super::state::{Buffers, CONDITION_LIMIT, State, Trace};
@@ -19,6 +21,23 @@ use crate::search::problem::{Gram, Linear, Raw, Target};
 use crate::search::steps::is_possible;
 use crate::search::value::Value;
 
+/// What is asked about least squares on some columns.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// The model.
+    Model,
+    /// Its coefficients with their tests, and intervals that hold them with a probability in (0, 1).
+    Summary(f64),
+    /// By how much dependence on the others inflates the variance of each.
+    Inflation,
+    /// What each column has of the target.
+    Partials,
+    /// The condition number of the rows.
+    Condition,
+    /// The test that the coefficients of these columns are all 0; default: of all.
+    FTest(Option<Vec<String>>),
+}
+
 /// Which columns explain a target, and how.
 #[derive(Clone, Debug)]
 pub struct FitRequest {
@@ -28,10 +47,8 @@ pub struct FitRequest {
     pub columns: Option<Vec<String>>,
     /// The other fields of the problem.
     pub fields: Fields,
-    /// Whether the tests of the coefficients are asked for, which a ridge has none of.
-    pub is_summary: bool,
-    /// Probability with which an interval holds its coefficient, in (0, 1).
-    pub level: f64,
+    /// What is asked.
+    pub ask: Ask,
 }
 
 impl FitRequest {
@@ -39,16 +56,18 @@ impl FitRequest {
     pub fn of(target: &str) -> FitRequest {
         let target = target.to_string();
         let fields = Fields::default();
-        FitRequest { target, columns: None, fields, is_summary: false, level: 0.95 }
+        FitRequest { target, columns: None, fields, ask: Ask::Model }
     }
 
     /// Refuse what no columns could make right.
     pub fn check(&self) -> Result<(), Error> {
         self.fields.check()?;
-        if self.level > 0.0 && self.level < 1.0 {
-            return Ok(());
+        match self.ask {
+            Ask::Summary(level) if !(level > 0.0 && level < 1.0) => {
+                Err(refused("level", &Value::Number(level)))
+            }
+            _ => Ok(()),
         }
-        Err(refused("level", &Value::Number(self.level)))
     }
 
     /// Match the request to the columns of a record; the error says that they have no such target.
@@ -56,10 +75,17 @@ impl FitRequest {
         let target = Target::of(&self.target, columns, terms)?;
         let number = |name: &String| columns.iter().position(|column| column == name);
         let placed = |members: Vec<String>| {
+            let tested = match &self.ask {
+                Ask::FTest(Some(patterns)) => {
+                    let tested = match_columns(patterns, &members, "tested")?;
+                    members.iter().map(|name| tested.contains(name)).collect()
+                }
+                _ => vec![true; members.len()],
+            };
             let at = members.iter().filter_map(number).collect();
-            Members { names: members, at }
+            Ok(Members { names: members, at, tested })
         };
-        Ok(FitPlan { members: self.members(columns, terms).map(placed), target })
+        Ok(FitPlan { members: self.members(columns, terms).and_then(placed), target })
     }
 
     /// The columns of the model, those of a field side by side, as groups of fields have them.
@@ -94,6 +120,8 @@ pub struct FitPlan {
 struct Members {
     names: Vec<String>,
     at: Vec<usize>,
+    /// Whether an F test is about each.
+    tested: Vec<bool>,
 }
 
 /// A linear model on the columns of a plan.
@@ -121,6 +149,21 @@ pub struct Fitted {
     pub trace: Option<Trace>,
     /// Standard errors; none with a ridge.
     pub deviations: Option<Deviations>,
+    /// What else was asked, of least squares without a ridge.
+    pub diagnosis: Option<Diagnosis>,
+}
+
+/// What a model's columns have to do with each other and with the target.
+#[derive(Clone, Debug)]
+pub enum Diagnosis {
+    /// Variance inflation factors, one a column.
+    Inflation(Vec<f64>),
+    /// Correlations, one a column.
+    Partials(Vec<Partial>),
+    /// The condition number of the rows.
+    Condition(f64),
+    /// A test of some columns.
+    FTest(FTest),
 }
 
 impl Fitted {
@@ -192,26 +235,54 @@ impl Fitter {
             Ok(found) => found,
             Err(reason) => return Ok(Err(reason)),
         };
-        let Members { names, at } = plan.members.as_ref().map_err(Clone::clone)?;
+        let Members { names, at, tested } = plan.members.as_ref().map_err(Clone::clone)?;
         if fitted.columns != *names {
             fitted.columns.clone_from(names);
         }
         problem.set_up(&rows, target, at, ridge, scale);
-        let starts = [0, at.len()];
+        let is_test = matches!(request.ask, Ask::FTest(_));
+        let starts: Vec<usize> = match is_test {
+            true => (0..=at.len()).collect(),
+            false => vec![0, at.len()],
+        };
         let mut state = State::new(problem, &starts, std::mem::take(buffers));
-        state.add(0);
+        let (mut gained, mut df) = (0.0, 0);
+        if is_test {
+            // The columns that are tested come last.
+            let numbers = || (0..at.len()).zip(tested);
+            numbers().filter(|(_, tested)| !**tested).for_each(|(j, _)| {
+                state.add(j);
+            });
+            let before = state.support().len();
+            gained = numbers().filter(|(_, tested)| **tested).map(|(j, _)| state.add(j)).sum();
+            df = (state.support().len() - before) as i64;
+        } else {
+            state.add(0);
+        }
         fitted.condition = state.condition();
         fitted.trace = if ridge == 0.0 { state.trace() } else { None };
         state.coefficients(coef);
         let is_possible = is_possible(state.explained()) && !state.is_indefinite();
+        let mut left = f64::NAN;
         fitted.deviations = (ridge == 0.0).then(|| {
             refiner.set_up(&rows, &state, at, target);
             if is_correctable(fitted.condition) {
                 refiner.refine(problem, state.inverse(), coef);
             }
-            let left = refiner.left_over(coef, rows.comoment(target, target));
-            deviations(&state, &rows, left, request)
+            left = refiner.left_over(coef, rows.comoment(target, target));
+            deviations(&state, &rows, left, intercept)
         });
+        let share = left / rows.comoment(target, target);
+        fitted.diagnosis = match &request.ask {
+            Ask::Inflation => Some(Diagnosis::Inflation(inflation(&mut state))),
+            Ask::Partials => Some(Diagnosis::Partials(partials(&mut state, coef, share))),
+            Ask::Condition => Some(Diagnosis::Condition(condition_number(&mut state, intercept))),
+            Ask::FTest(_) => {
+                let free = gram.rows - state.support().len() as i64 - i64::from(intercept);
+                Some(Diagnosis::FTest(FTest::of(gained, share, df, free)))
+            }
+            Ask::Model | Ask::Summary(_) => None,
+        };
         fitted.write(&state, coef);
         if let Some(known) = &mut fitted.deviations {
             known.standardize(&rows, target, at, &fitted.aliased);
@@ -319,7 +390,7 @@ mod tests {
         let ridge = |ridge| Fields { ridge, ..Fields::default() };
         let wrong = [
             FitRequest { fields: ridge(-1.0), ..FitRequest::of("y") },
-            FitRequest { level: 1.0, ..FitRequest::of("y") },
+            FitRequest { ask: Ask::Summary(1.0), ..FitRequest::of("y") },
         ];
         assert!(wrong.iter().all(|request| request.check().is_err()));
     }

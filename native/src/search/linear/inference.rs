@@ -9,7 +9,7 @@
 //! Linear Regression Analysis, chapters 3 and 4.
 
 use super::dense::dot;
-use super::fit::{FitRequest, Fitted};
+use super::fit::Fitted;
 use super::state::State;
 use super::student::Student;
 use crate::search::problem::Gram;
@@ -34,9 +34,9 @@ pub struct Deviations {
 }
 
 /// The standard errors of least squares on what a state holds, `left` being its RSS.
-pub fn deviations(state: &State, gram: &Gram, left: f64, request: &FitRequest) -> Deviations {
+pub fn deviations(state: &State, gram: &Gram, left: f64, intercept: bool) -> Deviations {
     let (problem, support) = (state.problem, state.support());
-    let free = gram.rows - support.len() as i64 - i64::from(request.fields.intercept);
+    let free = gram.rows - support.len() as i64 - i64::from(intercept);
     let variance = if free > 0 { left / free as f64 } else { f64::NAN };
     let mut columns = vec![f64::NAN; problem.width()];
     let mut squares = vec![0.0; support.len()];
@@ -50,7 +50,7 @@ pub fn deviations(state: &State, gram: &Gram, left: f64, request: &FitRequest) -
     for (&column, square) in support.iter().zip(&squares) {
         columns[column] = unit * square.sqrt() / problem.spread[column];
     }
-    let intercept = request.fields.intercept.then(|| unit * (1.0 + lever).sqrt());
+    let intercept = intercept.then(|| unit * (1.0 + lever).sqrt());
     Deviations { intercept, columns, units: Vec::new(), sigma: variance.sqrt(), free }
 }
 

@@ -6,16 +6,22 @@
 //! | `dense`, `panels`, `eigen`, `elimination` | small kernels of dense algebra |
 //! | `state`, `refine` | what is selected, the last digits |
 //! | `fit`, `inference` | least squares on named columns, and how certain it is |
-//! | `student`, `twofold` | Student's t; sums in twice the digits |
+//! | `told` | both as values |
+//! | `diagnosis`, `singular` | how far columns depend on each other; singular values |
+//! | `student`, `fisher`, `twofold` | Student's t, Fisher's F; sums in twice the digits |
 
 pub mod columns;
 mod dense;
+mod diagnosis;
 pub(crate) mod eigen;
 mod elimination;
+mod fisher;
 pub mod fit;
 pub mod inference;
 mod panels;
 pub mod refine;
+mod singular;
 pub mod state;
 mod student;
+mod told;
 mod twofold;

@@ -28,10 +28,10 @@ use crate::search::problem::Linear;
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an
 /// error of some 1e-15 for a small w, so what is left still has three digits.
-const RANK_SHARE: f64 = 1e-12;
+pub const RANK_SHARE: f64 = 1e-12;
 /// What is left of a variance, as a share of 1 + w'w, below which it is rounding: exact
 /// dependences leave up to 6e-15.
-const RANK_ROUNDING: f64 = 1e-14;
+pub const RANK_ROUNDING: f64 = 1e-14;
 /// Share of its own variance below which what is left of a column may be rounding: above, w'w
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;

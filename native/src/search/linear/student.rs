@@ -92,7 +92,7 @@ impl Student {
 }
 
 /// Gamma(a + 1/2) / Gamma(a), a > 0.
-fn gamma_ratio(a: f64) -> f64 {
+pub fn gamma_ratio(a: f64) -> f64 {
     // Gamma(a + 1/2) / Gamma(a) = (a / (a + 1/2)) Gamma(a + 3/2) / Gamma(a + 1).
     let (mut at, mut factor) = (a, 1.0);
     while at < SERIES_FROM {
@@ -113,7 +113,7 @@ fn gamma_ratio(a: f64) -> f64 {
 }
 
 /// The continued fraction of the incomplete beta function, by Lentz's method.
-fn fraction(a: f64, b: f64, x: f64) -> f64 {
+pub fn fraction(a: f64, b: f64, x: f64) -> f64 {
     let away = |value: f64| if value.abs() < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { value };
     let (mut c, mut d) = (1.0, 1.0 / away(1.0 - (a + b) * x / (a + 1.0)));
     let mut found = d;

@@ -1,0 +1,131 @@
+//! The methods of a record: what each takes, and what it returns.
+//!
+//! A new one is a line here, its options in `options` and `given`, and a `Choice` that answers.
+
+pub mod answer;
+pub mod question;
+
+use self::answer::Type;
+use super::options::{AnytimeOptions, BackwardOptions, Fields, FobaOptions};
+
+/// A method of a Gram record and a target.
+#[derive(Debug)]
+pub struct Method {
+    /// Its name in every door.
+    pub name: &'static str,
+    /// What it does, and a call of it by named arguments.
+    pub about: &'static str,
+    /// Options that may stand before the others by their place.
+    pub places: &'static [&'static str],
+    /// Options beside groups, costs and fields.
+    pub own: &'static [&'static str],
+    /// What it runs on, and the type of what it returns.
+    pub kind: Kind,
+}
+
+/// What a method runs on.
+#[derive(Debug)]
+pub enum Kind {
+    /// Groups; it returns a sequence.
+    Sequence,
+    /// Groups.
+    Groups(&'static Type),
+    /// Least squares on named columns.
+    Columns(&'static Type),
+}
+
+impl Method {
+    /// The method of a name.
+    pub fn of(name: &str) -> Option<&'static Method> {
+        METHODS.iter().find(|method| method.name == name)
+    }
+
+    /// The names of all that it takes after the target.
+    pub fn options(&self) -> Vec<&'static str> {
+        let groups: &[&str] = match self.kind {
+            Kind::Columns(_) => &[],
+            _ => &["groups", "costs"],
+        };
+        let fields = match self.kind {
+            Kind::Columns(_) if self.name != "fit" => Fields::OF_LEAST_SQUARES,
+            _ => Fields::NAMES,
+        };
+        [self.places, groups, self.own, fields].concat()
+    }
+}
+
+/// All methods, in the order of the documentation.
+pub static METHODS: [Method; 9] = [
+    Method {
+        name: "anytime_sequence",
+        about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
+                dbselect.anytime_sequence(g, 'y', costs := {'a': 1, 'b': 5}, budget := 5)",
+        places: &[],
+        own: AnytimeOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "foba",
+        about: "Groups added greedily, and given back where later ones made them dispensable: \
+                dbselect.foba(g, 'y', nu := 0.5)",
+        places: &[],
+        own: FobaOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "backward",
+        about: "All groups, then without the least useful one, again and again: \
+                dbselect.backward(g, 'y', budget := 5)",
+        places: &[],
+        own: BackwardOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "fit",
+        about: "Least squares on some columns of a Gram record: coefficients, r2, and what is \
+                dependent: dbselect.fit(g, 'y', ['a', 'b'])",
+        places: &["columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::FIT),
+    },
+    Method {
+        name: "summary",
+        about: "The coefficients of least squares with standard errors, tests and intervals: \
+                dbselect.summary(g, 'y', ['a', 'b'], level := 0.9)",
+        places: &["columns"],
+        own: &["level"],
+        kind: Kind::Columns(&answer::SUMMARY),
+    },
+    Method {
+        name: "vif",
+        about: "By how much dependence on the other columns inflates the variance of each \
+                coefficient: dbselect.vif(g, 'y', ['a', 'b'])",
+        places: &["columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::VIF),
+    },
+    Method {
+        name: "partial_correlations",
+        about: "The correlation of each column with the target, alone and given the others: \
+                dbselect.partial_correlations(g, 'y', ['a', 'b'])",
+        places: &["columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::PARTIALS),
+    },
+    Method {
+        name: "condition_number",
+        about: "The condition number of the rows of some columns, each scaled to length 1: \
+                dbselect.condition_number(g, 'y', ['a', 'b'])",
+        places: &["columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::NUMBER),
+    },
+    Method {
+        name: "f_test",
+        about: "The F test that the coefficients of some columns of a model are all 0: \
+                dbselect.f_test(g, 'y', ['b'], columns := ['a', 'b'])",
+        places: &["tested", "columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::F_TEST),
+    },
+];
