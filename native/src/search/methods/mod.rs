@@ -3,6 +3,7 @@
 //! A new one is a line here, its options in `options` and `given`, and a `Choice` that answers.
 
 pub mod answer;
+pub mod chosen;
 pub mod question;
 
 use self::answer::Type;
