@@ -29,6 +29,7 @@ mod predictions;
 mod records;
 mod searches;
 mod sequences;
+mod states;
 mod table;
 mod types;
 mod values;
@@ -65,6 +66,9 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
             }
             api::install(table);
             api::check_version()?;
+            if api::passes_a_state_a_row() {
+                states::set_flat();
+            }
             let mut connection = std::ptr::null_mut();
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
