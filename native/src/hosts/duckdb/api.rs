@@ -167,6 +167,7 @@ api! {
     169 duckdb_decimal_internal_type(logical_type: Handle) -> u32;
     170 duckdb_enum_internal_type(logical_type: Handle) -> u32;
     172 duckdb_enum_dictionary_value(logical_type: Handle, index: u64) -> *mut c_char;
+    173 duckdb_list_type_child_type(logical_type: Handle) -> Handle;
     174 duckdb_array_type_child_type(logical_type: Handle) -> Handle;
     175 duckdb_array_type_array_size(logical_type: Handle) -> u64;
     178 duckdb_struct_type_child_count(logical_type: Handle) -> u64;

@@ -9,6 +9,7 @@
 //! | `gram_merge(record)` | aggregate |
 //! | `gram_remove(a, b)` | scalar |
 //! | `gram_select(record, columns)` | scalar: the record of some columns |
+//! | `gram_extend(record, sums, table [, options])` | scalar: with the columns of a table that is looked up |
 //! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
 //! | `anytime_sequence(record, target [, options])` | scalar; so are all of `search::methods` |
@@ -22,7 +23,9 @@ mod aggregates;
 mod answers;
 mod api;
 mod asked;
+mod extend;
 mod grams;
+mod lookups;
 mod names;
 mod plans;
 mod predictions;
@@ -113,6 +116,9 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let cut = cut.map(|record| arguments(&[record], 1));
         let cut: Vec<&[LogicalType]> = cut.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"gram_select", &cut, &record(), select_columns)?;
+        let looked = [2, 3].map(|more| arguments(&[&record], more));
+        let looked: Vec<&[LogicalType]> = looked.iter().map(Vec::as_slice).collect();
+        register_scalar(connection, c"gram_extend", &looked, &record(), extend::gram_extend)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
         let two_of_before = [types::record_of_before(), types::record_of_before()];
