@@ -346,7 +346,7 @@ def search(
     Parameters
     ----------
     records : Arrow structs, with or without `missing`, `mean_low` and `terms`
-    method : ``"anytime_sequence"``, ``"foba"`` or ``"backward"``
+    method : one of `search.compiled.METHODS`
     target : column to predict
     given : the method's options by name; groups, lists of names and globs by name; costs
     turn : of one record, called after every step with the number of the group, whether it was

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 1000
 
 #: Methods that the library has.
-METHODS = ("anytime_sequence", "foba", "backward")
+METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 #: Fields of a problem that it takes, beside the groups; the others are about rows.
 _FIELDS = ("ridge", "scale", "intercept")
 
@@ -58,6 +58,8 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
         "always": [str(group) for group in search.first],
         **{name: _plain(value) for name, value in {**fields, **call.options}.items()},
     }
+    if request.get("start") is not None:
+        request["start"] = [str(groups.number(name, "start")) for name in request["start"]]
     record = numbered(search.gram, groups.members, search.target)
 
     def turned(group: int, is_added: bool, explained: float) -> None:

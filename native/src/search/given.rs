@@ -12,7 +12,8 @@ use super::methods::Method;
 use super::methods::question::Choice;
 use super::nearest::unknown;
 use super::options::{
-    AnytimeOptions, BackwardOptions, Fields, FobaOptions, Rule, Usefulness, refused,
+    AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, Information,
+    REFUSED, Rule, StepOptions, Usefulness, refused,
 };
 use super::setup::{self, Request};
 use super::value::Value;
@@ -35,6 +36,8 @@ pub fn read_request(
         "anytime_sequence" => setup::Method::Anytime(anytime(&given)?),
         "foba" => setup::Method::Foba(foba(&given)?),
         "backward" => setup::Method::Backward(backward(&given)?),
+        "floating" => setup::Method::Floating(floating(&given)?),
+        "step" => setup::Method::Step(step(&given)?),
         other => return Err(no_method(other)),
     };
     let (groups, costs, fields) = (given.groups()?, given.costs()?, given.fields()?);
@@ -111,6 +114,27 @@ fn backward(given: &Given) -> Result<BackwardOptions, Error> {
     })
 }
 
+fn floating(given: &Given) -> Result<FloatingOptions, Error> {
+    Ok(FloatingOptions {
+        rule: given.get("rule").map_or(Ok(Rule::default()), Rule::of_foba)?,
+        max_groups: given.count("max_groups")?,
+        max_steps: given.count("max_steps")?,
+        budget: given.number("budget")?,
+    })
+}
+
+fn step(given: &Given) -> Result<StepOptions, Error> {
+    let criterion = given.get("criterion");
+    Ok(StepOptions {
+        criterion: criterion.map_or(Ok(Information::default()), Information::of)?,
+        penalty: given.number("penalty")?,
+        direction: given.get("direction").map_or(Ok(Direction::default()), Direction::of)?,
+        start: given.names("start")?,
+        max_steps: given.count("max_steps")?,
+        budget: given.number("budget")?,
+    })
+}
+
 /// Values by name, for a method.
 struct Given<'g> {
     method: &'static Method,
@@ -143,6 +167,12 @@ impl<'g> Given<'g> {
             let is_same = |(other, value): &(String, Value)| other == name && is_there(value);
             if is_there(value) && self.values[..at].iter().any(is_same) {
                 return Err(Error::argument(format!("{method} is given {name} twice")));
+            }
+        }
+        let refused = REFUSED.iter().filter(|(other, ..)| *other == method);
+        for (_, field, reason) in refused {
+            if let Some(value) = self.get(field).filter(|value| is_asked(value)) {
+                return Err(Error::argument(format!("{field} is {value}; {reason}")));
             }
         }
         Ok(())
@@ -264,6 +294,11 @@ fn is_there(value: &Value) -> bool {
     *value != Value::Nothing
 }
 
+/// Whether a field is a number that asks for something.
+fn is_asked(value: &Value) -> bool {
+    value.number().is_some_and(|number| number != 0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,7 +328,7 @@ mod tests {
     #[test]
     fn what_no_option_takes_is_named() {
         let text = || Value::Text("nonsense".to_string());
-        for method in ["anytime_sequence", "foba", "backward"] {
+        for method in ["anytime_sequence", "foba", "backward", "floating", "step"] {
             for name in Method::of(method).unwrap().options() {
                 let error = read(method, &[(name, text())]).unwrap_err();
                 assert!(error.starts_with(&format!("{name} is 'nonsense'; it must")), "{error}");

@@ -7,7 +7,9 @@ pub mod chosen;
 pub mod question;
 
 use self::answer::Type;
-use super::options::{AnytimeOptions, BackwardOptions, Fields, FobaOptions};
+use super::options::{
+    AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
+};
 
 /// A method of a Gram record and a target.
 #[derive(Debug)]
@@ -56,7 +58,7 @@ impl Method {
 }
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 9] = [
+pub static METHODS: [Method; 11] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -79,6 +81,22 @@ pub static METHODS: [Method; 9] = [
                 dbselect.backward(g, 'y', budget := 5)",
         places: &[],
         own: BackwardOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "floating",
+        about: "Groups added greedily, and fewer again where these explain more than ever for the \
+                cost: dbselect.floating(g, 'y', max_groups := 5)",
+        places: &[],
+        own: FloatingOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "step",
+        about: "The group added or removed that lowers AIC most, until none does, as R's step: \
+                dbselect.step(g, 'y', criterion := 'bic')",
+        places: &[],
+        own: StepOptions::NAMES,
         kind: Kind::Sequence,
     },
     Method {
