@@ -129,6 +129,41 @@ def test_a_search_is_that_of_python(raw, method, given, mapping):
         assert one(raw, f"SELECT dbselect.{method}(g, 'y', {named}) FROM grams") == found
 
 
+@pytest.mark.sample(4)
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        ("exchange", {"k": 2}),
+        ("exchange", {"k": 3, "start": ["g1"], "always": ["g2"], "ridge": 0.25}),
+        ("exchange", {"k": 4, "budget": 8.5, "intercept": False}),
+    ],
+)
+def test_a_choice_is_that_of_python(raw, call, given):
+    for seed in range(4):
+        problem = random_problem(np.random.default_rng([seed, 8]))
+        asked = {**given, "groups": problem.names, "costs": problem.costs}
+        stored(raw, problem.gram, None)
+        expected = getattr(ds, call)(problem.gram, "y", **asked)
+        place, *rest = asked.values()
+        others = options(dict(zip([*asked][1:], rest, strict=True)))
+        named = ", ".join(f"{name} := {literal(value)}" for name, value in asked.items())
+        queries = [
+            f"SELECT {call}(g, 'y', {place}, {others}) FROM grams ORDER BY i",
+            f"SELECT {call}(g, 'y', {options(asked)}) FROM grams ORDER BY i",
+            f"SELECT dbselect.{call}(g, 'y', {named}) FROM grams ORDER BY i",
+        ]
+        for query in queries:
+            (found,), (nothing,) = raw.execute(query).fetchall()
+            assert nothing is None
+            assert found.pop("coefficients") == pytest.approx(expected.coefficients, rel=EXACT)
+            assert found.pop("groups") == expected.groups
+            assert found.pop("columns") == expected.columns
+            proof = getattr(expected, "how", None)
+            for name, value in found.items():
+                own = getattr(expected, name) if hasattr(expected, name) else getattr(proof, name)
+                assert value == pytest.approx(own, rel=EXACT, abs=EXACT), name
+
+
 def table(rows: int = 60) -> pl.DataFrame:
     rng = np.random.default_rng(5)
     a, b, c = rng.normal(size=(3, rows))

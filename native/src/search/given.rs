@@ -9,6 +9,7 @@ use super::error::Error;
 use super::groups::{Costs, GroupColumns};
 use super::linear::fit::{Ask, FitRequest};
 use super::methods::Method;
+use super::methods::exchange::ExchangeOptions;
 use super::methods::question::Choice;
 use super::nearest::unknown;
 use super::options::{
@@ -80,7 +81,14 @@ pub fn read_fit(
 
 /// What a choice of groups is by.
 fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
-    Err(no_method(given.method.name))
+    Ok(match given.method.name {
+        "exchange" => Arc::new(ExchangeOptions {
+            k: given.needed("k", Given::count)?,
+            start: given.names("start")?.unwrap_or_default(),
+            budget: given.number("budget")?,
+        }),
+        other => return Err(no_method(other)),
+    })
 }
 
 fn no_method(name: &str) -> Error {
@@ -211,6 +219,18 @@ impl<'g> Given<'g> {
         })
     }
 
+    /// The value of an option without a default.
+    fn needed<T>(
+        &self,
+        name: &str,
+        read: impl Fn(&Self, &str) -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        read(self, name)?.ok_or_else(|| {
+            let method = self.method.name;
+            Error::argument(format!("{method} needs option '{name}', which has no default"))
+        })
+    }
+
     fn truth(&self, name: &str) -> Result<Option<bool>, Error> {
         self.read(name, |value| match value {
             Value::Truth(truth) => Some(*truth),
@@ -294,9 +314,9 @@ fn is_there(value: &Value) -> bool {
     *value != Value::Nothing
 }
 
-/// Whether a field is a number that asks for something.
+/// Whether a field is a number that asks for something; what is none at all is refused as that.
 fn is_asked(value: &Value) -> bool {
-    value.number().is_some_and(|number| number != 0.0)
+    value.number().is_some_and(|number| number > 0.0 && number.is_finite())
 }
 
 #[cfg(test)]
