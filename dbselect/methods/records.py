@@ -1,8 +1,8 @@
 """Answers for each of many Gram records: blocks of them, and the status of unusable ones."""
 
 import warnings
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -19,6 +19,10 @@ from dbselect.errors import (
 )
 from dbselect.linear.condition import CONDITION_LIMIT
 from dbselect.record.gram import Gram, check_type
+from dbselect.record.groups import costs_by_name
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
 
 Result = TypeVar("Result")
 #: Bytes of records that are searched at a time. The lists of steps are some twice as long, and
@@ -70,6 +74,18 @@ def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype:
     blocks = (records.slice(start, size).to_arrow(compat_level=level) for start in starts)
     parts = [pl.Series(records.name, answer(block)).cast(dtype) for block in blocks]
     return pl.concat(parts, rechunk=False)
+
+
+def has_labels(problem: "Problem") -> bool:
+    """Whether costs are by name: others are in the order of groups that each record has."""
+    return problem.groups is not None or not isinstance(problem.costs, pl.Series)
+
+
+def asked_of(problem: "Problem", options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the compiled library is asked of groups, by name."""
+    costs = problem.costs
+    prices = None if costs is None else costs_by_name(costs, list(problem.groups or ()))
+    return {"groups": problem.groups, "costs": prices, **problem.changed(), **options}
 
 
 def result_of(run: Callable[[Gram], Result], record: pa.Scalar, target: str) -> Result | None:

@@ -28,7 +28,8 @@ class Beaten:
 
     def __init__(self, costs: Vector) -> None:
         self._costs = costs
-        self._seen: dict[frozenset[int], tuple[float, float]] = {}
+        # Nothing costs and explains nothing.
+        self._seen = {frozenset[int](): (0.0, 0.0)}
 
     def added(self, state: Objective, gain: float) -> None:
         """Take note of a group that was added."""
@@ -44,7 +45,7 @@ class Beaten:
         if left in self._seen:
             return None
         limit = float(self._costs[list(left)].sum()) * (1.0 + BUDGET_SLACK)
-        best = max((value for cost, value in self._seen.values() if cost <= limit), default=0.0)
+        best = max(value for cost, value in self._seen.values() if cost <= limit)
         return state.value - best - LEAST_RISE
 
     def _note(self, state: Objective) -> None:

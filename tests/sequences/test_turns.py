@@ -43,6 +43,8 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], int | None]] = {
     "foba": (lambda **o: ds.foba(GRAM, "y", epsilon=1e-3, **o), None),
     "foba of a family": (lambda **o: ds.foba(LATE, "z", epsilon=1e-3, **LOGISTIC, **o), None),
     "backward": (lambda **o: ds.backward(GRAM, "y", GROUPS, **o), None),
+    "floating": (lambda **o: ds.floating(GRAM, "y", GROUPS, **o), None),
+    "step": (lambda **o: ds.step(GRAM, "y", GROUPS, penalty=0.0, **o), None),
 }
 #: Others: what is called, the unit, and how often it turns, None where that is not fixed.
 OTHERS: dict[str, tuple[Callable[..., Any], str, int | None]] = {
@@ -115,7 +117,7 @@ def test_what_a_callback_raises_ends_the_call(name):
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("name", ["linear", "foba", "backward"])
+@pytest.mark.parametrize("name", ["linear", "foba", "backward", "floating", "step"])
 def test_a_callback_does_not_change_the_engine(name, monkeypatch):
     searched = []
     library = _native.search

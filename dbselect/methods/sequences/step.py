@@ -9,7 +9,7 @@ from dbselect.errors import ArgumentError
 from dbselect.linear.information import SMALLEST_SHARE, gaussian_loss
 from dbselect.options.option import shows
 from dbselect.options.table import StepOptions
-from dbselect.record.steps import Record, Stop
+from dbselect.record.steps import Record, Stop, held_after
 from dbselect.results.every import AnySequence
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked, open_search
@@ -76,7 +76,7 @@ def step(problem: "Problem", **options: Unpack[StepOptions]) -> AnySequence:
         )  # fmt: skip
 
     found = search.run(name, walk, known["callback"])
-    if found.records and not search.state.held:
+    if found.records and not held_after(found.records):
         # A prefix that holds nothing in the end would be taken for one of `backward`, of which
         # the longest within a budget comes right after all groups.
         stop = found.stop

@@ -9,13 +9,17 @@
 //! until no group gains epsilon
 //! ```
 //!
+//! What a removal may lose is an `Allowance`: that above is `Share`, and floating search has
+//! another.
+//!
 //! The twin of `dbselect/selection/foba.py`. Source: Zhang (2008), FoBa, Figure 3. Departures:
 //! groups and costs; a group is a candidate only if it gains epsilon, so that the search ends
 //! where none does.
 
 use super::criteria::Criterion;
-use super::options::Usefulness;
+use super::options::{FobaOptions, Usefulness};
 use super::removal::{held_cost, least_useful, removal};
+use super::setup::Plan;
 use super::steps::{
     Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits, is_possible,
 };
@@ -27,10 +31,10 @@ use crate::search::linear::state::State;
 pub struct Limits<'l> {
     /// Share of the target's variance that a group must gain.
     pub epsilon: f64,
-    /// Share of a gain that a removal may lose.
-    pub nu: f64,
     /// The summed cost.
     pub budget: Option<f64>,
+    /// The search ends as soon as so many are held, and none of them may go.
+    pub max_groups: Option<usize>,
     /// Additions and removals together.
     pub max_steps: Option<usize>,
     /// What makes a selected group the least useful one.
@@ -39,21 +43,78 @@ pub struct Limits<'l> {
     pub always: &'l [usize],
 }
 
+/// What removals may lose, by what was added and removed before.
+pub trait Allowance {
+    /// Take note of a group that was added.
+    fn added(&mut self, state: &State, gain: f64);
+    /// Take note of a group that was removed.
+    fn removed(&mut self, state: &State);
+    /// The most that removing a group may lose; nothing if none may go now.
+    fn most(&self, state: &State, group: usize) -> Option<f64>;
+}
+
+/// FoBa's: a share of what the last step to the present size gained.
+struct Share {
+    nu: f64,
+    /// By the last step to each size.
+    gained: Vec<f64>,
+}
+
+impl Allowance for Share {
+    fn added(&mut self, _state: &State, gain: f64) {
+        self.gained.push(gain);
+    }
+
+    fn removed(&mut self, _state: &State) {
+        self.gained.pop();
+    }
+
+    fn most(&self, _state: &State, _group: usize) -> Option<f64> {
+        // What looked like a gain and was rounding stays: given back, it would come again.
+        self.gained.last().filter(|last| **last > ROUNDING_GAIN).map(|last| self.nu * last)
+    }
+}
+
+/// Add groups greedily, and give back those that later ones made dispensable.
+pub fn foba(
+    state: &mut State,
+    plan: &Plan,
+    options: &FobaOptions,
+    criterion: &mut Criterion,
+    record: &mut Record,
+) -> Stop {
+    let FobaOptions { backward, epsilon, nu, .. } = options;
+    let limits = Limits {
+        epsilon: *epsilon,
+        budget: backward.budget,
+        max_groups: None,
+        max_steps: backward.max_steps.and_then(|limit| usize::try_from(limit).ok()),
+        usefulness: backward.backward,
+        always: &plan.first,
+    };
+    let mut allowance = Share { nu: *nu, gained: Vec::new() };
+    let costs = &plan.groups.costs;
+    let stop = foba_search(state, costs, criterion, limits, &mut allowance, record);
+    stop.unwrap_or(Stop::Interrupted)
+}
+
 /// Add and remove groups until none gains epsilon.
 pub fn foba_search(
     state: &mut State,
     costs: &[f64],
     criterion: &mut Criterion,
     limits: Limits,
+    allowance: &mut dyn Allowance,
     record: &mut Record,
 ) -> Result<Stop, Interrupted> {
-    let Limits { epsilon, nu, budget, usefulness, always, .. } = limits;
+    let Limits { epsilon, budget, usefulness, always, .. } = limits;
     let limit = limits.max_steps.unwrap_or(usize::MAX);
     let (mut scores, mut gains, mut losses) = (Vec::new(), Vec::new(), Vec::new());
-    // Gained by the last step to each size.
-    let mut gained: Vec<f64> = Vec::new();
     let (mut forced, mut steps) = (always.iter(), 0);
     while steps < limit {
+        if limits.max_groups.is_some_and(|most| state.held().len() >= most) {
+            return Ok(Stop::Steps);
+        }
         criterion.scores(state, costs, &mut scores);
         state.gains(&mut gains);
         let spent: f64 = held_cost(state, costs);
@@ -73,7 +134,7 @@ pub fn foba_search(
             },
         };
         let gain = state.add(group);
-        gained.push(gain);
+        allowance.added(state, gain);
         let (score, explained) = (scores[group], state.explained());
         record(Step { action: Action::Add, group, score, gain, explained, choice }, state)?;
         steps += 1;
@@ -81,24 +142,20 @@ pub fn foba_search(
             // That all steps gain at most 1 is what ends the search.
             return Ok(Stop::Threshold);
         }
-        // What looked like a gain and was rounding stays: given back, it would come again.
-        while let Some(&last) = gained.last()
-            && gained.len() > always.len()
-            && last > ROUNDING_GAIN
-            && steps < limit
-        {
+        while state.held().len() > always.len() && steps < limit {
             let Some((group, worth)) = least_useful(state, costs, usefulness, always) else {
                 break;
             };
+            let Some(most) = allowance.most(state, group) else { break };
             state.losses(&mut losses);
             // What is no number is no small loss either.
-            let is_small = losses[group] <= nu * last;
+            let is_small = losses[group] <= most;
             if !is_small {
                 break;
             }
             let step = removal(state, group, worth);
+            allowance.removed(state);
             record(step, state)?;
-            gained.pop();
             steps += 1;
         }
     }

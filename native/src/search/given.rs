@@ -9,10 +9,12 @@ use super::error::Error;
 use super::groups::{Costs, GroupColumns};
 use super::linear::fit::{Ask, FitRequest};
 use super::methods::Method;
+use super::methods::exchange::ExchangeOptions;
 use super::methods::question::Choice;
 use super::nearest::unknown;
 use super::options::{
-    AnytimeOptions, BackwardOptions, Fields, FobaOptions, Rule, Usefulness, refused,
+    AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, Information,
+    REFUSED, Rule, StepOptions, Usefulness, refused,
 };
 use super::setup::{self, Request};
 use super::value::Value;
@@ -35,6 +37,8 @@ pub fn read_request(
         "anytime_sequence" => setup::Method::Anytime(anytime(&given)?),
         "foba" => setup::Method::Foba(foba(&given)?),
         "backward" => setup::Method::Backward(backward(&given)?),
+        "floating" => setup::Method::Floating(floating(&given)?),
+        "step" => setup::Method::Step(step(&given)?),
         other => return Err(no_method(other)),
     };
     let (groups, costs, fields) = (given.groups()?, given.costs()?, given.fields()?);
@@ -77,7 +81,14 @@ pub fn read_fit(
 
 /// What a choice of groups is by.
 fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
-    Err(no_method(given.method.name))
+    Ok(match given.method.name {
+        "exchange" => Arc::new(ExchangeOptions {
+            k: given.needed("k", Given::count)?,
+            start: given.names("start")?.unwrap_or_default(),
+            budget: given.number("budget")?,
+        }),
+        other => return Err(no_method(other)),
+    })
 }
 
 fn no_method(name: &str) -> Error {
@@ -106,6 +117,27 @@ fn foba(given: &Given) -> Result<FobaOptions, Error> {
 fn backward(given: &Given) -> Result<BackwardOptions, Error> {
     Ok(BackwardOptions {
         backward: given.get("backward").map_or(Ok(Usefulness::default()), Usefulness::of)?,
+        max_steps: given.count("max_steps")?,
+        budget: given.number("budget")?,
+    })
+}
+
+fn floating(given: &Given) -> Result<FloatingOptions, Error> {
+    Ok(FloatingOptions {
+        rule: given.get("rule").map_or(Ok(Rule::default()), Rule::of_foba)?,
+        max_groups: given.count("max_groups")?,
+        max_steps: given.count("max_steps")?,
+        budget: given.number("budget")?,
+    })
+}
+
+fn step(given: &Given) -> Result<StepOptions, Error> {
+    let criterion = given.get("criterion");
+    Ok(StepOptions {
+        criterion: criterion.map_or(Ok(Information::default()), Information::of)?,
+        penalty: given.number("penalty")?,
+        direction: given.get("direction").map_or(Ok(Direction::default()), Direction::of)?,
+        start: given.names("start")?,
         max_steps: given.count("max_steps")?,
         budget: given.number("budget")?,
     })
@@ -145,6 +177,12 @@ impl<'g> Given<'g> {
                 return Err(Error::argument(format!("{method} is given {name} twice")));
             }
         }
+        let refused = REFUSED.iter().filter(|(other, ..)| *other == method);
+        for (_, field, reason) in refused {
+            if let Some(value) = self.get(field).filter(|value| is_asked(value)) {
+                return Err(Error::argument(format!("{field} is {value}; {reason}")));
+            }
+        }
         Ok(())
     }
 
@@ -178,6 +216,18 @@ impl<'g> Given<'g> {
         self.read(name, |value| match value {
             Value::Whole(count) => Some(*count),
             _ => None,
+        })
+    }
+
+    /// The value of an option without a default.
+    fn needed<T>(
+        &self,
+        name: &str,
+        read: impl Fn(&Self, &str) -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        read(self, name)?.ok_or_else(|| {
+            let method = self.method.name;
+            Error::argument(format!("{method} needs option '{name}', which has no default"))
         })
     }
 
@@ -264,6 +314,11 @@ fn is_there(value: &Value) -> bool {
     *value != Value::Nothing
 }
 
+/// Whether a field is a number that asks for something; what is none at all is refused as that.
+fn is_asked(value: &Value) -> bool {
+    value.number().is_some_and(|number| number > 0.0 && number.is_finite())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,7 +348,7 @@ mod tests {
     #[test]
     fn what_no_option_takes_is_named() {
         let text = || Value::Text("nonsense".to_string());
-        for method in ["anytime_sequence", "foba", "backward"] {
+        for method in ["anytime_sequence", "foba", "backward", "floating", "step"] {
             for name in Method::of(method).unwrap().options() {
                 let error = read(method, &[(name, text())]).unwrap_err();
                 assert!(error.starts_with(&format!("{name} is 'nonsense'; it must")), "{error}");

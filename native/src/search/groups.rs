@@ -34,14 +34,30 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// The number of a group that an option names.
+    pub fn number(&self, name: &str, option: &str) -> Result<usize, Error> {
+        let found = self.names.iter().position(|other| other == name);
+        found.ok_or_else(|| {
+            Error::group(format!("{option} names {}", unknown("group", name, &self.names)))
+        })
+    }
+
+    /// Numbers of the groups that an option names, each once, without those to take first.
+    pub fn others(
+        &self,
+        names: &[String],
+        option: &str,
+        first: &[usize],
+    ) -> Result<Vec<usize>, Error> {
+        let mut seen: HashSet<usize> = first.iter().copied().collect();
+        let numbers = names.iter().map(|name| self.number(name, option));
+        let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
+        Ok(numbers.into_iter().filter(|&group| seen.insert(group)).collect())
+    }
+
     /// Numbers of the groups to take first.
     pub fn numbers(&self, always: &[String]) -> Result<Vec<usize>, Error> {
-        let number = |name: &String| {
-            let found = self.names.iter().position(|other| other == name);
-            found.ok_or_else(|| {
-                Error::group(format!("always names {}", unknown("group", name, &self.names)))
-            })
-        };
+        let number = |name: &String| self.number(name, "always");
         let first: Vec<usize> = always.iter().map(number).collect::<Result<_, _>>()?;
         let mut seen = HashSet::new();
         if first.iter().all(|group| seen.insert(group)) {

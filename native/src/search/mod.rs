@@ -14,7 +14,7 @@
 //! | `problem` | the linear problem |
 //! | `linear` | its algebra: what is selected, least squares, how certain they are |
 //! | `criteria`, `ties`, `removal` | what a group is worth, and which is the best or least |
-//! | `greedy`, `foba`, `backward` | the searches |
+//! | `greedy`, `foba`, `floating`, `step`, `backward` | the searches |
 //! | `steps`, `sequence` | what they write down |
 //! | `sets` | sets of groups, chosen all at once |
 //! | `run` | from a record to a sequence, in memory that is used again |
@@ -22,6 +22,7 @@
 pub mod backward;
 pub mod criteria;
 pub mod error;
+pub mod floating;
 pub mod foba;
 pub mod given;
 pub mod greedy;
@@ -37,6 +38,7 @@ pub mod select;
 pub mod sequence;
 pub mod sets;
 pub mod setup;
+pub mod step;
 pub mod steps;
 mod ties;
 pub mod value;

@@ -7,7 +7,7 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 14] = [
+const ALLOWED: [(&str, &str); 17] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
@@ -18,11 +18,23 @@ const ALLOWED: [(&str, &str); 14] = [
     ("max_groups", "be a whole number >= 1"),
     ("max_steps", "be a whole number >= 1"),
     ("always", "be a list of group names"),
+    ("k", "be a whole number >= 1"),
+    ("start", "be a list of group names"),
+    ("penalty", "be a number >= 0"),
     ("seed", "be a whole number from 0 to 2^63 - 1"),
     ("c_min", "be a number > 0"),
     ("epsilon", "be a number >= 0"),
     ("nu", "lie between 0 and 1, both excluded"),
 ];
+
+/// Fields of a problem that a method refuses, and why; those of `dbselect/options/refusals.py`
+/// that a record can answer.
+pub const REFUSED: [(&str, &str, &str); 1] = [(
+    "step",
+    "ridge",
+    "a criterion counts parameters, and a ridge makes them fewer: choose by rows held out, as \
+     cross_validate does",
+)];
 
 /// Refuse the value of an option.
 pub fn refused(option: &str, value: &Value) -> Error {
@@ -93,6 +105,47 @@ impl Usefulness {
     pub fn of(name: &Value) -> Result<Usefulness, Error> {
         let names = [("loss", Usefulness::Loss), ("coefficient", Usefulness::Coefficient)];
         choice("backward", name, &names)
+    }
+}
+
+/// What `step` lowers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Information {
+    /// Akaike's criterion: 2 a parameter.
+    #[default]
+    Aic,
+    /// Schwarz's criterion: the logarithm of the rows a parameter.
+    Bic,
+}
+
+impl Information {
+    /// The criterion of a name.
+    pub fn of(name: &Value) -> Result<Information, Error> {
+        choice("criterion", name, &[("aic", Information::Aic), ("bic", Information::Bic)])
+    }
+}
+
+/// Which moves `step` makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Additions and removals.
+    #[default]
+    Both,
+    /// Additions only.
+    Forward,
+    /// Removals only.
+    Backward,
+}
+
+impl Direction {
+    /// The direction of a name.
+    pub fn of(name: &Value) -> Result<Direction, Error> {
+        let names = [
+            ("both", Direction::Both),
+            ("forward", Direction::Forward),
+            ("backward", Direction::Backward),
+        ];
+        choice("direction", name, &names)
     }
 }
 
@@ -250,7 +303,68 @@ impl FobaOptions {
     }
 }
 
-fn check_budget(budget: Option<f64>) -> Result<(), Error> {
+/// The options of `floating`.
+#[derive(Clone, Debug, Default)]
+pub struct FloatingOptions {
+    /// What a forward step maximises; not `Rule::Doubling`.
+    pub rule: Rule,
+    /// Limit on the number of groups.
+    pub max_groups: Option<i64>,
+    /// Limit on additions and removals together.
+    pub max_steps: Option<i64>,
+    /// Limit on the summed cost.
+    pub budget: Option<f64>,
+}
+
+impl FloatingOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] = &["rule", "max_groups", "max_steps", "budget"];
+
+    /// Refuse options that no Gram could make right.
+    pub fn check(&self) -> Result<(), Error> {
+        check_count("max_groups", self.max_groups)?;
+        check_count("max_steps", self.max_steps)?;
+        check_budget(self.budget)
+    }
+}
+
+/// The options of `step`.
+#[derive(Clone, Debug, Default)]
+pub struct StepOptions {
+    /// What is lowered.
+    pub criterion: Information,
+    /// Price of a parameter, in place of the criterion's.
+    pub penalty: Option<f64>,
+    /// Which moves there are.
+    pub direction: Direction,
+    /// Groups to begin with; default: none, or all where groups are only removed.
+    pub start: Option<Vec<String>>,
+    /// Limit on the moves after the start.
+    pub max_steps: Option<i64>,
+    /// Limit on the summed cost.
+    pub budget: Option<f64>,
+}
+
+impl StepOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] =
+        &["criterion", "penalty", "direction", "start", "max_steps", "budget"];
+
+    /// Refuse options that no Gram could make right.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.penalty {
+            Some(penalty) if !(penalty >= 0.0 && penalty.is_finite()) => {
+                return Err(refused("penalty", &Value::Number(penalty)));
+            }
+            _ => {}
+        }
+        check_count("max_steps", self.max_steps)?;
+        check_budget(self.budget)
+    }
+}
+
+/// Refuse what is no limit on the summed cost.
+pub fn check_budget(budget: Option<f64>) -> Result<(), Error> {
     match budget {
         Some(budget) if budget.is_nan() || budget < 0.0 => {
             Err(refused("budget", &Value::Number(budget)))
@@ -259,7 +373,8 @@ fn check_budget(budget: Option<f64>) -> Result<(), Error> {
     }
 }
 
-fn check_count(name: &str, count: Option<i64>) -> Result<(), Error> {
+/// Refuse what is no count, or none at all.
+pub fn check_count(name: &str, count: Option<i64>) -> Result<(), Error> {
     match count {
         Some(count) if count < 1 => Err(refused(name, &Value::Whole(count))),
         _ => Ok(()),

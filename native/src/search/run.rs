@@ -5,12 +5,14 @@
 use super::backward::{self, backward_search};
 use super::criteria::Criterion;
 use super::error::listed;
-use super::foba::{self, foba_search};
+use super::floating::floating;
+use super::foba::foba;
 use super::greedy::{self, greedy_search};
-use super::options::{AnytimeOptions, BackwardOptions, Fields, FobaOptions, Rule, Usefulness};
+use super::options::{AnytimeOptions, BackwardOptions, Fields, Rule, Usefulness};
 use super::problem::{Gram, Linear, Raw};
 use super::sequence::Sequence;
 use super::setup::{Method, Plan, Request};
+use super::step::{Judge, step};
 use super::steps::{Action, Choice, Interrupted, Record, Step, Stop, Turn, is_possible};
 use crate::kernel::possible::INDEFINITE;
 use crate::search::linear::refine::{Refiner, is_refined};
@@ -66,10 +68,27 @@ impl Workspace {
                 let mut record = recorder(sequence, turn);
                 Ok((foba(&mut state, plan, options, criterion, &mut record), None))
             }
+            Method::Floating(options) => {
+                criterion.set_up(options.rule, problem, &plan.groups.starts);
+                let mut record = recorder(sequence, turn);
+                Ok((floating(&mut state, plan, options, criterion, &mut record), None))
+            }
+            Method::Step(options) => {
+                let judge = Judge::new(options, gram, target, intercept);
+                let mut record = recorder(sequence, turn);
+                Ok((step(&mut state, plan, options, judge, &mut record), None))
+            }
             Method::Backward(options) => {
                 backward(&mut state, plan, options, ridge, &mut recorder(sequence, turn))
             }
         };
+        if matches!(request.method, Method::Step(_)) && state.held().is_empty() {
+            // A sequence that holds nothing in the end would be taken for one of `backward`, of
+            // which the longest prefix within a budget comes right after all groups.
+            let used = sequence.used;
+            sequence.begin(problem);
+            sequence.used = used;
+        }
         sequence.condition = state.condition();
         sequence.used = sequence.used.max(state.support().len());
         sequence.aliased.extend(state.aliased());
@@ -143,26 +162,6 @@ fn push_prefixes(
         let (groups, explained) = (&state.held()[..=step], sequence.steps[step].explained);
         sequence.push_model(state, groups.iter().map(|held| held.group), found, explained);
     }
-}
-
-/// Add groups greedily, and give back those that later ones made dispensable.
-fn foba(
-    state: &mut State,
-    plan: &Plan,
-    options: &FobaOptions,
-    criterion: &mut Criterion,
-    record: &mut Record,
-) -> Stop {
-    let limits = foba::Limits {
-        epsilon: options.epsilon,
-        nu: options.nu,
-        budget: options.backward.budget,
-        max_steps: options.backward.max_steps.and_then(|limit| usize::try_from(limit).ok()),
-        usefulness: options.backward.backward,
-        always: &plan.first,
-    };
-    let stop = foba_search(state, &plan.groups.costs, criterion, limits, record);
-    stop.unwrap_or(Stop::Interrupted)
 }
 
 /// Start from all groups and remove the least useful one, again and again.
@@ -244,7 +243,7 @@ fn recorder(
 mod tests {
     use super::*;
     use crate::record::terms::Terms;
-    use crate::search::options::AnytimeOptions;
+    use crate::search::options::{AnytimeOptions, FloatingOptions, FobaOptions, StepOptions};
     use crate::search::steps::to_the_end;
 
     /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
@@ -331,6 +330,8 @@ mod tests {
             Method::Anytime(AnytimeOptions::default()),
             Method::Foba(FobaOptions::default()),
             Method::Backward(BackwardOptions::default()),
+            Method::Floating(FloatingOptions::default()),
+            Method::Step(StepOptions::default()),
         ];
         for method in methods {
             let (request, plan) = request(method);

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::error::{Error, rounded, shown};
 use super::groups::{Costs, GroupColumns, Groups, groups_of};
-use super::options::{AnytimeOptions, BackwardOptions, Fields, FobaOptions};
+use super::options::{
+    AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, StepOptions,
+};
 use super::problem::{Gram, Target};
 use super::steps::fits;
 use crate::record::terms::Terms;
@@ -22,6 +24,10 @@ pub enum Method {
     Foba(FobaOptions),
     /// `backward`.
     Backward(BackwardOptions),
+    /// `floating`.
+    Floating(FloatingOptions),
+    /// `step`.
+    Step(StepOptions),
 }
 
 /// The options of a method of groups.
@@ -30,6 +36,10 @@ pub trait Limited {
     fn check(&self) -> Result<(), Error>;
     /// Limits on the summed cost and on the number of groups.
     fn limits(&self) -> (Option<f64>, Option<i64>);
+    /// Numbers of other groups than those to take first that it begins with.
+    fn start(&self, _groups: &Groups, _first: &[usize]) -> Result<Vec<usize>, Error> {
+        Ok(Vec::new())
+    }
     /// Whether a column may lie in several groups.
     fn takes_shared(&self) -> bool {
         false
@@ -42,6 +52,8 @@ impl Limited for Method {
             Method::Anytime(options) => options.check(),
             Method::Foba(options) => options.check(),
             Method::Backward(options) => options.check(),
+            Method::Floating(options) => options.check(),
+            Method::Step(options) => options.check(),
         }
     }
 
@@ -50,6 +62,21 @@ impl Limited for Method {
             Method::Anytime(options) => (options.budget, options.max_groups),
             Method::Foba(options) => (options.backward.budget, None),
             Method::Backward(options) => (options.budget, None),
+            Method::Floating(options) => (options.budget, options.max_groups),
+            Method::Step(options) => (options.budget, None),
+        }
+    }
+
+    fn start(&self, groups: &Groups, first: &[usize]) -> Result<Vec<usize>, Error> {
+        let Method::Step(options) = self else {
+            return Ok(Vec::new());
+        };
+        match &options.start {
+            Some(names) => groups.others(names, "start", first),
+            None if options.direction == Direction::Backward => {
+                Ok((0..groups.names.len()).filter(|group| !first.contains(group)).collect())
+            }
+            None => Ok(Vec::new()),
         }
     }
 
@@ -65,6 +92,10 @@ impl<M: Limited + ?Sized> Limited for Arc<M> {
 
     fn limits(&self) -> (Option<f64>, Option<i64>) {
         (**self).limits()
+    }
+
+    fn start(&self, groups: &Groups, first: &[usize]) -> Result<Vec<usize>, Error> {
+        (**self).start(groups, first)
     }
 
     fn takes_shared(&self) -> bool {
@@ -98,6 +129,8 @@ pub struct Plan {
     pub at: Vec<usize>,
     /// Numbers of the groups to take first.
     pub first: Vec<usize>,
+    /// Numbers of other groups to begin with.
+    pub start: Vec<usize>,
 }
 
 /// A request beside some columns, whose groups may not fit them.
@@ -149,13 +182,14 @@ impl<M: Limited> Request<M> {
         let at = at.collect();
         let (budget, max_groups) = self.method.limits();
         let first = groups.numbers(&self.fields.always)?;
-        check_first(&groups, &first, budget, max_groups)?;
-        Ok(Plan { target, groups, at, first })
+        let start = self.method.start(&groups, &first)?;
+        check_first(&groups, &[&first[..], &start].concat(), budget, max_groups)?;
+        Ok(Plan { target, groups, at, first, start })
     }
 }
 
 /// Refuse groups to take first that go beyond the limits.
-fn check_first(
+pub fn check_first(
     groups: &Groups,
     first: &[usize],
     budget: Option<f64>,

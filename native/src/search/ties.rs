@@ -4,6 +4,8 @@
 
 /// Scores closer than this share of the best are ties, decided by the order of names.
 const TIE_SHARE: f64 = 1e-10;
+/// Rises of what is explained below this are rounding, of columns that are not nearly dependent.
+pub const LEAST_RISE: f64 = 1e-12;
 
 /// The candidate with the largest score, the first of those that tie; nothing without one.
 pub fn first_of_the_best(scores: &[f64], candidates: &[bool]) -> Option<usize> {

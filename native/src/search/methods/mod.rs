@@ -4,10 +4,14 @@
 
 pub mod answer;
 pub mod chosen;
+pub mod exchange;
 pub mod question;
 
 use self::answer::Type;
-use super::options::{AnytimeOptions, BackwardOptions, Fields, FobaOptions};
+use self::exchange::ExchangeOptions;
+use super::options::{
+    AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
+};
 
 /// A method of a Gram record and a target.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ impl Method {
 }
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 9] = [
+pub static METHODS: [Method; 12] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -80,6 +84,30 @@ pub static METHODS: [Method; 9] = [
         places: &[],
         own: BackwardOptions::NAMES,
         kind: Kind::Sequence,
+    },
+    Method {
+        name: "floating",
+        about: "Groups added greedily, and fewer again where these explain more than ever for the \
+                cost: dbselect.floating(g, 'y', max_groups := 5)",
+        places: &[],
+        own: FloatingOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "step",
+        about: "The group added or removed that lowers AIC most, until none does, as R's step: \
+                dbselect.step(g, 'y', criterion := 'bic')",
+        places: &[],
+        own: StepOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "exchange",
+        about: "k groups taken greedily, then exchanged one for another until none of that helps: \
+                dbselect.exchange(g, 'y', 3, costs := {'a': 1, 'b': 5}, budget := 5)",
+        places: &["k"],
+        own: ExchangeOptions::NAMES,
+        kind: Kind::Groups(&answer::MODEL),
     },
     Method {
         name: "fit",

@@ -7,5 +7,6 @@
 //! | `leaps` | the best set of groups within a budget |
 
 pub mod convolution;
+pub mod exchange;
 pub mod leaps;
 pub mod projection;

@@ -1,0 +1,93 @@
+//! Floating search: what a removal may lose is what leaves more than was ever had for the cost.
+//!
+//! ```text
+//! add the group with the largest criterion(g | S) / cost(g)
+//! while S without its least useful group r explains more than every set seen that cost no more:
+//!     remove r
+//! ```
+//!
+//! The loop is that of `foba`. What is explained for a cost rises with every removal, so that the
+//! search ends.
+//!
+//! The twin of `dbselect/selection/floating.py`. Source: Pudil, Novovicova, Kittler (1994),
+//! Pattern Recognition Letters 15, SFFS. Departures: groups and costs.
+
+use std::collections::HashMap;
+
+use super::criteria::Criterion;
+use super::foba::{Allowance, Limits, foba_search};
+use super::options::{FloatingOptions, Usefulness};
+use super::setup::Plan;
+use super::steps::{Record, Stop, fits};
+use super::ties::LEAST_RISE;
+use crate::search::linear::state::State;
+
+/// What every set seen so far cost and explained.
+struct Beaten<'c> {
+    costs: &'c [f64],
+    /// Which groups a set leaves out -> what it costs and explains.
+    seen: HashMap<Vec<bool>, (f64, f64)>,
+}
+
+impl<'c> Beaten<'c> {
+    /// Nothing costs and explains nothing.
+    fn new(costs: &'c [f64]) -> Beaten<'c> {
+        Beaten { costs, seen: HashMap::from([(vec![true; costs.len()], (0.0, 0.0))]) }
+    }
+
+    fn cost(&self, left_out: &[bool]) -> f64 {
+        let held = left_out.iter().zip(self.costs).filter(|(is_out, _)| !**is_out);
+        held.map(|(_, cost)| cost).sum()
+    }
+
+    fn note(&mut self, state: &State) {
+        let left_out = state.waiting().to_vec();
+        let found = (self.cost(&left_out), state.explained());
+        self.seen.insert(left_out, found);
+    }
+}
+
+impl Allowance for Beaten<'_> {
+    fn added(&mut self, state: &State, _gain: f64) {
+        self.note(state);
+    }
+
+    fn removed(&mut self, state: &State) {
+        self.note(state);
+    }
+
+    fn most(&self, state: &State, group: usize) -> Option<f64> {
+        let mut left_out = state.waiting().to_vec();
+        left_out[group] = true;
+        if self.seen.contains_key(&left_out) {
+            return None;
+        }
+        let cost = self.cost(&left_out);
+        let cheap = self.seen.values().filter(|(other, _)| fits(*other, Some(cost)));
+        let best = cheap.map(|(_, explained)| *explained).fold(0.0, f64::max);
+        Some(state.explained() - best - LEAST_RISE)
+    }
+}
+
+/// Add groups greedily, and go back to fewer where these explain more than ever for the cost.
+pub fn floating(
+    state: &mut State,
+    plan: &Plan,
+    options: &FloatingOptions,
+    criterion: &mut Criterion,
+    record: &mut Record,
+) -> Stop {
+    let costs = &plan.groups.costs;
+    let count = |limit: Option<i64>| limit.and_then(|limit| usize::try_from(limit).ok());
+    let limits = Limits {
+        epsilon: 0.0,
+        budget: options.budget,
+        max_groups: count(options.max_groups),
+        max_steps: count(options.max_steps),
+        usefulness: Usefulness::Loss,
+        always: &plan.first,
+    };
+    let mut allowance = Beaten::new(costs);
+    let stop = foba_search(state, costs, criterion, limits, &mut allowance, record);
+    stop.unwrap_or(Stop::Interrupted)
+}

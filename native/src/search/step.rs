@@ -1,0 +1,202 @@
+//! Stepwise search by a criterion: the best of all single additions and removals, while one helps.
+//!
+//! ```text
+//! repeat:
+//!     of every group that may come or go, take the move with the lowest criterion(S after it)
+//! until no move lowers the criterion
+//! ```
+//!
+//! A criterion charges for parameters, and how many a group brings depends on what is held: the
+//! last level of a category is no new one. What a move can reach at best is known from gains and
+//! losses; moves are tried in that order, and only as long as one may still be the best.
+//!
+//! The twin of `dbselect/selection/step.py`. Source: Venables, Ripley (2002), Modern Applied
+//! Statistics with S, section 6.8; R's `step`.
+
+use std::f64::consts::PI;
+
+use super::options::{Direction, Information, StepOptions};
+use super::problem::Gram;
+use super::removal::held_cost;
+use super::setup::Plan;
+use super::steps::{Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits};
+use crate::search::linear::state::State;
+
+/// Falls of a criterion below this are rounding; R's `step` has the same.
+const LEAST_FALL: f64 = 1e-7;
+
+/// A criterion of a set of groups: the lower the better.
+#[derive(Clone, Copy, Debug)]
+pub struct Judge {
+    rows: f64,
+    /// Sum of the squares of the target.
+    total: f64,
+    /// What a parameter costs.
+    price: f64,
+    /// Parameters of the model without columns.
+    none: f64,
+}
+
+impl Judge {
+    /// The criterion of models of a target, given by its number; `intercept` is a parameter.
+    pub fn new(options: &StepOptions, gram: &Gram, target: usize, intercept: bool) -> Judge {
+        let rows = gram.rows as f64;
+        let price = options.penalty.unwrap_or(match options.criterion {
+            Information::Aic => 2.0,
+            Information::Bic => rows.ln(),
+        });
+        let total = gram.comoment(target, target);
+        Judge { rows, total, price, none: f64::from(u8::from(intercept)) }
+    }
+
+    /// -2 log-likelihood of normal errors whose variance is their own, and the parameters' price.
+    fn of(&self, explained: f64, parameters: f64) -> f64 {
+        if self.rows - parameters <= 0.0 {
+            return f64::INFINITY;
+        }
+        let left = (1.0 - explained).max(ROUNDING_GAIN) * self.total;
+        let loss = self.rows * ((2.0 * PI * left / self.rows).ln() + 1.0);
+        loss + self.price * parameters
+    }
+
+    /// Of the constant term and each column that is not aliased; there is no ridge.
+    fn parameters(&self, state: &State) -> f64 {
+        self.none + state.support().len() as f64
+    }
+
+    fn judge(&self, state: &State) -> f64 {
+        self.of(state.explained(), self.parameters(state))
+    }
+}
+
+/// A group that may come or go.
+#[derive(Clone, Copy)]
+struct Move {
+    /// No more than the criterion after it.
+    bound: f64,
+    action: Action,
+    group: usize,
+}
+
+/// Add or remove the group that lowers the criterion most, until none does.
+pub fn step(
+    state: &mut State,
+    plan: &Plan,
+    options: &StepOptions,
+    judge: Judge,
+    record: &mut Record,
+) -> Stop {
+    step_search(state, plan, options, judge, record).unwrap_or(Stop::Interrupted)
+}
+
+fn step_search(
+    state: &mut State,
+    plan: &Plan,
+    options: &StepOptions,
+    judge: Judge,
+    record: &mut Record,
+) -> Result<Stop, Interrupted> {
+    let costs = &plan.groups.costs;
+    let most = options.max_steps.and_then(|limit| usize::try_from(limit).ok());
+    let mut now = judge.judge(state);
+    for &group in plan.first.iter().chain(&plan.start) {
+        now = take(state, judge, (Action::Add, group), Choice::Forced, now, record)?;
+    }
+    let mut steps = 0;
+    while most.is_none_or(|limit| steps < limit) {
+        let mut moves = Vec::new();
+        if options.direction != Direction::Forward {
+            removals(state, judge, &plan.first, &mut moves);
+        }
+        let mut is_beyond = false;
+        if options.direction != Direction::Backward {
+            let spent = held_cost(state, costs);
+            for one in additions(state, judge) {
+                if fits(spent + costs[one.group], options.budget) {
+                    moves.push(one);
+                } else {
+                    is_beyond |= one.bound < now - LEAST_FALL;
+                }
+            }
+        }
+        let Some(best) = best_of(state, judge, moves, now - LEAST_FALL) else {
+            return Ok(if is_beyond { Stop::Budget } else { Stop::Threshold });
+        };
+        now = take(state, judge, (best.action, best.group), Choice::Free, now, record)?;
+        steps += 1;
+    }
+    Ok(Stop::Rounds)
+}
+
+/// Make a move, and return the criterion after it; the score of the step is the fall.
+fn take(
+    state: &mut State,
+    judge: Judge,
+    (action, group): (Action, usize),
+    choice: Choice,
+    before: f64,
+    record: &mut Record,
+) -> Result<f64, Interrupted> {
+    let gain = moved(state, action, group);
+    let now = judge.judge(state);
+    let explained = state.explained();
+    record(Step { action, group, score: before - now, gain, explained, choice }, state)?;
+    Ok(now)
+}
+
+/// Make a move and return by how much more is explained.
+fn moved(state: &mut State, action: Action, group: usize) -> f64 {
+    match action {
+        Action::Add => state.add(group),
+        Action::Remove => -state.remove(group),
+    }
+}
+
+/// The groups that may come; a gain takes one parameter at least.
+fn additions(state: &mut State, judge: Judge) -> Vec<Move> {
+    let mut gains = Vec::new();
+    state.gains(&mut gains);
+    let (parameters, explained) = (judge.parameters(state), state.explained());
+    let waiting = state.waiting().iter().zip(gains).enumerate();
+    let gaining = waiting.filter(|(_, (waits, gain))| **waits && *gain > ROUNDING_GAIN);
+    let addition = |(group, (_, gain)): (usize, (_, f64))| Move {
+        bound: judge.of(explained + gain, parameters + 1.0),
+        action: Action::Add,
+        group,
+    };
+    gaining.map(addition).collect()
+}
+
+/// Append the groups that may go; none frees more parameters than it has columns.
+fn removals(state: &mut State, judge: Judge, always: &[usize], moves: &mut Vec<Move>) {
+    let mut losses = Vec::new();
+    state.losses(&mut losses);
+    let (parameters, explained) = (judge.parameters(state), state.explained());
+    for group in (0..state.size()).filter(|group| !state.waiting()[*group]) {
+        if !always.contains(&group) {
+            let left = (parameters - state.columns(group).len() as f64).max(0.0);
+            let bound = judge.of(explained - losses[group], left);
+            moves.push(Move { bound, action: Action::Remove, group });
+        }
+    }
+}
+
+/// The move after which the criterion is lowest; nothing if none gets it below a limit.
+fn best_of(state: &State, judge: Judge, mut moves: Vec<Move>, mut below: f64) -> Option<Move> {
+    // Stable: of moves that promise the same, the one listed first is tried first.
+    moves.sort_by(|a, b| a.bound.total_cmp(&b.bound));
+    let mut best = None;
+    for one in moves {
+        let may_be_best = one.bound < below;
+        if !may_be_best {
+            break;
+        }
+        let mut trial = state.clone();
+        moved(&mut trial, one.action, one.group);
+        let reached = judge.judge(&trial);
+        if reached.is_finite() && reached < below {
+            (best, below) = (Some(one), reached);
+        }
+    }
+    best
+}
