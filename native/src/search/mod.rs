@@ -9,7 +9,6 @@
 //! | `groups`, `options` | what users give, matched and checked |
 //! | `value`, `given` | values that a door was given by name, read into a request |
 //! | `methods` | what each takes and returns, and how a record is asked |
-//! | `select` | a record cut to some columns |
 //! | `setup` | a request, matched to the columns of a record |
 //! | `problem` | the linear problem |
 //! | `linear` | its algebra: what is selected, least squares, how certain they are |
@@ -34,7 +33,6 @@ pub mod options;
 pub mod problem;
 pub mod removal;
 pub mod run;
-pub mod select;
 pub mod sequence;
 pub mod sets;
 pub mod setup;

@@ -50,9 +50,9 @@ use vectors::Vector;
 
 use crate::kernel::fold;
 use crate::kernel::gaps::impute;
+use crate::search::linear::select::select;
 use crate::search::methods::{METHODS, Method};
 use crate::search::options;
-use crate::search::select::select;
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///

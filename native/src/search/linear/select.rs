@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::error::Error;
-use super::linear::columns::{SUFFIX, match_columns, with_indicators};
+use super::columns::{SUFFIX, match_columns, with_indicators};
 use crate::record::gram::Record;
 use crate::record::inputs::curves;
 use crate::record::terms::{Terms, sources};
+use crate::search::error::Error;
 
 /// The record of some columns, by name, field or glob, in that order.
 ///
