@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
 #: Methods that choose groups, and are no sequence, which the compiled library has.
-CHOICES = ("exchange",)
+CHOICES = ("exchange", "best_within")
 #: Methods of records that the compiled library has and that return no sequence.
 ANSWERED = ("fit", *OF_FITS, *CHOICES)
 

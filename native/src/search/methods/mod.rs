@@ -3,11 +3,13 @@
 //! A new one is a line here, its options in `options` and `given`, and a `Choice` that answers.
 
 pub mod answer;
+pub mod best_within;
 pub mod chosen;
 pub mod exchange;
 pub mod question;
 
 use self::answer::Type;
+use self::best_within::BestWithinOptions;
 use self::exchange::ExchangeOptions;
 use super::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
@@ -60,7 +62,7 @@ impl Method {
 }
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 12] = [
+pub static METHODS: [Method; 13] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -108,6 +110,14 @@ pub static METHODS: [Method; 12] = [
         places: &["k"],
         own: ExchangeOptions::NAMES,
         kind: Kind::Groups(&answer::MODEL),
+    },
+    Method {
+        name: "best_within",
+        about: "The groups that explain most for a budget, with proof or what none can exceed: \
+                dbselect.best_within(g, 'y', 5, costs := {'a': 1, 'b': 5})",
+        places: &["budget"],
+        own: BestWithinOptions::NAMES,
+        kind: Kind::Groups(&answer::PROOF),
     },
     Method {
         name: "fit",
