@@ -496,7 +496,8 @@ def test_what_is_called_as_the_catalog_is_left_alone(tmp_path, path, before, nam
 def test_the_catalog_tells_what_there_is(raw):
     told = raw.execute("""SELECT function_name, comment, parameters FROM duckdb_functions()
         WHERE database_name = 'dbselect' ORDER BY 1""").fetchall()
-    assert [name for name, *_ in told] == sorted([*NATIVE, "anytime_predict", "gram_check"])
+    others = ["anytime_predict", "gram_check", "model_sql", "predict"]
+    assert [name for name, *_ in told] == sorted([*NATIVE, *others])
     assert all(f"dbselect.{name}(" in comment for name, comment, _ in told)
     for name, _, parameters in told:
         if name in NATIVE:

@@ -22,7 +22,7 @@ const IS_TAKEN: &str = "SELECT error('''dbselect'' is taken by ' || n) FROM (SEL
 const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
 
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 2] = [
+const OTHERS: [(&str, &str, &str, &str); 4] = [
     (
         "gram_check",
         "record, target",
@@ -37,6 +37,21 @@ const OTHERS: [(&str, &str, &str, &str); 2] = [
          {'handle_unknown': handle_unknown, 'missing_columns': missing_columns}",
         "The prediction of the longest prefix within the budget whose columns are all there: \
          dbselect.anytime_predict(s, {'a': 1.5}, budget := 5)",
+    ),
+    (
+        "predict",
+        "model, \"row\", budget := NULL, handle_unknown := NULL, missing_columns := NULL",
+        "model, \"row\", {'budget': budget, 'handle_unknown': handle_unknown, \
+         'missing_columns': missing_columns}",
+        "What a model of fit or another method predicts, or a sequence within a budget: \
+         dbselect.predict(m, {'a': 1.5})",
+    ),
+    (
+        "model_sql",
+        "model, budget := NULL, handle_unknown := NULL",
+        "model, {'budget': budget, 'handle_unknown': handle_unknown}",
+        "The prediction of a model or a prefix as an SQL expression, which needs no extension: \
+         dbselect.model_sql(m)",
     ),
 ];
 

@@ -92,10 +92,18 @@ pub fn answer_records(
             rows,
             |columns, terms| question.plan(columns, terms),
             |record| {
-                told.push(match record {
-                    Ok((planned, gram)) => asker.ask(question, planned.plan, gram)?,
-                    Err(reason) => Err(reason),
-                })
+                let (planned, gram) = match record {
+                    Ok(record) => record,
+                    Err(reason) => return told.push(Err(reason)),
+                };
+                let mut found = asker.ask(question, planned.plan, gram)?;
+                if returns.has_terms()
+                    && let Ok(found) = &mut found
+                {
+                    let terms = planned.terms.of_model(planned.columns, |at| gram.mean(at));
+                    found.cell.add_terms(returns, terms.as_deref());
+                }
+                told.push(found)
             },
         )?;
         Ok::<_, String>(told)
