@@ -7,7 +7,7 @@ use std::slice;
 use super::api::type_id;
 use super::types::LogicalType;
 use super::vectors::{Vector, bytes};
-use crate::kernel::chunk::{Missing, mark_nan};
+use crate::kernel::chunk::Missing;
 use crate::kernel::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::kernel::units::Units;
 use crate::record::inputs::{self, Kind};
@@ -448,15 +448,13 @@ impl Leaf {
         mix(hashes, missing, |row| value(unsafe { *values.add(self.place.of(row)) }));
     }
 
-    /// The values as doubles and where there is none: NULL or NaN.
+    /// The values as doubles and where they are NULL.
     ///
     /// # Safety
     /// As `doubles`.
     pub unsafe fn present<'c>(&self, rows: usize) -> (Cow<'c, [f64]>, Missing) {
         // SAFETY: see the caller's promise.
-        let (values, mut missing) = unsafe { (self.doubles(rows), self.missing(rows)) };
-        mark_nan(&values, &mut missing);
-        (values, missing)
+        unsafe { (self.doubles(rows), self.missing(rows)) }
     }
 
     /// The rows where this column is NULL.
