@@ -44,6 +44,18 @@ class _Turn(ctypes.Structure):
 _OnTurn = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Turn))
 
 
+class _Penalised(ctypes.Structure):
+    """What is minimised, where its numbers are."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("products", "target", "starts")),
+        ("n_groups", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in ("norm", "absolute", "square", "penalties")),
+        ("n_penalties", ctypes.c_size_t),
+        ("ratio", ctypes.c_double),
+    )
+
+
 @cache
 def library_path() -> Path:
     """Path of the compiled library, which Polars and DuckDB load as well."""
@@ -105,6 +117,10 @@ def _library() -> ctypes.CDLL:
     library.dbselect_check.restype = pointer
     library.dbselect_leaps.argtypes = [*4 * [pointer], *2 * [ctypes.c_size_t], *3 * [pointer]]
     library.dbselect_leaps.restype = pointer
+    library.dbselect_penalised_path.argtypes = [pointer, _OnTurn, pointer, pointer]
+    library.dbselect_penalised_path.restype = pointer
+    library.dbselect_penalised_degrees.argtypes = [pointer, pointer, pointer]
+    library.dbselect_penalised_degrees.restype = pointer
     library.dbselect_text_free.argtypes = [pointer]
     library.dbselect_text_free.restype = None
     return library
@@ -332,6 +348,82 @@ def _vector(v: _Vector, order: _Index | None, starts: _Index) -> Iterator[tuple[
     order = None if order is None else np.ascontiguousarray(order, dtype=np.intp)
     at = None if order is None else order.ctypes.data
     yield v.ctypes.data, len(v), at, starts.ctypes.data, len(starts) - 1
+
+
+class Penalised:
+    """A quadratic on groups of columns, and a penalty of 1.
+
+    Parameters
+    ----------
+    products : shape (D, D), positive semidefinite
+    target : shape (D,), in its range
+    starts : shape (J + 1,), where the columns of each group begin, and the last end
+    norm : shape (J,), on the norm of each group
+    absolute : shape (D,), on the absolute value of each column
+    square : shape (J,), on half the square of each group's norm
+    """
+
+    def __init__(self, *parts: npt.NDArray[Any]) -> None:
+        self._parts = [np.ascontiguousarray(part, np.float64) for part in parts]
+        self._parts[2] = np.ascontiguousarray(parts[2], np.intp)
+
+    def at(self, penalties: _Vector | None, count: int, ratio: float = 0.0) -> _Penalised:
+        """Return it as the library takes it, which keeps no array alive."""
+        before, after = self._parts[:3], self._parts[3:]
+        return _Penalised(
+            *(part.ctypes.data for part in before),
+            len(self._parts[2]) - 1,
+            *(part.ctypes.data for part in after),
+            None if penalties is None else penalties.ctypes.data,
+            count,
+            ratio,
+        )
+
+
+def penalised_path(
+    asked: Penalised, grid: _Vector | tuple[int, float], turn: Callable[[], object]
+) -> dict[str, _Vector]:
+    """Return the minimum at each of some falling penalties, and what describes it.
+
+    Parameters
+    ----------
+    grid : penalties, or how many and the last as a share of the first
+    turn : is called after each penalty
+
+    Raises
+    ------
+    RecordError : the columns are such as no rows have
+    What `turn` raises
+    """
+    raised: list[BaseException] = []
+
+    def turned(_: int, __: bool, ___: float) -> None:
+        turn()
+
+    turns = _turns(turned, raised)
+    next(turns)
+    penalties = np.ascontiguousarray(grid, np.float64) if isinstance(grid, np.ndarray) else None
+    given = asked.at(None, *grid) if penalties is None else asked.at(penalties, len(penalties))
+    call = partial(_library().dbselect_penalised_path, ctypes.byref(given), _OnTurn(turns.send))
+    found = _array(call)
+    if raised:
+        raise raised.pop()
+    return {field.name: found.field(field.name)[0].values.to_numpy() for field in found.type}
+
+
+def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
+    """Return the degrees of freedom at each of L penalties; shape (L,).
+
+    Parameters
+    ----------
+    w : shape (L, D), the minima
+    """
+    penalties, w = (np.ascontiguousarray(each, np.float64) for each in (penalties, w))
+    found, given = np.empty(len(penalties)), asked.at(penalties, len(penalties))
+    _check(
+        _library().dbselect_penalised_degrees(ctypes.byref(given), w.ctypes.data, found.ctypes.data)
+    )
+    return found
 
 
 def search(

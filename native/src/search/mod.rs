@@ -15,6 +15,7 @@
 //! | `criteria`, `ties`, `removal` | what a group is worth, and which is the best or least |
 //! | `greedy`, `foba`, `floating`, `step`, `backward` | the searches |
 //! | `steps`, `sequence` | what they write down |
+//! | `penalised` | the lasso, the group lasso and their paths |
 //! | `sets` | sets of groups, chosen all at once |
 //! | `run` | from a record to a sequence, in memory that is used again |
 
@@ -30,6 +31,7 @@ pub mod linear;
 pub mod methods;
 pub mod nearest;
 pub mod options;
+pub mod penalised;
 pub mod problem;
 pub mod removal;
 pub mod run;
@@ -38,5 +40,5 @@ pub mod sets;
 pub mod setup;
 pub mod step;
 pub mod steps;
-mod ties;
+pub(crate) mod ties;
 pub mod value;
