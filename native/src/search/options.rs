@@ -148,7 +148,8 @@ impl Direction {
     }
 }
 
-fn choice<T: Copy>(option: &str, name: &Value, names: &[(&str, T)]) -> Result<T, Error> {
+/// The value of a name, one of some.
+pub fn choice<T: Copy>(option: &str, name: &Value, names: &[(&str, T)]) -> Result<T, Error> {
     let is_it = |other: &str| matches!(name, Value::Text(text) if text == other);
     let found = names.iter().find(|(other, _)| is_it(other)).map(|(_, one)| *one);
     found.ok_or_else(|| {

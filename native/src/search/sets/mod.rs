@@ -5,7 +5,11 @@
 //! | `convolution` | (max,+) convolution with a concave sequence |
 //! | `projection` | the nearest vector with few nonzeros in few groups |
 //! | `leaps` | the best set of groups within a budget |
+//! | `thresholding`, `polish`, `sght` | few columns in few groups, by hard thresholding |
 
 pub mod convolution;
 pub mod leaps;
+pub mod polish;
 pub mod projection;
+pub mod sght;
+pub mod thresholding;

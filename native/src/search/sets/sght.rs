@@ -1,0 +1,273 @@
+//! Bi-level selection by hard thresholding: few columns in few groups.
+//!
+//! Descents start from projected ridge solutions, and the best of their ends counts. Where it is
+//! cheap, what a descent keeps is polished by exchanges, and so are columns that forward steps
+//! choose. What is kept is fitted again by least squares. The twin of
+//! `dbselect/methods/sets/descents.py`, which has it for families and several responses. Source:
+//! Xiang, Yang, Ye (2014).
+
+use std::collections::HashSet;
+
+use super::polish::{LEAST_RISE, Within, forward, polish};
+use super::projection::Limits;
+use super::thresholding::{Descent, LeastSquares, Settings, Variant};
+use crate::kernel::possible::INDEFINITE;
+use crate::search::chosen::Chosen;
+use crate::search::error::Error;
+use crate::search::groups::Groups;
+use crate::search::linear::dense::dot;
+use crate::search::linear::state::{Buffers, State};
+use crate::search::options::{choice, refused};
+use crate::search::problem::{Gram, Linear};
+use crate::search::setup::Plan;
+use crate::search::steps::is_possible;
+use crate::search::value::Value;
+
+/// Columns times the square of most columns up to which exchanges are tried: a turn of them takes
+/// a second there.
+const POLISH_WORK: f64 = 1e8;
+
+/// Where descents start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Start {
+    /// At projections of ridge solutions.
+    #[default]
+    Ridge,
+    /// At 0.
+    Zero,
+    /// At coefficients of a user's own, on unit-variance columns.
+    Given(Vec<f64>),
+}
+
+impl Start {
+    /// The start of a name.
+    pub fn of(name: &Value) -> Result<Start, Error> {
+        choice("start", name, &[("ridge", false), ("zero", true)])
+            .map(|zero| if zero { Start::Zero } else { Start::Ridge })
+    }
+}
+
+/// The options of `sght`.
+#[derive(Clone, Debug)]
+pub struct SghtOptions {
+    /// s1.
+    pub max_columns: i64,
+    /// s2.
+    pub max_groups: i64,
+    /// How long steps are.
+    pub variant: Variant,
+    /// Where descents start.
+    pub start: Start,
+    /// Whether the columns kept are fitted again without the descent.
+    pub refit: bool,
+    /// Whether exchanges of columns follow the descent, where they are cheap.
+    pub polish: bool,
+    /// Share by which a step must change the objective.
+    pub tol: f64,
+    /// Limit on the steps of a descent.
+    pub max_iter: i64,
+}
+
+/// Where the best of some descents ended, and what came after it.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The descent, or the columns that took its place.
+    pub descent: Descent,
+    /// f after the exchanges, that of x; none without any.
+    pub polished: Option<f64>,
+    /// Whole changes of columns that came after the steps; none if none were tried.
+    pub exchanges: Option<usize>,
+    /// Whether forward steps took the place of a descent.
+    pub is_forward: bool,
+}
+
+impl Ended {
+    /// The lowest objective, that of x.
+    fn objective(&self) -> f64 {
+        self.polished.unwrap_or_else(|| self.descent.objective())
+    }
+}
+
+impl SghtOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] =
+        &["max_columns", "max_groups", "variant", "start", "refit", "polish", "tol", "max_iter"];
+
+    /// The defaults, within two limits.
+    pub fn within(max_columns: i64, max_groups: i64) -> SghtOptions {
+        SghtOptions {
+            max_columns,
+            max_groups,
+            variant: Variant::default(),
+            start: Start::default(),
+            refit: true,
+            polish: true,
+            tol: 1e-8,
+            max_iter: 500,
+        }
+    }
+
+    /// Refuse options that no Gram could make right.
+    pub fn check(&self) -> Result<(), Error> {
+        let counts = [
+            ("max_columns", self.max_columns),
+            ("max_groups", self.max_groups),
+            ("max_iter", self.max_iter),
+        ];
+        if let Some((name, count)) = counts.into_iter().find(|(_, count)| *count < 1) {
+            return Err(refused(name, &Value::Whole(count)));
+        }
+        if self.tol >= 0.0 && self.tol.is_finite() {
+            return Ok(());
+        }
+        Err(refused("tol", &Value::Number(self.tol)))
+    }
+
+    /// The limits, within what a plan has.
+    pub fn limits(&self, groups: &Groups) -> Result<Limits, Error> {
+        let each = [
+            ("max_columns", self.max_columns, groups.members.len()),
+            ("max_groups", self.max_groups, groups.names.len()),
+        ];
+        for (name, limit, most) in each {
+            if !(1..=most as i64).contains(&limit) {
+                return Err(Error::argument(format!(
+                    "{name} is {limit}; it must be a whole number from 1 to {most}"
+                )));
+            }
+        }
+        Ok(Limits { columns: self.max_columns as usize, groups: self.max_groups as usize })
+    }
+
+    /// The best end of the descents within some limits, which start where others started, too.
+    pub fn descend(
+        &self,
+        function: &LeastSquares,
+        problem: &Linear,
+        starts: &[usize],
+        vectors: &[Vec<f64>],
+        limits: Limits,
+    ) -> Ended {
+        let settings =
+            Settings { variant: self.variant, tol: self.tol, max_iter: self.max_iter as usize };
+        let alone = |descent| Ended { descent, polished: None, exchanges: None, is_forward: false };
+        let descend = |start: &Vec<f64>| function.descend(starts, start, limits, settings);
+        let mut ends: Vec<Ended> = vectors.iter().map(|start| alone(descend(start))).collect();
+        let work = problem.width() as f64 * (limits.columns as f64).powi(2);
+        if self.polish && self.refit && work <= POLISH_WORK {
+            ends = polished(function, problem, starts, ends, limits);
+        }
+        lowest(ends)
+    }
+
+    /// The vectors to start from.
+    pub fn starts(&self, function: &LeastSquares, width: usize) -> Vec<Vec<f64>> {
+        match &self.start {
+            Start::Ridge => function.ridges(),
+            Start::Zero => vec![vec![0.0; width]],
+            Start::Given(x) => vec![x.clone()],
+        }
+    }
+
+    /// The model of a record whose problem is set up, and the condition of its columns.
+    ///
+    /// A record without one gives the reason, one sentence.
+    pub fn fit(
+        &self,
+        problem: &Linear,
+        plan: &Plan,
+        gram: &Gram,
+        target: usize,
+        (ridge, scale): (f64, bool),
+    ) -> Result<(Chosen, f64), String> {
+        let limits = self.limits(&plan.groups).map_err(|error| error.message)?;
+        let (function, starts) = (LeastSquares::of(problem), &plan.groups.starts);
+        let vectors = self.starts(&function, problem.width());
+        let ended = self.descend(&function, problem, starts, &vectors, limits);
+        let x = &ended.descent.x;
+        let kept: Vec<usize> = (0..x.len()).filter(|&j| x[j] != 0.0).collect();
+        let at: Vec<usize> = kept.iter().map(|&j| plan.at[j]).collect();
+        let mut own = Linear::default();
+        own.set_up(gram, target, &at, ridge, scale);
+        let whole = [0, at.len()];
+        let mut state = State::new(&own, &whole, Buffers::default());
+        state.add(0);
+        if !is_possible(state.explained()) || state.is_indefinite() {
+            return Err(INDEFINITE.to_string());
+        }
+        let mut w: Vec<f64> = kept.iter().map(|&j| x[j]).collect();
+        if self.refit {
+            let mut coef = Vec::new();
+            state.coefficients(&mut coef);
+            w = (0..w.len()).map(|j| state.place(j).map_or(0.0, |row| coef[row])).collect();
+        }
+        let mut gradient = own.target.clone();
+        for (j, share) in w.iter().enumerate() {
+            gradient.iter_mut().zip(own.row(j)).for_each(|(b, g)| *b -= share * g);
+        }
+        let r2 = dot(&w, &own.target) + dot(&w, &gradient);
+        let penalty: f64 = w.iter().zip(&own.ridge).map(|(w, ridge)| w * w * ridge).sum();
+        let coefficient = |j: usize| kept.binary_search(&j).map_or(0.0, |i| w[i]);
+        let condition = state.condition();
+        let columns = kept.clone();
+        Ok((
+            Chosen::of(problem, &plan.groups, columns, coefficient, r2 - penalty, r2),
+            condition,
+        ))
+    }
+}
+
+/// The descent that ends lowest, of those that differ by rounding the first.
+fn lowest(mut ends: Vec<Ended>) -> Ended {
+    let least = ends.iter().map(Ended::objective).fold(f64::INFINITY, f64::min);
+    let first = ends.iter().position(|end| end.objective() <= least + LEAST_RISE);
+    ends.swap_remove(first.unwrap_or(0))
+}
+
+/// Descents after exchanges, and what forward steps and exchanges choose.
+fn polished(
+    function: &LeastSquares,
+    problem: &Linear,
+    starts: &[usize],
+    ends: Vec<Ended>,
+    limits: Limits,
+) -> Vec<Ended> {
+    let singles: Vec<usize> = (0..=problem.width()).collect();
+    let of_group = |g: usize| std::iter::repeat_n(g, starts[g + 1] - starts[g]);
+    let group: Vec<usize> = (0..starts.len() - 1).flat_map(of_group).collect();
+    let within = Within { group: &group, limits };
+    let mut found: Vec<Ended> = Vec::new();
+    let mut supports: HashSet<Vec<usize>> = HashSet::new();
+    for end in &ends {
+        let x = &end.descent.x;
+        let support: Vec<usize> = (0..x.len()).filter(|&j| x[j] != 0.0).collect();
+        if supports.insert(support.clone()) {
+            let mut state = State::new(problem, &singles, Buffers::default());
+            support.into_iter().for_each(|column| {
+                state.add(column);
+            });
+            let exchanges = polish(&mut state, within);
+            found.push(after(function, end.clone(), &mut state, exchanges));
+        }
+    }
+    let mut state = State::new(problem, &singles, Buffers::default());
+    forward(&mut state, within, None);
+    let exchanges = polish(&mut state, within);
+    let least = Ended { is_forward: true, ..lowest(ends) };
+    found.push(after(function, least, &mut state, exchanges));
+    found
+}
+
+/// A descent that ends at a state, which may have another support.
+fn after(function: &LeastSquares, end: Ended, state: &mut State, exchanges: usize) -> Ended {
+    if exchanges == 0 && !end.is_forward {
+        return Ended { exchanges: Some(0), ..end };
+    }
+    let mut coef = Vec::new();
+    state.coefficients(&mut coef);
+    let place = |j: usize| state.place(j).map_or(0.0, |row| coef[row]);
+    let x: Vec<f64> = (0..state.problem.width()).map(place).collect();
+    let polished = Some(function.value(&x));
+    let descent = Descent { x, ..end.descent };
+    Ended { descent, polished, exchanges: Some(exchanges), ..end }
+}
