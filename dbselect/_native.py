@@ -27,6 +27,7 @@ _ERRORS = {error.__name__: error for error in (ArgumentError, ColumnError, Group
 _MAPS = {
     "groups": pa.map_(pa.string(), pa.list_(pa.string())),
     "costs": pa.map_(pa.string(), pa.float64()),
+    "penalty_factors": pa.map_(pa.string(), pa.float64()),
 }
 
 

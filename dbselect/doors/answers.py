@@ -1,7 +1,7 @@
 """What a method answers for each Gram record of a column, in Arrow, for DuckDB and Polars alike."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -98,7 +98,6 @@ _WRITERS: dict[str, Callable[[Iterable[Any]], pa.Array]] = {
     "sequence": write_sequences,
     "model": _writer("model", _model),
     "proof": _writer("proof", _proof),
-    "penalised": _writer("penalised", lambda found: {**_model(found), **asdict(found.shrinkage)}),
     "selection": _writer("selection", lambda found: found.table.to_dicts()),
 }
 

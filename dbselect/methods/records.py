@@ -1,8 +1,8 @@
 """Answers for each of many Gram records: blocks of them, and the status of unusable ones."""
 
 import warnings
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -19,6 +19,10 @@ from dbselect.errors import (
 )
 from dbselect.linear.condition import CONDITION_LIMIT
 from dbselect.record.gram import Gram, check_type
+from dbselect.record.groups import costs_by_name
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
 
 Result = TypeVar("Result")
 #: Bytes of records that are searched at a time. The lists of steps are some twice as long, and
@@ -94,6 +98,17 @@ def _is_unseen(gram: Gram, target: str) -> bool:
     open_ones = (one.column for one in gram.terms.categories if not one.rest)
     named = any(target.startswith(f"{column}.") for column in open_ones)
     return named and target not in gram.columns
+
+
+def request_of(problem: "Problem", options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the compiled library is asked, by name."""
+    costs = problem.costs
+    prices = None if costs is None else costs_by_name(costs, list(problem.groups or ()))
+    asked = {"groups": problem.groups, "costs": prices, **problem.changed(), **options}
+    return {
+        name: list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        for name, value in asked.items()
+    }
 
 
 def statuses(records: pa.Array, target: str) -> pa.StringArray:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from dbselect import _native
 from dbselect.methods.answer_types import TYPES, dtype_of
 from dbselect.methods.fits.fit import check_columns
-from dbselect.methods.records import answered, warn_of_condition, warn_of_traces
+from dbselect.methods.records import answered, request_of, warn_of_condition, warn_of_traces
 from dbselect.options.methods import OF_FITS
 from dbselect.record.gram import check_type
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
 #: Methods of records that the compiled library has and that return no sequence.
-ANSWERED = ("fit", *OF_FITS)
+ANSWERED = ("sght", "lasso", "sparse_group_lasso", "fit", *OF_FITS)
 
 
 def fits_of_records(
@@ -80,7 +80,7 @@ def answers_of(
 
     Parameters
     ----------
-    options : of the method, columns among them
+    options : of the method, columns among them if it has some
 
     Raises
     ------
@@ -88,8 +88,7 @@ def answers_of(
     RecordError : the array holds something else than records
     """
     check_type(records)
-    named = {name: list(value) for name, value in options.items() if isinstance(value, Sequence)}
-    request = {**problem.changed(), **options, **named}
+    request = request_of(problem, options)
     found = _native.answers(records, method, problem.targets[0], request)
     warn_of_condition(found.field("condition"))
     warn_of_traces(found.field("trace"))

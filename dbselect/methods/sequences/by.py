@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 from dbselect import _native
 from dbselect.methods.records import (
     answered,
+    request_of,
     result_of,
     statuses,
     warn_of_condition,
     warn_of_traces,
 )
 from dbselect.record.gram import check_type
-from dbselect.record.groups import costs_by_name
 from dbselect.record.steps import SEQUENCE_DTYPE, Stop
 from dbselect.results.store import write_sequences
 from dbselect.selection.criteria import RULES
@@ -107,10 +107,7 @@ def searched(
     rule = RULES.get(options.get("rule", "fr"))
     if unlabelled or rule is None or not rule.compiled:
         return _in_python(records, problem, method, options)
-    costs = problem.costs
-    prices = None if costs is None else costs_by_name(costs, list(problem.groups or ()))
-    request = {"groups": problem.groups, "costs": prices, **problem.changed(), **options}
-    found = _native.search(records, method, problem.targets[0], request)
+    found = _native.search(records, method, problem.targets[0], request_of(problem, options))
     warn_of_condition(found.field("condition"))
     warn_of_traces(found.field("trace"))
     return found

@@ -3,19 +3,19 @@
 //! | module | what |
 //! |---|---|
 //! | `columns` | which columns a name or a pattern means |
-//! | `dense`, `panels`, `eigen`, `elimination`, `cholesky` | kernels of dense algebra |
+//! | `dense`, `panels`, `eigen`, `elimination`, `factor` | kernels of dense algebra |
 //! | `state`, `refine` | what is selected, the last digits |
 //! | `fit`, `inference` | least squares on named columns, and how certain it is |
 //! | `told` | both as values |
 //! | `diagnosis`, `singular` | how far columns depend on each other; singular values |
 //! | `student`, `fisher`, `twofold` | Student's t, Fisher's F; sums in twice the digits |
 
-pub mod cholesky;
 pub mod columns;
 pub(crate) mod dense;
 mod diagnosis;
 pub(crate) mod eigen;
 mod elimination;
+pub mod factor;
 mod fisher;
 pub mod fit;
 pub mod inference;

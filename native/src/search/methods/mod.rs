@@ -11,6 +11,9 @@ use super::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
 };
 
+use super::penalised::lasso::LassoOptions;
+use super::sets::sght::SghtOptions;
+
 /// A method of a Gram record and a target.
 #[derive(Debug)]
 pub struct Method {
@@ -58,7 +61,7 @@ impl Method {
 }
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 11] = [
+pub static METHODS: [Method; 14] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -98,6 +101,30 @@ pub static METHODS: [Method; 11] = [
         places: &[],
         own: StepOptions::NAMES,
         kind: Kind::Sequence,
+    },
+    Method {
+        name: "sght",
+        about: "A model on few columns in few groups, by hard thresholding: \
+                dbselect.sght(g, 'y', 10, 3)",
+        places: SghtOptions::PLACES,
+        own: SghtOptions::NAMES,
+        kind: Kind::Groups(&answer::MODEL),
+    },
+    Method {
+        name: "lasso",
+        about: "The lasso or the elastic net at a penalty, or where a criterion prefers it: \
+                dbselect.lasso(g, 'y', l1_ratio := 0.5)",
+        places: &[],
+        own: LassoOptions::NAMES,
+        kind: Kind::Groups(&answer::PENALISED),
+    },
+    Method {
+        name: "sparse_group_lasso",
+        about: "The sparse group lasso at a penalty, or where a criterion prefers it: \
+                dbselect.sparse_group_lasso(g, 'y', penalty := 0.1)",
+        places: &[],
+        own: LassoOptions::NAMES,
+        kind: Kind::Groups(&answer::PENALISED),
     },
     Method {
         name: "fit",

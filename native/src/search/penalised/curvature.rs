@@ -7,7 +7,7 @@
 //! Fadili, Peyre, Dossal (2017), Annals of the Institute of Statistical Mathematics 69.
 
 use super::quadratic::{Penalty, Quadratic};
-use crate::search::linear::cholesky::{Factor, largest_eigenvalue};
+use crate::search::linear::factor::{Factor, largest_eigenvalue};
 use crate::search::linear::dense::dot;
 
 /// Added to a Hessian without an inverse, as a share of the columns' variances: a thousand times

@@ -27,7 +27,7 @@
 
 use super::curvature::Curvature;
 use super::quadratic::{Penalty, Quadratic, Violations, shrunk};
-use crate::search::linear::cholesky::Factor;
+use crate::search::linear::factor::Factor;
 use crate::search::linear::dense::dot;
 use crate::search::linear::eigen::EIGENVALUE_SHARE;
 use crate::search::ties::first_of_the_best;

@@ -12,13 +12,16 @@ use super::factors::{Factors, Pilot};
 use super::path::{Grid, Path};
 use super::quadratic::{Penalty, Quadratic};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::chosen::Chosen;
 use crate::search::error::Error;
+use crate::search::given::Given;
 use crate::search::groups::Groups;
 use crate::search::linear::state::{Buffers, State};
-use crate::search::options::refused;
-use crate::search::problem::{Gram, Linear};
-use crate::search::setup::Plan;
+use crate::search::methods::answer::{Cell, Found};
+use crate::search::methods::chosen::Chosen;
+use crate::search::methods::question::{Choice, Setting};
+use crate::search::options::{refused, refused_by};
+use crate::search::problem::Linear;
+use crate::search::setup::{Limited, Plan};
 use crate::search::value::Value;
 
 /// What is penalised.
@@ -65,20 +68,18 @@ pub struct Shrunk {
     pub gap: f64,
     /// How far at most a gradient is from its optimality condition.
     pub violation: f64,
-    /// Condition number of the columns that are not 0, at any penalty.
-    pub condition: f64,
 }
 
 impl LassoOptions {
     /// Options by the names that users give.
     pub const NAMES: &[&str] = &[
+        "lambda_min_ratio",
+        "penalty_factors",
+        "adaptive",
         "penalty",
         "criterion",
         "n_lambda",
         "l1_ratio",
-        "lambda_min_ratio",
-        "penalty_factors",
-        "adaptive",
     ];
 
     /// The defaults of a method.
@@ -95,12 +96,36 @@ impl LassoOptions {
         }
     }
 
-    /// Refuse options that no Gram could make right.
-    pub fn check(&self) -> Result<(), Error> {
+    /// Read the options of a method.
+    pub fn read(of: Penalised, given: &Given) -> Result<LassoOptions, Error> {
+        let default = LassoOptions::of(of);
+        Ok(LassoOptions {
+            penalty: given.number("penalty")?,
+            criterion: given.get("criterion").map_or(Ok(default.criterion), Criterion::of)?,
+            n_lambda: given.count("n_lambda")?.unwrap_or(default.n_lambda),
+            l1_ratio: given.number("l1_ratio")?.unwrap_or(default.l1_ratio),
+            lambda_min_ratio: given
+                .number("lambda_min_ratio")?
+                .unwrap_or(default.lambda_min_ratio),
+            penalty_factors: given.factors("penalty_factors")?,
+            adaptive: given.number("adaptive")?,
+            ..default
+        })
+    }
+
+    /// The name of the method.
+    fn method(&self) -> &'static str {
+        match self.of {
+            Penalised::Columns => "lasso",
+            Penalised::Groups => "sparse_group_lasso",
+        }
+    }
+
+    fn check_numbers(&self) -> Result<(), Error> {
         let positive = [("penalty", self.penalty), ("adaptive", self.adaptive)];
         for (name, number) in positive {
             if let Some(number) = number.filter(|number| !(*number > 0.0 && number.is_finite())) {
-                return Err(refused(name, &Value::Number(number)));
+                return Err(refused_by(self.method(), name, &Value::Number(number)));
             }
         }
         if self.n_lambda < 2 {
@@ -118,14 +143,6 @@ impl LassoOptions {
         }
         if !(self.lambda_min_ratio > 0.0 && self.lambda_min_ratio < 1.0) {
             return Err(refused("lambda_min_ratio", &Value::Number(self.lambda_min_ratio)));
-        }
-        for (name, factor) in &self.penalty_factors {
-            if !(*factor >= 0.0 && factor.is_finite()) {
-                return Err(Error::argument(format!(
-                    "penalty_factors of '{name}' is {}; it must be a number >= 0",
-                    Value::Number(*factor)
-                )));
-            }
         }
         Ok(())
     }
@@ -185,17 +202,9 @@ impl LassoOptions {
         }
     }
 
-    /// The model of a record whose problem is set up.
-    ///
-    /// A record without one gives the reason, one sentence.
-    pub fn fit(
-        &self,
-        problem: &Linear,
-        plan: &Plan,
-        factors: &Factors,
-        gram: &Gram,
-        (target, intercept): (usize, bool),
-    ) -> Result<Shrunk, String> {
+    /// The model of a record; one without gives the reason, one sentence.
+    pub fn fit(&self, asked: &Setting, factors: &Factors) -> Result<Shrunk, String> {
+        let (problem, plan) = (asked.problem, asked.plan);
         let (starts, weights) = self.weights(problem, &plan.groups, factors);
         let (products, c) = in_units(problem);
         let quadratic = Quadratic::new(&products, c, starts);
@@ -214,31 +223,32 @@ impl LassoOptions {
         };
         let (point, df) = match self.penalty {
             Some(_) => (0, df(0)),
-            None => self.preferred(problem, plan, &path, df, gram, (target, intercept))?,
+            None => self.preferred(asked, &path, df)?,
         };
         let w = path.at(point, width);
-        let columns = (0..width).filter(|&j| w[j] != 0.0).collect();
-        let r2 = path.r2[point];
-        Ok(Shrunk {
-            model: Chosen::of(problem, &plan.groups, columns, |j| w[j] * problem.unit[j], r2, r2),
-            penalty: path.penalties[point],
-            df,
-            gap: path.gap[point],
-            violation: path.violation[point],
+        let columns: Vec<usize> = (0..width).filter(|&j| w[j] != 0.0).collect();
+        let r2 = path.r2[point].min(1.0);
+        let model = Chosen {
+            groups: plan.groups.of_columns(&columns),
+            coefficients: columns.iter().map(|&j| w[j] * problem.unit[j]).collect(),
+            columns,
+            explained: r2,
+            r2,
             condition: path.condition(&quadratic, &weights),
-        })
+            trace: None,
+        };
+        let (gap, violation) = (path.gap[point], path.violation[point]);
+        Ok(Shrunk { model, penalty: path.penalties[point], df, gap, violation })
     }
 
     /// The point that the criterion prefers, the first of equals, and its degrees of freedom.
     fn preferred(
         &self,
-        problem: &Linear,
-        plan: &Plan,
+        asked: &Setting,
         path: &Path,
         df: impl Fn(usize) -> f64,
-        gram: &Gram,
-        (target, intercept): (usize, bool),
     ) -> Result<(usize, f64), String> {
+        let Setting { problem, plan, gram, target, fields } = asked;
         let mut all = State::new(problem, &plan.groups.starts, Buffers::default());
         (0..all.size()).for_each(|group| {
             all.add(group);
@@ -246,8 +256,8 @@ impl LassoOptions {
         let units = path.lengths.len() / path.r2.len();
         let trials = Trials {
             rows: gram.rows,
-            total: gram.comoment(target, target),
-            intercept: f64::from(u8::from(intercept)),
+            total: gram.comoment(*target, *target),
+            intercept: f64::from(u8::from(fields.intercept)),
             units,
             columns: problem.width(),
             left_all: 1.0 - all.explained(),
@@ -266,6 +276,28 @@ impl LassoOptions {
             let (name, rows) = (self.criterion.name(), gram.rows);
             format!("{name} has no value: {rows} rows are too few for it")
         })
+    }
+}
+
+impl Limited for LassoOptions {
+    fn check(&self) -> Result<(), Error> {
+        self.check_numbers()
+    }
+
+    fn limits(&self) -> (Option<f64>, Option<i64>) {
+        (None, None)
+    }
+
+    fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
+        self.factors(plan).map(|_| ())
+    }
+}
+
+impl Choice for LassoOptions {
+    fn choose<'a>(&self, asked: &Setting<'a>, _: Buffers) -> Result<Found<'a>, String> {
+        let factors = self.factors(asked.plan).map_err(|error| error.message)?;
+        let Shrunk { model, penalty, df, gap, violation } = self.fit(asked, &factors)?;
+        Ok(model.found(asked, [penalty, df, gap, violation].map(Cell::Number).to_vec()))
     }
 }
 

@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::kernel::possible::LEFT_ROUNDING;
-use crate::search::linear::cholesky::Factor;
+use crate::search::linear::factor::Factor;
 use crate::search::linear::dense::{dot, subtract_combination};
 use crate::search::linear::eigen::eigen;
 

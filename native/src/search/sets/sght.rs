@@ -12,14 +12,17 @@ use super::polish::{LEAST_RISE, Within, forward, polish};
 use super::projection::Limits;
 use super::thresholding::{Descent, LeastSquares, Settings, Variant};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::chosen::Chosen;
 use crate::search::error::Error;
+use crate::search::given::Given;
 use crate::search::groups::Groups;
 use crate::search::linear::dense::dot;
 use crate::search::linear::state::{Buffers, State};
-use crate::search::options::{choice, refused};
-use crate::search::problem::{Gram, Linear};
-use crate::search::setup::Plan;
+use crate::search::methods::answer::Found;
+use crate::search::methods::chosen::Chosen;
+use crate::search::methods::question::{Choice, Setting};
+use crate::search::options::refused;
+use crate::search::problem::Linear;
+use crate::search::setup::{Limited, Plan};
 use crate::search::steps::is_possible;
 use crate::search::value::Value;
 
@@ -37,14 +40,6 @@ pub enum Start {
     Zero,
     /// At coefficients of a user's own, on unit-variance columns.
     Given(Vec<f64>),
-}
-
-impl Start {
-    /// The start of a name.
-    pub fn of(name: &Value) -> Result<Start, Error> {
-        choice("start", name, &[("ridge", false), ("zero", true)])
-            .map(|zero| if zero { Start::Zero } else { Start::Ridge })
-    }
 }
 
 /// The options of `sght`.
@@ -91,7 +86,9 @@ impl Ended {
 impl SghtOptions {
     /// Options by the names that users give.
     pub const NAMES: &[&str] =
-        &["max_columns", "max_groups", "variant", "start", "refit", "polish", "tol", "max_iter"];
+        &["variant", "refit", "polish", "tol", "max_iter"];
+    /// Those that stand before the others.
+    pub const PLACES: &[&str] = &["max_columns", "max_groups"];
 
     /// The defaults, within two limits.
     pub fn within(max_columns: i64, max_groups: i64) -> SghtOptions {
@@ -107,8 +104,23 @@ impl SghtOptions {
         }
     }
 
-    /// Refuse options that no Gram could make right.
-    pub fn check(&self) -> Result<(), Error> {
+    /// Read the options of a call.
+    pub fn read(given: &Given) -> Result<SghtOptions, Error> {
+        let default = SghtOptions::within(1, 1);
+        let own = SghtOptions {
+            variant: given.get("variant").map_or(Ok(default.variant), Variant::of)?,
+            refit: given.truth("refit")?.unwrap_or(default.refit),
+            polish: given.truth("polish")?.unwrap_or(default.polish),
+            tol: given.number("tol")?.unwrap_or(default.tol),
+            max_iter: given.count("max_iter")?.unwrap_or(default.max_iter),
+            ..default
+        };
+        let (max_columns, max_groups) =
+            (given.required("max_columns")?, given.required("max_groups")?);
+        Ok(SghtOptions { max_columns, max_groups, ..own })
+    }
+
+    fn check_numbers(&self) -> Result<(), Error> {
         let counts = [
             ("max_columns", self.max_columns),
             ("max_groups", self.max_groups),
@@ -124,7 +136,7 @@ impl SghtOptions {
     }
 
     /// The limits, within what a plan has.
-    pub fn limits(&self, groups: &Groups) -> Result<Limits, Error> {
+    pub fn limits_of(&self, groups: &Groups) -> Result<Limits, Error> {
         let each = [
             ("max_columns", self.max_columns, groups.members.len()),
             ("max_groups", self.max_groups, groups.names.len()),
@@ -169,51 +181,66 @@ impl SghtOptions {
         }
     }
 
-    /// The model of a record whose problem is set up, and the condition of its columns.
-    ///
-    /// A record without one gives the reason, one sentence.
-    pub fn fit(
-        &self,
-        problem: &Linear,
-        plan: &Plan,
-        gram: &Gram,
-        target: usize,
-        (ridge, scale): (f64, bool),
-    ) -> Result<(Chosen, f64), String> {
-        let limits = self.limits(&plan.groups).map_err(|error| error.message)?;
+    /// The model of a record; one without gives the reason, one sentence.
+    fn fit(&self, asked: &Setting) -> Result<Chosen, String> {
+        let Setting { problem, plan, gram, target, fields } = asked;
+        let limits = self.limits_of(&plan.groups).map_err(|error| error.message)?;
         let (function, starts) = (LeastSquares::of(problem), &plan.groups.starts);
         let vectors = self.starts(&function, problem.width());
         let ended = self.descend(&function, problem, starts, &vectors, limits);
         let x = &ended.descent.x;
-        let kept: Vec<usize> = (0..x.len()).filter(|&j| x[j] != 0.0).collect();
-        let at: Vec<usize> = kept.iter().map(|&j| plan.at[j]).collect();
+        let columns: Vec<usize> = (0..x.len()).filter(|&j| x[j] != 0.0).collect();
+        let at: Vec<usize> = columns.iter().map(|&j| plan.at[j]).collect();
         let mut own = Linear::default();
-        own.set_up(gram, target, &at, ridge, scale);
+        own.set_up(gram, *target, &at, fields.ridge, fields.scale);
         let whole = [0, at.len()];
         let mut state = State::new(&own, &whole, Buffers::default());
         state.add(0);
         if !is_possible(state.explained()) || state.is_indefinite() {
             return Err(INDEFINITE.to_string());
         }
-        let mut w: Vec<f64> = kept.iter().map(|&j| x[j]).collect();
+        let mut w: Vec<f64> = columns.iter().map(|&j| x[j]).collect();
         if self.refit {
             let mut coef = Vec::new();
             state.coefficients(&mut coef);
             w = (0..w.len()).map(|j| state.place(j).map_or(0.0, |row| coef[row])).collect();
         }
-        let mut gradient = own.target.clone();
+        let mut left = own.target.clone();
         for (j, share) in w.iter().enumerate() {
-            gradient.iter_mut().zip(own.row(j)).for_each(|(b, g)| *b -= share * g);
+            left.iter_mut().zip(own.row(j)).for_each(|(b, g)| *b -= share * g);
         }
-        let r2 = dot(&w, &own.target) + dot(&w, &gradient);
+        let r2 = dot(&w, &own.target) + dot(&w, &left);
         let penalty: f64 = w.iter().zip(&own.ridge).map(|(w, ridge)| w * w * ridge).sum();
-        let coefficient = |j: usize| kept.binary_search(&j).map_or(0.0, |i| w[i]);
-        let condition = state.condition();
-        let columns = kept.clone();
-        Ok((
-            Chosen::of(problem, &plan.groups, columns, coefficient, r2 - penalty, r2),
-            condition,
-        ))
+        let trace = if fields.ridge == 0.0 { state.trace() } else { None };
+        Ok(Chosen {
+            groups: plan.groups.of_columns(&columns),
+            coefficients: w,
+            explained: (r2 - penalty).min(1.0),
+            r2: r2.min(1.0),
+            condition: state.condition(),
+            trace: trace.map(|trace| columns[trace.column]),
+            columns,
+        })
+    }
+}
+
+impl Limited for SghtOptions {
+    fn check(&self) -> Result<(), Error> {
+        self.check_numbers()
+    }
+
+    fn limits(&self) -> (Option<f64>, Option<i64>) {
+        (None, None)
+    }
+
+    fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
+        self.limits_of(&plan.groups).map(|_| ())
+    }
+}
+
+impl Choice for SghtOptions {
+    fn choose<'a>(&self, asked: &Setting<'a>, _: Buffers) -> Result<Found<'a>, String> {
+        Ok(self.fit(asked)?.found(asked, Vec::new()))
     }
 }
 
