@@ -1,8 +1,8 @@
 """Ten thousand random searches, by the compiled library and by Python: `make oracle`.
 
 The problems and comparisons are those of tests/sequences/test_native_search.py and of
-tests/sets/test_native_penalised.py, which have some hundred of them. Columns, 1 to 200, may be equal, dependent, nearly dependent or constant, scores
-tie; all methods, rules and options.
+tests/sets/test_native_penalised.py, which have some hundred of them. Columns, 1 to 200, may be
+equal, dependent, nearly dependent or constant, scores tie; all methods, rules and options.
 """
 
 import os
@@ -15,8 +15,9 @@ import numpy as np
 
 from dbselect.search import compiled
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path.extend([str(room) for room in (TESTS, TESTS / "sequences", TESTS / "sets")])
+sys.path[:0] = [
+    str(Path(__file__).parents[1] / "tests" / room) for room in ("", "sequences", "sets")
+]
 import test_native_penalised
 import test_native_search
 
