@@ -122,6 +122,15 @@ def _library() -> ctypes.CDLL:
     library.dbselect_penalised_path.restype = pointer
     library.dbselect_penalised_degrees.argtypes = [pointer, pointer, pointer]
     library.dbselect_penalised_degrees.restype = pointer
+    library.dbselect_knockoffs.argtypes = [
+        *3 * [pointer], *2 * [ctypes.c_size_t], ctypes.c_uint8, ctypes.c_int64, ctypes.c_size_t,
+        pointer, pointer,
+    ]  # fmt: skip
+    library.dbselect_knockoffs.restype = pointer
+    library.dbselect_knockoff_select.argtypes = [
+        pointer, *2 * [ctypes.c_size_t], ctypes.c_double, pointer
+    ]  # fmt: skip
+    library.dbselect_knockoff_select.restype = pointer
     library.dbselect_text_free.argtypes = [pointer]
     library.dbselect_text_free.restype = None
     return library
@@ -425,6 +434,55 @@ def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vect
         _library().dbselect_penalised_degrees(ctypes.byref(given), w.ctypes.data, found.ctypes.data)
     )
     return found
+
+
+def knockoffs(
+    R: _Vector, c: _Vector, starts: _Index, rows: int, kind: str, seed: int, draws: int
+) -> tuple[_Vector, _Vector]:
+    """Draw knockoffs of independent columns.
+
+    Parameters
+    ----------
+    R : shape (D, D), correlations of the columns
+    c : shape (D,), those with the target
+    starts : shape (J + 1,), where the columns of each group begin, and the last end
+    rows : at least D + 2, and 2 D + 1 of kind ``"fixed"``
+    kind : ``"fixed"`` or ``"second_order"``
+
+    Returns
+    -------
+    S, shape (D, D): knockoffs have correlations R - S with the columns; those that they have with
+    the target in each draw, shape (draws, D)
+    """
+    R, c = (np.ascontiguousarray(each, np.float64) for each in (R, c))
+    starts = np.ascontiguousarray(starts, np.intp)
+    S, drawn = np.empty(R.shape), np.empty((draws, len(c)))
+    _check(
+        _library().dbselect_knockoffs(
+            R.ctypes.data, c.ctypes.data, starts.ctypes.data, len(starts) - 1, rows,
+            kind == "fixed", seed, draws, S.ctypes.data, drawn.ctypes.data,
+        )
+    )  # fmt: skip
+    return S, drawn
+
+
+def knockoff_select(statistics: _Vector, q: float) -> tuple[_Vector, _Vector, Any]:
+    """Return which groups knockoffs select, from how long before their copies they come.
+
+    Parameters
+    ----------
+    statistics : shape (draws, J)
+    q : bound on the expected share of false groups among those selected
+
+    Returns
+    -------
+    share of the draws that select each group; its mean e-value; whether it is selected
+    """
+    statistics = np.ascontiguousarray(statistics, np.float64)
+    found = np.empty((statistics.shape[1], 3))
+    given = statistics.ctypes.data, *statistics.shape, q, found.ctypes.data
+    _check(_library().dbselect_knockoff_select(*given))
+    return found[:, 0], found[:, 1], found[:, 2] > 0
 
 
 def search(

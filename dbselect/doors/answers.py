@@ -98,7 +98,6 @@ _WRITERS: dict[str, Callable[[Iterable[Any]], pa.Array]] = {
     "sequence": write_sequences,
     "model": _writer("model", _model),
     "proof": _writer("proof", _proof),
-    "selection": _writer("selection", lambda found: found.table.to_dicts()),
 }
 
 

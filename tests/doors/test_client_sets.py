@@ -120,3 +120,25 @@ def test_a_record_without_a_model_is_null_and_harms_no_other(raw, call):
     stored(raw, ds.gram(frame), constant, None)
     query = f"SELECT {call} IS NULL FROM grams ORDER BY i"
     assert raw.execute(query).fetchall() == [(False,), (True,), (True,)]
+
+
+@pytest.mark.parametrize("kind", ["fixed", "second_order"])
+@pytest.mark.parametrize("search", ["anytime_sequence", "foba", "group_lasso", "step"])
+def test_knockoffs_of_a_seed_are_those_of_python(raw, search, kind):
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(200, 14)) + rng.normal(size=(200, 1))
+    x[:, 13] = 2 * x[:, 0] - 1  # without a copy
+    y = x[:, :6].sum(axis=1) + rng.normal(size=200)
+    gram = ds.gram(np.column_stack([x, y]), columns=[*(f"x{j}" for j in range(14)), "y"])
+    groups = {f"g{j}": [f"x{j}"] for j in range(12)} | {"h": ["x12"], "again": ["x13"]}
+    costs = {name: 1.0 + (at % 3) for at, name in enumerate(groups)}
+    asked = {"groups": groups, "costs": costs, "q": 0.3, "seed": 5, "search": search, "kind": kind}
+    stored(raw, gram)
+    for draws in (1, 3):
+        expected = ds.knockoffs(gram, "y", **asked, draws=draws)
+        given = options({**asked, "draws": draws})
+        found = one(raw, f"SELECT knockoffs(g, 'y', {given}) FROM grams")
+        assert len(found) == 14
+        for row, other in zip(found, expected.table.to_dicts(), strict=True):
+            assert row == pytest.approx(other)
+        assert one(raw, f"SELECT knockoffs(g, 'y', {given}) FROM grams") == found

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
 #: Methods of records that the compiled library has and that return no sequence.
-ANSWERED = ("sght", "lasso", "sparse_group_lasso", "fit", *OF_FITS)
+ANSWERED = ("sght", "lasso", "sparse_group_lasso", "knockoffs", "fit", *OF_FITS)
 
 
 def fits_of_records(

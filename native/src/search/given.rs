@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::error::Error;
 use super::groups::{Costs, GroupColumns};
+use super::knockoffs::KnockoffOptions;
 use super::linear::fit::{Ask, FitRequest};
 use super::methods::Method;
 use super::methods::question::Choice;
@@ -86,6 +87,7 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
         "lasso" => Arc::new(LassoOptions::read(Penalised::Columns, given)?),
         "sparse_group_lasso" => Arc::new(LassoOptions::read(Penalised::Groups, given)?),
         "sght" => Arc::new(SghtOptions::read(given)?),
+        "knockoffs" => Arc::new(KnockoffOptions::read(given)?),
         other => return Err(no_method(other)),
     })
 }
@@ -241,9 +243,7 @@ impl<'g> Given<'g> {
         let factor = |(key, value): &(String, Value)| {
             let number = value.number().filter(|number| *number >= 0.0 && number.is_finite());
             number.map(|number| (key.clone(), number)).ok_or_else(|| {
-                Error::argument(format!(
-                    "{name} of '{key}' is {value}; it must be a number >= 0"
-                ))
+                Error::argument(format!("{name} of '{key}' is {value}; it must be a number >= 0"))
             })
         };
         match self.get(name) {

@@ -17,16 +17,19 @@
 //! | `steps`, `sequence` | what they write down |
 //! | `penalised` | the lasso, the group lasso and their paths |
 //! | `sets` | sets of groups, chosen all at once |
+//! | `knockoffs`, `draws` | groups preferred to copies of them; random numbers |
 //! | `run` | from a record to a sequence, in memory that is used again |
 
 pub mod backward;
 pub mod criteria;
+pub mod draws;
 pub mod error;
 pub mod floating;
 pub mod foba;
 pub mod given;
 pub mod greedy;
 pub mod groups;
+pub mod knockoffs;
 pub mod linear;
 pub mod methods;
 pub mod nearest;

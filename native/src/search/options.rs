@@ -49,11 +49,7 @@ pub const REFUSED: [(&str, &str, &str); 7] = [
         "a criterion counts parameters, and a ridge makes them fewer: choose by rows held out, as \
          cross_validate does",
     ),
-    (
-        "lasso",
-        "ridge",
-        "the penalty of lasso takes its place: l1_ratio below 1 adds a squared one",
-    ),
+    ("lasso", "ridge", "the penalty of lasso takes its place: l1_ratio below 1 adds a squared one"),
     (
         "sparse_group_lasso",
         "ridge",

@@ -94,6 +94,20 @@ impl Factor {
         }
     }
 
+    /// `L x`.
+    pub fn times(&self, x: &[f64]) -> Vec<f64> {
+        (0..self.size).map(|column| dot(self.row(column), &x[..=column])).collect()
+    }
+
+    /// `L' x`.
+    pub fn transposed_times(&self, x: &[f64]) -> Vec<f64> {
+        let mut product = vec![0.0; self.size];
+        for (column, share) in x.iter().enumerate() {
+            product.iter_mut().zip(self.row(column)).for_each(|(sum, l)| *sum += share * l);
+        }
+        product
+    }
+
     /// Row by row, `L^-1`, whose row i has i + 1 entries; of a matrix without columns left out.
     pub fn inverse(&self) -> Vec<f64> {
         let size = self.size;

@@ -11,6 +11,7 @@ use super::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
 };
 
+use super::knockoffs::KnockoffOptions;
 use super::penalised::lasso::LassoOptions;
 use super::sets::sght::SghtOptions;
 
@@ -61,7 +62,7 @@ impl Method {
 }
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 14] = [
+pub static METHODS: [Method; 15] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -125,6 +126,14 @@ pub static METHODS: [Method; 14] = [
         places: &[],
         own: LassoOptions::NAMES,
         kind: Kind::Groups(&answer::PENALISED),
+    },
+    Method {
+        name: "knockoffs",
+        about: "Groups that a search prefers to copies of them, with a bound on the share of false \
+                ones: dbselect.knockoffs(g, 'y', q := 0.2)",
+        places: &[],
+        own: KnockoffOptions::NAMES,
+        kind: Kind::Groups(&answer::SELECTION),
     },
     Method {
         name: "fit",

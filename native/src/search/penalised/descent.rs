@@ -27,9 +27,9 @@
 
 use super::curvature::Curvature;
 use super::quadratic::{Penalty, Quadratic, Violations, shrunk};
-use crate::search::linear::factor::Factor;
 use crate::search::linear::dense::dot;
 use crate::search::linear::eigen::EIGENVALUE_SHARE;
+use crate::search::linear::factor::Factor;
 use crate::search::ties::first_of_the_best;
 
 /// Violations below this, in correlations, count as none: three digits below what callers

@@ -104,9 +104,7 @@ impl LassoOptions {
             criterion: given.get("criterion").map_or(Ok(default.criterion), Criterion::of)?,
             n_lambda: given.count("n_lambda")?.unwrap_or(default.n_lambda),
             l1_ratio: given.number("l1_ratio")?.unwrap_or(default.l1_ratio),
-            lambda_min_ratio: given
-                .number("lambda_min_ratio")?
-                .unwrap_or(default.lambda_min_ratio),
+            lambda_min_ratio: given.number("lambda_min_ratio")?.unwrap_or(default.lambda_min_ratio),
             penalty_factors: given.factors("penalty_factors")?,
             adaptive: given.number("adaptive")?,
             ..default

@@ -85,8 +85,7 @@ impl Ended {
 
 impl SghtOptions {
     /// Options by the names that users give.
-    pub const NAMES: &[&str] =
-        &["variant", "refit", "polish", "tol", "max_iter"];
+    pub const NAMES: &[&str] = &["variant", "refit", "polish", "tol", "max_iter"];
     /// Those that stand before the others.
     pub const PLACES: &[&str] = &["max_columns", "max_groups"];
 

@@ -14,8 +14,8 @@
 
 use super::projection::{Groups, Limits, support};
 use crate::search::error::Error;
-use crate::search::linear::factor::Factor;
 use crate::search::linear::dense::dot;
+use crate::search::linear::factor::Factor;
 use crate::search::options::choice;
 use crate::search::problem::Linear;
 use crate::search::ties::levelled;
