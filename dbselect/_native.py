@@ -112,7 +112,7 @@ def _library() -> ctypes.CDLL:
     library.dbselect_support_table.restype = pointer
     library.dbselect_search.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
     library.dbselect_search.restype = pointer
-    library.dbselect_answer.argtypes = [pointer, pointer, pointer, pointer]
+    library.dbselect_answer.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
     library.dbselect_answer.restype = pointer
     library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
     library.dbselect_check.restype = pointer
@@ -523,12 +523,7 @@ def search(
     released, and memory beside the answer does not grow with the number of records.
     """
     raised: list[BaseException] = []
-    if turn is None:
-        on_turn = _OnTurn()  # a null pointer
-    else:
-        turns = _turns(turn, raised)
-        next(turns)
-        on_turn = _OnTurn(turns.send)
+    on_turn = _followed(turn, raised)
     with _stream(_batch(records)) as first, _stream(_request(method, target, given)) as second:
         found = _array(partial(_library().dbselect_search, first, second, on_turn))
     if raised:
@@ -537,6 +532,15 @@ def search(
         if not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
             raise raised.pop()
     return found
+
+
+def _followed(turn: Callable[[int, bool, float], None] | None, raised: list[BaseException]) -> Any:
+    """Return what the library calls after every turn, a null pointer for nothing."""
+    if turn is None:
+        return _OnTurn()
+    turns = _turns(turn, raised)
+    next(turns)
+    return _OnTurn(turns.send)
 
 
 def _turns(
@@ -562,7 +566,11 @@ def _turns(
 
 
 def answers(
-    records: pa.Array, method: str, target: str, given: Mapping[str, Any]
+    records: pa.Array,
+    method: str,
+    target: str,
+    given: Mapping[str, Any],
+    turn: Callable[[int, bool, float], None] | None = None,
 ) -> pa.StructArray:
     """Ask every Gram record of an array.
 
@@ -572,23 +580,32 @@ def answers(
     method : one that returns no sequence
     target : as in `search`
     given : the method's options by name, columns or groups and costs among them
+    turn : of one record, called after every turn with what is explained, NaN if that is not known;
+        the other arguments mean nothing
 
     Returns
     -------
     A row for each record: ``found``, what SQL returns, null where there is none; ``status``, null,
-    or why there is none; and where there is one ``condition``, that of the columns, and ``trace``,
-    the column left out as dependent that may explain much
+    or why there is none; and where there is one ``condition``, that of the columns, ``trace``,
+    the column left out as dependent that may explain much, and ``notes``, numbers that tell how
+    it was found: ``Choice::follow`` of the method
 
     Raises
     ------
     ArgumentError, ColumnError, RecordError : as `search`
+    What `turn` raises
 
     Notes
     -----
     As `search`: O(D^3) a record, on all cores, without the GIL.
     """
+    raised: list[BaseException] = []
+    on_turn = _followed(turn, raised)
     with _stream(_batch(records)) as first, _stream(_request(method, target, given)) as second:
-        return _array(partial(_library().dbselect_answer, first, second))
+        found = _array(partial(_library().dbselect_answer, first, second, on_turn))
+    if raised:
+        raise raised.pop()
+    return found
 
 
 def _request(method: str, target: str, given: Mapping[str, Any]) -> pa.RecordBatch:

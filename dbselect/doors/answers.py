@@ -1,7 +1,7 @@
 """What a method answers for each Gram record of a column, in Arrow, for DuckDB and Polars alike."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dbselect.methods.answer_types import TYPES
 from dbselect.methods.fits.by import ANSWERED, answers_of
-from dbselect.methods.records import result_of
+from dbselect.methods.records import has_labels, result_of
 from dbselect.methods.sequences.by import searched
 from dbselect.options.methods import OF_RECORDS
 from dbselect.problem.problem import Problem
@@ -56,7 +56,7 @@ class RecordCall:
         if self.method in COMPILED:
             found = searched(records, self.problem, self.method, self.options)
             return found.field("sequence")
-        if self.method in ANSWERED:
+        if self.method in ANSWERED and has_labels(self.problem):
             found = answers_of(records, self.problem, self.method, self.options)
             return found.field("found")
         check_type(records)
@@ -98,6 +98,8 @@ _WRITERS: dict[str, Callable[[Iterable[Any]], pa.Array]] = {
     "sequence": write_sequences,
     "model": _writer("model", _model),
     "proof": _writer("proof", _proof),
+    "penalised": _writer("penalised", lambda found: {**_model(found), **asdict(found.shrinkage)}),
+    "selection": _writer("selection", lambda found: found.table.to_dicts()),
 }
 
 

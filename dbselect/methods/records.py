@@ -1,7 +1,7 @@
 """Answers for each of many Gram records: blocks of them, and the status of unusable ones."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
@@ -76,6 +76,18 @@ def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype:
     return pl.concat(parts, rechunk=False)
 
 
+def has_labels(problem: "Problem") -> bool:
+    """Whether costs are by name: others are in the order of groups that each record has."""
+    return problem.groups is not None or not isinstance(problem.costs, pl.Series)
+
+
+def asked_of(problem: "Problem", options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the compiled library is asked of groups, by name."""
+    costs = problem.costs
+    prices = None if costs is None else costs_by_name(costs, list(problem.groups or ()))
+    return {"groups": problem.groups, "costs": prices, **problem.changed(), **options}
+
+
 def result_of(run: Callable[[Gram], Result], record: pa.Scalar, target: str) -> Result | None:
     """Return what a call on a Gram makes of one record, None if the record is unusable."""
     if not record.is_valid:
@@ -98,17 +110,6 @@ def _is_unseen(gram: Gram, target: str) -> bool:
     open_ones = (one.column for one in gram.terms.categories if not one.rest)
     named = any(target.startswith(f"{column}.") for column in open_ones)
     return named and target not in gram.columns
-
-
-def request_of(problem: "Problem", options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the compiled library is asked, by name."""
-    costs = problem.costs
-    prices = None if costs is None else costs_by_name(costs, list(problem.groups or ()))
-    asked = {"groups": problem.groups, "costs": prices, **problem.changed(), **options}
-    return {
-        name: list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-        for name, value in asked.items()
-    }
 
 
 def statuses(records: pa.Array, target: str) -> pa.StringArray:

@@ -1,5 +1,6 @@
 """One Gram searched by the compiled library, where that is the faster way."""
 
+import math
 import numbers
 from typing import TYPE_CHECKING, Any
 
@@ -49,23 +50,11 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     call, groups, own = search.call, search.groups, search.linear
     if not _is_for_library(search):
         return None
-    # Numbers are names that no glob and no suffix can mean something by.
-    columns = {str(g): list(map(str, at.tolist())) for g, at in enumerate(groups.positions)}
-    fields = {name: getattr(call.problem, name) for name in _FIELDS}
-    request = {
-        "groups": columns,
-        "costs": {str(g): float(cost) for g, cost in enumerate(groups.costs)},
-        "always": [str(group) for group in search.first],
-        **{name: _plain(value) for name, value in {**fields, **call.options}.items()},
-    }
-    if request.get("start") is not None:
-        request["start"] = [str(groups.number(name, "start")) for name in request["start"]]
-    record = numbered(search.gram, groups.members, search.target)
 
     def turned(group: int, is_added: bool, explained: float) -> None:
         turn(("" if is_added else "-") + groups.names[group], explained)
 
-    found = _native.search(record, call.method, TARGET, request, turned)
+    found = _native.search(*_asked(search), turned)
     if found.field("status")[0].is_valid:
         return None
     condition = found.field("condition")[0].as_py()
@@ -88,12 +77,54 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     )  # fmt: skip
 
 
+def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]] | None:
+    """Return the groups that the compiled library chooses, and the notes of the way there.
+
+    None where it refuses the record.
+
+    Parameters
+    ----------
+    search : a linear problem of one response of which nothing is selected
+    turn : is called after every turn
+    """
+
+    def turned(_group: int, _is_added: bool, explained: float) -> None:
+        turn(None, None if math.isnan(explained) else explained)
+
+    found = _native.answers(*_asked(search), turned)
+    if found.field("status")[0].is_valid:
+        return None
+    chosen = found.field("found").field("groups")[0].as_py()
+    return list(map(int, chosen)), found.field("notes")[0].as_py()
+
+
+def is_narrow(search: "GramSearch") -> bool:
+    """Whether a search is one for the library, where Python has the method, too."""
+    return len(search.groups.members) <= MOST_COLUMNS
+
+
 def _is_for_library(search: "GramSearch") -> bool:
     call = search.call
     rule = RULES.get(call.options.get("rule", "fr"))
-    is_narrow = len(search.groups.members) <= MOST_COLUMNS
     is_compiled = call.method in METHODS and rule is not None and rule.compiled
-    return is_compiled and is_narrow and not search.is_joint
+    return is_compiled and is_narrow(search) and not search.is_joint
+
+
+def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, Any]]:
+    """Return the record of a search, its method, its target, and all else by name."""
+    call, groups = search.call, search.groups
+    # Numbers are names that no glob and no suffix can mean something by.
+    columns = {str(g): list(map(str, at.tolist())) for g, at in enumerate(groups.positions)}
+    fields = {name: getattr(call.problem, name) for name in _FIELDS}
+    request = {
+        "groups": columns,
+        "costs": {str(g): float(cost) for g, cost in enumerate(groups.costs)},
+        "always": [str(group) for group in search.first],
+        **{name: _plain(value) for name, value in {**fields, **call.options}.items()},
+    }
+    if request.get("start") is not None:
+        request["start"] = [str(groups.number(name, "start")) for name in request["start"]]
+    return numbered(search.gram, groups.members, search.target), call.method, TARGET, request
 
 
 def _plain(value: Any) -> Any:

@@ -14,3 +14,16 @@ impl Lcg {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 }
+
+/// Means of some rows, and the lower triangle of their comoments, row by row.
+pub fn moments(rows: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
+    let (width, count) = (rows[0].len(), rows.len() as f64);
+    let mean: Vec<f64> =
+        (0..width).map(|j| rows.iter().map(|row| row[j]).sum::<f64>() / count).collect();
+    let product = |i: usize, j: usize| -> f64 {
+        rows.iter().map(|row| (row[i] - mean[i]) * (row[j] - mean[j])).sum()
+    };
+    let comoment = (0..width).flat_map(|i| (0..=i).map(move |j| (i, j)));
+    let comoment = comoment.map(|(i, j)| product(i, j)).collect();
+    (mean, comoment)
+}

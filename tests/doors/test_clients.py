@@ -129,6 +129,41 @@ def test_a_search_is_that_of_python(raw, method, given, mapping):
         assert one(raw, f"SELECT dbselect.{method}(g, 'y', {named}) FROM grams") == found
 
 
+@pytest.mark.sample(4)
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        ("exchange", {"k": 2}),
+        ("exchange", {"k": 3, "start": ["g1"], "always": ["g2"], "ridge": 0.25}),
+        ("exchange", {"k": 4, "budget": 8.5, "intercept": False}),
+    ],
+)
+def test_a_choice_is_that_of_python(raw, call, given):
+    for seed in range(4):
+        problem = random_problem(np.random.default_rng([seed, 8]))
+        asked = {**given, "groups": problem.names, "costs": problem.costs}
+        stored(raw, problem.gram, None)
+        expected = getattr(ds, call)(problem.gram, "y", **asked)
+        place, *rest = asked.values()
+        others = options(dict(zip([*asked][1:], rest, strict=True)))
+        named = ", ".join(f"{name} := {literal(value)}" for name, value in asked.items())
+        queries = [
+            f"SELECT {call}(g, 'y', {place}, {others}) FROM grams ORDER BY i",
+            f"SELECT {call}(g, 'y', {options(asked)}) FROM grams ORDER BY i",
+            f"SELECT dbselect.{call}(g, 'y', {named}) FROM grams ORDER BY i",
+        ]
+        for query in queries:
+            (found,), (nothing,) = raw.execute(query).fetchall()
+            assert nothing is None
+            assert found.pop("coefficients") == pytest.approx(expected.coefficients, rel=EXACT)
+            assert found.pop("groups") == expected.groups
+            assert found.pop("columns") == expected.columns
+            proof = getattr(expected, "how", None)
+            for name, value in found.items():
+                own = getattr(expected, name) if hasattr(expected, name) else getattr(proof, name)
+                assert value == pytest.approx(own, rel=EXACT, abs=EXACT), name
+
+
 def table(rows: int = 60) -> pl.DataFrame:
     rng = np.random.default_rng(5)
     a, b, c = rng.normal(size=(3, rows))
@@ -501,8 +536,9 @@ def test_what_is_called_as_the_catalog_is_left_alone(tmp_path, path, before, nam
 def test_the_catalog_tells_what_there_is(raw):
     told = raw.execute("""SELECT function_name, comment, parameters FROM duckdb_functions()
         WHERE database_name = 'dbselect' ORDER BY 1""").fetchall()
-    assert [name for name, *_ in told] == sorted([*NATIVE, "anytime_predict", "gram_check"])
-    assert all(f"dbselect.{name}(" in comment for name, comment, _ in told)
+    others = ["anytime_predict", "gram_check", "gram_extend", "key_sums"]
+    assert [name for name, *_ in told] == sorted([*NATIVE, *others])
+    assert all(f"dbselect.{name}(" in comment for name, comment, _ in told if comment)
     for name, _, parameters in told:
         if name in NATIVE:
             method = OF_RECORDS[name]
@@ -622,3 +658,75 @@ def test_node_scores_rows_as_the_guide_shows(tmp_path):
     assert ended.stderr == ""
     found = float(re.search(r"prediction: ([-\d.e]+)", ended.stdout)[1])
     assert found == pytest.approx(seq.predict(rows.head(1), budget=10)[0])
+
+
+LOOKED = """SELECT gram_merge(g) AS g, dbselect.key_sums({'k': k, 's': s}, g) AS sums
+    FROM (SELECT k, s, gram({'x': x, 'y': y}) AS g FROM facts GROUP BY k, s)"""
+TABLE = "(SELECT list(o) FROM other o)"
+
+
+@pytest.fixture
+def shops(raw: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Facts of 300 rows by a key of two fields, and a table without rows for some of the keys."""
+    raw.execute("""CREATE TABLE facts AS SELECT hash(i) % 7 AS k, 's' || hash(i + 500) % 3 AS s,
+        sin(i) AS x, cos(i * i) + i % 5 AS y FROM range(300) t(i)""")
+    raw.execute("""CREATE TABLE other AS SELECT DISTINCT k, s, 1e8 + k * k AS z,
+        CASE WHEN s = 's0' THEN NULL ELSE k + 0.5 END AS gap, 't' || k % 2 AS kind
+        FROM facts WHERE k <> 3""")
+    return raw
+
+
+def assert_records(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    counts = ("columns", "rows", "skipped", "missing", "weight")
+    assert {name: found[name] for name in counts} == {name: expected[name] for name in counts}
+    assert json.loads(found["terms"]) == json.loads(expected["terms"])
+    np.testing.assert_allclose(found["mean"], expected["mean"], rtol=1e-14, atol=1e-13)
+    np.testing.assert_allclose(found["comoment"], expected["comoment"], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("options", "row", "aggregate"),
+    [
+        ("{'unmatched': 'skip'}", "x, y, z, gap, kind", "gram"),
+        ("{'columns': ['z', 'gap']}", "x, y, z, gap", "gram_missing"),
+        ("{'unmatched': 'skip', 'columns': ['ki*']}", "x, y, kind", "gram"),
+    ],
+)
+def test_a_table_that_is_looked_up_is_as_joined(shops, options, row, aggregate):
+    found = one(shops, f"SELECT gram_extend(g, sums, {TABLE}, {options}) FROM ({LOOKED})")
+    fields = ", ".join(f"'{name}': {name}" for name in row.split(", "))
+    joined = "facts LEFT JOIN other USING (k, s)"
+    joined = ds.Gram.from_struct(one(shops, f"SELECT {aggregate}({{{fields}}}) FROM {joined}"))
+    assert_records(found, joined.select(found["columns"]).to_struct())
+
+
+def test_columns_that_are_looked_up_may_have_a_prefix_and_other_names(shops):
+    shops.execute("CREATE TABLE renamed AS SELECT k AS a, s AS b, z FROM other")
+    call = "(SELECT list(o) FROM renamed o), name := 'shop', key := {'s': 'b', 'k': 'a'}"
+    found = one(shops, f"SELECT dbselect.gram_extend(g, sums, {call}) FROM ({LOOKED})")
+    assert found["columns"] == ["x", "y", "shop.z", "shop.z.missing"]
+    assert found["rows"] == 300
+
+
+@pytest.mark.parametrize(
+    ("sums", "table", "options", "told"),
+    [
+        ("sums", TABLE, "{'unmatched': 'error'}", "lacks a value for .* rows, .*allows none"),
+        ("sums", TABLE, "NULL", "text has no indicator"),
+        ("sums", TABLE, "{'unmatchd': 'skip'}", "unknown option 'unmatchd'; there is 'unmatched'"),
+        ("sums", TABLE, "{'many': ['mean']}", "aggregate the table by its key first"),
+        ("sums", TABLE, "{'key': ['k']}", "the sums are by .*k.*s"),
+        ("sums", TABLE, "{'columns': ['none']}", "columns names unknown column 'none'"),
+        ("sums", "(SELECT list({'k': k, 's': k}) FROM other)", "NULL", "text and a number"),
+        ("sums", "(SELECT list({'k': k, 's': s, 'y': 1}) FROM other)", "NULL", "column 'y', which"),
+        ("sums", "(SELECT list({'k': 1, 's': 's1', 'z': k}) FROM other)", "NULL", "several rows"),
+        ("[1, 2]", TABLE, "NULL", "sums must be key_sums"),
+        ("5", TABLE, "NULL", "sums has type INTEGER; it must be"),
+        ("[{'key': {'k': 1}, 'gram': 5}]", TABLE, "NULL", "must have Gram records"),
+        ("sums[:2]", TABLE, "{'unmatched': 'skip'}", "both must be of the same"),
+    ],
+)  # fmt: skip
+def test_a_table_that_cannot_be_looked_up_is_refused(shops, sums, table, options, told):
+    with pytest.raises(duckdb.InvalidInputException, match=f"gram_extend: .*{told}"):
+        one(shops, f"SELECT gram_extend(g, {sums}, {table}, {options}) FROM ({LOOKED})")
+    assert one(shops, f"SELECT gram_extend(g, NULL, {TABLE}) FROM ({LOOKED})") is None

@@ -260,6 +260,28 @@ def test_remove_is_the_inverse_of_merge(connection):
     assert (nothing["rows"], nothing["weight"]) == (0, 0.0)
 
 
+def test_a_record_is_cut_to_columns(connection):
+    X, weight, _ = rows_of(connection, np.random.default_rng(10), 500)
+    X[np.isnan(X).any(axis=1)] = np.nan  # what was left out for b stays so
+    whole = "gram({'a': a, 'b': b, 'y': y, 'kind': k::VARCHAR}, w)"
+    cut = one(connection, f"SELECT gram_select({whole}, ['y', 'a']) FROM t")
+    assert_gram(cut, ["y", "a"], X[:, [2, 0]], weight)
+    assert cut["terms"] is None
+    kept = one(connection, f"SELECT gram_select({whole}, ['kind', '?']) FROM t")
+    read = one(connection, "SELECT gram({'kind': k::VARCHAR, 'a': a, 'b': b, 'y': y}, w) FROM t")
+    assert (kept["columns"], kept["terms"]) == (read["columns"], read["terms"])
+    np.testing.assert_allclose(kept["comoment"], read["comoment"], rtol=1e-11, atol=1e-9)
+    assert one(connection, "SELECT gram_select(NULL, ['a'])") is None
+    for columns, told in [
+        ("['kind.1']", "'kind.0'; name 'kind', or all of it"),
+        ("['z']", "unknown column 'z'"),
+        ("[]", "columns is \\[\\]; it must"),
+        ("'a'", "columns is 'a'; it must be a list of column names and globs"),
+    ]:
+        with pytest.raises(duckdb.InvalidInputException, match=f"gram_select: .*{told}"):
+            connection.execute(f"SELECT gram_select({whole}, {columns}) FROM t").fetchall()
+
+
 @pytest.mark.parametrize(
     ("record", "reason"),
     [

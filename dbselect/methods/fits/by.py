@@ -9,15 +9,17 @@ import pyarrow as pa
 from dbselect import _native
 from dbselect.methods.answer_types import TYPES, dtype_of
 from dbselect.methods.fits.fit import check_columns
-from dbselect.methods.records import answered, request_of, warn_of_condition, warn_of_traces
+from dbselect.methods.records import answered, asked_of, warn_of_condition, warn_of_traces
 from dbselect.options.methods import OF_FITS
 from dbselect.record.gram import check_type
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
+#: Methods that choose groups, and are no sequence, which the compiled library has.
+CHOICES = ("exchange", "sght", "lasso", "sparse_group_lasso", "knockoffs")
 #: Methods of records that the compiled library has and that return no sequence.
-ANSWERED = ("sght", "lasso", "sparse_group_lasso", "knockoffs", "fit", *OF_FITS)
+ANSWERED = ("fit", *OF_FITS, *CHOICES)
 
 
 def fits_of_records(
@@ -80,15 +82,20 @@ def answers_of(
 
     Parameters
     ----------
-    options : of the method, columns among them if it has some
+    options : of the method, columns among them; costs have labels
 
     Raises
     ------
-    ColumnError, ArgumentError : as `fit`; an unusable record raises nothing
+    ColumnError, GroupError, ArgumentError : as `fit`; an unusable record raises nothing
     RecordError : the array holds something else than records
     """
     check_type(records)
-    request = request_of(problem, options)
+    lists = {
+        name: list(value) for name, value in options.items()
+        if isinstance(value, Sequence) and not isinstance(value, str)
+    }  # fmt: skip
+    own = {**options, **lists}
+    request = asked_of(problem, own) if method in CHOICES else {**problem.changed(), **own}
     found = _native.answers(records, method, problem.targets[0], request)
     warn_of_condition(found.field("condition"))
     warn_of_traces(found.field("trace"))

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from dbselect import _native
 from dbselect.methods.records import (
     answered,
-    request_of,
+    asked_of,
+    has_labels,
     result_of,
     statuses,
     warn_of_condition,
@@ -102,12 +103,10 @@ def searched(
     RecordError : the array holds something else than records
     """
     check_type(records)
-    # Costs without labels are in the order of groups that each record has of its own.
-    unlabelled = problem.groups is None and isinstance(problem.costs, pl.Series)
     rule = RULES.get(options.get("rule", "fr"))
-    if unlabelled or rule is None or not rule.compiled:
+    if not has_labels(problem) or rule is None or not rule.compiled:
         return _in_python(records, problem, method, options)
-    found = _native.search(records, method, problem.targets[0], request_of(problem, options))
+    found = _native.search(records, method, problem.targets[0], asked_of(problem, options))
     warn_of_condition(found.field("condition"))
     warn_of_traces(found.field("trace"))
     return found

@@ -10,6 +10,7 @@ from dbselect.objectives.diversity import Sum
 from dbselect.record.groups import Groups
 from dbselect.results.call import Call
 from dbselect.results.selected import Diagnostics, Selected
+from dbselect.search.gram import GramSearch
 from dbselect.search.lazy.search import LazySearch
 from dbselect.search.open import open_search
 from dbselect.search.protocol import Search, check_first
@@ -30,6 +31,7 @@ def choice_of(
     run: Callable[[Any, Limits], Run[Any]],
     limits_of: LimitsOf,
     *,
+    in_library: Callable[[GramSearch], Run[Any] | None] = lambda _: None,
     lazy: bool = False,
     sharing: bool = False,
 ) -> Selected[Any]:
@@ -40,6 +42,7 @@ def choice_of(
     known : options of the method, `k` and `diversity` among them
     run : objective, limits -> what was chosen
     limits_of : the limits of groups with names and costs
+    in_library : search of one Gram -> what the compiled library chose; None where `run` is to
     lazy, sharing : as in `search.open.open_search`
 
     Raises
@@ -64,7 +67,8 @@ def choice_of(
         if isinstance(search, LazySearch):
             raise ArgumentError("diversity is given; it needs gram='full'")
         start = Sum(start, diversity)
-    result = run(start, limits)
+    alone = search if isinstance(search, GramSearch) and diversity is None else None
+    result = (alone and in_library(alone)) or run(start, limits)
     state = result.objective if diversity is None else result.objective.first
     how = Diagnostics.of(result)
     if isinstance(search, LazySearch):

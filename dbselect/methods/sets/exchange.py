@@ -8,12 +8,14 @@ import numpy as np
 
 from dbselect.errors import ArgumentError
 from dbselect.linear.state import State
-from dbselect.methods.sets.choose import choice_of, limits_within
+from dbselect.methods.sets.choose import choice_of, limits_within, with_first
 from dbselect.objectives.contract import Objective
 from dbselect.options.option import shows
 from dbselect.options.table import ExchangeOptions
 from dbselect.record.groups import Groups
 from dbselect.results.selected import Selected
+from dbselect.search.compiled import compiled_choice, is_narrow
+from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked
 from dbselect.selection.dash import Limits, Run, Told, greedy_choice
 from dbselect.selection.exchange import LEAST_RISE, improved
@@ -74,7 +76,14 @@ def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected
         def run(objective: Objective, limits: Limits) -> Run[Any]:
             return exchange_choice(objective, limits, lambda value: turn(None, value))
 
-        return choice_of(problem, call, named, run, _limits(named))
+        def in_library(search: GramSearch) -> Run[Any] | None:
+            found = compiled_choice(search, turn) if is_narrow(search) else None
+            if found is None:
+                return None
+            chosen, (queries, *history) = found
+            return Run(with_first(search.state, chosen), history, int(queries))
+
+        return choice_of(problem, call, named, run, _limits(named), in_library=in_library)
 
 
 def _limits(known: Mapping[str, Any]) -> Any:

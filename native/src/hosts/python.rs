@@ -28,7 +28,7 @@ use arrow_array::{
 use arrow_buffer::{ArrowNativeType, OffsetBuffer, ToByteSlice};
 use arrow_schema::{DataType, Field};
 
-use self::turns::{OnTurn, calling};
+use self::turns::{OnTurn, calling, following};
 use crate::hosts::searches::request::{read_question, read_request};
 use crate::hosts::searches::{answer_records, check_records, search_records};
 use crate::kernel::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
@@ -40,6 +40,7 @@ use crate::record::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_r
 use crate::record::categories::{Category, Layout, LevelSums, Listed};
 use crate::record::gram::{Names, Record, check_overflow};
 use crate::record::terms::{self, Terms};
+use crate::search::sets::exchange::GoesOn;
 use crate::search::sets::leaps::{Leaps, Set};
 use crate::search::sets::projection::{Best, Count, Groups, Limits, Table, support};
 use crate::search::steps::Turn;
@@ -637,7 +638,8 @@ pub unsafe extern "C" fn dbselect_search(
 }
 
 /// Write what a method answers for the records in the first field of a stream to `array` and
-/// `schema`: a row for each, as `answer_records` says. All else is as in `dbselect_search`.
+/// `schema`: a row for each, as `answer_records` says; a turn has what is explained, NaN where that
+/// is not known, and group 0. All else is as in `dbselect_search`.
 ///
 /// # Safety
 /// As `dbselect_search`.
@@ -645,6 +647,7 @@ pub unsafe extern "C" fn dbselect_search(
 pub unsafe extern "C" fn dbselect_answer(
     records: *mut FFI_ArrowArrayStream,
     request: *mut FFI_ArrowArrayStream,
+    on_turn: Option<OnTurn>,
     array: *mut FFI_ArrowArray,
     schema: *mut FFI_ArrowSchema,
 ) -> *mut c_char {
@@ -652,7 +655,10 @@ pub unsafe extern "C" fn dbselect_answer(
         // SAFETY: see the caller's promise.
         let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
         let (question, returns) = read_question(&request.into())?;
-        let found = answer_records(records.column(0), &question, returns)?;
+        // SAFETY: see the caller's promise.
+        let mut goes_on = on_turn.map(|on_turn| unsafe { following(on_turn) });
+        let goes_on = goes_on.as_mut().map(|goes_on| goes_on as &mut GoesOn);
+        let found = answer_records(records.column(0), &question, returns, goes_on)?;
         // SAFETY: see the caller's promise.
         unsafe { export(&found, array, schema) }
     })

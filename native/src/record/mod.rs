@@ -8,6 +8,7 @@
 //! | `rows` | rows of numbers and texts in, one record a group out |
 //! | `terms` | how the columns of a table became those of a record |
 //! | `gram` | the Gram record: names and moments, checked |
+//! | `beside` | columns that are constant over the rows of a record |
 //! | `state` | the sums of a pass so far, as bytes for another process |
 //! | `inputs` | what a sequence reads of a row of the raw table |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
@@ -15,6 +16,7 @@
 //! | `sequences` | sequences in an Arrow array |
 
 pub mod arrow;
+pub mod beside;
 pub mod categories;
 pub mod gram;
 pub mod inputs;

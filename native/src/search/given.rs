@@ -10,6 +10,7 @@ use super::groups::{Costs, GroupColumns};
 use super::knockoffs::KnockoffOptions;
 use super::linear::fit::{Ask, FitRequest};
 use super::methods::Method;
+use super::methods::exchange::ExchangeOptions;
 use super::methods::question::Choice;
 use super::nearest::unknown;
 use super::options::{
@@ -88,6 +89,11 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
         "sparse_group_lasso" => Arc::new(LassoOptions::read(Penalised::Groups, given)?),
         "sght" => Arc::new(SghtOptions::read(given)?),
         "knockoffs" => Arc::new(KnockoffOptions::read(given)?),
+        "exchange" => Arc::new(ExchangeOptions {
+            k: given.needed("k", Given::count)?,
+            start: given.names("start")?.unwrap_or_default(),
+            budget: given.number("budget")?,
+        }),
         other => return Err(no_method(other)),
     })
 }
@@ -217,6 +223,18 @@ impl<'g> Given<'g> {
         })
     }
 
+    /// The value of an option without a default.
+    pub fn needed<T>(
+        &self,
+        name: &str,
+        read: impl Fn(&Self, &str) -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        read(self, name)?.ok_or_else(|| {
+            let method = self.method.name;
+            Error::argument(format!("{method} needs option '{name}', which has no default"))
+        })
+    }
+
     /// True or false.
     pub fn truth(&self, name: &str) -> Result<Option<bool>, Error> {
         self.read(name, |value| match value {
@@ -228,14 +246,6 @@ impl<'g> Given<'g> {
     /// A list of texts.
     pub fn names(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         self.read(name, Value::texts)
-    }
-
-    /// A whole number that has no default.
-    pub fn required(&self, name: &str) -> Result<i64, Error> {
-        let method = self.method.name;
-        self.count(name)?.ok_or_else(|| {
-            Error::argument(format!("{method} needs option '{name}', which has no default"))
-        })
     }
 
     /// Numbers >= 0 by name; none by default.

@@ -7,7 +7,7 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 30] = [
+const ALLOWED: [(&str, &str); 31] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
@@ -18,6 +18,7 @@ const ALLOWED: [(&str, &str); 30] = [
     ("max_groups", "be a whole number >= 1"),
     ("max_steps", "be a whole number >= 1"),
     ("always", "be a list of group names"),
+    ("k", "be a whole number >= 1"),
     ("start", "be a list of group names"),
     ("penalty", "be a number >= 0"),
     ("seed", "be a whole number from 0 to 2^63 - 1"),
@@ -401,7 +402,8 @@ impl StepOptions {
     }
 }
 
-fn check_budget(budget: Option<f64>) -> Result<(), Error> {
+/// Refuse what is no limit on the summed cost.
+pub fn check_budget(budget: Option<f64>) -> Result<(), Error> {
     match budget {
         Some(budget) if budget.is_nan() || budget < 0.0 => {
             Err(refused("budget", &Value::Number(budget)))
@@ -410,7 +412,8 @@ fn check_budget(budget: Option<f64>) -> Result<(), Error> {
     }
 }
 
-fn check_count(name: &str, count: Option<i64>) -> Result<(), Error> {
+/// Refuse what is no count, or none at all.
+pub fn check_count(name: &str, count: Option<i64>) -> Result<(), Error> {
     match count {
         Some(count) if count < 1 => Err(refused(name, &Value::Whole(count))),
         _ => Ok(()),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::aggregate_guard;
 use super::api::{self, Handle, State, type_id};
 use super::records::{Records, write_records};
+use super::states::{self, States};
 use super::table::{Leaf, leaf, leaves};
 use super::vectors::{Vector, text};
 use crate::kernel::chunk::{Chunk, Labels, Missing};
@@ -25,7 +26,24 @@ enum Statistics {
 }
 
 /// The pointer inside an aggregate state: null before the first row.
-type Slot = *mut *mut Statistics;
+#[derive(Clone, Copy)]
+struct Slot(State);
+
+impl Slot {
+    /// # Safety
+    /// The state is initialised.
+    unsafe fn get(self) -> *mut Statistics {
+        // SAFETY: see the caller's promise; states need not be aligned.
+        unsafe { self.0.cast::<*mut Statistics>().read_unaligned() }
+    }
+
+    /// # Safety
+    /// The state has `SIZE` bytes.
+    unsafe fn set(self, statistics: *mut Statistics) {
+        // SAFETY: as above.
+        unsafe { self.0.cast::<*mut Statistics>().write_unaligned(statistics) }
+    }
+}
 
 /// The arguments beside the row.
 #[derive(PartialEq)]
@@ -57,21 +75,26 @@ thread_local! {
 }
 
 pub unsafe extern "C" fn state_size(_info: Handle) -> u64 {
-    size_of::<*mut Statistics>() as u64
+    states::sized();
+    states::SIZE as u64
 }
 
 pub unsafe extern "C" fn state_init(_info: Handle, state: State) {
+    states::begun(state);
     // SAFETY: DuckDB hands over memory of `state_size` bytes.
-    unsafe { state.cast::<*mut Statistics>().write(std::ptr::null_mut()) }
+    unsafe { Slot(state).set(std::ptr::null_mut()) }
 }
 
 pub unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
+    // SAFETY: `n` states.
+    unsafe { states::destroyed(states, n) };
     for i in 0..n as usize {
         // SAFETY: `n` states, each initialised; what one points to is freed once because
         // its pointer is cleared.
         unsafe {
-            let slot: Slot = (*states.add(i)).cast();
-            let statistics = slot.replace(std::ptr::null_mut());
+            let slot = Slot(*states.add(i));
+            let statistics = slot.get();
+            slot.set(std::ptr::null_mut());
             if !statistics.is_null() {
                 drop(Box::from_raw(statistics));
             }
@@ -79,7 +102,7 @@ pub unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
     }
 }
 
-/// `gram`: add a chunk of rows, each to its own state.
+/// `gram`: add a chunk of rows, each to its state.
 pub unsafe extern "C" fn gram(info: Handle, chunk: Handle, states: *mut State) {
     // SAFETY: DuckDB's own pointers, of the registered types.
     aggregate_guard(info, "gram", || unsafe { add_public(chunk, states, Policy::Skip) });
@@ -118,7 +141,7 @@ pub unsafe extern "C" fn gram_told(info: Handle, chunk: Handle, states: *mut Sta
 /// Add a chunk of a row, a weight and options, of which the last two may be missing.
 ///
 /// # Safety
-/// A live chunk of the registered types, with one initialised state a row.
+/// A live chunk of the registered types, with initialised states as DuckDB passes them.
 unsafe fn add_public(chunk: Handle, states: *mut State, policy: Policy) -> Result<(), String> {
     // SAFETY: see the caller's promise.
     unsafe {
@@ -168,10 +191,10 @@ unsafe fn read_options(options: Vector) -> Result<Limit, String> {
     Ok(limit)
 }
 
-/// Add a chunk of rows, each to its own state; the weight may be column `weight_at`.
+/// Add a chunk of rows, each to its state; the weight may be column `weight_at`.
 ///
 /// # Safety
-/// A live chunk, a STRUCT in column 0, with one initialised state a row.
+/// A live chunk, a STRUCT in column 0, with initialised states as DuckDB passes them.
 unsafe fn add_rows(
     chunk: Handle,
     states: *mut State,
@@ -221,23 +244,25 @@ unsafe fn add_rows(
     };
     run.leave_out();
     let labels = Labels { columns: &shape.numbers, weight: "weight" };
-    // SAFETY: one state a row, none of them null; a group is reached through one
-    // reference at a time.
+    // SAFETY: an update of at least one row.
+    let states = unsafe { States::of_update(states, rows) };
+    // SAFETY: a state of these rows, not null; a group is reached through one reference at a time.
     let group_of = |row: usize| unsafe {
-        let slot: Slot = (*states.add(row)).cast();
-        if (*slot).is_null() {
-            *slot = Box::into_raw(Box::new(Statistics::Rows(Group::new(&shape))));
+        let slot = Slot(states.at(row));
+        if slot.get().is_null() {
+            slot.set(Box::into_raw(Box::new(Statistics::Rows(Group::new(&shape)))));
         }
-        match &mut **slot {
+        match &mut *slot.get() {
             Statistics::Rows(group) => group,
             Statistics::Merged(_) => unreachable!("a state of gram holds rows"),
         }
     };
-    // SAFETY: one state a row.
-    let state_of = |row: usize| unsafe { *states.add(row) } as usize;
-    if (1..rows).all(|row| state_of(row) == state_of(0)) {
+    // SAFETY: states of these rows.
+    if unsafe { states.are_one(rows) } {
         group_of(0).add(&run, labels)
     } else {
+        // SAFETY: as above.
+        let state_of = |row: usize| unsafe { states.at(row) } as usize;
         add_scattered(&run, labels, state_of, group_of)
     }
 }
@@ -284,18 +309,23 @@ fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
     Ok(shape)
 }
 
-/// `gram_merge`: add a chunk of records, each to its own state.
+/// `gram_merge`: add a chunk of records, each to its state.
 pub unsafe extern "C" fn gram_merge(info: Handle, chunk: Handle, states: *mut State) {
     aggregate_guard(info, "gram_merge", || {
-        // SAFETY: a live chunk of records and one state a row.
+        // SAFETY: a live chunk of records, and states as DuckDB passes them.
         unsafe {
             let records = Records::of_chunk(chunk, 0);
-            for row in 0..api::duckdb_data_chunk_get_size(chunk) as usize {
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            if rows == 0 {
+                return Ok(());
+            }
+            let states = States::of_update(states, rows);
+            for row in 0..rows {
                 if let Some(record) = records.at(row)? {
-                    let slot: Slot = (*states.add(row)).cast();
-                    match (*slot).as_mut() {
+                    let slot = Slot(states.at(row));
+                    match slot.get().as_mut() {
                         Some(Statistics::Merged(total)) => total.merge(&record)?,
-                        _ => *slot = Box::into_raw(Box::new(Statistics::Merged(record))),
+                        _ => slot.set(Box::into_raw(Box::new(Statistics::Merged(record)))),
                     }
                 }
             }
@@ -310,9 +340,8 @@ pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mu
         for i in 0..n as usize {
             // SAFETY: `n` states on either side, each initialised; no other thread uses them.
             unsafe {
-                let source: Slot = (*sources.add(i)).cast();
-                let target: Slot = (*targets.add(i)).cast();
-                match ((*target).as_mut(), (*source).as_ref()) {
+                let target = Slot(*targets.add(i));
+                match (target.get().as_mut(), Slot(*sources.add(i)).get().as_ref()) {
                     (_, None) => {}
                     (Some(Statistics::Rows(total)), Some(Statistics::Rows(more))) => {
                         total.merge(more)?;
@@ -320,7 +349,7 @@ pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mu
                     (Some(Statistics::Merged(total)), Some(Statistics::Merged(more))) => {
                         total.merge(more)?;
                     }
-                    (_, Some(more)) => *target = Box::into_raw(Box::new(more.clone())),
+                    (_, Some(more)) => target.set(Box::into_raw(Box::new(more.clone()))),
                 }
             }
         }
@@ -339,7 +368,7 @@ pub unsafe extern "C" fn finalize(
     aggregate_guard(info, "gram", || {
         let finish = |i: usize| {
             // SAFETY: `n` initialised states.
-            match unsafe { (*(*states.add(i)).cast::<*mut Statistics>()).as_mut() } {
+            match unsafe { Slot(*states.add(i)).get().as_mut() } {
                 None => Ok(None),
                 Some(Statistics::Rows(group)) => group.finish().map(Some),
                 Some(Statistics::Merged(record)) => Ok(Some(record.clone())),

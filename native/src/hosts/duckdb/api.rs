@@ -13,6 +13,7 @@
 //! `C_API` and the footer in `dbselect/doors/extension.py`, whose `C_STRUCT` means v1. Vectors,
 //! records and everything without an engine stay as they are.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
@@ -20,6 +21,8 @@ use std::sync::OnceLock;
 pub const VERSION: &CStr = c"v1.2.0";
 /// The oldest DuckDB, major and minor, that calls our aggregates as the band says.
 const OLDEST: (u32, u32) = (1, 3);
+/// The oldest DuckDB that never passes one state for many rows.
+const FLAT_STATES: (u32, u32) = (2, 0);
 /// Length of the table at that version.
 const N_SLOTS: usize = 404;
 
@@ -60,8 +63,8 @@ pub unsafe fn install(table: *const Table) {
 /// # Safety
 /// `install` was called.
 pub unsafe fn check_version() -> std::result::Result<(), String> {
-    // SAFETY: see the caller's promise; the text is DuckDB's own and lives as long as it.
-    let version = unsafe { CStr::from_ptr(duckdb_library_version()) }.to_string_lossy();
+    // SAFETY: see the caller's promise.
+    let version = unsafe { version() };
     match release(&version) {
         Some(found) if found < OLDEST => Err(format!(
             "this is DuckDB {version}; dbselect needs DuckDB {}.{} or newer",
@@ -77,9 +80,24 @@ pub unsafe fn check_version() -> std::result::Result<(), String> {
 /// # Safety
 /// `install` was called.
 pub unsafe fn is_before(other: (u32, u32)) -> bool {
-    // SAFETY: as in `check_version`.
-    let version = unsafe { CStr::from_ptr(duckdb_library_version()) }.to_string_lossy();
-    release(&version).is_some_and(|found| found < other)
+    // SAFETY: see the caller's promise.
+    release(&unsafe { version() }).is_some_and(|found| found < other)
+}
+
+/// Whether each update of an aggregate has a state a row, as the band says.
+///
+/// # Safety
+/// `install` was called.
+pub unsafe fn passes_a_state_a_row() -> bool {
+    // SAFETY: see the caller's promise.
+    release(&unsafe { version() }).is_some_and(|found| found >= FLAT_STATES)
+}
+
+/// # Safety
+/// `install` was called.
+unsafe fn version() -> Cow<'static, str> {
+    // SAFETY: see the caller's promise; the text is DuckDB's own and lives as long as it.
+    unsafe { CStr::from_ptr(duckdb_library_version()) }.to_string_lossy()
 }
 
 /// Major and minor of a version such as `v1.2.2` or `v1.5.0-dev12`.
@@ -149,6 +167,7 @@ api! {
     169 duckdb_decimal_internal_type(logical_type: Handle) -> u32;
     170 duckdb_enum_internal_type(logical_type: Handle) -> u32;
     172 duckdb_enum_dictionary_value(logical_type: Handle, index: u64) -> *mut c_char;
+    173 duckdb_list_type_child_type(logical_type: Handle) -> Handle;
     174 duckdb_array_type_child_type(logical_type: Handle) -> Handle;
     175 duckdb_array_type_array_size(logical_type: Handle) -> u64;
     178 duckdb_struct_type_child_count(logical_type: Handle) -> u64;

@@ -8,6 +8,8 @@
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
 //! | `gram_merge(record)` | aggregate |
 //! | `gram_remove(a, b)` | scalar |
+//! | `gram_select(record, columns)` | scalar: the record of some columns |
+//! | `gram_extend(record, sums, table [, options])` | scalar: with the columns of a table that is looked up |
 //! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
 //! | `anytime_sequence(record, target [, options])` | scalar; so are all of `search::methods` |
@@ -21,13 +23,16 @@ mod aggregates;
 mod answers;
 mod api;
 mod asked;
+mod extend;
 mod grams;
+mod lookups;
 mod names;
 mod plans;
 mod predictions;
 mod records;
 mod searches;
 mod sequences;
+mod states;
 mod table;
 mod types;
 mod values;
@@ -40,11 +45,14 @@ use api::{Access, Handle, Update, type_id};
 use records::{Records, write_records};
 use table::mix_key;
 use types::{LogicalType, plain};
+use values::Values;
 use vectors::Vector;
 
 use crate::kernel::fold;
 use crate::kernel::gaps::impute;
+use crate::search::linear::select::select;
 use crate::search::methods::{METHODS, Method};
+use crate::search::options;
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///
@@ -61,6 +69,9 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
             }
             api::install(table);
             api::check_version()?;
+            if api::passes_a_state_a_row() {
+                states::set_flat();
+            }
             let mut connection = std::ptr::null_mut();
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
@@ -101,6 +112,13 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
         register_aggregate(connection, c"gram_merge", &records, aggregates::gram_merge)?;
         register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
+        let cut = [&record as &dyn Fn() -> LogicalType, &types::record_of_before, &null];
+        let cut = cut.map(|record| arguments(&[record], 1));
+        let cut: Vec<&[LogicalType]> = cut.iter().map(Vec::as_slice).collect();
+        register_scalar(connection, c"gram_select", &cut, &record(), select_columns)?;
+        let looked = [2, 3].map(|more| arguments(&[&record], more));
+        let looked: Vec<&[LogicalType]> = looked.iter().map(Vec::as_slice).collect();
+        register_scalar(connection, c"gram_extend", &looked, &record(), extend::gram_extend)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
         let two_of_before = [types::record_of_before(), types::record_of_before()];
@@ -257,6 +275,29 @@ unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
             let imputed = |row| Ok(records.at(row)?.map(|record| impute(&record)));
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
             let found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &found);
+        }
+        Ok(())
+    });
+}
+
+/// `gram_select(record, columns)`; NULL if the record is.
+unsafe extern "C" fn select_columns(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, "gram_select", || {
+        // SAFETY: a live chunk of records and columns, and an output of records.
+        unsafe {
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let records = Records::of_chunk(chunk, 0);
+            let named = Values::of(Vector::of_chunk(chunk, 1), rows)?;
+            let cut = |row| {
+                let columns = named.at(row);
+                let patterns = columns.texts().filter(|patterns| !patterns.is_empty());
+                let patterns =
+                    patterns.ok_or_else(|| options::refused("columns", &columns).message)?;
+                let Some(record) = records.at(row)? else { return Ok(None) };
+                select(&record, &patterns).map(Some).map_err(|error| error.message)
+            };
+            let found: Vec<_> = (0..rows).map(cut).collect::<Result<_, String>>()?;
             write_records(Vector::output(out), 0, &found);
         }
         Ok(())

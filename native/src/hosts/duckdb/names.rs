@@ -21,14 +21,26 @@ const IS_TAKEN: &str = "SELECT error('''dbselect'' is taken by ' || n) FROM (SEL
 /// READ_WRITE, as a read-only database attaches others for reading only by default.
 const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
 
+/// The records of the facts by key as one value, which `gram_extend` takes.
+const KEY_SUMS: &str = "CREATE OR REPLACE MACRO dbselect.main.key_sums(\"key\", record) AS \
+    list({'key': \"key\", 'gram': record})";
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 2] = [
+const OTHERS: [(&str, &str, &str, &str); 3] = [
     (
         "gram_check",
         "record, target",
         "record, target",
         "Why no sequence can be computed from a Gram record, NULL if one can: \
          dbselect.gram_check(g, 'y')",
+    ),
+    (
+        "gram_extend",
+        "record, sums, \"table\", \"key\" := NULL, columns := NULL, name := NULL, \
+         unmatched := NULL, max_levels := NULL",
+        "record, sums, \"table\", {'key': \"key\", 'columns': columns, 'name': name, \
+         'unmatched': unmatched, 'max_levels': max_levels}",
+        "A Gram record with the columns of a table that is looked up by a key: \
+         dbselect.gram_extend(g, dbselect.key_sums({'shop': shop}, g), (SELECT list(t) FROM t))",
     ),
     (
         "anytime_predict",
@@ -62,6 +74,7 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
     METHODS.iter().try_for_each(|method| {
         define(method.name, &bodies(method, takes_places), method.about, run)
     })?;
+    run(KEY_SUMS)?;
     OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {
         define(name, &[(parameters.to_string(), passed.to_string())], does, run)
     })

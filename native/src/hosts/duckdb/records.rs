@@ -20,7 +20,11 @@ impl Records {
     /// `types::record_of_before`.
     pub unsafe fn of_chunk(chunk: Handle, index: u64) -> Records {
         // SAFETY: see the caller's promise.
-        let vector = unsafe { Vector::of_chunk(chunk, index) };
+        Records::of(unsafe { Vector::of_chunk(chunk, index) })
+    }
+
+    /// Those of a vector, which is of no such type where it lacks fields.
+    pub fn of(vector: Vector) -> Records {
         let fields = vector.logical_type().fields();
         let place = |name: &str| fields.iter().position(|(field, _)| field == name);
         Records { vector, places: FIELDS.map(|name| place(name).map(|at| at as u64)) }

@@ -52,6 +52,27 @@ impl LogicalType {
         }
     }
 
+    /// The element type of a LIST.
+    pub fn item(&self) -> LogicalType {
+        // SAFETY: the handle is a live LIST type.
+        unsafe { LogicalType(api::duckdb_list_type_child_type(self.0)) }
+    }
+
+    /// Whether another type is the same, of those that records are made of.
+    fn is(&self, other: &LogicalType) -> bool {
+        let same =
+            |(a, b): (&(String, LogicalType), &(String, LogicalType))| a.0 == b.0 && a.1.is(&b.1);
+        self.id() == other.id()
+            && match self.id() {
+                type_id::STRUCT => {
+                    let (own, others) = (self.fields(), other.fields());
+                    own.len() == others.len() && own.iter().zip(&others).all(same)
+                }
+                type_id::LIST => self.item().is(&other.item()),
+                _ => true,
+            }
+    }
+
     /// How a DECIMAL is stored, and its digits after the point.
     pub fn decimal(&self) -> (u32, u8) {
         // SAFETY: the handle is a live DECIMAL type.
@@ -143,6 +164,11 @@ pub fn record_of_before() -> LogicalType {
     let kept: Vec<_> = all.iter().filter(|(name, _)| !OPTIONAL.contains(&&name[..])).collect();
     let types: Vec<&LogicalType> = kept.iter().map(|(_, field)| field).collect();
     struct_of(&kept.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>(), &types)
+}
+
+/// Whether a type is that of records, those of before among them.
+pub fn is_record(of: &LogicalType) -> bool {
+    of.is(&record()) || of.is(&record_of_before())
 }
 
 /// A list of steps.

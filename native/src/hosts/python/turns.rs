@@ -43,6 +43,20 @@ pub unsafe fn calling(on_turn: OnTurn) -> impl FnMut(&Step) -> bool {
     }
 }
 
+/// Call a function after every turn that is no step: of no group.
+///
+/// # Safety
+/// As `calling`.
+pub unsafe fn following(on_turn: OnTurn) -> impl FnMut(Option<f64>) -> bool {
+    move |explained| {
+        let explained = explained.unwrap_or(f64::NAN);
+        let mut turn = Turn { group: 0, explained, is_added: 0, goes_on: 0 };
+        // SAFETY: as in `calling`.
+        unsafe { on_turn(&mut turn) };
+        turn.goes_on != 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

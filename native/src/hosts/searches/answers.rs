@@ -305,7 +305,7 @@ pub(super) fn maps(
     MapArray::new(Arc::new(field), ends.finish(), entries, there, false)
 }
 
-fn list(ends: Ends, values: ArrayRef) -> ArrayRef {
+pub(super) fn list(ends: Ends, values: ArrayRef) -> ArrayRef {
     let field = Arc::new(Field::new("item", values.data_type().clone(), true));
     Arc::new(ListArray::new(field, ends.finish(), values, None))
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Float64Array, StringArray, StructArray};
 
-use self::answers::{Answers, Texting, structs};
+use self::answers::{Answers, Ends, Texting, list, structs};
 use self::cells::Cells;
 use self::plans::{Planned, Plans};
 use self::records::{Columns, Views};
@@ -30,6 +30,7 @@ use crate::search::methods::answer::{Cell, Found, Type};
 use crate::search::methods::question::{Asker, Question};
 use crate::search::problem::{Gram, Target};
 use crate::search::run::Workspace;
+use crate::search::sets::exchange::GoesOn;
 use crate::search::setup::Request;
 use crate::search::steps::{Turn, to_the_end};
 
@@ -48,10 +49,7 @@ pub fn search_records(
     turn: Option<&mut Turn>,
 ) -> Result<StructArray, String> {
     request.check()?;
-    if turn.is_some() && records.len() != 1 {
-        let count = records.len();
-        return Err(format!("ArgumentError: turn follows one record; there are {count}"));
-    }
+    check_followed(records, turn.is_some())?;
     let Some(records) = Records::of(records)? else {
         return Ok(Answers::none(records.len())?.finish());
     };
@@ -73,35 +71,42 @@ pub fn search_records(
 ///
 /// The answer has a row for each: `found`, of the type that the method returns, NULL where there is
 /// none; `status`, why there is none; and of those that there are the `condition` of the columns
-/// and the aliased column whose `trace` may explain much, empty if there is none.
+/// and the aliased column whose `trace` may explain much, empty if there is none; and `notes`,
+/// numbers that tell how an answer was found.
+///
+/// `goes_on` is called after every turn and returns whether to go on; the array then has one
+/// record.
 pub fn answer_records(
     records: &ArrayRef,
     question: &Question,
     returns: &'static Type,
+    goes_on: Option<&mut GoesOn>,
 ) -> Result<StructArray, String> {
+    check_followed(records, goes_on.is_some())?;
     let mut all = Told::new(returns);
     let Some(records) = Records::of(records)? else {
         (0..records.len()).try_for_each(|_| all.push(Err(NO_ROWS.to_string())))?;
         return Ok(all.finish());
     };
     let views = records.columns.views()?;
-    let pieces = in_pieces(records.rows.len(), views.work(), |rows| {
-        let (mut told, mut asker) = (Told::new(returns), Asker::default());
-        records.each(
-            &views,
-            rows,
-            |columns, terms| question.plan(columns, terms),
-            |record| {
-                told.push(match record {
-                    Ok((planned, gram)) => asker.ask(question, planned.plan, gram)?,
-                    Err(reason) => Err(reason),
-                })
-            },
-        )?;
-        Ok::<_, String>(told)
-    });
+    let pieces = match goes_on {
+        Some(goes_on) => vec![records.answer(&views, 0..1, question, returns, goes_on)],
+        None => in_pieces(records.rows.len(), views.work(), |rows| {
+            records.answer(&views, rows, question, returns, &mut |_| true)
+        }),
+    };
     pieces.into_iter().try_for_each(|piece| all.append(piece?))?;
     Ok(all.finish())
+}
+
+/// Refuse to follow the turns of many records, which come from many threads at once.
+fn check_followed(records: &ArrayRef, is_followed: bool) -> Result<(), String> {
+    match records.len() {
+        count if is_followed && count != 1 => {
+            Err(format!("ArgumentError: turn follows one record; there are {count}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Say of every record of an array why it cannot be searched for a target; NULL if it can.
@@ -129,6 +134,8 @@ struct Told {
     is_none: Vec<bool>,
     condition: Vec<f64>,
     trace: Texting,
+    notes: Vec<f64>,
+    note_ends: Ends,
 }
 
 impl Told {
@@ -139,15 +146,19 @@ impl Told {
             is_none: Vec::new(),
             condition: Vec::new(),
             trace: Texting::default(),
+            notes: Vec::new(),
+            note_ends: Ends::default(),
         }
     }
 
-    /// The answer of a record, or why it has none.
-    fn push(&mut self, found: Result<Found, String>) -> Result<(), String> {
+    /// The answer of a record and what is noted beside it, or why it has none.
+    fn push(&mut self, found: Result<(Found, Vec<f64>), String>) -> Result<(), String> {
         let reason = found.as_ref().err();
         self.status.push(reason.map_or("", |reason| reason))?;
         self.is_none.push(reason.is_some());
-        let found = found.ok();
+        let (found, notes) = found.ok().unzip();
+        self.notes.extend(notes.unwrap_or_default());
+        self.note_ends.push(self.notes.len())?;
         self.found.push(found.as_ref().map_or(&Cell::Null, |found| &found.cell))?;
         self.condition.push(found.as_ref().map_or(0.0, |found| found.condition));
         self.trace.push(found.and_then(|found| found.trace).unwrap_or_default())
@@ -158,15 +169,19 @@ impl Told {
         self.status.append(more.status)?;
         self.is_none.extend(more.is_none);
         self.condition.extend(more.condition);
+        self.notes.extend(more.notes);
+        self.note_ends.append(more.note_ends)?;
         self.trace.append(more.trace)
     }
 
     fn finish(self) -> StructArray {
+        let notes = Arc::new(Float64Array::from(self.notes));
         structs([
             ("found", self.found.finish()),
             ("status", Arc::new(self.status.finish(Some(self.is_none.into())))),
             ("condition", Arc::new(Float64Array::from(self.condition))),
             ("trace", Arc::new(self.trace.finish(None))),
+            ("notes", list(self.note_ends, notes)),
         ])
     }
 }
@@ -224,6 +239,30 @@ impl<'r> Records<'r> {
             },
         )?;
         Ok(found)
+    }
+
+    /// Ask some records.
+    fn answer(
+        &self,
+        views: &Views,
+        rows: Range<usize>,
+        question: &Question,
+        returns: &'static Type,
+        goes_on: &mut GoesOn,
+    ) -> Result<Told, String> {
+        let (mut told, mut asker) = (Told::new(returns), Asker::default());
+        self.each(
+            views,
+            rows,
+            |columns, terms| question.plan(columns, terms),
+            |record| {
+                told.push(match record {
+                    Ok((planned, gram)) => asker.follow(question, planned.plan, gram, goes_on)?,
+                    Err(reason) => Err(reason),
+                })
+            },
+        )?;
+        Ok(told)
     }
 
     /// Give some records, each with what is planned for its columns, or what is wrong with it.

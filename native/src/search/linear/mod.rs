@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `columns` | which columns a name or a pattern means |
+//! | `columns`, `select` | which columns a name or a pattern means; a record cut to these |
 //! | `dense`, `panels`, `eigen`, `elimination`, `factor` | kernels of dense algebra |
 //! | `state`, `refine` | what is selected, the last digits |
 //! | `fit`, `inference` | least squares on named columns, and how certain it is |
@@ -21,6 +21,7 @@ pub mod fit;
 pub mod inference;
 mod panels;
 pub mod refine;
+pub mod select;
 mod singular;
 pub mod state;
 mod student;

@@ -4,9 +4,11 @@
 
 pub mod answer;
 pub mod chosen;
+pub mod exchange;
 pub mod question;
 
 use self::answer::Type;
+use self::exchange::ExchangeOptions;
 use super::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
 };
@@ -62,7 +64,7 @@ impl Method {
 }
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 15] = [
+pub static METHODS: [Method; 16] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -102,6 +104,14 @@ pub static METHODS: [Method; 15] = [
         places: &[],
         own: StepOptions::NAMES,
         kind: Kind::Sequence,
+    },
+    Method {
+        name: "exchange",
+        about: "k groups taken greedily, then exchanged one for another until none of that helps: \
+                dbselect.exchange(g, 'y', 3, costs := {'a': 1, 'b': 5}, budget := 5)",
+        places: &["k"],
+        own: ExchangeOptions::NAMES,
+        kind: Kind::Groups(&answer::MODEL),
     },
     Method {
         name: "sght",

@@ -13,6 +13,7 @@ use crate::search::linear::inference::Tests;
 use crate::search::linear::state::Buffers;
 use crate::search::options::Fields;
 use crate::search::problem::{Gram, Linear, Raw};
+use crate::search::sets::exchange::GoesOn;
 use crate::search::setup::{Fit, Limited, Plan, Request};
 use crate::search::value::Value;
 
@@ -22,6 +23,17 @@ pub trait Choice: Limited + Debug + Send + Sync {
     ///
     /// A record that has no answer gives the reason, one sentence.
     fn choose<'a>(&self, asked: &Setting<'a>, memory: Buffers) -> Result<Found<'a>, String>;
+
+    /// The same for a caller that follows it: `goes_on` hears of every turn, and ends the search
+    /// where it returns false. Beside the answer come numbers that tell how it was found.
+    fn follow<'a>(
+        &self,
+        asked: &Setting<'a>,
+        memory: Buffers,
+        _goes_on: &mut GoesOn,
+    ) -> Result<(Found<'a>, Vec<f64>), String> {
+        self.choose(asked, memory).map(|found| (found, Vec::new()))
+    }
 }
 
 /// A record set up for a choice of groups.
@@ -111,13 +123,25 @@ impl Asker {
         planned: &'a Planned,
         gram: &'a Gram,
     ) -> Result<Result<Found<'a>, String>, Error> {
+        let found = self.follow(question, planned, gram, &mut |_| true)?;
+        Ok(found.map(|(found, _)| found))
+    }
+
+    /// Ask a record, and follow the answer in the making, as `Choice::follow` says.
+    pub fn follow<'a>(
+        &'a mut self,
+        question: &'a Question,
+        planned: &'a Planned,
+        gram: &'a Gram,
+        goes_on: &mut GoesOn,
+    ) -> Result<Result<(Found<'a>, Vec<f64>), String>, Error> {
         match (question, planned) {
             (Question::Columns(request), Planned::Columns(plan)) => {
                 let fitted = self.fitter.fit(request, plan, gram)?;
-                Ok(fitted.map(|fitted| fitted.answer(request, &mut self.tests)))
+                Ok(fitted.map(|fitted| (fitted.answer(request, &mut self.tests), Vec::new())))
             }
             (Question::Groups(request), Planned::Groups(fit)) => {
-                Ok(fit.plan(gram)?.and_then(|plan| self.choose(request, plan, gram)))
+                Ok(fit.plan(gram)?.and_then(|plan| self.choose(request, plan, gram, goes_on)))
             }
             _ => Err(Error::argument("the plan is for another question".to_string())),
         }
@@ -128,7 +152,8 @@ impl Asker {
         request: &'a Request<Arc<dyn Choice>>,
         plan: &'a Plan,
         gram: &'a Gram,
-    ) -> Result<Found<'a>, String> {
+        goes_on: &mut GoesOn,
+    ) -> Result<(Found<'a>, Vec<f64>), String> {
         let Fields { intercept, ridge, scale, .. } = request.fields;
         let target = plan.target.usable(gram, intercept)?;
         let Asker { raw, problem, .. } = self;
@@ -136,6 +161,6 @@ impl Asker {
         problem.set_up(&gram, target, &plan.at, ridge, scale);
         problem.share(&plan.groups.same);
         let setting = Setting { fields: &request.fields, plan, gram, target, problem };
-        request.method.choose(&setting, Buffers::default())
+        request.method.follow(&setting, Buffers::default(), goes_on)
     }
 }

@@ -8,6 +8,7 @@
 //! | `thresholding`, `polish`, `sght` | few columns in few groups, by hard thresholding |
 
 pub mod convolution;
+pub mod exchange;
 pub mod leaps;
 pub mod polish;
 pub mod projection;

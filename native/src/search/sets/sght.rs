@@ -115,7 +115,7 @@ impl SghtOptions {
             ..default
         };
         let (max_columns, max_groups) =
-            (given.required("max_columns")?, given.required("max_groups")?);
+            (given.needed("max_columns", Given::count)?, given.needed("max_groups", Given::count)?);
         Ok(SghtOptions { max_columns, max_groups, ..own })
     }
 

@@ -1,0 +1,93 @@
+"""The SQL of the README and the docs runs word for word in DuckDB's own command line."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dbselect.doors.extension import extension_path
+
+ROOT = Path(__file__).parents[2]
+COMMAND = shutil.which("duckdb", path=Path(sys.executable).parent) or shutil.which("duckdb")
+PLACES = {"FLIGHTS": "examples/data/flights.parquet", "TABLES": "examples/data/nycflights13/"}
+#: Pages whose SQL is another engine's, or asks Python.
+ELSEWHERE = {
+    "guides/sum-in-a-warehouse.md": "that of a warehouse",
+    "guides/keep-records-by-day.md": "of a store that Python wrote",
+    "guides/choose-rows-to-observe.md": "of a frame of Python",
+    "guides/binary-count-and-class-targets.md": "passes over a table by its name",
+}
+_FENCE = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+_CALL = re.compile(r'con\.(?:sql|execute)\(\s*(f?)("""|")(.*?)\2', re.DOTALL)
+_PROMPT = re.compile(r"^ *(?:>>>|\.\.\.) ?", re.MULTILINE)
+STORED = """COPY (SELECT anytime_sequence(gram({{'arr_delay': arr_delay, 'dep_delay': dep_delay,
+    'carrier': carrier, 'distance': distance}}), 'arr_delay') AS sequence
+    FROM 'examples/data/flights.parquet') TO '{}.parquet';"""
+#: What a page takes for granted.
+GIVEN = {
+    "duckdb.md": """CREATE TABLE t AS SELECT i::DOUBLE AS a, i % 3 + 0.5 AS b, sin(i) AS y
+        FROM range(9) r(i);
+        CREATE TABLE grams AS SELECT gram({'a': a, 'b': b, 'y': y}) AS g FROM t;""",
+    "guides/score-rows.md": STORED.format("before"),
+    "start/engineer.md": STORED.format("delay"),
+}
+
+
+def statements(page: Path) -> list[str]:
+    """Return the SQL of a page, in its order."""
+    found = []
+    for language, text in _FENCE.findall(page.read_text()):
+        if language == "sql":
+            found.append(text)
+        if language == "python":
+            for is_format, _, query in _CALL.findall(_PROMPT.sub("", text)):
+                found.append(_filled(query) if is_format else query)
+    return found
+
+
+def _filled(query: str) -> str:
+    """Return a query of an f-string with the paths that pages call by a name."""
+    for name, path in PLACES.items():
+        query = query.replace(f"{{{name}}}", path)
+    return query.replace("{{", "{").replace("}}", "}")
+
+
+def pages() -> dict[str, Path]:
+    docs = {str(page.relative_to(ROOT / "docs")): page for page in (ROOT / "docs").rglob("*.md")}
+    every = {"README.md": ROOT / "README.md", **dict(sorted(docs.items()))}
+    return {name: page for name, page in every.items() if statements(page)}
+
+
+PAGES = pages()
+GIVEN["index.md"] = statements(PAGES["start/sql.md"])[0] + ";"
+
+
+@pytest.mark.system
+@pytest.mark.skipif(COMMAND is None, reason="there is no duckdb command")
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in ELSEWHERE])
+def test_the_sql_of_a_page_runs_in_the_command_line(tmp_path, name):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    asked = subprocess.run(
+        [str(COMMAND), "-noheader", "-list", "-c", "PRAGMA platform"],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    load = f"LOAD '{extension_path(asked.stdout.strip())}';"
+    text = "\n".join([load, GIVEN.get(name, ""), *(f"{one};" for one in statements(PAGES[name]))])
+    ended = subprocess.run(
+        [str(COMMAND), "-unsigned", "-bail"],
+        input=text,
+        capture_output=True,
+        check=False,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert ended.stderr == "", ended.stderr
+
+
+def test_pages_that_run_elsewhere_have_sql():
+    assert set(ELSEWHERE) | set(GIVEN) <= set(PAGES)
