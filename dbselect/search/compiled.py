@@ -27,7 +27,7 @@ MOST_COLUMNS = 1000
 #: Methods that the library has.
 METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 #: Fields of a problem that it takes, beside the groups; the others are about rows.
-_FIELDS = ("ridge", "scale", "intercept")
+_FIELDS = ("ridge", "scale", "intercept", "seed")
 
 
 def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence | None:

@@ -29,6 +29,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("sparse_group_lasso", {"criterion": "adjusted_r2", "l1_ratio": 0.0, "adaptive": 1.0}),
     ("sparse_group_lasso", {"criterion": "gic", "penalty_factors": {"x*": 0.5, "g1": 0.0}}),
     ("sparse_group_lasso", {"penalty": 0.05, "intercept": False}),
+    ("dash", {"k": 3, "seed": 4, "rounds": 2}),
+    ("dash", {"k": 4, "seed": 5, "rounds": 2, "opt": 0.9, "alpha": 0.8, "epsilon": 0.2}),
+    ("dash", {"k": 4, "always": ["g2", "g0"], "samples": 3, "ridge": 0.1}),
     ("sght", {"max_columns": 3, "max_groups": 2}),
     ("sght", {"max_columns": 4, "max_groups": 2, "ridge": 0.5, "scale": False}),
     ("sght", {"max_columns": 5, "max_groups": 3, "polish": False, "variant": "fista"}),
@@ -61,7 +64,9 @@ def test_a_model_is_that_of_python(raw, method, given, mapping):
         asked = {**given, "groups": problem.names, "costs": problem.costs}
         stored(raw, problem.gram)
         expected = calls.of_name(method)(problem.gram, "y", **asked)
-        places = [str(asked.pop(name)) for name in ("max_columns", "max_groups") if name in asked]
+        places = [
+            str(asked.pop(name)) for name in ("k", "max_columns", "max_groups") if name in asked
+        ]
         by_place = ", ".join(["g", "'y'", *places])
         found = one(raw, f"SELECT {method}({by_place}, {options(asked, mapping)}) FROM grams")
         assert_model(found, expected)
@@ -84,6 +89,11 @@ WRONG: list[dict[str, Any]] = [
     {"penalty_factors": {"q": 1.5}},
     {"penalty_factors": {"*": 0.0}},
     {"method": "sparse_group_lasso", "l1_ratio": 0.0, "penalty_factors": {"demo.c": 0.5}},
+    {"method": "dash", "k": 9},
+    {"method": "dash", "k": 1, "always": ["x.a", "x.b"]},
+    {"method": "dash", "k": 1, "rounds": 2},
+    {"method": "dash", "k": 1, "alpha": 1.5},
+    {"method": "dash", "k": 1, "epsilon": 0.0},
     {"method": "sght", "max_columns": 9, "max_groups": 1},
     {"method": "sght", "max_columns": 2, "max_groups": 9},
     {"method": "sght", "max_columns": 2, "max_groups": 1, "variant": "best"},

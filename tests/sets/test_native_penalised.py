@@ -1,8 +1,9 @@
-"""Lasso, sparse group lasso and hard thresholding of a record, by the compiled library.
+"""Lasso, sparse group lasso, hard thresholding and DASH of a record, by the compiled library.
 
 The minima are held against their optimality conditions, in NumPy from the Gram alone; criteria,
-factors and models against Python's; SGHT against Python's descents, which are other code. Thousands
-of random problems more: `make oracle`.
+factors and models against Python's; SGHT against Python's descents, which are other code; DASH of
+as many rounds as groups against the greedy search. Thousands of random problems more:
+`make oracle`.
 """
 
 import warnings
@@ -37,6 +38,9 @@ class Asked:
             warnings.simplefilter("ignore", ds.errors.ConvergenceWarning)
             warnings.simplefilter("ignore", ds.errors.DependenceWarning)
             try:
+                if self.method == "dash":
+                    given = {name: one for name, one in self.given.items() if name != "rounds"}
+                    return calls.of_name("greedy")(self.gram, "y", **given)
                 return calls.of_name(self.method)(self.gram, "y", **self.given)
             except ds.errors.DataError as error:
                 return str(error)
@@ -57,7 +61,11 @@ def random_model(rng: np.random.Generator, widest: int) -> Asked:
     given["scale"] = bool(rng.random() < 0.8)
     if rng.random() < 0.2:
         given["intercept"] = False
-    method = str(rng.choice(["lasso", "sparse_group_lasso", "sght"]))
+    method = str(rng.choice(["lasso", "sparse_group_lasso", "sght", "dash"]))
+    if method == "dash":
+        given["k"] = given["rounds"] = int(rng.integers(1, len(names) + 1))
+        given["ridge"] = float(rng.choice([0, 0, 1e-3, 0.5]))
+        return Asked(gram, method, given)
     if method == "sght":
         given["ridge"] = float(rng.choice([0, 0, 1e-3, 0.5]))
         given["max_columns"] = int(rng.integers(1, len(columns) + 1))
@@ -150,7 +158,10 @@ def assert_same(asked: Asked) -> str:
     for name in ("explained", "r2", "spent"):
         assert model[name] == pytest.approx(getattr(expected, name), abs=allowed)
     # Of columns that depend on each other, several minima have the same fit.
-    is_one = model.get("df", np.inf) > len(model["columns"]) - 1e-6 or asked.method == "sght"
+    is_one = model.get("df", np.inf) > len(model["columns"]) - 1e-6 or asked.method in (
+        "sght",
+        "dash",
+    )
     if condition < 1e8 and is_one and "adaptive" not in asked.given:
         names = model["columns"]
         own, other = (

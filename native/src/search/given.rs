@@ -10,6 +10,7 @@ use super::groups::{Costs, GroupColumns};
 use super::knockoffs::KnockoffOptions;
 use super::linear::fit::{Ask, FitRequest};
 use super::methods::Method;
+use super::methods::dash::DashOptions;
 use super::methods::exchange::ExchangeOptions;
 use super::methods::question::Choice;
 use super::nearest::unknown;
@@ -89,6 +90,7 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
         "sparse_group_lasso" => Arc::new(LassoOptions::read(Penalised::Groups, given)?),
         "sght" => Arc::new(SghtOptions::read(given)?),
         "knockoffs" => Arc::new(KnockoffOptions::read(given)?),
+        "dash" => Arc::new(DashOptions::read(given)?),
         "exchange" => Arc::new(ExchangeOptions {
             k: given.needed("k", Given::count)?,
             start: given.names("start")?.unwrap_or_default(),

@@ -7,7 +7,7 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 31] = [
+const ALLOWED: [(&str, &str); 36] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
@@ -39,6 +39,11 @@ const ALLOWED: [(&str, &str); 31] = [
     ("max_iter", "be a whole number >= 1"),
     ("q", "lie between 0 and 1, both excluded"),
     ("draws", "be a whole number >= 1"),
+    ("rounds", "be a whole number >= 1"),
+    ("samples", "be a whole number >= 1"),
+    ("dash.epsilon", "lie between 0 and 1, both excluded"),
+    ("opt", "be a number > 0"),
+    ("alpha", "lie in (0, 1]"),
 ];
 
 /// Fields of a problem that a method refuses, and why; those of `dbselect/options/refusals.py`

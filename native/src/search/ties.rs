@@ -3,7 +3,7 @@
 //! The twin of `dbselect/selection/ties.py`.
 
 /// Scores closer than this share of the best are ties, decided by the order of names.
-const TIE_SHARE: f64 = 1e-10;
+pub const TIE_SHARE: f64 = 1e-10;
 /// Rises of what is explained below this are rounding, of columns that are not nearly dependent.
 pub const LEAST_RISE: f64 = 1e-12;
 

@@ -4,10 +4,12 @@
 
 pub mod answer;
 pub mod chosen;
+pub mod dash;
 pub mod exchange;
 pub mod question;
 
 use self::answer::Type;
+use self::dash::DashOptions;
 use self::exchange::ExchangeOptions;
 use super::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
@@ -64,7 +66,7 @@ impl Method {
 }
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 16] = [
+pub static METHODS: [Method; 17] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -111,6 +113,14 @@ pub static METHODS: [Method; 16] = [
                 dbselect.exchange(g, 'y', 3, costs := {'a': 1, 'b': 5}, budget := 5)",
         places: &["k"],
         own: ExchangeOptions::NAMES,
+        kind: Kind::Groups(&answer::MODEL),
+    },
+    Method {
+        name: "dash",
+        about: "k groups in few adaptive rounds, random sets of good ones at a time: \
+                dbselect.dash(g, 'y', 3, seed := 1)",
+        places: &["k"],
+        own: DashOptions::NAMES,
         kind: Kind::Groups(&answer::MODEL),
     },
     Method {

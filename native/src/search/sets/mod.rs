@@ -5,9 +5,11 @@
 //! | `convolution` | (max,+) convolution with a concave sequence |
 //! | `projection` | the nearest vector with few nonzeros in few groups |
 //! | `leaps` | the best set of groups within a budget |
+//! | `exchange`, `dash` | k groups, improved one by one, or taken some at a time |
 //! | `thresholding`, `polish`, `sght` | few columns in few groups, by hard thresholding |
 
 pub mod convolution;
+pub mod dash;
 pub mod exchange;
 pub mod leaps;
 pub mod polish;

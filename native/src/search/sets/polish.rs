@@ -16,12 +16,11 @@
 
 use std::collections::BTreeSet;
 
+use super::exchange::first_rise;
 use super::projection::Limits;
 use crate::search::linear::state::State;
-use crate::search::ties::{best_first, first_of_the_best};
+use crate::search::ties::{LEAST_RISE, best_first, first_of_the_best};
 
-/// Rises of the value below this are rounding, of columns that are not nearly dependent.
-pub const LEAST_RISE: f64 = 1e-12;
 /// Groups that are tried in the place of another: those with the best single columns.
 const GROUPS_TRIED: usize = 8;
 
@@ -111,19 +110,6 @@ fn exchanged<'p>(state: &State<'p>, within: Within) -> Option<State<'p>> {
     let (mut without, into) = found?;
     without.add(into);
     Some(without)
-}
-
-/// The candidate that rises most, the first of those that tie; none if `best` stands.
-///
-/// What a rise is made of, a loss and a gain, cancels: it ties by `LEAST_RISE`, not by a share.
-fn first_rise(rises: &[f64], fitting: &[bool], best: f64) -> Option<usize> {
-    let each = || rises.iter().zip(fitting).map(|(rise, fits)| (*rise, *fits));
-    let most =
-        each().filter(|(_, fits)| *fits).fold(f64::NEG_INFINITY, |most, one| most.max(one.0));
-    if most <= best + LEAST_RISE {
-        return None;
-    }
-    each().position(|(rise, fits)| fits && rise >= most - LEAST_RISE)
 }
 
 fn regrouped<'p>(state: &State<'p>, within: Within) -> Option<State<'p>> {

@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use super::polish::{LEAST_RISE, Within, forward, polish};
+use super::polish::{Within, forward, polish};
 use super::projection::Limits;
 use super::thresholding::{Descent, LeastSquares, Settings, Variant};
 use crate::kernel::possible::INDEFINITE;
@@ -24,6 +24,7 @@ use crate::search::options::refused;
 use crate::search::problem::Linear;
 use crate::search::setup::{Limited, Plan};
 use crate::search::steps::is_possible;
+use crate::search::ties::LEAST_RISE;
 use crate::search::value::Value;
 
 /// Columns times the square of most columns up to which exchanges are tried: a turn of them takes
