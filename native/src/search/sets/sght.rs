@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 
+use super::exchange::GoesOn;
 use super::polish::{Within, forward, polish};
 use super::projection::Limits;
 use super::thresholding::{Descent, LeastSquares, Settings, Variant};
@@ -31,18 +32,6 @@ use crate::search::value::Value;
 /// a second there.
 const POLISH_WORK: f64 = 1e8;
 
-/// Where descents start.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Start {
-    /// At projections of ridge solutions.
-    #[default]
-    Ridge,
-    /// At 0.
-    Zero,
-    /// At coefficients of a user's own, on unit-variance columns.
-    Given(Vec<f64>),
-}
-
 /// The options of `sght`.
 #[derive(Clone, Debug)]
 pub struct SghtOptions {
@@ -52,8 +41,6 @@ pub struct SghtOptions {
     pub max_groups: i64,
     /// How long steps are.
     pub variant: Variant,
-    /// Where descents start.
-    pub start: Start,
     /// Whether the columns kept are fitted again without the descent.
     pub refit: bool,
     /// Whether exchanges of columns follow the descent, where they are cheap.
@@ -96,7 +83,6 @@ impl SghtOptions {
             max_columns,
             max_groups,
             variant: Variant::default(),
-            start: Start::default(),
             refit: true,
             polish: true,
             tol: 1e-8,
@@ -151,8 +137,8 @@ impl SghtOptions {
         Ok(Limits { columns: self.max_columns as usize, groups: self.max_groups as usize })
     }
 
-    /// The best end of the descents within some limits, which start where others started, too.
-    pub fn descend(
+    /// The best end of the descents within some limits, from projections of some vectors.
+    fn descend(
         &self,
         function: &LeastSquares,
         problem: &Linear,
@@ -172,24 +158,18 @@ impl SghtOptions {
         lowest(ends)
     }
 
-    /// The vectors to start from.
-    pub fn starts(&self, function: &LeastSquares, width: usize) -> Vec<Vec<f64>> {
-        match &self.start {
-            Start::Ridge => function.ridges(),
-            Start::Zero => vec![vec![0.0; width]],
-            Start::Given(x) => vec![x.clone()],
-        }
-    }
-
-    /// The model of a record; one without gives the reason, one sentence.
-    fn fit(&self, asked: &Setting) -> Result<Chosen, String> {
+    /// The model of a record, and where the descent ended; one without gives the reason, one
+    /// sentence.
+    fn fit(&self, asked: &Setting) -> Result<(Chosen, Ended), String> {
         let Setting { problem, plan, gram, target, fields } = asked;
         let limits = self.limits_of(&plan.groups).map_err(|error| error.message)?;
         let (function, starts) = (LeastSquares::of(problem), &plan.groups.starts);
-        let vectors = self.starts(&function, problem.width());
-        let ended = self.descend(&function, problem, starts, &vectors, limits);
+        let ended = self.descend(&function, problem, starts, &function.ridges(), limits);
         let x = &ended.descent.x;
         let columns: Vec<usize> = (0..x.len()).filter(|&j| x[j] != 0.0).collect();
+        if columns.is_empty() {
+            return Ok((Chosen { condition: 1.0, ..Chosen::default() }, ended));
+        }
         let at: Vec<usize> = columns.iter().map(|&j| plan.at[j]).collect();
         let mut own = Linear::default();
         own.set_up(gram, *target, &at, fields.ridge, fields.scale);
@@ -212,7 +192,7 @@ impl SghtOptions {
         let r2 = dot(&w, &own.target) + dot(&w, &left);
         let penalty: f64 = w.iter().zip(&own.ridge).map(|(w, ridge)| w * w * ridge).sum();
         let trace = if fields.ridge == 0.0 { state.trace() } else { None };
-        Ok(Chosen {
+        let chosen = Chosen {
             groups: plan.groups.of_columns(&columns),
             coefficients: w,
             explained: (r2 - penalty).min(1.0),
@@ -220,7 +200,8 @@ impl SghtOptions {
             condition: state.condition(),
             trace: trace.map(|trace| columns[trace.column]),
             columns,
-        })
+        };
+        Ok((chosen, ended))
     }
 }
 
@@ -239,8 +220,32 @@ impl Limited for SghtOptions {
 }
 
 impl Choice for SghtOptions {
-    fn choose<'a>(&self, asked: &Setting<'a>, _: Buffers) -> Result<Found<'a>, String> {
-        Ok(self.fit(asked)?.found(asked, Vec::new()))
+    fn choose<'a>(&self, asked: &Setting<'a>, memory: Buffers) -> Result<Found<'a>, String> {
+        self.follow(asked, memory, &mut |_| true).map(|(found, _)| found)
+    }
+
+    /// Beside the answer: whether steps no longer changed f, the exchanges that followed and f
+    /// after them, NaN if none were tried, whether forward steps took the place of the descent, how
+    /// many values f had, these values, and what is kept, on unit-variance columns.
+    fn follow<'a>(
+        &self,
+        asked: &Setting<'a>,
+        _: Buffers,
+        _: &mut GoesOn,
+    ) -> Result<(Found<'a>, Vec<f64>), String> {
+        let (chosen, ended) = self.fit(asked)?;
+        let Ended { descent, polished, exchanges, is_forward } = ended;
+        let truth = |truth: bool| f64::from(u8::from(truth));
+        let mut notes = vec![
+            truth(descent.converged),
+            exchanges.map_or(f64::NAN, |count| count as f64),
+            polished.unwrap_or(f64::NAN),
+            truth(is_forward),
+            descent.history.len() as f64,
+        ];
+        notes.extend(descent.history);
+        notes.extend(descent.x);
+        Ok((chosen.found(asked, Vec::new()), notes))
     }
 }
 
