@@ -27,6 +27,7 @@ _ERRORS = {error.__name__: error for error in (ArgumentError, ColumnError, Group
 _MAPS = {
     "groups": pa.map_(pa.string(), pa.list_(pa.string())),
     "costs": pa.map_(pa.string(), pa.float64()),
+    "penalty_factors": pa.map_(pa.string(), pa.float64()),
 }
 
 
@@ -42,6 +43,18 @@ class _Turn(ctypes.Structure):
 
 
 _OnTurn = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Turn))
+
+
+class _Penalised(ctypes.Structure):
+    """What is minimised, where its numbers are."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("products", "target", "starts")),
+        ("n_groups", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in ("norm", "absolute", "square", "penalties")),
+        ("n_penalties", ctypes.c_size_t),
+        ("ratio", ctypes.c_double),
+    )
 
 
 @cache
@@ -103,6 +116,19 @@ def _library() -> ctypes.CDLL:
     library.dbselect_answer.restype = pointer
     library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
     library.dbselect_check.restype = pointer
+    library.dbselect_penalised_path.argtypes = [pointer, _OnTurn, pointer, pointer]
+    library.dbselect_penalised_path.restype = pointer
+    library.dbselect_penalised_degrees.argtypes = [pointer, pointer, pointer]
+    library.dbselect_penalised_degrees.restype = pointer
+    library.dbselect_knockoffs.argtypes = [
+        *3 * [pointer], *2 * [ctypes.c_size_t], ctypes.c_uint8, ctypes.c_int64, ctypes.c_size_t,
+        pointer, pointer,
+    ]  # fmt: skip
+    library.dbselect_knockoffs.restype = pointer
+    library.dbselect_knockoff_select.argtypes = [
+        pointer, *2 * [ctypes.c_size_t], ctypes.c_double, pointer
+    ]  # fmt: skip
+    library.dbselect_knockoff_select.restype = pointer
     library.dbselect_text_free.argtypes = [pointer]
     library.dbselect_text_free.restype = None
     return library
@@ -292,6 +318,131 @@ def _vector(v: _Vector, order: _Index | None, starts: _Index) -> Iterator[tuple[
     order = None if order is None else np.ascontiguousarray(order, dtype=np.intp)
     at = None if order is None else order.ctypes.data
     yield v.ctypes.data, len(v), at, starts.ctypes.data, len(starts) - 1
+
+
+class Penalised:
+    """A quadratic on groups of columns, and a penalty of 1.
+
+    Parameters
+    ----------
+    products : shape (D, D), positive semidefinite
+    target : shape (D,), in its range
+    starts : shape (J + 1,), where the columns of each group begin, and the last end
+    norm : shape (J,), on the norm of each group
+    absolute : shape (D,), on the absolute value of each column
+    square : shape (J,), on half the square of each group's norm
+    """
+
+    def __init__(self, *parts: npt.NDArray[Any]) -> None:
+        self._parts = [np.ascontiguousarray(part, np.float64) for part in parts]
+        self._parts[2] = np.ascontiguousarray(parts[2], np.intp)
+
+    def at(self, penalties: _Vector | None, count: int, ratio: float = 0.0) -> _Penalised:
+        """Return it as the library takes it, which keeps no array alive."""
+        before, after = self._parts[:3], self._parts[3:]
+        return _Penalised(
+            *(part.ctypes.data for part in before),
+            len(self._parts[2]) - 1,
+            *(part.ctypes.data for part in after),
+            None if penalties is None else penalties.ctypes.data,
+            count,
+            ratio,
+        )
+
+
+def penalised_path(
+    asked: Penalised, grid: _Vector | tuple[int, float], turn: Callable[[], object]
+) -> dict[str, _Vector]:
+    """Return the minimum at each of some falling penalties, and what describes it.
+
+    Parameters
+    ----------
+    grid : penalties, or how many and the last as a share of the first
+    turn : is called after each penalty
+
+    Raises
+    ------
+    RecordError : the columns are such as no rows have
+    What `turn` raises
+    """
+    raised: list[BaseException] = []
+
+    def turned(_: int, __: bool, ___: float) -> None:
+        turn()
+
+    turns = _turns(turned, raised)
+    next(turns)
+    penalties = np.ascontiguousarray(grid, np.float64) if isinstance(grid, np.ndarray) else None
+    given = asked.at(None, *grid) if penalties is None else asked.at(penalties, len(penalties))
+    call = partial(_library().dbselect_penalised_path, ctypes.byref(given), _OnTurn(turns.send))
+    found = _array(call)
+    if raised:
+        raise raised.pop()
+    return {field.name: found.field(field.name)[0].values.to_numpy() for field in found.type}
+
+
+def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
+    """Return the degrees of freedom at each of L penalties; shape (L,).
+
+    Parameters
+    ----------
+    w : shape (L, D), the minima
+    """
+    penalties, w = (np.ascontiguousarray(each, np.float64) for each in (penalties, w))
+    found, given = np.empty(len(penalties)), asked.at(penalties, len(penalties))
+    _check(
+        _library().dbselect_penalised_degrees(ctypes.byref(given), w.ctypes.data, found.ctypes.data)
+    )
+    return found
+
+
+def knockoffs(
+    R: _Vector, c: _Vector, starts: _Index, rows: int, kind: str, seed: int, draws: int
+) -> tuple[_Vector, _Vector]:
+    """Draw knockoffs of independent columns.
+
+    Parameters
+    ----------
+    R : shape (D, D), correlations of the columns
+    c : shape (D,), those with the target
+    starts : shape (J + 1,), where the columns of each group begin, and the last end
+    rows : at least D + 2, and 2 D + 1 of kind ``"fixed"``
+    kind : ``"fixed"`` or ``"second_order"``
+
+    Returns
+    -------
+    S, shape (D, D): knockoffs have correlations R - S with the columns; those that they have with
+    the target in each draw, shape (draws, D)
+    """
+    R, c = (np.ascontiguousarray(each, np.float64) for each in (R, c))
+    starts = np.ascontiguousarray(starts, np.intp)
+    S, drawn = np.empty(R.shape), np.empty((draws, len(c)))
+    _check(
+        _library().dbselect_knockoffs(
+            R.ctypes.data, c.ctypes.data, starts.ctypes.data, len(starts) - 1, rows,
+            kind == "fixed", seed, draws, S.ctypes.data, drawn.ctypes.data,
+        )
+    )  # fmt: skip
+    return S, drawn
+
+
+def knockoff_select(statistics: _Vector, q: float) -> tuple[_Vector, _Vector, Any]:
+    """Return which groups knockoffs select, from how long before their copies they come.
+
+    Parameters
+    ----------
+    statistics : shape (draws, J)
+    q : bound on the expected share of false groups among those selected
+
+    Returns
+    -------
+    share of the draws that select each group; its mean e-value; whether it is selected
+    """
+    statistics = np.ascontiguousarray(statistics, np.float64)
+    found = np.empty((statistics.shape[1], 3))
+    given = statistics.ctypes.data, *statistics.shape, q, found.ctypes.data
+    _check(_library().dbselect_knockoff_select(*given))
+    return found[:, 0], found[:, 1], found[:, 2] > 0
 
 
 def search(

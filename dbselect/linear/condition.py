@@ -4,11 +4,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import lapack
 
 from dbselect.errors import ConditionWarning, DependenceWarning, RecordError, warn_caller
 from dbselect.linear.state import State
-from dbselect.record.gram import Matrix
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -64,22 +62,6 @@ def check_possible(state: State) -> None:
     rows = state.factor[: near[0] if near.size else len(support)]
     left = variance - np.einsum("sd,sd->d", rows, rows)
     if (left < -LEFT_ROUNDING * variance).any():
-        raise RecordError(IMPOSSIBLE)
-
-
-def check_definite(G: Matrix) -> None:
-    """Refuse correlations of which some combination has a variance below nothing.
-
-    What is far below rounding, at least; O(D^3 / 3).
-
-    Raises
-    ------
-    RecordError : no rows have such columns
-    """
-    raised = G.copy()
-    raised.flat[:: len(G) + 1] += LEFT_ROUNDING
-    _, failed = lapack.dpotrf(raised, lower=1, overwrite_a=1)
-    if failed:
         raise RecordError(IMPOSSIBLE)
 
 

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dbselect.record.gram import Matrix
 from dbselect.record.steps import Choice, Step, Stop, held_after
 from dbselect.results.sequence import Sequence, build
 from dbselect.selection.criteria import RULES
+from dbselect.selection.penalised.descent import FORWARD_START, Descent
 from dbselect.sources.progress import Turn
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ MOST_COLUMNS = 1000
 #: Methods that the library has.
 METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 #: Fields of a problem that it takes, beside the groups; the others are about rows.
-_FIELDS = ("ridge", "scale", "intercept")
+_FIELDS = ("ridge", "scale", "intercept", "seed")
 
 
 def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence | None:
@@ -97,6 +99,44 @@ def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[f
         return str(status)
     chosen = found.field("found").field("groups")[0].as_py()
     return list(map(int, chosen)), found.field("notes")[0].as_py()
+
+
+def compiled_descents(
+    search: "GramSearch",
+    limits: Iterable[tuple[int, int]],
+    options: Mapping[str, Any],
+    turn: Turn,
+) -> list[Descent] | None:
+    """Return where descents from ridge solutions end within some limits; None where it refuses.
+
+    Parameters
+    ----------
+    search : a linear problem of one response
+    limits : most columns and most groups
+    options : of every descent, but for its start
+    turn : is called after every descent
+    """
+    record, _, target, asked = _asked(search)
+    own = {name: asked[name] for name in ("groups", "ridge", "scale", "intercept")}
+    own |= {name: _plain(value) for name, value in options.items()}
+    ends = []
+    for columns, groups in limits:
+        within = {"max_columns": columns, "max_groups": groups}
+        found = _native.answers(record, "sght", target, {**own, **within})
+        if found.field("status")[0].is_valid:
+            return None
+        notes = found.field("notes")[0].values.to_numpy()
+        converged, exchanges, polished, is_forward, count = notes[:5].tolist()
+        history, x = np.split(notes[5:], [int(count)])
+        ends.append(
+            Descent(
+                x, history, bool(converged), FORWARD_START if is_forward else "ridge",
+                None if math.isnan(polished) else polished,
+                None if math.isnan(exchanges) else int(exchanges),
+            )
+        )  # fmt: skip
+        turn(None, None)
+    return ends
 
 
 def is_narrow(search: "GramSearch") -> bool:

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
-from dbselect.record.gram import Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,39 +65,3 @@ class KnockoffSelection(InNotebooks):
     def selected(self) -> list[str]:
         """The groups that are selected, the strongest first."""
         return self.table.filter("selected")["group"].to_list()
-
-
-def knockoff_plus(statistic: Vector, q: float) -> float:
-    """Return the least threshold with ``(1 + #{W <= -t}) / #{W >= t} <= q``; inf if none has.
-
-    Barber, Candes (2015), eq. 1.9, knockoff+.
-    """
-    for threshold in np.unique(np.abs(statistic[statistic != 0.0])).tolist():
-        above = int((statistic >= threshold).sum())
-        below = int((statistic <= -threshold).sum())
-        if above and (1 + below) / above <= q:
-            return float(threshold)
-    return float("inf")
-
-
-def e_values(statistic: Vector, q: float) -> Vector:
-    """Return J over 1 + #{W <= -T} for each group at the knockoff+ threshold T, others 0.
-
-    Ren, Barber (2024), eq. 5.
-    """
-    threshold = knockoff_plus(statistic, q)
-    beyond = 1.0 + float((statistic <= -threshold).sum())
-    return np.where(statistic >= threshold, len(statistic) / beyond, 0.0)
-
-
-def e_select(values: Vector, q: float) -> Vector:
-    """Return which groups the procedure of Benjamini and Hochberg selects by e-values.
-
-    Wang, Ramdas (2022): the k largest, for the largest k whose least e-value is J / (q k).
-    """
-    order = np.sort(values)[::-1]
-    needed = len(values) / (q * np.arange(1, len(values) + 1))
-    # Means of equal e-values differ from them by rounding.
-    enough = np.flatnonzero(order >= needed * (1.0 - 1e-12))
-    least = order[enough[-1]] if len(enough) else np.inf
-    return np.asarray(values >= least)

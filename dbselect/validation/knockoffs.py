@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from dbselect import _native
 from dbselect.errors import ArgumentError, DataError
-from dbselect.linear.knockoffs import Knockoffs
 from dbselect.options.fields import OF_METHOD
 from dbselect.options.names import OrderingName
 from dbselect.options.option import checked_options, options_of, shows
 from dbselect.options.refusals import refuse
 from dbselect.options.table import KnockoffOptions
-from dbselect.record.gram import Gram, Vector
+from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.steps import uninterrupted
 from dbselect.results.joint import JointSequence
 from dbselect.results.prefixes import Prefixes
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import call_of
 from dbselect.validation.grid import MethodOf, answer, check_options, checked_method, name_of_method
-from dbselect.validation.knockoff_selection import KnockoffSelection, e_select, e_values
+from dbselect.validation.knockoff_selection import KnockoffSelection
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -58,7 +58,8 @@ def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
     given the record (the residual of the target, rotated at random). With ``"second_order"``
     it is as near as correlations are to those of the population. Columns that depend on others
     have no copy, and a group of nothing else is never selected. Nearly dependent columns have
-    copies near themselves, and no power.
+    copies near themselves, and no power. What is drawn depends on the seed alone, and is the same
+    in SQL, Polars and Python.
 
     References
     ----------
@@ -94,22 +95,21 @@ def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
             f"q is {q}; of {len(names)} groups none could be selected, as at least "
             f"{math.ceil(1.0 / each)} are always selected together"
         )
-    made, columns = _made(setup, kind)
-    rng = np.random.default_rng(problem.seed)
-    draw = made.fixed if kind == "fixed" else made.second_order
-    statistics = np.array(
-        [_statistic(search, setup, columns, made, draw(rng), options) for _ in range(draws)]
-    )
-    values = np.array([e_values(row, each) for row in statistics])
-    mean = values.mean(axis=0)
+    kept, columns = _kept(setup, kind)
+    R, c = setup.linear.G[np.ix_(kept, kept)], setup.linear.c[kept]
+    starts = np.cumsum([0, *(len(at) for at in columns.values() if at)])
+    S, drawn = _native.knockoffs(R, c, starts, setup.gram.rows, kind, int(problem.seed), draws)
+    grams = (_correlations(R, S, c, each) for each in drawn)
+    statistics = np.array([_statistic(search, setup, columns, each, options) for each in grams])
+    frequency, e_value, selected = _native.knockoff_select(statistics, float(q))
     table = pl.DataFrame(
         {
             "group": names,
             "cost": setup.groups.costs,
             "statistic": statistics.mean(axis=0),
-            "frequency": (values > 0).mean(axis=0),
-            "e_value": mean,
-            "selected": e_select(mean, q),
+            "frequency": frequency,
+            "e_value": e_value,
+            "selected": selected,
         }
     )
     return KnockoffSelection(
@@ -124,8 +124,8 @@ def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
     )
 
 
-def _made(search: GramSearch, kind: str) -> tuple[Knockoffs, dict[str, list[int]]]:
-    """Return the knockoffs of the independent columns, and which of these each group has."""
+def _kept(search: GramSearch, kind: str) -> tuple[list[int], dict[str, list[int]]]:
+    """Return the independent columns, and which of these each group has."""
     search.state.add_all(range(len(search.groups.names)))
     search.check_held()
     kept = sorted(search.state.support)
@@ -141,34 +141,36 @@ def _made(search: GramSearch, kind: str) -> tuple[Knockoffs, dict[str, list[int]
         raise DataError(f"{rows} rows are too few for {width} columns: {least} are needed{way}")
     if not kept:
         raise DataError("every column is constant, and has no knockoff")
-    R = search.linear.G[np.ix_(kept, kept)]
-    blocks = [np.array(at, dtype=np.intp) for at in columns.values() if at]
-    made = Knockoffs.of(R, search.linear.c[kept], rows, blocks)
     if search.state.explained >= 1.0 - 1e-12:
         raise DataError(
             f"the columns explain '{search.target}' exactly; there are no errors to test"
         )
-    return made, columns
+    return kept, columns
+
+
+def _correlations(R: Matrix, S: Matrix, c: Vector, drawn: Vector) -> Matrix:
+    """Return those of D columns, knockoffs and target; shape (2 D + 1, 2 D + 1)."""
+    ends = np.concatenate([c, drawn])[:, None]
+    both = np.block([[R, R - S], [R - S, R]])
+    return np.block([[both, ends], [ends.T, np.ones((1, 1))]])
 
 
 def _statistic(
     method: MethodOf,
     search: GramSearch,
     columns: dict[str, list[int]],
-    made: Knockoffs,
-    drawn: Vector,
+    correlations: Matrix,
     options: Mapping[str, Any],
 ) -> Vector:
     """Return how long before its copy each group comes: W, below 0 where it comes after.
 
     The first of both counts, from the end of the order: 2 J for the first of all.
     """
-    width = len(made.c)
+    width = len(correlations) // 2
     names = [f"{side}{at}" for side in ("x", "k") for at in range(width)]
     rows = search.gram.rows
     nothing = np.zeros(2 * width + 1)
-    comoment = rows * made.correlations(drawn)
-    gram = Gram([*names, "y"], rows, 0, float(rows), nothing, comoment)
+    gram = Gram([*names, "y"], rows, 0, float(rows), nothing, rows * correlations)
     asked: dict[str, list[str]] = {}
     costs: dict[str, float] = {}
     for (name, at), cost in zip(columns.items(), search.groups.costs.tolist(), strict=True):

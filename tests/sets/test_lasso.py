@@ -1,6 +1,5 @@
 """The lasso and the elastic net against their optimality conditions, scikit-learn and skglm."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,10 +10,10 @@ import pytest
 from problems import Problem, random_problem, rounding
 from reference import Table
 from sklearn.linear_model import LassoLarsIC, LinearRegression, enet_path, lasso_path
-from test_group_lasso import COSTS, objective, units, weights
+from test_group_lasso import COSTS, units, weights
 
 import dbselect as ds
-from dbselect.selection.penalised import group_norms
+from dbselect.methods.penalised import penalties
 
 #: What the optimality conditions are promised to hold to, in correlations.
 PROMISED = 1e-8
@@ -224,22 +223,6 @@ def test_columns_that_depend_on_others_never_enter_an_adaptive_path():
     assert sorted(path.entered) == ["x0", "x1"]
 
 
-def test_gap_bounds_how_far_rough_solutions_are_from_the_minimum(monkeypatch):
-    problem = mixed(np.random.default_rng(5))
-    problem = replace(problem, groups={f"g{j}": [j] for j in range(18)})
-    problem = replace(problem, costs=dict.fromkeys(problem.groups, 1.0))
-    path = path_of(problem, n_lambda=10)
-    monkeypatch.setattr(group_norms, "OPTIMAL", 0.01)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ds.errors.ConvergenceWarning)
-        rough = path_of(problem, n_lambda=10)
-    best, found = weights(problem, path), weights(problem, rough)
-    assert rough.violation.max() > PROMISED
-    for i, penalty in enumerate(path.penalties):
-        excess = objective(problem, penalty, found[i]) - objective(problem, penalty, best[i])
-        assert -1e-12 <= excess <= rough.gap[i] + 1e-12
-
-
 @kinds
 @ratios
 def test_r2_and_intercept_are_those_of_the_coefficients_on_the_rows(kind, l1_ratio):
@@ -415,7 +398,7 @@ def test_a_record_that_no_rows_can_have_is_refused_and_a_point_short_of_its_mini
     ):
         with pytest.raises(ds.errors.RecordError, match="comoments that no rows can have"):
             call(record, "y")
-    monkeypatch.setattr(group_norms, "MAX_STEPS", 2)
+    monkeypatch.setattr(penalties, "PROMISED", 0.0)
     problem = mixed(np.random.default_rng(22))
     with pytest.warns(ds.errors.ConvergenceWarning, match="conditions hold to .* only"):
         path_of(problem, penalties=[1e-4])

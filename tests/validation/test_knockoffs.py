@@ -9,10 +9,8 @@ from scipy.optimize import minimize
 from scipy.stats import ortho_group
 
 import dbselect as ds
-from dbselect.linear.knockoffs import Knockoffs, blocks_of_most_entropy
+from dbselect import _native
 from dbselect.record.gram import RECORD_DTYPE
-from dbselect.validation.knockoff_selection import knockoff_plus
-from dbselect.validation.knockoffs import e_select, e_values
 
 #: Standard errors of a mean of draws within which it must lie.
 STANDARD_ERRORS = 4.5
@@ -31,7 +29,12 @@ def standardised(values):
 
 
 def singles(width):
-    return [np.array([at]) for at in range(width)]
+    return np.arange(width + 1)
+
+
+def most_entropy(R, starts):
+    """Return S."""
+    return _native.knockoffs(R, np.zeros(len(R)), starts, 10 * len(R), "fixed", 0, 1)[0]
 
 
 def knockoff_rows(x, S, rng):
@@ -46,22 +49,22 @@ def knockoff_rows(x, S, rng):
     return x @ (np.eye(len(R)) - np.linalg.solve(R, S)) + rest @ turned @ root.T
 
 
-def test_correlations_are_those_of_rows_made_by_the_definition():
+def test_blocks_are_possible_for_rows_made_by_the_definition():
     x, y = (standardised(one) for one in rows_of(0))
-    made = Knockoffs.of(x.T @ x, x.T @ y, len(x), [np.array([0, 2]), np.array([1, 3, 4])])
-    copies = knockoff_rows(x, made.S, np.random.default_rng(1))
-    every = np.column_stack([x, copies, y])
-    np.testing.assert_allclose(made.correlations(copies.T @ y), every.T @ every, atol=1e-12)
+    R, starts = x.T @ x, np.array([0, 2, 5])
+    S, _ = _native.knockoffs(R, x.T @ y, starts, len(x), "fixed", 0, 1)
+    copies = knockoff_rows(x, S, np.random.default_rng(1))
+    np.testing.assert_allclose(copies.T @ copies, R, atol=1e-12)
+    np.testing.assert_allclose(copies.T @ x, R - S, atol=1e-12)
     np.testing.assert_allclose(copies.sum(axis=0), 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("rows", [11, 40])
 def test_products_with_the_target_are_distributed_as_those_of_random_bases(rows):
     x, y = (standardised(one) for one in rows_of(2, rows))
-    made = Knockoffs.of(x.T @ x, x.T @ y, rows, singles(5))
+    S, drawn = _native.knockoffs(x.T @ x, x.T @ y, singles(5), rows, "fixed", 3, 1500)
     rng = np.random.default_rng(3)
-    truth = np.array([knockoff_rows(x, made.S, rng).T @ y for _ in range(1500)])
-    drawn = np.array([made.fixed(rng) for _ in range(1500)])
+    truth = np.array([knockoff_rows(x, S, rng).T @ y for _ in range(1500)])
     error = np.sqrt((truth.var(axis=0) + drawn.var(axis=0)) / 1500)
     assert (np.abs(truth.mean(axis=0) - drawn.mean(axis=0)) < STANDARD_ERRORS * error).all()
     for power in (2, 4):
@@ -73,7 +76,7 @@ def test_products_with_the_target_are_distributed_as_those_of_random_bases(rows)
 def test_single_columns_have_the_most_entropy():
     x, _ = rows_of(4)
     R = np.corrcoef(x.T)
-    S = blocks_of_most_entropy(R, singles(5))
+    S = most_entropy(R, singles(5))
     assert (np.diag(np.diagonal(S)) == S).all()
 
     def less(s):
@@ -89,8 +92,9 @@ def test_single_columns_have_the_most_entropy():
 def test_blocks_meet_the_conditions_of_the_optimum_and_leave_it_positive():
     x, _ = rows_of(5, width=7)
     R = np.corrcoef(x.T)
-    blocks = [np.array([0, 3]), np.array([1]), np.array([2, 4, 5, 6])]
-    S = blocks_of_most_entropy(R, blocks)
+    starts = np.array([0, 2, 3, 7])
+    blocks = np.split(np.arange(7), starts[1:-1])
+    S = most_entropy(R, starts)
     inverse = np.linalg.inv(2 * R - S)
     for at in blocks:
         own = np.ix_(at, at)
@@ -101,7 +105,7 @@ def test_blocks_meet_the_conditions_of_the_optimum_and_leave_it_positive():
     assert not outside.any()
     both = np.block([[R, R - S], [R - S, R]])
     assert np.linalg.eigvalsh(both)[0] > 0
-    np.testing.assert_allclose(blocks_of_most_entropy(np.eye(3), singles(3)), np.eye(3))
+    np.testing.assert_allclose(most_entropy(np.eye(3), singles(3)), np.eye(3), atol=1e-6)
 
 
 def test_the_threshold_is_the_least_that_keeps_the_share():
@@ -109,11 +113,11 @@ def test_the_threshold_is_the_least_that_keeps_the_share():
     for _ in range(50):
         w = rng.permutation(np.arange(1, 31)) * np.where(rng.random(30) < 0.75, 1.0, -1.0)
         within = [t for t in range(1, 31) if (1 + (w <= -t).sum()) <= 0.2 * (w >= t).sum()]
-        threshold = knockoff_plus(w, 0.2)
-        assert threshold == (min(within) if within else np.inf)
+        frequency, _, selected = _native.knockoff_select(w[None], 0.2)
         # With one draw, e-values select what the threshold does.
-        assert (e_select(e_values(w, 0.2), 0.2) == (w >= threshold)).all()
-    assert knockoff_plus(np.zeros(4), 0.5) == np.inf
+        assert (selected == (w >= min(within, default=np.inf))).all()
+        assert (frequency == selected).all()
+    assert not _native.knockoff_select(np.zeros((1, 4)), 0.5)[2].any()
 
 
 def problem(seed, rows=300, width=30, true=10, size=0.35):
@@ -125,17 +129,6 @@ def problem(seed, rows=300, width=30, true=10, size=0.35):
     y = x @ b + rng.normal(size=rows)
     columns = [*(f"x{j}" for j in range(width)), "y"]
     return ds.gram(np.column_stack([x, y]), columns=columns), {f"x{j}" for j in np.flatnonzero(b)}
-
-
-@pytest.mark.parametrize("q", [0.1, 0.3, 0.5])
-def test_e_values_select_as_the_definition_says(q):
-    rng = np.random.default_rng(0)
-    for values in rng.exponential(3.0, (50, 6)):
-        # Every number of groups, from 1 on, whose least e-value is enough.
-        best = [k for k in range(1, 7) if sorted(values)[-k] >= 6 / (q * k)]
-        chosen = e_select(values, q)
-        assert chosen.sum() == max(best, default=0)
-        assert not chosen.any() or values[chosen].min() > max(values[~chosen], default=0.0)
 
 
 def test_strong_groups_are_selected_from_a_record_alone():

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
 #: Methods that choose groups, and are no sequence, which the compiled library has.
-CHOICES = ("exchange", "best_within")
+CHOICES = (
+    "exchange",
+    "best_within",
+    "dash",
+    "sght",
+    "lasso",
+    "sparse_group_lasso",
+    "knockoffs",
+)
 #: Methods of records that the compiled library has and that return no sequence.
 ANSWERED = ("fit", *OF_FITS, *CHOICES)
 

@@ -21,7 +21,6 @@ from dbselect.results.selected import Selected
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import asked
 from dbselect.search.protocol import check_first
-from dbselect.selection.penalised.group_norms import Penalty
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -55,8 +54,8 @@ def group_lasso_path(
     Notes
     -----
     The optimality conditions hold to 1e-8 at every penalty, on correlations. Some six
-    factorisations a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 26 D^2
-    bytes, with ``scale=False`` 34, with `adaptive` 48. Where columns depend linearly on each
+    factorisations a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 16 D^2
+    bytes, with ``scale=False`` 24, with `adaptive` 48. Where columns depend linearly on each
     other, the coefficients may not be the only ones at the minimum; r2 and gap are. `lambdas`
     are the penalties in the target's unit, as in `lasso_path`.
 
@@ -206,11 +205,9 @@ def _path(search: GramSearch, known: Mapping[str, Any]) -> GroupLassoPath:
             "penalised"
         )
     columns = [at[[j]] for at in members for j in range(len(at))]
-    weights = Penalty(
-        norm=(1.0 - ratio) * factors.groups * groups.costs
-        * adapted(search, members, known["adaptive"]),
-        absolute=ratio * factors.columns * adapted(search, columns, known["adaptive"]),
-        square=np.zeros(len(members)),
-    )  # fmt: skip
+    power, costs = known["adaptive"], groups.costs
+    norm = (1.0 - ratio) * factors.groups * costs * adapted(search, members, power)
+    absolute = ratio * factors.columns * adapted(search, columns, power)
+    weights = norm, absolute, np.zeros(len(members))
     found = found_path(search, members, weights, known)
     return GroupLassoPath(search.call, search.groups, search.gram, search.linear, found)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
-from dbselect.linear.condition import CONDITION_LIMIT, check_definite, warn_of
+from dbselect.linear.condition import CONDITION_LIMIT, warn_of
 from dbselect.linear.problem import Index
 from dbselect.record.columns import match
 from dbselect.record.gram import Vector
@@ -16,8 +16,7 @@ from dbselect.results.model import Model
 from dbselect.results.paths.penalty_path import PenaltyPath, preferred
 from dbselect.results.selected import Selected, Shrinkage
 from dbselect.search.gram import GramSearch
-from dbselect.selection.penalised import group_lasso as paths
-from dbselect.selection.penalised.group_norms import MAX_STEPS, Penalty
+from dbselect.selection.penalised.path import Path, path
 from dbselect.sources.open import progress
 
 #: Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
@@ -110,9 +109,16 @@ def adapted(search: GramSearch, members: Sequence[Index], power: float | None) -
 
 
 def found_path(
-    search: GramSearch, members: Sequence[Index], weights: Penalty, known: Mapping[str, Any]
-) -> paths.Path:
+    search: GramSearch,
+    members: Sequence[Index],
+    weights: tuple[Vector, Vector, Vector],
+    known: Mapping[str, Any],
+) -> Path:
     """Return the path of a problem that is set up.
+
+    Parameters
+    ----------
+    weights : norm, absolute and square of a penalty of 1, as in `selection.penalised.path`
 
     Raises
     ------
@@ -124,29 +130,21 @@ def found_path(
     ConvergenceWarning : rounding or the limit on steps kept a point from its optimality conditions
     ConditionWarning : columns are so nearly dependent that coefficients keep fewer than six digits
     """
-    if not (weights.norm.any() or weights.absolute.any()):
+    if not (weights[0].any() or weights[1].any()):
         raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
-    check_definite(search.linear.G)
     given = penalties_of(known)
     count = int(known["n_lambda"]) if given is None else len(given)
+    grid = (count, float(known["lambda_min_ratio"])) if given is None else given
     with progress(count, "penalties") as bar:
-        found = paths.path(
-            search.linear,
-            members,
-            weights,
-            given,
-            n_lambda=count,
-            lambda_min_ratio=float(known["lambda_min_ratio"]),
-            turn=bar.update,
-        )
-    condition = found.condition()
+        found = path(search.linear, members, weights, grid, bar.update)
+    condition = found.condition
     warn_of(condition)
     if (worst := float(found.violation.max())) > PROMISED:
         reason = (
             "the columns keep too few digits for penalties as small; raise lambda_min_ratio, or "
             "leave columns out"
             if condition > CONDITION_LIMIT
-            else f"{MAX_STEPS} steps were too few; give fewer penalties, or leave columns out"
+            else "it takes too many steps; give fewer penalties, or leave columns out"
         )
         warn_caller(
             f"optimality conditions hold to {worst:.0e} only, in correlations: {reason}",
@@ -155,16 +153,16 @@ def found_path(
     return found
 
 
-def selected(path: PenaltyPath, known: Mapping[str, Any]) -> Selected[Model]:
+def selected(found: PenaltyPath, known: Mapping[str, Any]) -> Selected[Model]:
     """Return the model of the only penalty of a path, or the one that the criterion prefers."""
-    point = 0 if known["penalty"] is not None else preferred(path, known["criterion"])
-    model = path.model(point)
-    names = path.groups.names
+    point = 0 if known["penalty"] is not None else preferred(found, known["criterion"])
+    model = found.model(point)
+    names = found.groups.names
     how = Shrinkage(
-        penalty=float(path.penalties[point]),
-        df=float(path.df[point]),
-        gap=float(path.gap[point]),
-        violation=float(path.violation[point]),
+        penalty=float(found.penalties[point]),
+        df=float(found.df[point]),
+        gap=float(found.gap[point]),
+        violation=float(found.violation[point]),
     )
     chosen = tuple(names.index(name) for name in model.groups)
-    return Selected(model, chosen, path.call.method, how, call=path.call)
+    return Selected(model, chosen, found.call.method, how, call=found.call)

@@ -1,5 +1,6 @@
 """DASH: k groups in few adaptive rounds."""
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -10,6 +11,8 @@ from dbselect.options.option import shows
 from dbselect.options.table import DashOptions
 from dbselect.record.groups import Groups
 from dbselect.results.selected import Selected
+from dbselect.search.compiled import compiled_choice
+from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked
 from dbselect.selection import dash as sampling
 from dbselect.selection.dash import Limits, Run
@@ -46,7 +49,8 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
     a row that reached less. On a ready Gram the exact greedy search is cheap as well; DASH
     pays where an answer of the objective is slow and many can be asked side by side. There
     is neither a budget nor a group to take first: the thresholds and the guarantee are those
-    of any k candidates.
+    of any k candidates. On a Gram a seed has one answer in SQL, Polars and Python; of families,
+    lazy rows and other objectives NumPy draws the sets.
 
     References
     ----------
@@ -80,4 +84,15 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
                 seed=problem.seed, told=lambda value: turn(None, value),
             )  # fmt: skip
 
-        return choice_of(problem, call, cast(Mapping[str, Any], known), run, limits, lazy=True)
+        def in_library(search: GramSearch) -> Run[Any] | None:
+            found = compiled_choice(search, turn)
+            if found is None:
+                return None
+            chosen, (queries, guess, ease, stalled, completed, bound, *history) = found
+            return Run(
+                with_first(search.state, chosen), history, int(queries), guess, ease,
+                int(stalled), int(completed), None if math.isnan(bound) else bound,
+            )  # fmt: skip
+
+        named = cast(Mapping[str, Any], known)
+        return choice_of(problem, call, named, run, limits, in_library=in_library, lazy=True)

@@ -23,6 +23,7 @@ from dbselect.linear.state import State
 from dbselect.objectives.smooth import LeastSquares, Smooth
 from dbselect.options.kinds import one_of
 from dbselect.options.names import StartName
+from dbselect.options.option import options_of
 from dbselect.options.table import DescentOptions
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
@@ -32,10 +33,12 @@ from dbselect.results.glm.build import model_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import AnyModel
+from dbselect.search.compiled import compiled_descents
 from dbselect.search.gram import GramSearch
 from dbselect.search.rows import GlmObjective, RowSearch, refitted
 from dbselect.selection.exchange import LEAST_RISE
 from dbselect.selection.penalised.descent import (
+    FORWARD_START,
     STARTS,
     VARIANTS,
     Descent,
@@ -53,8 +56,10 @@ from dbselect.sources.progress import Turn
 #: Columns times the square of most columns up to which exchanges are tried: a turn of them takes
 #: a second there.
 POLISH_WORK = 1e8
-#: How a result names what won: the user's own start, or forward steps in place of a descent.
-OWN_START, FORWARD_START = "given", "forward"
+#: Options of a descent that the compiled library takes.
+_OF_LIBRARY = [name for name in options_of(DescentOptions) if name != "start"]
+#: How a result names what won from the user's own start.
+OWN_START = "given"
 
 
 def check_start(start: Any) -> None:
@@ -83,6 +88,27 @@ def descents_of(
     -----
     ConvergenceWarning : a descent ran out of steps, and no exchanges followed
     """
+    best = None
+    if task.search is not None and known["start"] == "ridge":
+        options = {name: one for name, one in known.items() if name in _OF_LIBRARY}
+        best = compiled_descents(task.search, limits, options, turn)
+    if best is None:
+        best = _descents(task, limits, known, turn)
+    settings = settings_of(known)
+    loose = [pair for pair, one in zip(limits, best, strict=True) if not one.is_settled]
+    if loose:
+        warn_caller(
+            f"{len(loose)} of {len(limits)} descents had not converged after max_iter = "
+            f"{settings.max_iter} steps, the first within {loose[0]}; raise max_iter",
+            ConvergenceWarning,
+        )
+    return best
+
+
+def _descents(
+    task: "DescentTask", limits: Sequence[tuple[int, int]], known: DescentOptions, turn: Turn
+) -> list[Descent]:
+    """Descend in Python: of families, several responses, and other starts."""
     problem, groups, settings = task.problem, task.groups, settings_of(known)
     sizes = [len(members) for members in groups.columns.values()]
     layout = Layout(None, np.cumsum([0, *sizes]))
@@ -108,13 +134,6 @@ def descents_of(
             descents = polished(problem, descents, within)
         best.append(_lowest(descents))
         turn(None, None)
-    loose = [pair for pair, one in zip(limits, best, strict=True) if not one.is_settled]
-    if loose:
-        warn_caller(
-            f"{len(loose)} of {len(limits)} descents had not converged after max_iter = "
-            f"{settings.max_iter} steps, the first within {loose[0]}; raise max_iter",
-            ConvergenceWarning,
-        )
     return best
 
 
@@ -163,6 +182,8 @@ class DescentTask:
     groups: Groups
     model: Callable[[Descent], AnyModel]
     own: Callable[[Mapping[str, float]], Vector]
+    #: One Gram of one response, which the compiled library takes.
+    search: GramSearch | None = None
 
 
 def task_of(search: GramSearch | RowSearch, refit: bool) -> DescentTask:
@@ -188,6 +209,7 @@ def task_of(search: GramSearch | RowSearch, refit: bool) -> DescentTask:
         search.groups,
         partial(make, search, refit),
         partial(_start, search),
+        None if search.is_joint else search,
     )
 
 

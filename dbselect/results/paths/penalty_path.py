@@ -23,7 +23,7 @@ from dbselect.record.shares import shares_of
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.call import Answer, Call
 from dbselect.results.model import Model
-from dbselect.selection.penalised.group_lasso import Path
+from dbselect.selection.penalised.path import Path
 from dbselect.selection.ties import Mask
 
 

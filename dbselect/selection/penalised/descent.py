@@ -53,6 +53,9 @@ DECREASE = 1e-5
 SETTLED_STEPS = 3
 
 
+#: How a result names what won where forward steps took the place of a descent.
+FORWARD_START = "forward"
+
 #: The last point and this one -> the L to try first.
 First = Callable[[Point, Point], float]
 #: The function, where a step starts, where it ends, its L -> whether it will do.

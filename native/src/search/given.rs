@@ -7,16 +7,20 @@ use std::sync::Arc;
 
 use super::error::Error;
 use super::groups::{Costs, GroupColumns};
+use super::knockoffs::KnockoffOptions;
 use super::linear::fit::{Ask, FitRequest};
 use super::methods::Method;
 use super::methods::best_within::BestWithinOptions;
+use super::methods::dash::DashOptions;
 use super::methods::exchange::ExchangeOptions;
 use super::methods::question::Choice;
 use super::nearest::unknown;
 use super::options::{
     AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, Information,
-    REFUSED, Rule, StepOptions, Usefulness, refused,
+    REFUSED, Rule, StepOptions, Usefulness, refused, refused_by,
 };
+use super::penalised::lasso::{LassoOptions, Penalised};
+use super::sets::sght::SghtOptions;
 use super::setup::{self, Request};
 use super::value::Value;
 
@@ -83,6 +87,11 @@ pub fn read_fit(
 /// What a choice of groups is by.
 fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
     Ok(match given.method.name {
+        "lasso" => Arc::new(LassoOptions::read(Penalised::Columns, given)?),
+        "sparse_group_lasso" => Arc::new(LassoOptions::read(Penalised::Groups, given)?),
+        "sght" => Arc::new(SghtOptions::read(given)?),
+        "knockoffs" => Arc::new(KnockoffOptions::read(given)?),
+        "dash" => Arc::new(DashOptions::read(given)?),
         "exchange" => Arc::new(ExchangeOptions {
             k: given.needed("k", Given::count)?,
             start: given.names("start")?.unwrap_or_default(),
@@ -149,7 +158,7 @@ fn step(given: &Given) -> Result<StepOptions, Error> {
 }
 
 /// Values by name, for a method.
-struct Given<'g> {
+pub struct Given<'g> {
     method: &'static Method,
     values: &'g [(String, Value)],
 }
@@ -182,12 +191,6 @@ impl<'g> Given<'g> {
                 return Err(Error::argument(format!("{method} is given {name} twice")));
             }
         }
-        let refused = REFUSED.iter().filter(|(other, ..)| *other == method);
-        for (_, field, reason) in refused {
-            if let Some(value) = self.get(field).filter(|value| is_asked(value)) {
-                return Err(Error::argument(format!("{field} is {value}; {reason}")));
-            }
-        }
         Ok(())
     }
 
@@ -203,21 +206,24 @@ impl<'g> Given<'g> {
         format!("{method} has {}", unknown("option", name, names))
     }
 
-    fn get(&self, name: &str) -> Option<&'g Value> {
+    /// A value that is there.
+    pub fn get(&self, name: &str) -> Option<&'g Value> {
         let mut found = self.values.iter().filter(|(other, _)| other == name);
         found.find(|(_, value)| is_there(value)).map(|(_, value)| value)
     }
 
     fn read<T>(&self, name: &str, of: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, Error> {
-        let read = |value| of(value).ok_or_else(|| refused(name, value));
+        let read = |value| of(value).ok_or_else(|| refused_by(self.method.name, name, value));
         self.get(name).map(read).transpose()
     }
 
-    fn number(&self, name: &str) -> Result<Option<f64>, Error> {
+    /// A number.
+    pub fn number(&self, name: &str) -> Result<Option<f64>, Error> {
         self.read(name, Value::number)
     }
 
-    fn count(&self, name: &str) -> Result<Option<i64>, Error> {
+    /// A whole number.
+    pub fn count(&self, name: &str) -> Result<Option<i64>, Error> {
         self.read(name, |value| match value {
             Value::Whole(count) => Some(*count),
             _ => None,
@@ -234,7 +240,7 @@ impl<'g> Given<'g> {
     }
 
     /// The value of an option without a default.
-    fn needed<T>(
+    pub fn needed<T>(
         &self,
         name: &str,
         read: impl Fn(&Self, &str) -> Result<Option<T>, Error>,
@@ -245,26 +251,50 @@ impl<'g> Given<'g> {
         })
     }
 
-    fn truth(&self, name: &str) -> Result<Option<bool>, Error> {
+    /// True or false.
+    pub fn truth(&self, name: &str) -> Result<Option<bool>, Error> {
         self.read(name, |value| match value {
             Value::Truth(truth) => Some(*truth),
             _ => None,
         })
     }
 
-    fn names(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+    /// A list of texts.
+    pub fn names(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         self.read(name, Value::texts)
+    }
+
+    /// Numbers >= 0 by name; none by default.
+    pub fn factors(&self, name: &str) -> Result<Vec<(String, f64)>, Error> {
+        let factor = |(key, value): &(String, Value)| {
+            let number = value.number().filter(|number| *number >= 0.0 && number.is_finite());
+            number.map(|number| (key.clone(), number)).ok_or_else(|| {
+                Error::argument(format!("{name} of '{key}' is {value}; it must be a number >= 0"))
+            })
+        };
+        match self.get(name) {
+            None => Ok(Vec::new()),
+            Some(Value::Map(entries)) => entries.iter().map(factor).collect(),
+            Some(other) => Err(refused(name, other)),
+        }
     }
 
     fn fields(&self) -> Result<Fields, Error> {
         let default = Fields::default();
-        Ok(Fields {
+        let fields = Fields {
             intercept: self.truth("intercept")?.unwrap_or(default.intercept),
             ridge: self.number("ridge")?.unwrap_or(default.ridge),
             scale: self.truth("scale")?.unwrap_or(default.scale),
             always: self.names("always")?.unwrap_or_default(),
             seed: self.count("seed")?.unwrap_or(default.seed),
-        })
+        };
+        fields.check()?;
+        for (_, field, reason) in REFUSED.iter().filter(|(name, ..)| *name == self.method.name) {
+            if let Some(value) = self.get(field).filter(|value| is_asked(value)) {
+                return Err(Error::argument(format!("{field} is {value}; {reason}")));
+            }
+        }
+        Ok(fields)
     }
 
     fn groups(&self) -> Result<Option<GroupColumns>, Error> {
@@ -328,9 +358,13 @@ fn is_there(value: &Value) -> bool {
     *value != Value::Nothing
 }
 
-/// Whether a field is a number that asks for something; what is none at all is refused as that.
+/// Whether the value of a field asks for something: of a number, of groups, of an intercept.
 fn is_asked(value: &Value) -> bool {
-    value.number().is_some_and(|number| number > 0.0 && number.is_finite())
+    match value {
+        Value::List(items) => !items.is_empty(),
+        Value::Truth(truth) => !truth,
+        _ => value.number().is_some_and(|number| number != 0.0),
+    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,15 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// Numbers of the groups of some columns, in their order.
+    pub fn of_columns(&self, columns: &[usize]) -> Vec<usize> {
+        let has = |group: &usize| {
+            let at = self.starts[*group]..self.starts[group + 1];
+            columns.iter().any(|column| at.contains(column))
+        };
+        (0..self.names.len()).filter(has).collect()
+    }
+
     /// The number of a group that an option names.
     pub fn number(&self, name: &str, option: &str) -> Result<usize, Error> {
         let found = self.names.iter().position(|other| other == name);

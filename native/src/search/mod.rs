@@ -15,21 +15,26 @@
 //! | `criteria`, `ties`, `removal` | what a group is worth, and which is the best or least |
 //! | `greedy`, `foba`, `floating`, `step`, `backward` | the searches |
 //! | `steps`, `sequence` | what they write down |
+//! | `penalised` | the lasso, the group lasso and their paths |
 //! | `sets` | sets of groups, chosen all at once |
+//! | `knockoffs`, `draws` | groups preferred to copies of them; random numbers |
 //! | `run` | from a record to a sequence, in memory that is used again |
 
 pub mod backward;
 pub mod criteria;
+pub mod draws;
 pub mod error;
 pub mod floating;
 pub mod foba;
 pub mod given;
 pub mod greedy;
 pub mod groups;
+pub mod knockoffs;
 pub mod linear;
 pub mod methods;
 pub mod nearest;
 pub mod options;
+pub mod penalised;
 pub mod problem;
 pub mod removal;
 pub mod run;
@@ -38,5 +43,5 @@ pub mod sets;
 pub mod setup;
 pub mod step;
 pub mod steps;
-mod ties;
+pub(crate) mod ties;
 pub mod value;

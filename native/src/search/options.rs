@@ -7,7 +7,7 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 18] = [
+const ALLOWED: [(&str, &str); 37] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
@@ -26,20 +26,63 @@ const ALLOWED: [(&str, &str); 18] = [
     ("c_min", "be a number > 0"),
     ("epsilon", "be a number >= 0"),
     ("nu", "lie between 0 and 1, both excluded"),
+    ("lasso.penalty", "be a number > 0"),
+    ("sparse_group_lasso.penalty", "be a number > 0"),
+    ("n_lambda", "be a whole number >= 2"),
+    ("l1_ratio", "be a number from 0 to 1"),
+    ("lambda_min_ratio", "lie between 0 and 1, both excluded"),
+    ("penalty_factors", "map columns, globs or groups to numbers >= 0"),
+    ("adaptive", "be a number > 0"),
+    ("max_columns", "be a whole number >= 1"),
+    ("refit", "be True or False"),
+    ("polish", "be True or False"),
+    ("tol", "be a number >= 0"),
+    ("max_iter", "be a whole number >= 1"),
+    ("q", "lie between 0 and 1, both excluded"),
+    ("draws", "be a whole number >= 1"),
+    ("rounds", "be a whole number >= 1"),
+    ("samples", "be a whole number >= 1"),
+    ("dash.epsilon", "lie between 0 and 1, both excluded"),
+    ("opt", "be a number > 0"),
+    ("alpha", "lie in (0, 1]"),
 ];
 
 /// Fields of a problem that a method refuses, and why; those of `dbselect/options/refusals.py`
 /// that a record can answer.
-pub const REFUSED: [(&str, &str, &str); 1] = [(
-    "step",
-    "ridge",
-    "a criterion counts parameters, and a ridge makes them fewer: choose by rows held out, as \
-     cross_validate does",
-)];
+pub const REFUSED: [(&str, &str, &str); 7] = [
+    (
+        "step",
+        "ridge",
+        "a criterion counts parameters, and a ridge makes them fewer: choose by rows held out, as \
+         cross_validate does",
+    ),
+    ("lasso", "ridge", "the penalty of lasso takes its place: l1_ratio below 1 adds a squared one"),
+    (
+        "sparse_group_lasso",
+        "ridge",
+        "the penalty of sparse_group_lasso takes its place: l1_ratio below 1 adds a squared one",
+    ),
+    (
+        "sght",
+        "always",
+        "sght keeps the largest coefficients and cannot force a group: best_within and exchange \
+         can",
+    ),
+    ("knockoffs", "always", "a group that is forced cannot come before its copy"),
+    ("knockoffs", "intercept", "copies have the correlations of centred columns"),
+    ("knockoffs", "ridge", "the statistics of knockoffs are those of least squares"),
+];
 
 /// Refuse the value of an option.
 pub fn refused(option: &str, value: &Value) -> Error {
-    let allowed = ALLOWED.iter().find(|(name, _)| *name == option).map_or("", |(_, words)| words);
+    refused_by("", option, value)
+}
+
+/// Refuse the value of an option that a method may allow less of than others.
+pub fn refused_by(method: &str, option: &str, value: &Value) -> Error {
+    let own = format!("{method}.{option}");
+    let of = |name: &str| ALLOWED.iter().find(|(other, _)| *other == name);
+    let allowed = of(&own).or_else(|| of(option)).map_or("", |(_, words)| words);
     Error::argument(format!("{option} is {value}; it must {allowed}"))
 }
 
@@ -150,7 +193,8 @@ impl Direction {
     }
 }
 
-fn choice<T: Copy>(option: &str, name: &Value, names: &[(&str, T)]) -> Result<T, Error> {
+/// The value of a name, one of some.
+pub fn choice<T: Copy>(option: &str, name: &Value, names: &[(&str, T)]) -> Result<T, Error> {
     let is_it = |other: &str| matches!(name, Value::Text(text) if text == other);
     let found = names.iter().find(|(other, _)| is_it(other)).map(|(_, one)| *one);
     found.ok_or_else(|| {

@@ -44,6 +44,10 @@ pub trait Limited {
     fn takes_shared(&self) -> bool {
         false
     }
+    /// Refuse what the groups of a record do not have.
+    fn check_plan(&self, _: &Plan) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 impl Limited for Method {
@@ -100,6 +104,10 @@ impl<M: Limited + ?Sized> Limited for Arc<M> {
 
     fn takes_shared(&self) -> bool {
         (**self).takes_shared()
+    }
+
+    fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
+        (**self).check_plan(plan)
     }
 }
 
@@ -184,7 +192,9 @@ impl<M: Limited> Request<M> {
         let first = groups.numbers(&self.fields.always)?;
         let start = self.method.start(&groups, &first)?;
         check_first(&groups, &[&first[..], &start].concat(), budget, max_groups)?;
-        Ok(Plan { target, groups, at, first, start })
+        let plan = Plan { target, groups, at, first, start };
+        self.method.check_plan(&plan)?;
+        Ok(plan)
     }
 }
 

@@ -46,7 +46,11 @@ pub unsafe extern "C" fn predict_told(info: Handle, chunk: Handle, out: Handle) 
         unsafe {
             let argument = |at| vec![Vector::of_chunk(chunk, at)];
             let (budgets, unknowns, absents) = (argument(2), argument(3), argument(4));
-            predict_rows(chunk, out, &Told { name: ANYTIME, options: &OPTIONS, budgets, unknowns, absents })
+            predict_rows(
+                chunk,
+                out,
+                &Told { name: ANYTIME, options: &OPTIONS, budgets, unknowns, absents },
+            )
         }
     });
 }

@@ -28,7 +28,7 @@ pub fn inverse_root(block: &mut [f64], size: usize) {
 
 /// Replace a symmetric matrix, row by row, by its eigenvectors, one a column, and return the
 /// eigenvalues, in no order.
-fn eigen(matrix: &mut [f64], size: usize) -> Vec<f64> {
+pub fn eigen(matrix: &mut [f64], size: usize) -> Vec<f64> {
     let (mut diagonal, mut beside) = tridiagonal(matrix, size);
     diagonalise(matrix, &mut diagonal, &mut beside);
     diagonal

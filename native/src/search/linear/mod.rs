@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `columns`, `select` | which columns a name or a pattern means; a record cut to these |
-//! | `dense`, `panels`, `eigen`, `elimination` | small kernels of dense algebra |
+//! | `dense`, `panels`, `eigen`, `elimination`, `factor` | kernels of dense algebra |
 //! | `cholesky`, `extremes` | factors with pivots; the least and the largest eigenvalue |
 //! | `groupwise`, `relaxation` | what groups within a budget can explain at most |
 //! | `certain` | whether doubles tell what every set explains |
@@ -16,11 +16,12 @@
 pub mod certain;
 mod cholesky;
 pub mod columns;
-mod dense;
+pub(crate) mod dense;
 mod diagnosis;
 pub(crate) mod eigen;
 mod elimination;
 mod extremes;
+pub mod factor;
 mod fisher;
 pub mod fit;
 pub mod groupwise;

@@ -43,6 +43,28 @@ vectorised! {
     }
 }
 
+vectorised! {
+    /// As `subtract_products`, of the first `used` doubles of rows alone: the share of row k in
+    /// row i is the `used - 1 - i`th double of row k.
+    pub fn subtract_leading(x: &mut [f64], rows: &[f64], width: usize, used: usize) {
+        take(x, rows, width, |_| used, |k, i| rows[k * width + used - 1 - i]);
+    }
+}
+
+vectorised! {
+    /// As `subtract_triangle`, where the shares of row i stand in a row of their own: the one of
+    /// row k at `last - i * width + k`.
+    pub fn subtract_triangle_of(
+        x: &mut [f64],
+        rows: &[f64],
+        width: usize,
+        shares: &[f64],
+        last: usize,
+    ) {
+        take(x, rows, width, |end| end, |k, i| shares[last - i * width + k]);
+    }
+}
+
 /// Take combinations of rows; those before row `end` have `used(end)` doubles.
 #[inline(always)]
 fn take(

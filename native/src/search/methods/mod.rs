@@ -5,15 +5,21 @@
 pub mod answer;
 pub mod best_within;
 pub mod chosen;
+pub mod dash;
 pub mod exchange;
 pub mod question;
 
 use self::answer::Type;
 use self::best_within::BestWithinOptions;
+use self::dash::DashOptions;
 use self::exchange::ExchangeOptions;
 use super::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
 };
+
+use super::knockoffs::KnockoffOptions;
+use super::penalised::lasso::LassoOptions;
+use super::sets::sght::SghtOptions;
 
 /// A method of a Gram record and a target.
 #[derive(Debug)]
@@ -62,7 +68,7 @@ impl Method {
 }
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 13] = [
+pub static METHODS: [Method; 18] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -118,6 +124,46 @@ pub static METHODS: [Method; 13] = [
         places: &["budget"],
         own: BestWithinOptions::NAMES,
         kind: Kind::Groups(&answer::PROOF),
+    },
+    Method {
+        name: "dash",
+        about: "k groups in few adaptive rounds, random sets of good ones at a time: \
+                dbselect.dash(g, 'y', 3, seed := 1)",
+        places: &["k"],
+        own: DashOptions::NAMES,
+        kind: Kind::Groups(&answer::MODEL),
+    },
+    Method {
+        name: "sght",
+        about: "A model on few columns in few groups, by hard thresholding: \
+                dbselect.sght(g, 'y', 10, 3)",
+        places: SghtOptions::PLACES,
+        own: SghtOptions::NAMES,
+        kind: Kind::Groups(&answer::MODEL),
+    },
+    Method {
+        name: "lasso",
+        about: "The lasso or the elastic net at a penalty, or where a criterion prefers it: \
+                dbselect.lasso(g, 'y', l1_ratio := 0.5)",
+        places: &[],
+        own: LassoOptions::NAMES,
+        kind: Kind::Groups(&answer::PENALISED),
+    },
+    Method {
+        name: "sparse_group_lasso",
+        about: "The sparse group lasso at a penalty, or where a criterion prefers it: \
+                dbselect.sparse_group_lasso(g, 'y', penalty := 0.1)",
+        places: &[],
+        own: LassoOptions::NAMES,
+        kind: Kind::Groups(&answer::PENALISED),
+    },
+    Method {
+        name: "knockoffs",
+        about: "Groups that a search prefers to copies of them, with a bound on the share of false \
+                ones: dbselect.knockoffs(g, 'y', q := 0.2)",
+        places: &[],
+        own: KnockoffOptions::NAMES,
+        kind: Kind::Groups(&answer::SELECTION),
     },
     Method {
         name: "fit",

@@ -106,7 +106,7 @@ fn exchange(
 /// The group that rises most, the first of those that tie; nothing if `best` stands.
 ///
 /// What a rise is made of, a loss and a gain, cancels: it ties by `LEAST_RISE`, not by a share.
-fn first_rise(rises: &[f64], fitting: &[bool], best: f64) -> Option<usize> {
+pub fn first_rise(rises: &[f64], fitting: &[bool], best: f64) -> Option<usize> {
     let fitting = || rises.iter().zip(fitting).enumerate().filter(|(_, (_, fits))| **fits);
     let most = fitting().map(|(_, (rise, _))| *rise).fold(f64::NEG_INFINITY, f64::max);
     let rises_most = |(_, (rise, _)): &(usize, (&f64, &bool))| **rise >= most - LEAST_RISE;

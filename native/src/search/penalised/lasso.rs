@@ -1,0 +1,312 @@
+//! The lasso, the elastic net and the sparse group lasso at one penalty: that of a user, or of
+//! the one of a grid that a criterion prefers.
+//!
+//! The twin of `dbselect/methods/penalised/`, whose paths are these.
+
+use std::borrow::Cow;
+
+use super::criterion::{Criterion, Trials};
+use super::curvature::degrees;
+use super::descent::Effort;
+use super::factors::{Factors, Pilot};
+use super::path::{Grid, Path};
+use super::quadratic::{Penalty, Quadratic};
+use crate::kernel::possible::INDEFINITE;
+use crate::search::error::Error;
+use crate::search::given::Given;
+use crate::search::groups::Groups;
+use crate::search::linear::state::{Buffers, State};
+use crate::search::methods::answer::{Cell, Found};
+use crate::search::methods::chosen::Chosen;
+use crate::search::methods::question::{Choice, Setting};
+use crate::search::options::{refused, refused_by};
+use crate::search::problem::Linear;
+use crate::search::setup::{Limited, Plan};
+use crate::search::value::Value;
+
+/// What is penalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Penalised {
+    /// Columns: `lasso`.
+    Columns,
+    /// Groups and columns: `sparse_group_lasso`.
+    Groups,
+}
+
+/// The options of both.
+#[derive(Clone, Debug)]
+pub struct LassoOptions {
+    /// What is penalised.
+    pub of: Penalised,
+    /// The penalty; default: that of a grid which `criterion` prefers.
+    pub penalty: Option<f64>,
+    /// What chooses the penalty.
+    pub criterion: Criterion,
+    /// Number of penalties of the grid.
+    pub n_lambda: i64,
+    /// Of columns 1 for the lasso, less for the elastic net; of groups 1 for the lasso, 0 for the
+    /// group lasso.
+    pub l1_ratio: f64,
+    /// The last penalty of the grid as a share of the first.
+    pub lambda_min_ratio: f64,
+    /// Column, glob or group and the factor of its penalty.
+    pub penalty_factors: Vec<(String, f64)>,
+    /// Power of the adaptive lasso.
+    pub adaptive: Option<f64>,
+}
+
+/// A model at a penalty.
+#[derive(Clone, Debug)]
+pub struct Shrunk {
+    /// Columns that are not 0, as the penalty shrank them.
+    pub model: Chosen,
+    /// The penalty, for columns and a target of unit variance.
+    pub penalty: f64,
+    /// Degrees of freedom without the intercept.
+    pub df: f64,
+    /// How far at most from the minimum.
+    pub gap: f64,
+    /// How far at most a gradient is from its optimality condition.
+    pub violation: f64,
+}
+
+impl LassoOptions {
+    /// Options by the names that users give.
+    pub const NAMES: &[&str] = &[
+        "lambda_min_ratio",
+        "penalty_factors",
+        "adaptive",
+        "penalty",
+        "criterion",
+        "n_lambda",
+        "l1_ratio",
+    ];
+
+    /// The defaults of a method.
+    pub fn of(of: Penalised) -> LassoOptions {
+        LassoOptions {
+            of,
+            penalty: None,
+            criterion: Criterion::default(),
+            n_lambda: 100,
+            l1_ratio: if of == Penalised::Columns { 1.0 } else { 0.95 },
+            lambda_min_ratio: 1e-3,
+            penalty_factors: Vec::new(),
+            adaptive: None,
+        }
+    }
+
+    /// Read the options of a method.
+    pub fn read(of: Penalised, given: &Given) -> Result<LassoOptions, Error> {
+        let default = LassoOptions::of(of);
+        Ok(LassoOptions {
+            penalty: given.number("penalty")?,
+            criterion: given.get("criterion").map_or(Ok(default.criterion), Criterion::of)?,
+            n_lambda: given.count("n_lambda")?.unwrap_or(default.n_lambda),
+            l1_ratio: given.number("l1_ratio")?.unwrap_or(default.l1_ratio),
+            lambda_min_ratio: given.number("lambda_min_ratio")?.unwrap_or(default.lambda_min_ratio),
+            penalty_factors: given.factors("penalty_factors")?,
+            adaptive: given.number("adaptive")?,
+            ..default
+        })
+    }
+
+    /// The name of the method.
+    fn method(&self) -> &'static str {
+        match self.of {
+            Penalised::Columns => "lasso",
+            Penalised::Groups => "sparse_group_lasso",
+        }
+    }
+
+    fn check_numbers(&self) -> Result<(), Error> {
+        let positive = [("penalty", self.penalty), ("adaptive", self.adaptive)];
+        for (name, number) in positive {
+            if let Some(number) = number.filter(|number| !(*number > 0.0 && number.is_finite())) {
+                return Err(refused_by(self.method(), name, &Value::Number(number)));
+            }
+        }
+        if self.n_lambda < 2 {
+            return Err(refused("n_lambda", &Value::Whole(self.n_lambda)));
+        }
+        if !(0.0..=1.0).contains(&self.l1_ratio) {
+            return Err(refused("l1_ratio", &Value::Number(self.l1_ratio)));
+        }
+        if self.of == Penalised::Columns && self.l1_ratio == 0.0 {
+            return Err(Error::argument(format!(
+                "l1_ratio is {}; it must be a number above 0 and at most 1, as a ridge alone \
+                 takes no column out",
+                Value::Number(self.l1_ratio)
+            )));
+        }
+        if !(self.lambda_min_ratio > 0.0 && self.lambda_min_ratio < 1.0) {
+            return Err(refused("lambda_min_ratio", &Value::Number(self.lambda_min_ratio)));
+        }
+        Ok(())
+    }
+
+    /// Match the factors to the groups of a plan; refuse what leaves nothing penalised.
+    pub fn factors(&self, plan: &Plan) -> Result<Factors, Error> {
+        let factors = Factors::of(&plan.groups, &self.penalty_factors, &plan.first)?;
+        let ratio = self.l1_ratio;
+        if let (Some(name), true) = (&factors.own, ratio == 0.0) {
+            return Err(Error::argument(format!(
+                "penalty_factors names column '{name}'; without l1_ratio only groups are penalised"
+            )));
+        }
+        let any = |factors: &[f64]| factors.iter().any(|&factor| factor > 0.0);
+        let of_groups = self.of == Penalised::Groups && ratio < 1.0 && any(&factors.groups);
+        if of_groups || (ratio > 0.0 && any(&factors.columns)) {
+            return Ok(factors);
+        }
+        Err(Error::argument(
+            "penalty_factors are 0 for all columns; a path penalises some".to_string(),
+        ))
+    }
+
+    /// Where what is penalised begins among the columns, and what a penalty of 1 is.
+    fn weights(
+        &self,
+        problem: &Linear,
+        groups: &Groups,
+        factors: &Factors,
+    ) -> (Vec<usize>, Penalty) {
+        let (width, ratio) = (problem.width(), self.l1_ratio);
+        let pilot = self.adaptive.map(|power| Pilot::of(problem, &groups.starts, power));
+        let adapted = |at| pilot.as_ref().map_or(1.0, |pilot| pilot.factor(at));
+        let of_column = |j: usize| ratio * factors.columns[j] * adapted(j..j + 1);
+        match self.of {
+            Penalised::Columns => {
+                let square = |factor: &f64| (1.0 - ratio) * factor;
+                let weights = Penalty {
+                    norm: (0..width).map(of_column).collect(),
+                    absolute: vec![0.0; width],
+                    square: factors.columns.iter().map(square).collect(),
+                };
+                ((0..=width).collect(), weights)
+            }
+            Penalised::Groups => {
+                let of_group = |group: usize| {
+                    let at = groups.starts[group]..groups.starts[group + 1];
+                    (1.0 - ratio) * factors.groups[group] * groups.costs[group] * adapted(at)
+                };
+                let weights = Penalty {
+                    norm: (0..groups.costs.len()).map(of_group).collect(),
+                    absolute: (0..width).map(of_column).collect(),
+                    square: vec![0.0; groups.costs.len()],
+                };
+                (groups.starts.clone(), weights)
+            }
+        }
+    }
+
+    /// The model of a record; one without gives the reason, one sentence.
+    pub fn fit(&self, asked: &Setting, factors: &Factors) -> Result<Shrunk, String> {
+        let (problem, plan) = (asked.problem, asked.plan);
+        let (starts, weights) = self.weights(problem, &plan.groups, factors);
+        let (products, c) = in_units(problem);
+        let quadratic = Quadratic::new(&products, c, starts);
+        if !quadratic.is_possible() {
+            return Err(INDEFINITE.to_string());
+        }
+        let grid = match self.penalty {
+            Some(penalty) => Grid::Given(vec![penalty]),
+            None => Grid::Geometric(self.n_lambda as usize, self.lambda_min_ratio),
+        };
+        let path = Path::of(&quadratic, &weights, &grid, Effort::default(), &mut |_| true);
+        let width = problem.width();
+        let df = |point: usize| {
+            let penalty = weights.times(path.penalties[point]);
+            degrees(&quadratic, &penalty, path.at(point, width))
+        };
+        let (point, df) = match self.penalty {
+            Some(_) => (0, df(0)),
+            None => self.preferred(asked, &path, df)?,
+        };
+        let w = path.at(point, width);
+        let columns: Vec<usize> = (0..width).filter(|&j| w[j] != 0.0).collect();
+        let r2 = path.r2[point].min(1.0);
+        let model = Chosen {
+            groups: plan.groups.of_columns(&columns),
+            coefficients: columns.iter().map(|&j| w[j] * problem.unit[j]).collect(),
+            columns,
+            explained: r2,
+            r2,
+            condition: path.condition(&quadratic, &weights),
+            trace: None,
+        };
+        let (gap, violation) = (path.gap[point], path.violation[point]);
+        Ok(Shrunk { model, penalty: path.penalties[point], df, gap, violation })
+    }
+
+    /// The point that the criterion prefers, the first of equals, and its degrees of freedom.
+    fn preferred(
+        &self,
+        asked: &Setting,
+        path: &Path,
+        df: impl Fn(usize) -> f64,
+    ) -> Result<(usize, f64), String> {
+        let Setting { problem, plan, gram, target, fields } = asked;
+        let mut all = State::new(problem, &plan.groups.starts, Buffers::default());
+        (0..all.size()).for_each(|group| {
+            all.add(group);
+        });
+        let units = path.lengths.len() / path.r2.len();
+        let trials = Trials {
+            rows: gram.rows,
+            total: gram.comoment(*target, *target),
+            intercept: f64::from(u8::from(fields.intercept)),
+            units,
+            columns: problem.width(),
+            left_all: 1.0 - all.explained(),
+            degrees_all: all.support().len() as f64,
+        };
+        let mut best: Option<(usize, f64, f64)> = None;
+        for (point, lengths) in path.lengths.chunks_exact(units).enumerate() {
+            let (df, held) = (df(point), lengths.iter().filter(|length| **length > 0.0).count());
+            let value = self.criterion.value(&trials, 1.0 - path.r2[point], df, held);
+            let is_less = |value: &f64| best.is_none_or(|(_, _, least)| *value < least);
+            if let Some(value) = value.filter(is_less) {
+                best = Some((point, df, value));
+            }
+        }
+        best.map(|(point, df, _)| (point, df)).ok_or_else(|| {
+            let (name, rows) = (self.criterion.name(), gram.rows);
+            format!("{name} has no value: {rows} rows are too few for it")
+        })
+    }
+}
+
+impl Limited for LassoOptions {
+    fn check(&self) -> Result<(), Error> {
+        self.check_numbers()
+    }
+
+    fn limits(&self) -> (Option<f64>, Option<i64>) {
+        (None, None)
+    }
+
+    fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
+        self.factors(plan).map(|_| ())
+    }
+}
+
+impl Choice for LassoOptions {
+    fn choose<'a>(&self, asked: &Setting<'a>, _: Buffers) -> Result<Found<'a>, String> {
+        let factors = self.factors(asked.plan).map_err(|error| error.message)?;
+        let Shrunk { model, penalty, df, gap, violation } = self.fit(asked, &factors)?;
+        Ok(model.found(asked, [penalty, df, gap, violation].map(Cell::Number).to_vec()))
+    }
+}
+
+/// G and c in the units that the caller compares columns in.
+fn in_units(problem: &Linear) -> (Cow<'_, [f64]>, Vec<f64>) {
+    let unit = &problem.unit;
+    if unit.iter().all(|&unit| unit == 1.0) {
+        return (Cow::Borrowed(&problem.correlations), problem.target.clone());
+    }
+    let width = problem.width();
+    let own = |at: usize| problem.correlations[at] * unit[at / width] * unit[at % width];
+    let target = problem.target.iter().zip(unit).map(|(c, unit)| c * unit).collect();
+    (Cow::Owned((0..width * width).map(own).collect()), target)
+}

@@ -1,0 +1,18 @@
+//! Penalised least squares: the lasso, the elastic net, the group lasso and its sparse groups.
+//!
+//! | module | what |
+//! |---|---|
+//! | `quadratic` | what is minimised, and how far a point is from its minimum |
+//! | `curvature` | second derivatives of penalties, degrees of freedom, condition |
+//! | `descent` | the minimum at one penalty |
+//! | `path` | the minima over falling penalties |
+//! | `factors`, `criterion` | what a penalty is multiplied by, and which one is preferred |
+//! | `lasso` | the model of a record at one penalty |
+
+pub mod criterion;
+pub mod curvature;
+pub mod descent;
+pub mod factors;
+pub mod lasso;
+pub mod path;
+pub mod quadratic;
