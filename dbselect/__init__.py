@@ -5,6 +5,7 @@ Nothing but Polars is loaded until a name is asked for; the stub beside this fil
 
 from typing import Any
 
+from dbselect import _forked  # noqa: F401 - hears of forks from now on
 from dbselect._lazy import public as _public
 from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
 

@@ -116,8 +116,6 @@ def _library() -> ctypes.CDLL:
     library.dbselect_answer.restype = pointer
     library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
     library.dbselect_check.restype = pointer
-    library.dbselect_leaps.argtypes = [*4 * [pointer], *2 * [ctypes.c_size_t], *3 * [pointer]]
-    library.dbselect_leaps.restype = pointer
     library.dbselect_penalised_path.argtypes = [pointer, _OnTurn, pointer, pointer]
     library.dbselect_penalised_path.restype = pointer
     library.dbselect_penalised_degrees.argtypes = [pointer, pointer, pointer]
@@ -311,44 +309,6 @@ def support_table(
     with _vector(v, order, starts) as given:
         limits = max_columns, max_groups
         return _array(partial(_library().dbselect_support_table, *given, *limits))[0]
-
-
-def leaps(
-    inverse: _Vector,
-    coef: _Vector,
-    starts: _Index,
-    costs: _Vector,
-    kept: int,
-    limits: tuple[float, float, float, float],
-) -> tuple[npt.NDArray[np.bool_], int, bool]:
-    """Search the best set of groups within a budget by leaps and bounds.
-
-    Parameters
-    ----------
-    inverse : shape (D, D), of the matrix of products of the columns, group by group
-    coef : shape (D,), coefficients of all columns
-    starts : shape (J + 1,), where the columns of each group begin, and the last end
-    costs : shape (J,)
-    kept : the first groups that every set has
-    limits : the budget, what a set is known to explain, what all columns explain, seconds
-
-    Returns
-    -------
-    which groups a better set has, none if there is none; sets looked at; whether that is all
-    """
-    inverse, coef, costs = (
-        np.ascontiguousarray(each, np.float64) for each in (inverse, coef, costs)
-    )
-    starts = np.ascontiguousarray(starts, dtype=np.intp)
-    groups, found = np.zeros(len(costs), dtype=np.uint8), np.zeros(3)
-    given = np.array(limits, dtype=np.float64)
-    _check(
-        _library().dbselect_leaps(
-            inverse.ctypes.data, coef.ctypes.data, starts.ctypes.data, costs.ctypes.data,
-            len(costs), kept, given.ctypes.data, groups.ctypes.data, found.ctypes.data,
-        )
-    )  # fmt: skip
-    return groups.astype(bool), int(found[1]), bool(found[2])
 
 
 @contextmanager

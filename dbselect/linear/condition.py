@@ -4,10 +4,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.linalg
 
 from dbselect.errors import ConditionWarning, DependenceWarning, RecordError, warn_caller
-from dbselect.linear.problem import RANK_SHARE, Index, Linear
 from dbselect.linear.state import State
 
 #: Condition number of the selected columns' correlations above which coefficients
@@ -22,9 +20,6 @@ TOLD_SHARE = 1e-3
 LEAST_LEFT = 1e-2
 #: By how much less than nothing may be left of a column, as a share of its variance.
 LEFT_ROUNDING = 1e-2
-#: What is explained errs by this at the limit, as a share of the target's variance: w'w times the
-#: rounding of C.
-CERTAIN = float(np.finfo(np.float64).eps) * CONDITION_LIMIT
 #: The error for such columns.
 IMPOSSIBLE = (
     "gram record has comoments that no rows can have: each two of its columns may agree as they "
@@ -78,40 +73,6 @@ def warn_of(condition: float) -> None:
             f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
             ConditionWarning,
         )
-
-
-def is_certain(state: State) -> bool:
-    """Whether doubles tell what every set of the selected columns explains, to six digits.
-
-    They do not at a condition number above the limit, nor where a column is aliased that may
-    explain something by what it has beyond the columns that determine it.
-
-    Notes
-    -----
-    Of a dependence those columns count whose part in it is more than may be left of the aliased
-    one: a set that lacks the others has the dependence, too. O(|S|^3).
-    """
-    if state.condition() > CONDITION_LIMIT:
-        return False
-    problem, support = state.problem, np.array(state.support, dtype=np.intp)
-    aliased = [j for j in state.aliased if not (problem.constant[j] or problem.ridge[j])]
-    if not aliased:
-        return True
-    inverse = scipy.linalg.solve_triangular(state.factor[:, support], np.eye(len(support)))
-    cross = problem.block(np.append(support, aliased))[: len(support), len(support) :]
-    parts = (inverse @ (inverse.T @ cross)) ** 2 / (inverse**2).sum(axis=1)[:, None]
-    return all(
-        _own_gain(problem, np.append(support[part > RANK_SHARE * state.variance[j]], j)) <= CERTAIN
-        for j, part in zip(aliased, parts.T, strict=True)
-    )
-
-
-def _own_gain(problem: Linear, columns: Index) -> float:
-    """Return what the last of some columns may explain beyond the others, if rounding hides it."""
-    C, c = problem.block(columns), np.atleast_2d(problem.c)[:, columns]
-    w = np.append(np.linalg.lstsq(C[:-1, :-1], -C[:-1, -1])[0], 1.0)
-    rounding = ROUNDING_SHARE * float(w @ w)
-    return float(((c @ w) ** 2).sum() / max(w @ C @ w - rounding, rounding))
 
 
 def warn_of_dropped(state: State, names: Sequence[str], *, is_linear: bool = True) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError
+from dbselect import _forked
+from dbselect.errors import ArgumentError, ColumnError
 
 
 def is_of(value: Any, package: str) -> bool:
@@ -33,10 +34,30 @@ def is_frame(value: Any) -> bool:
 
 def in_memory(frame: Any) -> pl.DataFrame:
     """Return a frame or an Arrow table as a DataFrame; a LazyFrame is collected."""
+    _forked.check()
     frame = native(frame)
     if isinstance(frame, pa.Table | pa.RecordBatch):
         frame = wide_decimals(frame)
-    return frame.collect() if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame)
+    found = frame.collect() if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame)
+    check_names(found.schema)
+    return found
+
+
+def check_names(schema: pl.Schema) -> None:
+    """Refuse names that Arrow cannot pass on: a library that does ends the process.
+
+    Raises
+    ------
+    ColumnError : a column or a field of a struct has a NUL in its name
+    """
+    for name, dtype in schema.items():
+        if "\0" in name:
+            raise ColumnError(
+                f"column {name!r} has a NUL in its name, which Arrow ends at; rename it"
+            )
+        inner = getattr(dtype, "inner", dtype)
+        if isinstance(inner, pl.Struct):
+            check_names(pl.Schema(inner.to_schema()))
 
 
 def rows_in_memory(frame: Any) -> pl.DataFrame:
@@ -45,6 +66,7 @@ def rows_in_memory(frame: Any) -> pl.DataFrame:
     A column of objects of pandas has the type of what it holds. One that holds nothing but
     None has no type; Arrow would take it for text.
     """
+    _forked.check()
     frame = native(frame)
     if not is_of(frame, "pandas"):
         return in_memory(frame)

@@ -141,7 +141,7 @@ class Gram(files.Stored, InNotebooks):
         object.__setattr__(self, "columns", list(self.columns))
         # Counters add and subtract; a count that is not above zero is none.
         object.__setattr__(self, "missing", dict(+Counter(self.missing)))
-        if not len(self.mean_low):
+        if not np.size(self.mean_low):
             object.__setattr__(self, "mean_low", np.zeros(len(self.columns)))
         for name in ("mean", "mean_low", "comoment"):
             values = np.array(getattr(self, name), dtype=np.float64)

@@ -79,10 +79,10 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     )  # fmt: skip
 
 
-def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]] | None:
+def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]] | str:
     """Return the groups that the compiled library chooses, and the notes of the way there.
 
-    None where it refuses the record.
+    Where it refuses the record: why.
 
     Parameters
     ----------
@@ -94,8 +94,9 @@ def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[f
         turn(None, None if math.isnan(explained) else explained)
 
     found = _native.answers(*_asked(search), turned)
-    if found.field("status")[0].is_valid:
-        return None
+    status = found.field("status")[0]
+    if status.is_valid:
+        return str(status)
     chosen = found.field("found").field("groups")[0].as_py()
     return list(map(int, chosen)), found.field("notes")[0].as_py()
 

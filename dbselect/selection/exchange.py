@@ -14,37 +14,13 @@ import numpy as np
 
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
-from dbselect.record.steps import BUDGET_SLACK
 from dbselect.selection.ties import Mask, first_of_the_best
 
-#: Whether time is up.
-TimeUp = Callable[[], bool]
 #: Candidates held -> which others may be added to them.
 OpenTo = Callable[[Sequence[int]], Mask]
 
 #: Rises of the value below this are rounding, of columns that are not nearly dependent.
 LEAST_RISE = 1e-12
-
-
-def improve(
-    state: Objective, costs: Vector, budget: float, always: Sequence[int], time_up: TimeUp
-) -> None:
-    """Add and exchange candidates until neither raises the value; `state` changes in place.
-
-    Parameters
-    ----------
-    costs : shape (n,), > 0
-    budget : limit on the summed cost
-    always : candidates that stay
-    time_up : whether time is up; it is asked before every removal that is tried
-    """
-    limit = budget * (1.0 + BUDGET_SLACK)
-
-    def open_to(held: Sequence[int]) -> Mask:
-        return np.asarray(costs[list(held)].sum() + costs <= limit)
-
-    while _add(state, open_to) or _exchange(state, open_to, always, time_up):
-        pass
 
 
 def improved(
@@ -65,7 +41,7 @@ def improved(
     the value after each change
     """
     values = []
-    while _add(state, open_to) or _exchange(state, open_to, always, lambda: False):
+    while _add(state, open_to) or _exchange(state, open_to, always):
         values.append(state.value)
         told(state.value)
     return values
@@ -80,13 +56,11 @@ def _add(state: Objective, open_to: OpenTo) -> bool:
     return True
 
 
-def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int], time_up: TimeUp) -> bool:
+def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int]) -> bool:
     best, pair = 0.0, None
     for out in state.held:
         if out in always:
             continue
-        if time_up():
-            return False
         without = state.copy()
         rises = -without.remove(out) + without.gains()
         fitting = open_to(without.held).copy()
@@ -111,50 +85,3 @@ def first_rise(rises: Vector, fitting: Mask, best: float) -> int | None:
     if not fitting.any() or (most := rises[fitting].max()) <= best + LEAST_RISE:
         return None
     return int(np.flatnonzero(fitting & (rises >= most - LEAST_RISE))[0])
-
-
-def prefer_cheaper(
-    state: Objective, costs: Vector, always: Sequence[int], time_up: TimeUp, *, tie: float
-) -> None:
-    """Give up candidates, or exchange them for cheaper ones or those named first, at no loss.
-
-    Parameters
-    ----------
-    always, time_up : as in `improve`
-    tie : what may be lost in all
-    """
-    least = state.value - tie
-    while _cheapen(state, costs, always, time_up, least):
-        pass
-
-
-def _cheapen(
-    state: Objective, costs: Vector, always: Sequence[int], time_up: TimeUp, least: float
-) -> bool:
-    # The dearest first, and of these the last named.
-    for out in sorted(state.held, key=lambda one: (costs[one], one), reverse=True):
-        if out in always:
-            continue
-        if time_up():
-            return False
-        without = state.copy()
-        without.remove(out)
-        into = _replacement(without, costs, out, least)
-        if into is not None or without.value >= least:
-            state.remove(out)
-            if into is not None:
-                state.add(into)
-            return True
-    return False
-
-
-def _replacement(without: Objective, costs: Vector, out: int, least: float) -> int | None:
-    """Return the cheapest candidate that makes up for one, None if that needs none or has none."""
-    if without.value >= least:
-        return None
-    number = np.arange(len(costs))
-    before = (costs < costs[out]) | ((costs == costs[out]) & (number < out))
-    before &= without.value + without.gains() >= least
-    before[without.held] = False
-    found = np.flatnonzero(before)
-    return int(found[np.argmin(costs[found])]) if len(found) else None

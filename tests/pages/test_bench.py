@@ -81,9 +81,9 @@ def test_a_page_has_a_table_a_subject_and_says_how_idle_the_machine_was(shares, 
     ("given", "when", "measured"),
     [
         ((0.2,), "before 'Scans'", []),
-        ((0.0, 0.2), "during 'Scans'", ["Scans"]),
-        ((0.0, 0.0, 0.2), "before 'Memory'", ["Scans"]),
-        ((0.0, 0.0, 0.0, 0.2), "during 'Memory'", ["Scans", "Memory"]),
+        ((0.0, 0.2, 0.0, 0.2, 0.0, 0.2), "during 'Scans'", ["Scans"] * 3),
+        ((0.0, 0.2, 0.0, 0.0, 0.2), "before 'Memory'", ["Scans"] * 2),
+        ((0.0, 0.0, *(0.0, 0.2) * 3), "during 'Memory'", ["Scans", *["Memory"] * 3]),
     ],
 )
 def test_figures_of_a_busy_machine_are_not_kept(shares, tmp_path, capsys, given, when, measured):

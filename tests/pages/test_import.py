@@ -28,6 +28,7 @@ def test_import_loads_nothing_heavy():
     loaded = loaded_after("import dbselect")
     assert not loaded & HEAVY
     assert {name for name in loaded if name.startswith("dbselect.")} == {
+        "dbselect._forked",
         "dbselect._lazy",
         "dbselect.doors",
         "dbselect.doors.namespaces",

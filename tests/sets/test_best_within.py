@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,8 @@ import polars as pl
 import pytest
 from problems import Problem, random_problem
 from reference import Table, subsets
-from scipy.optimize import linprog
 
 import dbselect as ds
-from dbselect._native import leaps
-from dbselect.linear.problem import linear
-from dbselect.linear.relaxation import Groupwise
-from dbselect.linear.state import State
-from dbselect.selection.exchange import improve
 
 #: What sets may differ by and still be ties, and what the reference rounds by.
 TIE = 2e-10
@@ -227,38 +220,6 @@ def test_at_equal_costs_the_models_are_those_of_lmsubsets(size):
 # Bounds
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("make", [lambda problem: problem, dependent], ids=["any", "dependent"])
-def test_every_tangent_bounds_every_subset(seed, make):
-    rng = np.random.default_rng(seed)
-    problem = make(random_problem(rng, sizes=(1, 3, 2, 1, 2, 1, 1), ridge=0.05 * (seed % 2)))
-    groups = ds.record.groups.groups_of(problem.table.names, problem.names, problem.costs)
-    setup = linear(problem.gram, "y", groups.members, problem.table.ridge)
-    every = subsets(problem.table, problem.groups, problem.costs)
-    groupwise = Groupwise(setup, groups.positions, groups.costs)
-    for held in ([], [3], [1, 5]):
-        rest = groupwise.undecided(held, [g for g in range(7) if g not in held])
-        spent = groups.costs[held].sum()
-        with_held = every.held[:, held].all(axis=1)
-        assert rest.value == pytest.approx(every.explained.max(), abs=TIE + every.error)
-        for g, loss in zip(rest.groups, rest.losses(), strict=True):
-            without = with_held & ~every.held[:, g]
-            assert every.explained[without].max() <= rest.value - loss + TIE + every.error
-        for budget in np.array([0.15, 0.4, 0.7]) * rest.costs.sum():
-            within = with_held & (every.cost <= spent + budget)
-            for tangent, _ in zip(
-                rest.tangents(budget, rng.uniform(0.1, 1, len(rest.groups))), range(5), strict=False
-            ):
-                best = every.explained[within].max()
-                assert tangent.bound >= best - TIE - every.error
-                for place, g in enumerate(rest.groups):
-                    inside = tangent.excess[place] > 0
-                    other = within & (every.held[:, g] != inside)
-                    if other.any():
-                        left = tangent.bound - abs(tangent.excess[place])
-                        assert left >= every.explained[other].max() - TIE - every.error
-
-
 def test_the_certificate_of_a_sequence_is_never_below_the_best():
     for seed in range(5):
         problem = random_problem(np.random.default_rng(seed), sizes=(1,) * 10)
@@ -267,18 +228,6 @@ def test_the_certificate_of_a_sequence_is_never_below_the_best():
         for budget, bound in zip(limits, bounds, strict=True):
             found = ds.best_within(problem.gram, "y", budget, problem.names, problem.costs)
             assert found.explained <= bound + TIE
-
-
-def test_the_tangent_is_the_best_fractional_knapsack():
-    problem = random_problem(np.random.default_rng(4), sizes=(1,) * 8)
-    costs = np.array(list(problem.costs.values()))
-    setup = linear(problem.gram, "y", problem.table.names)
-    rest = Groupwise(setup, [np.array([j]) for j in range(8)], costs).undecided([], range(8))
-    for budget in (1.0, 4.0, 9.0):
-        tangent = next(rest.tangents(budget, np.full(8, 0.5)))
-        solved = linprog(-tangent.slope, costs[None], [budget], bounds=(0, 1))
-        peak = tangent.value - tangent.slope @ tangent.shares - solved.fun
-        assert tangent.bound == pytest.approx(peak, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -340,29 +289,6 @@ def test_a_wide_problem_ends_in_time_with_a_bound():
     assert found.how.seconds < 30  # the root, whatever else runs, and one step of the exchanges
     whole = ds.fit(problem.gram, "y").r2
     assert found.explained <= found.how.bound <= whole + TIE
-
-
-# Exchanges
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_after_exchanges_no_group_and_no_pair_does_better(seed):
-    problem = random_problem(np.random.default_rng(seed))
-    names = list(problem.names)
-    groups = ds.record.groups.groups_of(problem.table.names, problem.names, problem.costs)
-    state = State(linear(problem.gram, "y", groups.members), groups.positions)
-    improve(state, groups.costs, 7.0, [], lambda: False)
-    every = subsets(problem.table, problem.groups, problem.costs)
-    value = {frozenset(np.flatnonzero(row).tolist()): v
-             for row, v in zip(every.held, every.explained, strict=True)}  # fmt: skip
-    held = set(state.held)
-    assert groups.costs[list(held)].sum() <= 7.0
-    for size in (0, 1):
-        for out in combinations(sorted(held), size):
-            for into in set(range(len(names))) - held:
-                other = frozenset(held - set(out) | {into})
-                if groups.costs[list(other)].sum() <= 7.0:
-                    assert value[other] <= value[frozenset(held)] + 1e-9
 
 
 # Doors
@@ -565,24 +491,3 @@ def test_thirty_columns_that_all_depend_a_little_on_each_other_are_proven(seed):
         rest = [j for j in held if j not in out]
         for pair in itertools.combinations(others, 2):
             assert explained([*rest, *pair]) <= best * (1 + 1e-9)
-
-
-def test_leaps_find_the_best_of_all_sets():
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        X, y = rng.normal(size=(30, 7)) + rng.normal(size=(30, 1)), rng.normal(size=30)
-        costs, budget = rng.integers(1, 5, 7), int(rng.integers(3, 12))
-        inverse = np.linalg.inv(X.T @ X)
-        coef = inverse @ (X.T @ y)
-
-        def explained(held, X=X, y=y):
-            fitted = X[:, held] @ np.linalg.lstsq(X[:, held], y, rcond=None)[0]
-            return fitted @ fitted
-
-        sets = [np.array(one) for one in itertools.product([False, True], repeat=7)]
-        best = max(explained(one) for one in sets if costs[one].sum() <= budget)
-        limits = budget, 0.0, coef @ (X.T @ y), 60.0
-        found, _, is_all = leaps(inverse, coef, np.arange(8), costs, 0, limits)
-        assert is_all
-        assert costs[found].sum() <= budget
-        assert np.isclose(explained(found), best, rtol=1e-10)

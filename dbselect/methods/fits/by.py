@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
 #: Methods that choose groups, and are no sequence, which the compiled library has.
-CHOICES = ("exchange", "dash", "sght", "lasso", "sparse_group_lasso", "knockoffs")
+CHOICES = (
+    "exchange", "dash", "best_within", "sght", "lasso", "sparse_group_lasso", "knockoffs"
+)  # fmt: skip
 #: Methods of records that the compiled library has and that return no sequence.
 ANSWERED = ("fit", *OF_FITS, *CHOICES)
 

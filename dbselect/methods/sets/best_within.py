@@ -5,30 +5,20 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from dbselect.errors import ArgumentError, ConditionWarning, shown, warn_caller
-from dbselect.linear.condition import check_possible, is_certain
-from dbselect.linear.relaxation import Groupwise
-from dbselect.linear.state import State
+from dbselect.errors import ArgumentError, ConditionWarning, RecordError, shown, warn_caller
 from dbselect.options.kinds import AT_LEAST_ZERO
 from dbselect.options.option import shows
 from dbselect.options.table import BestWithinOptions
-from dbselect.record.steps import fits
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
+from dbselect.search.compiled import compiled_choice
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
-from dbselect.selection.branch_and_bound import branch_and_bound
-from dbselect.selection.exchange import TimeUp, improve
-from dbselect.selection.greedy import greedy_search
 from dbselect.sources.progress import turns
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
-
-#: Share of the time limit for leaps and bounds, and most seconds: what they do not prove in
-#: these they hardly ever prove.
-LEAPS_SHARE, LEAPS_SECONDS = 0.25, 2.0
 
 
 @shows(BestWithinOptions)
@@ -93,33 +83,28 @@ def best_within(
     check_first(search.groups, search.first, budget)
     begin = perf_counter()
     with turns(None, "questions", known["callback"]) as turn:
-
-        def time_up() -> bool:
-            turn(None, None)
-            return perf_counter() - begin >= known["time_limit"]
-
-        found = branch_and_bound(
-            search.state,
-            Groupwise(search.linear, search.groups.positions, search.groups.costs),
-            budget,
-            _start(search, budget, time_up),
-            search.first,
-            time_up,
-            min(LEAPS_SHARE * known["time_limit"], LEAPS_SECONDS),
+        found = compiled_choice(search, turn)
+    if isinstance(found, str):
+        raise RecordError(found)
+    chosen, (nodes, is_sure, bound, proven) = found
+    if not is_sure:
+        warn_caller(
+            "columns are so nearly dependent that doubles do not tell what every set of them "
+            "explains: no set is proven to be the best; leave columns out, or take the difference "
+            "of two as a column of its own",
+            ConditionWarning,
         )
-    is_sure = _is_certain(search, budget)
-    bound = found.bound if is_sure else 1.0
     state = search.state
-    if found.groups:
-        state.add_all(found.groups)
+    if chosen:
+        state.add_all(chosen)
     how = Proof(
         explained=state.explained,
-        bound=state.explained if is_sure and found.proven else max(bound, state.explained),
-        proven=is_sure and found.proven,
-        nodes=found.nodes,
+        bound=state.explained if proven else max(bound, state.explained),
+        proven=bool(proven),
+        nodes=int(nodes),
         seconds=perf_counter() - begin,
     )
-    return Selected(search.model(state), tuple(found.groups), call.method, how, call=call)
+    return Selected(search.model(state), tuple(chosen), call.method, how, call=call)
 
 
 def check_budget(budget: Any) -> None:
@@ -130,38 +115,3 @@ def check_budget(budget: Any) -> None:
             "name, as best_within(source, target, 3, groups={...}, costs={...})"
         )
     AT_LEAST_ZERO.check("budget", budget)
-
-
-def _is_certain(search: GramSearch, budget: float) -> bool:
-    """Whether doubles tell what the sets within a budget explain.
-
-    Warns
-    -----
-    ConditionWarning : they do not
-    """
-    whole, costs = search.state.copy(), search.groups.costs
-    left = budget - float(costs[search.first].sum())
-    rest = [g for g in range(whole.size) if g not in search.first and fits(costs[g], left)]
-    whole.add_all([*search.first, *rest])
-    check_possible(whole)
-    found = is_certain(whole)
-    if not found:
-        warn_caller(
-            "columns are so nearly dependent that doubles do not tell what every set of them "
-            "explains: no set is proven to be the best; leave columns out, or take the difference "
-            "of two as a column of its own",
-            ConditionWarning,
-        )
-    return found
-
-
-def _start(search: GramSearch, budget: float, time_up: TimeUp) -> State:
-    """Return the better of two sets: the greedy one, and that around the best single group."""
-    costs = search.groups.costs
-    greedy, single = search.state.copy(), search.state.copy()
-    greedy_search(greedy, search.groups, State.gains, budget=budget, always=search.first)
-    if search.first:
-        single.add_all(search.first)
-    for state in (greedy, single):
-        improve(state, costs, budget, search.first, time_up)
-    return max(greedy, single, key=lambda state: state.explained)

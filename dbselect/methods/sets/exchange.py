@@ -77,8 +77,8 @@ def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected
             return exchange_choice(objective, limits, lambda value: turn(None, value))
 
         def in_library(search: GramSearch) -> Run[Any] | None:
-            found = compiled_choice(search, turn) if is_narrow(search) else None
-            if found is None:
+            found = compiled_choice(search, turn) if is_narrow(search) else "too wide"
+            if isinstance(found, str):
                 return None
             chosen, (queries, *history) = found
             return Run(with_first(search.state, chosen), history, int(queries))

@@ -13,8 +13,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from dbselect import _forked
 from dbselect.errors import DbselectError, SourceError
 from dbselect.record import formulas
+from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
 from dbselect.sources.engines.delta import is_delta
 from dbselect.sources.engines.formats import format_of, scanned
@@ -40,10 +42,12 @@ class LazyTable:
     def __init__(
         self, frame: pl.LazyFrame, rows: int | None = None, files: Unchanged | None = None
     ) -> None:
+        _forked.check()
         try:
             schema = frame.collect_schema()
         except FAILURES as error:
             raise SourceError(f"Polars cannot read the table: {error}") from error
+        check_names(schema)
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
         self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
         self._given = frame

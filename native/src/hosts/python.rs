@@ -17,7 +17,6 @@ use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
@@ -41,7 +40,6 @@ use crate::record::categories::{Category, Layout, LevelSums, Listed};
 use crate::record::gram::{Names, Record, check_overflow};
 use crate::record::terms::{self, Terms};
 use crate::search::sets::exchange::GoesOn;
-use crate::search::sets::leaps::{Leaps, Set};
 use crate::search::sets::projection::{Best, Count, Groups, Limits, Table, support};
 use crate::search::steps::Turn;
 
@@ -697,63 +695,6 @@ unsafe fn only_batch(stream: *mut FFI_ArrowArrayStream) -> Result<RecordBatch, S
     let mut batches = batches.map_err(|error| error.to_string())?;
     let empty = RecordBatch::new_empty(batches.schema());
     batches.next().unwrap_or(Ok(empty)).map_err(|error| error.to_string())
-}
-
-/// Search the best set of groups within a budget. `groups` gets 1 for each group of a set
-/// that explains more than is known, and 0 for all if there is none; `found` what it explains,
-/// the number of sets looked at, and 1 if none is better. `limits` are the budget, what a set
-/// is known to explain, what all columns explain, and the seconds to take. Null comes back, or an error text
-/// for `dbselect_text_free`.
-///
-/// # Safety
-/// `inverse` holds the squares of the `starts[n_groups]` columns, `coef` a double a column,
-/// `starts` one more number than `n_groups`, ascending from 0; `costs` and `groups` hold
-/// `n_groups`, `limits` four doubles, `found` three; `kept` is at most `n_groups`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dbselect_leaps(
-    inverse: *const f64,
-    coef: *const f64,
-    starts: *const usize,
-    costs: *const f64,
-    n_groups: usize,
-    kept: usize,
-    limits: *const f64,
-    groups: *mut u8,
-    found: *mut f64,
-) -> *mut c_char {
-    guard(|| {
-        // SAFETY: see the caller's promise.
-        let (starts, costs, limits, groups, found) = unsafe {
-            (
-                slice::from_raw_parts(starts, n_groups + 1),
-                slice::from_raw_parts(costs, n_groups),
-                slice::from_raw_parts(limits, 4),
-                slice::from_raw_parts_mut(groups, n_groups),
-                slice::from_raw_parts_mut(found, 3),
-            )
-        };
-        let width = starts[n_groups];
-        // SAFETY: see the caller's promise.
-        let (inverse, coef) = unsafe {
-            (slice::from_raw_parts(inverse, width * width), slice::from_raw_parts(coef, width))
-        };
-        let [budget, value, explained, seconds] = [limits[0], limits[1], limits[2], limits[3]];
-        let set = Set {
-            groups: (0..n_groups).collect(),
-            starts: starts.to_vec(),
-            inverse: inverse.to_vec(),
-            coef: coef.to_vec(),
-            explained,
-            kept,
-        };
-        let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX / 4);
-        let mut leaps = Leaps::new(costs, budget, value, time);
-        let is_done = leaps.search(&set);
-        groups.fill(0);
-        leaps.best.iter().flatten().for_each(|&group| groups[group] = 1);
-        found.copy_from_slice(&[leaps.value, leaps.nodes as f64, f64::from(u8::from(is_done))]);
-        Ok(())
-    })
 }
 
 /// Free an error text.

@@ -10,6 +10,7 @@ use super::groups::{Costs, GroupColumns};
 use super::knockoffs::KnockoffOptions;
 use super::linear::fit::{Ask, FitRequest};
 use super::methods::Method;
+use super::methods::best_within::BestWithinOptions;
 use super::methods::dash::DashOptions;
 use super::methods::exchange::ExchangeOptions;
 use super::methods::question::Choice;
@@ -95,6 +96,10 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
             k: given.needed("k", Given::count)?,
             start: given.names("start")?.unwrap_or_default(),
             budget: given.number("budget")?,
+        }),
+        "best_within" => Arc::new(BestWithinOptions {
+            budget: given.needed("budget", Given::limit)?,
+            time_limit: given.number("time_limit")?.unwrap_or(BestWithinOptions::TIME_LIMIT),
         }),
         other => return Err(no_method(other)),
     })
@@ -223,6 +228,15 @@ impl<'g> Given<'g> {
             Value::Whole(count) => Some(*count),
             _ => None,
         })
+    }
+
+    /// A budget that has to be given.
+    fn limit(&self, name: &str) -> Result<Option<f64>, Error> {
+        let read = |value: &Value| {
+            let words = || format!("{name} is {value}; it must be a number >= 0");
+            value.number().ok_or_else(|| Error::argument(words()))
+        };
+        self.get(name).map(read).transpose()
     }
 
     /// The value of an option without a default.

@@ -7,7 +7,7 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 36] = [
+const ALLOWED: [(&str, &str); 37] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
@@ -18,6 +18,7 @@ const ALLOWED: [(&str, &str); 36] = [
     ("max_groups", "be a whole number >= 1"),
     ("max_steps", "be a whole number >= 1"),
     ("always", "be a list of group names"),
+    ("time_limit", "be a number of seconds > 0"),
     ("k", "be a whole number >= 1"),
     ("start", "be a list of group names"),
     ("penalty", "be a number >= 0"),

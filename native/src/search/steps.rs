@@ -7,7 +7,7 @@ use crate::search::linear::state::State;
 /// A gain below this share of the target's variance is rounding, not explanation.
 pub const ROUNDING_GAIN: f64 = 1e-14;
 /// Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
-const BUDGET_SLACK: f64 = 1e-12;
+pub const BUDGET_SLACK: f64 = 1e-12;
 /// Share of the target's variance that rows never explain; rounding adds some 1e-4 to 1.
 const IMPOSSIBLE: f64 = 2.0;
 

@@ -38,7 +38,7 @@ const DOUBTFUL_SHARE: f64 = 1e-4;
 /// Condition number above which the selected columns themselves lose their digits.
 pub const CONDITION_LIMIT: f64 = 1e10;
 /// Share of a column's variance that rounding may leave of one that depends on others.
-const ROUNDING_SHARE: f64 = 1e-15;
+pub const ROUNDING_SHARE: f64 = 1e-15;
 /// Share of the target's variance above which its possible loss is reported.
 const TOLD_SHARE: f64 = 1e-3;
 /// Rows of M that are computed at once, so that those before are read so much less often.

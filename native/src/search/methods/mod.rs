@@ -3,12 +3,14 @@
 //! A new one is a line here, its options in `options` and `given`, and a `Choice` that answers.
 
 pub mod answer;
+pub mod best_within;
 pub mod chosen;
 pub mod dash;
 pub mod exchange;
 pub mod question;
 
 use self::answer::Type;
+use self::best_within::BestWithinOptions;
 use self::dash::DashOptions;
 use self::exchange::ExchangeOptions;
 use super::options::{
@@ -66,7 +68,7 @@ impl Method {
 }
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 17] = [
+pub static METHODS: [Method; 18] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -114,6 +116,14 @@ pub static METHODS: [Method; 17] = [
         places: &["k"],
         own: ExchangeOptions::NAMES,
         kind: Kind::Groups(&answer::MODEL),
+    },
+    Method {
+        name: "best_within",
+        about: "The groups that explain most for a budget, with proof or what none can exceed: \
+                dbselect.best_within(g, 'y', 5, costs := {'a': 1, 'b': 5})",
+        places: &["budget"],
+        own: BestWithinOptions::NAMES,
+        kind: Kind::Groups(&answer::PROOF),
     },
     Method {
         name: "dash",

@@ -4,10 +4,13 @@
 //! |---|---|
 //! | `convolution` | (max,+) convolution with a concave sequence |
 //! | `projection` | the nearest vector with few nonzeros in few groups |
+//! | `exchange` | k groups, of which no one can be exchanged for a better one |
+//! | `branch_and_bound` | the best set of groups within a budget, with proof |
 //! | `leaps` | the best set of groups within a budget |
 //! | `exchange`, `dash` | k groups, improved one by one, or taken some at a time |
 //! | `thresholding`, `polish`, `sght` | few columns in few groups, by hard thresholding |
 
+pub mod branch_and_bound;
 pub mod convolution;
 pub mod dash;
 pub mod exchange;

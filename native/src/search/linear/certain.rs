@@ -1,0 +1,66 @@
+//! Whether doubles tell what every set of some columns explains.
+
+use super::cholesky::{cholesky, solve};
+use super::dense::dot;
+use super::state::{CONDITION_LIMIT, RANK_SHARE, ROUNDING_SHARE, State};
+use crate::search::problem::Linear;
+
+/// What is explained errs by this at the limit, as a share of the target's variance: w'w times the
+/// rounding of C.
+const CERTAIN: f64 = f64::EPSILON * CONDITION_LIMIT;
+
+/// Whether doubles tell what every set of the selected columns explains, to six digits.
+///
+/// They do not at a condition number above the limit, nor where a column is aliased that may
+/// explain something by what it has beyond the columns that determine it. Of a dependence those
+/// columns count whose part in it is more than may be left of the aliased one: a set that lacks
+/// the others has the dependence, too. O(|S|^3).
+pub fn is_certain(state: &mut State) -> bool {
+    if state.condition() > CONDITION_LIMIT {
+        return false;
+    }
+    let (problem, support) = (state.problem, state.support());
+    let width = problem.width();
+    // Of the inverse of C_SS, from its factor.
+    let mut diagonal = vec![0.0; support.len()];
+    for row in state.inverse().chunks_exact(width.max(1)) {
+        diagonal.iter_mut().zip(row).for_each(|(sum, m)| *sum += m * m);
+    }
+    let is_free = |&j: &usize| !problem.constant[j] && problem.ridge[j] == 0.0;
+    state.aliased().into_iter().filter(is_free).all(|aliased| {
+        let cross: Vec<f64> = support.iter().map(|&j| problem.row(aliased)[j]).collect();
+        let mut weights = vec![0.0; support.len()];
+        for (k, row) in state.inverse().chunks_exact(width.max(1)).enumerate() {
+            let share = dot(&row[..=k], &cross[..=k]);
+            weights.iter_mut().zip(&row[..=k]).for_each(|(w, m)| *w += share * m);
+        }
+        let least = RANK_SHARE * problem.variance(aliased);
+        let takes_part = |(w, square): (&f64, &f64)| w * w / square > least;
+        let parts = weights.iter().zip(&diagonal).map(takes_part);
+        let columns: Vec<usize> =
+            support.iter().zip(parts).filter(|(_, part)| *part).map(|(&j, _)| j).collect();
+        own_gain(problem, &columns, aliased) <= CERTAIN
+    })
+}
+
+/// What a column may explain beyond some others, if rounding hides it.
+fn own_gain(problem: &Linear, columns: &[usize], aliased: usize) -> f64 {
+    let row = |&i: &usize| {
+        columns.iter().map(move |&j| if i == j { problem.variance(j) } else { problem.row(i)[j] })
+    };
+    let block: Vec<f64> = columns.iter().flat_map(row).collect();
+    let Some(factor) = cholesky(&block, columns.len()) else {
+        return f64::INFINITY;
+    };
+    let cross: Vec<f64> = columns.iter().map(|&j| problem.row(aliased)[j]).collect();
+    let mut w = cross.clone();
+    solve(&factor, &mut w);
+    // The aliased column less what the others make of it.
+    let slope = problem.target[aliased]
+        - columns.iter().zip(&w).map(|(&j, w)| w * problem.target[j]).sum::<f64>();
+    let fitted: Vec<f64> =
+        block.chunks_exact(columns.len().max(1)).map(|row| dot(row, &w)).collect();
+    let left = problem.variance(aliased) - 2.0 * dot(&w, &cross) + dot(&w, &fitted);
+    let rounding = ROUNDING_SHARE * (1.0 + dot(&w, &w));
+    slope * slope / (left - rounding).max(rounding)
+}

@@ -1,0 +1,142 @@
+//! `best_within`: the groups that explain most for a budget, with proof.
+
+use std::time::{Duration, Instant};
+
+use super::answer::{Cell, Found};
+use super::chosen::Chosen;
+use super::question::{Choice, Setting};
+use crate::kernel::possible::INDEFINITE;
+use crate::search::criteria::Criterion;
+use crate::search::error::Error;
+use crate::search::greedy::{self, greedy_search};
+use crate::search::linear::certain::is_certain;
+use crate::search::linear::groupwise::Groupwise;
+use crate::search::linear::state::{Buffers, State};
+use crate::search::options::{Rule, refused};
+use crate::search::sets::branch_and_bound::{Task, branch_and_bound};
+use crate::search::sets::exchange::{GoesOn, Limits, improve};
+use crate::search::setup::{Limited, Plan};
+use crate::search::steps::{fits, is_possible};
+use crate::search::value::Value;
+
+/// Share of the time limit for leaps and bounds: what they do not prove in it they hardly ever do.
+const LEAPS_SHARE: f64 = 0.25;
+/// Most seconds for them.
+const LEAPS_SECONDS: f64 = 2.0;
+
+/// The options of `best_within`.
+#[derive(Clone, Copy, Debug)]
+pub struct BestWithinOptions {
+    /// Limit on the summed cost.
+    pub budget: f64,
+    /// Seconds after which the best set found so far is returned.
+    pub time_limit: f64,
+}
+
+impl BestWithinOptions {
+    /// Options by the names that users give, beside the budget.
+    pub const NAMES: &[&str] = &["time_limit"];
+    /// The time limit unless one is given.
+    pub const TIME_LIMIT: f64 = 10.0;
+}
+
+impl Limited for BestWithinOptions {
+    fn check(&self) -> Result<(), Error> {
+        let budget = Value::Number(self.budget);
+        if self.budget.is_nan() || self.budget < 0.0 {
+            return Err(Error::argument(format!("budget is {budget}; it must be a number >= 0")));
+        }
+        if self.time_limit > 0.0 {
+            return Ok(());
+        }
+        Err(refused("time_limit", &Value::Number(self.time_limit)))
+    }
+
+    fn limits(&self) -> (Option<f64>, Option<i64>) {
+        (Some(self.budget), None)
+    }
+}
+
+impl Choice for BestWithinOptions {
+    fn choose<'a>(&self, asked: &Setting<'a>, memory: Buffers) -> Result<Found<'a>, String> {
+        self.follow(asked, memory, &mut |_| true).map(|(found, _)| found)
+    }
+
+    /// Beside the answer: the sets looked at, whether doubles tell what every set explains, the
+    /// bound, and whether it is proven.
+    fn follow<'a>(
+        &self,
+        asked: &Setting<'a>,
+        memory: Buffers,
+        goes_on: &mut GoesOn,
+    ) -> Result<(Found<'a>, Vec<f64>), String> {
+        let begin = Instant::now();
+        let time = Duration::try_from_secs_f64(self.time_limit).unwrap_or(Duration::MAX);
+        // Every look at the clock is a turn.
+        let mut goes_on =
+            |change: Option<f64>| change.is_some() || (goes_on(None) && begin.elapsed() < time);
+        let (plan, problem) = (asked.plan, asked.problem);
+        let empty = State::new(problem, &plan.groups.starts, memory);
+        let is_sure = certain(&empty, plan, self.budget)?;
+        let task = Task {
+            empty: &empty,
+            problem: &Groupwise::new(problem, &plan.groups.starts, &plan.groups.costs),
+            budget: self.budget,
+            always: &plan.first,
+            leaps: Duration::from_secs_f64((LEAPS_SHARE * self.time_limit).min(LEAPS_SECONDS)),
+        };
+        let start = start(&empty, plan, self.budget, &mut goes_on);
+        let best = branch_and_bound(&task, &start, &mut goes_on);
+        let mut state = empty.clone();
+        best.groups.iter().for_each(|&group| _ = state.add(group));
+        let chosen = Chosen::of_state(asked, &mut state);
+        let is_proven = is_sure && best.is_proven;
+        let bound = match (is_proven, is_sure) {
+            (true, _) => chosen.explained,
+            (_, true) => best.bound.min(1.0).max(chosen.explained),
+            _ => 1.0,
+        };
+        let gap = bound - chosen.explained;
+        let more = vec![Cell::Number(bound), Cell::Number(gap), Cell::Truth(is_proven)];
+        let truth = |is: bool| f64::from(u8::from(is));
+        let notes = vec![best.nodes as f64, truth(is_sure), bound, truth(is_proven)];
+        Ok((chosen.found(asked, more), notes))
+    }
+}
+
+/// Whether doubles tell what the sets within a budget explain; the error says that no rows have
+/// such columns.
+fn certain(empty: &State, plan: &Plan, budget: f64) -> Result<bool, String> {
+    let costs = &plan.groups.costs;
+    let left = budget - plan.first.iter().map(|&group| costs[group]).sum::<f64>();
+    let mut whole = empty.clone();
+    plan.first.iter().for_each(|&group| _ = whole.add(group));
+    for group in (0..costs.len()).filter(|group| !plan.first.contains(group)) {
+        if fits(costs[group], Some(left)) {
+            whole.add(group);
+        }
+    }
+    if whole.is_indefinite() || !is_possible(whole.explained()) {
+        return Err(INDEFINITE.to_string());
+    }
+    Ok(is_certain(&mut whole))
+}
+
+/// The better of two sets: the greedy one, and that around the best single group.
+fn start<'p>(empty: &State<'p>, plan: &Plan, budget: f64, goes_on: &mut GoesOn) -> State<'p> {
+    let (costs, always) = (&plan.groups.costs, &plan.first[..]);
+    let limits = Limits { costs, budget: Some(budget), most: None, always };
+    let (mut greedy, mut single) = (empty.clone(), empty.clone());
+    let mut criterion = Criterion::default();
+    criterion.set_up(Rule::Fr, empty.problem, &plan.groups.starts);
+    let budget = Some(budget);
+    let bounds = greedy::Limits { budget, max_groups: None, first_cost: None, always };
+    let mut scores = Vec::new();
+    // Nobody follows it.
+    let _ =
+        greedy_search(&mut greedy, costs, &mut criterion, bounds, &mut scores, &mut |_, _| Ok(()));
+    always.iter().for_each(|&group| _ = single.add(group));
+    improve(&mut greedy, &limits, goes_on);
+    improve(&mut single, &limits, goes_on);
+    if single.explained() > greedy.explained() { single } else { greedy }
+}
