@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 #: Methods that choose groups, and are no sequence, which the compiled library has.
 CHOICES = (
+<<<<<<< HEAD
     "exchange",
     "best_within",
     "dash",
@@ -26,6 +27,10 @@ CHOICES = (
     "sparse_group_lasso",
     "knockoffs",
 )
+=======
+    "exchange", "dash", "best_within", "sght", "lasso", "sparse_group_lasso", "knockoffs"
+)  # fmt: skip
+>>>>>>> penal
 #: Methods of records that the compiled library has and that return no sequence.
 ANSWERED = ("fit", *OF_FITS, *CHOICES)
 

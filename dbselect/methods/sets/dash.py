@@ -86,7 +86,7 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
 
         def in_library(search: GramSearch) -> Run[Any] | None:
             found = compiled_choice(search, turn)
-            if found is None:
+            if isinstance(found, str):
                 return None
             chosen, (queries, guess, ease, stalled, completed, bound, *history) = found
             return Run(

@@ -100,8 +100,7 @@ impl Descent {
             quadratic.violations(w, &self.b, penalty, &mut self.violations);
             let (inside, worst) = self.violations.worst();
             // What is no number is no reason to go on either.
-            let is_over = !(worst > optimal);
-            if is_over {
+            if worst.is_nan() || worst <= optimal {
                 break;
             }
             if inside <= ENTRY_SHARE * worst {
