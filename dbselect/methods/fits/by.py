@@ -18,19 +18,8 @@ if TYPE_CHECKING:
 
 #: Methods that choose groups, and are no sequence, which the compiled library has.
 CHOICES = (
-<<<<<<< HEAD
-    "exchange",
-    "best_within",
-    "dash",
-    "sght",
-    "lasso",
-    "sparse_group_lasso",
-    "knockoffs",
-)
-=======
     "exchange", "dash", "best_within", "sght", "lasso", "sparse_group_lasso", "knockoffs"
 )  # fmt: skip
->>>>>>> penal
 #: Methods of records that the compiled library has and that return no sequence.
 ANSWERED = ("fit", *OF_FITS, *CHOICES)
 
