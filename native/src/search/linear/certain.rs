@@ -1,8 +1,8 @@
 //! Whether doubles tell what every set of some columns explains.
 
-use super::cholesky::{cholesky, solve};
-use super::dense::dot;
 use super::state::{CONDITION_LIMIT, RANK_SHARE, ROUNDING_SHARE, State};
+use crate::search::algebra::cholesky::{cholesky, solve};
+use crate::search::algebra::dense::dot;
 use crate::search::problem::Linear;
 
 /// What is explained errs by this at the limit, as a share of the target's variance: w'w times the

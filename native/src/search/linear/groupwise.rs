@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::cholesky::{cholesky, independent, inverse, solve};
-use super::dense::{dot, subtract_combination};
-use super::extremes::extremes;
-use super::panels::subtract_products;
 use super::relaxation::Undecided;
 use super::state::RANK_SHARE;
+use crate::search::algebra::cholesky::{cholesky, independent, inverse, solve};
+use crate::search::algebra::dense::{dot, subtract_combination};
+use crate::search::algebra::extremes::extremes;
+use crate::search::algebra::panels::subtract_products;
 use crate::search::problem::Linear;
 use crate::search::sets::leaps::{Leaps, Set};
 

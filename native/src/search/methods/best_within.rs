@@ -6,9 +6,7 @@ use super::answer::{Cell, Found};
 use super::chosen::Chosen;
 use super::question::{Choice, Setting};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::criteria::Criterion;
 use crate::search::error::Error;
-use crate::search::greedy::{self, greedy_search};
 use crate::search::linear::certain::is_certain;
 use crate::search::linear::groupwise::Groupwise;
 use crate::search::linear::state::{Buffers, State};
@@ -18,6 +16,8 @@ use crate::search::sets::exchange::{GoesOn, Limits, improve};
 use crate::search::setup::{Limited, Plan};
 use crate::search::steps::{fits, is_possible};
 use crate::search::value::Value;
+use crate::search::walks::criteria::Criterion;
+use crate::search::walks::greedy::{self, greedy_search};
 
 /// Share of the time limit for leaps and bounds: what they do not prove in it they hardly ever do.
 const LEAPS_SHARE: f64 = 0.25;
