@@ -136,6 +136,9 @@ def test_a_search_is_that_of_python(raw, method, given, mapping):
         ("exchange", {"k": 2}),
         ("exchange", {"k": 3, "start": ["g1"], "always": ["g2"], "ridge": 0.25}),
         ("exchange", {"k": 4, "budget": 8.5, "intercept": False}),
+        ("best_within", {"budget": 6}),
+        ("best_within", {"budget": 9.5, "always": ["g2"], "ridge": 0.25, "time_limit": 60}),
+        ("best_within", {"budget": 0, "intercept": False}),
     ],
 )
 def test_a_choice_is_that_of_python(raw, call, given):

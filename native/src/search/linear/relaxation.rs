@@ -294,3 +294,27 @@ fn cheapest(paid: &[f64], costs: &[f64], budget: f64) -> Vec<f64> {
     }
     vec![1.0; costs.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_knapsack_takes_the_best_rates_first() {
+        // Rates 3, 2 and 1 at costs 2, 2 and 1.
+        let (shares, worth) = knapsack(&[4.0, 6.0, 1.0], &[2.0, 2.0, 1.0], 3.0);
+        assert_eq!((shares, worth), (vec![0.5, 1.0, 0.0], 2.0));
+        let (shares, worth) = knapsack(&[4.0, 6.0, 1.0], &[2.0, 2.0, 1.0], 9.0);
+        assert_eq!((shares, worth), (vec![1.0; 3], 0.0));
+    }
+
+    #[test]
+    fn the_cheapest_shares_spend_the_budget_at_equal_marginal_costs() {
+        let (paid, costs) = ([4.0, 1.0, 0.25, 16.0], [1.0, 1.0, 1.0, 1.0]);
+        // t (sqrt(4) + 1 + 1/2) = 1 beside the last, whose share would be more than 1.
+        let shares = cheapest(&paid, &costs, 2.0);
+        let expected = [2.0 / 3.5, 1.0 / 3.5, 0.5 / 3.5, 1.0];
+        shares.iter().zip(expected).for_each(|(a, b)| assert!((a - b).abs() < 1e-15, "{shares:?}"));
+        assert_eq!(cheapest(&paid, &costs, 4.0), vec![1.0; 4]);
+    }
+}
