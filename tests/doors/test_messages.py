@@ -120,6 +120,12 @@ def test_types_without_numbers_name_the_cast(values, words):
         frame.select(pl.struct("x", "d").dbselect.gram())
 
 
+def test_a_target_of_text_may_be_cast():
+    frame = pl.DataFrame({"x": [1.0, 2, 4], "y": ["1", "3", "9"]})
+    with pytest.raises(ds.errors.ColumnError, match="cast it if it holds numbers"):
+        ds.anytime_sequence(frame, "y")
+
+
 def test_frames_have_the_methods_of_lazy_frames():
     frame = pl.DataFrame({"x": [1.0, 2, 4], "y": [1.0, 3, 9]})
     lazy = frame.lazy().dbselect.gram().collect()
