@@ -111,7 +111,7 @@ pub enum Rows<'r> {
 
 impl Rows<'_> {
     /// How many they are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         match self {
             Rows::All(count) => *count,
             Rows::These(rows) => rows.len(),
@@ -585,8 +585,8 @@ impl Inputs {
         rows: &Rows,
         unknown: Unknown,
     ) -> (Vec<f64>, Vec<bool>) {
-        let mut sums = vec![model.intercept; rows.len()];
-        let mut left = vec![false; rows.len()];
+        let mut sums = vec![model.intercept; rows.count()];
+        let mut left = vec![false; rows.count()];
         for part in &model.parts {
             let input = &self.inputs[part.input];
             match (&input.source, input.column.map(|at| &columns[at])) {

@@ -70,6 +70,9 @@ pub struct Told {
 /// The functions.
 const ANYTIME: &str = "anytime_predict";
 const PREDICT: &str = "predict";
+/// What becomes of levels that the fit has not seen and of columns that the rows lack.
+type Treatment = (Unknown, MissingColumns);
+
 /// What options may be called.
 pub const OPTIONS: [&str; 3] = ["budget", "handle_unknown", "missing_columns"];
 
@@ -156,7 +159,7 @@ impl Told {
     unsafe fn are_one(&self, rows: usize) -> bool {
         let mut texts = self.unknowns.iter().chain(&self.absents);
         // SAFETY: see the caller's promise; these are VARCHARs.
-        texts.all(|&own| unsafe { View::<Text>::of(own).is_constant(rows) })
+        texts.all(|&own| unsafe { View::<Text>::of(own).has_one_value(rows) })
     }
 
     /// What becomes, row by row, of levels that the fit has not seen and of columns that the rows
@@ -164,16 +167,14 @@ impl Told {
     ///
     /// # Safety
     /// The chunk is live, and the callers ask for its rows.
-    pub unsafe fn treatments(
-        &self,
-    ) -> impl FnMut(usize) -> Result<(Unknown, MissingColumns), String> {
+    pub unsafe fn treatments(&self) -> impl FnMut(usize) -> Result<Treatment, String> {
         // The text that was given last and is not NULL counts.
         let views = |texts: &[Vector]| -> Vec<View<Text>> {
             // SAFETY: these are VARCHARs.
             texts.iter().rev().map(|&own| unsafe { View::of(own) }).collect()
         };
         let given = [views(&self.unknowns), views(&self.absents)];
-        let mut known: Option<([Option<Text>; 2], (Unknown, MissingColumns))> = None;
+        let mut known: Option<([Option<Text>; 2], Treatment)> = None;
         move |row| {
             let last = |all: &Vec<View<Text>>| {
                 // SAFETY: see the caller's promise.

@@ -98,16 +98,16 @@ impl Fields {
         // SAFETY: see the caller's promise; the fields have these types.
         unsafe {
             if let Some(lists) = self.lists {
-                return lists.is_constant(rows);
+                return lists.has_one_value(rows);
             }
             let there = self.steps.are_there(rows);
             let terms = |terms: Vector| match terms.is_null(0) {
                 true => (1..rows).all(|row| terms.is_null(row)),
-                false => View::<Text>::of(terms).is_constant(rows),
+                false => View::<Text>::of(terms).has_one_value(rows),
             };
             there
-                && View::<ListEntry>::of(self.coefficients).is_constant(rows)
-                && View::<f64>::of(self.intercept).is_constant(rows)
+                && View::<ListEntry>::of(self.coefficients).has_one_value(rows)
+                && View::<f64>::of(self.intercept).has_one_value(rows)
                 && self.terms.is_none_or(terms)
         }
     }
@@ -316,7 +316,7 @@ impl Predictions {
             write_each(spent, rows, |_| same.spent);
             match same.next_group {
                 Some(group) => {
-                    write_texts(next_group, (0..rows.len()).map(|at| rows.at(at)), group);
+                    write_texts(next_group, (0..rows.count()).map(|at| rows.at(at)), group);
                 }
                 None => null(next_group),
             }

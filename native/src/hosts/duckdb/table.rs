@@ -279,12 +279,19 @@ impl Leaf {
             | type_id::HUGEINT
             | type_id::UHUGEINT
             | type_id::SQLNULL => Ok(()),
-            other => Err(format!(
-                "column '{}' has type {}; columns must be numeric, boolean, dates or text, \
-                 leave it out with struct_pack(*COLUMNS(* EXCLUDE (...)))",
-                self.name,
-                type_id::name(other)
-            )),
+            other => {
+                let name = &self.name;
+                let cast = match other {
+                    type_id::INTERVAL | type_id::TIME => format!("take its seconds, epoch({name})"),
+                    type_id::LIST => format!("cast it to a fixed size, {name}::DOUBLE[3]"),
+                    _ => format!("cast it, {name}::VARCHAR"),
+                };
+                Err(format!(
+                    "column '{name}' has type {}; columns must be numeric, boolean, dates or text: \
+                     {cast}, or leave it out with struct_pack(*COLUMNS(* EXCLUDE (...)))",
+                    type_id::name(other)
+                ))
+            }
         }
     }
 

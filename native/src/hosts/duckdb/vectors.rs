@@ -195,7 +195,7 @@ impl<T: PartialEq> View<T> {
     ///
     /// # Safety
     /// The chunk is live and has these rows.
-    pub unsafe fn is_constant(self, rows: usize) -> bool {
+    pub unsafe fn has_one_value(self, rows: usize) -> bool {
         // SAFETY: see the caller's promise; a validity mask has a bit for every row.
         unsafe {
             let valid = |row: usize| *self.validity.add(row / 64) >> (row % 64) & 1 == 1;
