@@ -149,18 +149,21 @@ fn step(given: &Given) -> Result<StepOptions, Error> {
 }
 
 /// Values by name, for a method.
-struct Given<'g> {
-    method: &'static Method,
-    values: &'g [(String, Value)],
+pub(crate) struct Given<'g> {
+    /// Who takes them.
+    pub(crate) method: &'static Method,
+    /// NULL is none.
+    pub(crate) values: &'g [(String, Value)],
 }
 
 impl<'g> Given<'g> {
     /// Refuse options that the method does not have, and such as come twice.
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let method = self.method.name;
         let names: Vec<String> = self.method.options().into_iter().map(str::to_string).collect();
         for (at, (name, value)) in self.values.iter().enumerate() {
-            if Fields::OF_ROWS.contains(&&name[..]) && is_there(value) {
+            let is_of_rows = Fields::OF_ROWS.contains(&&name[..]) && !names.contains(name);
+            if is_of_rows && is_there(value) {
                 return Err(Error::argument(format!(
                     "{name} is {value}; a record holds no rows: dbselect.{method}(table, ..., \
                      {name}={value}) reads a table"
@@ -203,7 +206,8 @@ impl<'g> Given<'g> {
         format!("{method} has {}", unknown("option", name, names))
     }
 
-    fn get(&self, name: &str) -> Option<&'g Value> {
+    /// What an option is given.
+    pub(crate) fn get(&self, name: &str) -> Option<&'g Value> {
         let mut found = self.values.iter().filter(|(other, _)| other == name);
         found.find(|(_, value)| is_there(value)).map(|(_, value)| value)
     }
@@ -213,11 +217,13 @@ impl<'g> Given<'g> {
         self.get(name).map(read).transpose()
     }
 
-    fn number(&self, name: &str) -> Result<Option<f64>, Error> {
+    /// An option of that kind, if it is given.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, Error> {
         self.read(name, Value::number)
     }
 
-    fn count(&self, name: &str) -> Result<Option<i64>, Error> {
+    /// An option of that kind, if it is given.
+    pub(crate) fn count(&self, name: &str) -> Result<Option<i64>, Error> {
         self.read(name, |value| match value {
             Value::Whole(count) => Some(*count),
             _ => None,
@@ -245,15 +251,25 @@ impl<'g> Given<'g> {
         })
     }
 
-    fn truth(&self, name: &str) -> Result<Option<bool>, Error> {
+    /// An option of that kind, if it is given.
+    pub(crate) fn truth(&self, name: &str) -> Result<Option<bool>, Error> {
         self.read(name, |value| match value {
             Value::Truth(truth) => Some(*truth),
             _ => None,
         })
     }
 
-    fn names(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+    /// An option of that kind, if it is given.
+    pub(crate) fn names(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         self.read(name, Value::texts)
+    }
+
+    /// A text, if it is given.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<String>, Error> {
+        self.read(name, |value| match value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        })
     }
 
     fn fields(&self) -> Result<Fields, Error> {
@@ -267,7 +283,8 @@ impl<'g> Given<'g> {
         })
     }
 
-    fn groups(&self) -> Result<Option<GroupColumns>, Error> {
+    /// The groups, if they are given.
+    pub(crate) fn groups(&self) -> Result<Option<GroupColumns>, Error> {
         let group = |(name, means): &(String, Value)| {
             let columns = match means {
                 // `groups_of` says that the group is empty.
@@ -297,7 +314,8 @@ impl<'g> Given<'g> {
         }
     }
 
-    fn costs(&self) -> Result<Option<Costs>, Error> {
+    /// Their costs, if they are given.
+    pub(crate) fn costs(&self) -> Result<Option<Costs>, Error> {
         let cost = |(name, cost): &(String, Value)| {
             let number = cost.number().map(|number| (name.clone(), number));
             number.ok_or_else(|| {

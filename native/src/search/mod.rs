@@ -38,5 +38,5 @@ pub mod sets;
 pub mod setup;
 pub mod step;
 pub mod steps;
-mod ties;
+pub(crate) mod ties;
 pub mod value;

@@ -7,7 +7,7 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 18] = [
+const ALLOWED: [(&str, &str); 24] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
@@ -26,6 +26,12 @@ const ALLOWED: [(&str, &str); 18] = [
     ("c_min", "be a number > 0"),
     ("epsilon", "be a number >= 0"),
     ("nu", "lie between 0 and 1, both excluded"),
+    ("tol", "lie between 0 and 1, both excluded"),
+    ("max_iter", "be a whole number >= 1"),
+    ("max_bytes", "be a whole number >= 1"),
+    ("weight", "be the name of a field of the row"),
+    ("offset", "be the name of a field of the row"),
+    ("exposure", "be the name of a field of the row"),
 ];
 
 /// Fields of a problem that a method refuses, and why; those of `dbselect/options/refusals.py`

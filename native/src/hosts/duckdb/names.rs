@@ -8,6 +8,7 @@
 use std::ffi::{CStr, CString};
 
 use super::api::{self, Handle};
+use crate::glm::request::METHODS as OF_ROWS;
 use crate::search::methods::{METHODS, Method};
 
 /// An error if the name is somebody's: a database in a file, one in memory without our macros,
@@ -90,6 +91,9 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
         define(method.name, &bodies(method, takes_places), method.about, run)
     })?;
     run(KEY_SUMS)?;
+    OF_ROWS
+        .iter()
+        .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
     OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {
         define(name, &[(parameters.to_string(), passed.to_string())], does, run)
     })
@@ -121,6 +125,16 @@ fn bodies(method: &Method, takes_places: bool) -> Vec<(String, String)> {
         true => vec![body(0, &places, &named(method.places.len()))],
         false => (0..=places.len()).map(|given| body(given, &[], &named(given))).collect(),
     }
+}
+
+/// The same of a method of rows, which takes options by name alone.
+fn body_of_rows(method: &Method) -> (String, String) {
+    let first = "\"row\", target, family";
+    let names = method.options();
+    // `offset` is a word of SQL.
+    let named: Vec<String> = names.iter().map(|name| format!("\"{name}\" := NULL")).collect();
+    let fields: Vec<String> = names.iter().map(|name| format!("'{name}': \"{name}\"")).collect();
+    (format!("{first}, {}", named.join(", ")), format!("{first}, {{{}}}", fields.join(", ")))
 }
 
 /// Make a macro of overloads: parameters, and what is passed on of them.

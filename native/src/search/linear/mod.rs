@@ -16,7 +16,7 @@
 pub mod certain;
 mod cholesky;
 pub mod columns;
-mod dense;
+pub(crate) mod dense;
 mod diagnosis;
 pub(crate) mod eigen;
 mod elimination;
