@@ -8,13 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread;
 
-use super::aggregate_guard;
 use super::answers::write;
 use super::api::{self, Handle, State};
 use super::table::{Leaf, leaves};
 use super::values::Values;
-use super::vectors::Vector;
+use super::vectors::{Vector, bytes, text};
+use super::{aggregate_guard, scalar_guard};
 use crate::glm::answer::answer;
+use crate::glm::family::Family;
 use crate::glm::intake::Intake;
 use crate::glm::request::Request;
 use crate::kernel::chunk::Missing;
@@ -273,6 +274,36 @@ pub unsafe extern "C" fn finalize(
             };
             // SAFETY: an output of the type with room for `n` from `offset` on.
             unsafe { write(returns, Vector::output(out), offset as usize + i, &found) };
+        }
+        Ok(())
+    });
+}
+
+/// `glm_mean(family, predictor)`: the mean of the target; NULL where there is none.
+pub unsafe extern "C" fn mean(info: Handle, chunk: Handle, out: Handle) {
+    scalar_guard(info, "glm_mean", || {
+        // SAFETY: a live chunk of a VARCHAR and a DOUBLE, and an output of DOUBLEs.
+        unsafe {
+            let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+            let (families, predictors) = (Vector::of_chunk(chunk, 0), Vector::of_chunk(chunk, 1));
+            let out = Vector::output(out);
+            let mut last: Option<(&[u8], Family)> = None;
+            for row in 0..rows {
+                if families.is_null(row) || predictors.is_null(row) {
+                    out.set_null(row);
+                    continue;
+                }
+                let own = bytes(families, row);
+                let family = match last {
+                    Some((known, family)) if known == own => family,
+                    _ => Family::parse(&text(families, row)).map_err(|error| error.message)?,
+                };
+                last = Some((own, family));
+                match family.mean(predictors.get(row)) {
+                    mean if mean.is_nan() => out.set_null(row),
+                    mean => out.data::<f64>().add(row).write(mean),
+                }
+            }
         }
         Ok(())
     });

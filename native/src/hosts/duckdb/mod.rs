@@ -8,6 +8,7 @@
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
 //! | `gram_merge(record)` | aggregate |
 //! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm` and `anytime_sequence_glm` |
+//! | `glm_mean(family, predictor)` | scalar: the mean of a linear predictor |
 //! | `gram_remove(a, b)` | scalar |
 //! | `gram_select(record, columns)` | scalar: the record of some columns |
 //! | `gram_extend(record, sums, table [, options])` | scalar: with the columns of a table that is looked up |
@@ -136,6 +137,8 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let looked = [2, 3].map(|more| arguments(&[&record], more));
         let looked: Vec<&[LogicalType]> = looked.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"gram_extend", &looked, &record(), extend::gram_extend)?;
+        let told = [text(), double()];
+        register_scalar(connection, c"glm_mean", &[&told], &double(), glm::mean)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
         let two_of_before = [types::record_of_before(), types::record_of_before()];

@@ -68,6 +68,32 @@ const OTHERS: [(&str, &str, &str, &str); 5] = [
     ),
 ];
 
+/// Predictions of families on the scale of the target: parameters, body, and what comes of it.
+const OF_FAMILIES: [(&str, &str, &str, &str); 2] = [
+    (
+        "predict_glm",
+        "model, \"row\", handle_unknown := 'unavailable', missing_columns := 'error'",
+        "system.main.glm_mean(model.family, system.main.dbselect_predict([{'step': 0, \
+         'action': 'start', 'group': NULL, 'cost': 0, 'spent': 0, 'score': NULL, 'gain': 0, \
+         'explained': NULL, 'r2': NULL, 'useful': true, 'intercept': model.intercept, \
+         'coefficients': model.coefficients, 'terms': model.terms}], \"row\", NULL, \
+         handle_unknown, missing_columns).prediction)",
+        "The mean of the target by a model of fit_glm, NULL where a column is missing: \
+         dbselect.predict_glm(m, {'a': 1.5})",
+    ),
+    (
+        "glm_predict",
+        "sequence, \"row\", budget := NULL, handle_unknown := 'unavailable', \
+         missing_columns := 'error'",
+        "list_transform([system.main.dbselect_predict(sequence.predictors[1].sequence, \"row\", \
+         budget, handle_unknown, missing_columns)], lambda found: CASE WHEN found IS NOT NULL \
+         THEN {'prediction': system.main.glm_mean(sequence.family, found.prediction), \
+         'step': found.step, 'spent': found.spent, 'next_group': found.next_group} END)[1]",
+        "The mean of the target by the longest prefix of anytime_sequence_glm within the budget \
+         whose columns are all there: dbselect.glm_predict(s, {'a': 1.5}, budget := 5)",
+    ),
+];
+
 /// Whether nothing of the user's is called as the catalog is, which would hide it or be hidden.
 ///
 /// # Safety
@@ -94,6 +120,9 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
     OF_ROWS
         .iter()
         .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
+    OF_FAMILIES.iter().try_for_each(|(name, parameters, body, does)| {
+        create(name, &format!("({parameters}) AS {body}"), does, run)
+    })?;
     OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {
         define(name, &[(parameters.to_string(), passed.to_string())], does, run)
     })
@@ -144,12 +173,22 @@ fn define(
     does: &str,
     run: impl Fn(&str) -> Result<(), String>,
 ) -> Result<(), String> {
-    let does = does.replace('\'', "''");
     let overload = |(parameters, passed): &(String, String)| {
         format!("({parameters}) AS system.main.{name}({passed})")
     };
     let overloads: Vec<String> = overloads.iter().map(overload).collect();
-    run(&format!("CREATE OR REPLACE MACRO dbselect.main.{name}{}", overloads.join(", ")))?;
+    create(name, &overloads.join(", "), does, run)
+}
+
+/// Make a macro of its parameters and body.
+fn create(
+    name: &str,
+    text: &str,
+    does: &str,
+    run: impl Fn(&str) -> Result<(), String>,
+) -> Result<(), String> {
+    let does = does.replace('\'', "''");
+    run(&format!("CREATE OR REPLACE MACRO dbselect.main.{name}{text}"))?;
     run(&format!("COMMENT ON MACRO dbselect.main.{name} IS '{does}'"))
 }
 
