@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::thread;
 
 use super::answers::write;
-use super::api::{self, Handle, State};
+use super::api::{self, Handle, State, type_id};
+use super::states::{self, Slot, States};
 use super::table::{Leaf, leaves};
+use super::types::LogicalType;
 use super::values::Values;
 use super::vectors::{Vector, bytes, text};
 use super::{aggregate_guard, scalar_guard};
@@ -30,9 +32,6 @@ struct Rows {
     intake: Arc<Known>,
     kept: Kept,
 }
-
-/// The pointer inside an aggregate state: null before the first row.
-type Slot = *mut *mut Rows;
 
 /// The arguments beside the row.
 #[derive(Debug, PartialEq)]
@@ -58,17 +57,8 @@ thread_local! {
 }
 
 pub unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
-    for i in 0..n as usize {
-        // SAFETY: `n` states, each initialised; what one points to is freed once because
-        // its pointer is cleared.
-        unsafe {
-            let slot: Slot = (*states.add(i)).cast();
-            let rows = slot.replace(std::ptr::null_mut());
-            if !rows.is_null() {
-                drop(Box::from_raw(rows));
-            }
-        }
-    }
+    // SAFETY: `n` states, each initialised.
+    unsafe { states::drop_all::<Rows>(states, n) };
 }
 
 /// The method that an aggregate was registered with.
@@ -90,7 +80,7 @@ pub unsafe extern "C" fn update(info: Handle, chunk: Handle, states: *mut State)
 }
 
 /// # Safety
-/// A live chunk of a row, a target, a family and maybe options, with one initialised state a row.
+/// A live chunk of a row, a target, a family and maybe options, with initialised states as DuckDB passes them.
 unsafe fn add_rows(
     method: &'static Method,
     chunk: Handle,
@@ -102,6 +92,7 @@ unsafe fn add_rows(
         if rows == 0 {
             return Ok(());
         }
+        let states = States::of_update(states, rows);
         let asked = asked(method, chunk, rows)?;
         let Some(columns) = leaves(Vector::of_chunk(chunk, 0))? else {
             return Ok(());
@@ -123,16 +114,16 @@ unsafe fn add_rows(
         let nulls: Vec<Missing> = own.iter().map(nulls).collect();
         let missing = intake.screen(rows, &mut values, &nulls)?;
         let rows_of = |row: usize| {
-            let slot: Slot = (*states.add(row)).cast();
-            if (*slot).is_null() {
+            let slot = Slot::<Rows>::of(states.at(row));
+            if slot.get().is_null() {
                 let kept = Kept::new(&intake.shape);
-                *slot = Box::into_raw(Box::new(Rows { intake: known.clone(), kept }));
+                slot.set(Box::into_raw(Box::new(Rows { intake: known.clone(), kept })));
             }
-            &mut **slot
+            &mut *slot.get()
         };
-        let state_of = |row: usize| *states.add(row) as usize;
+        let state_of = |row: usize| states.at(row) as usize;
         let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
-        if (1..rows).all(|row| state_of(row) == state_of(0)) {
+        if states.are_one(rows) {
             members.insert(state_of(0), (0..rows).collect());
         } else {
             (0..rows).for_each(|row| members.entry(state_of(row)).or_default().push(row));
@@ -233,9 +224,8 @@ pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mu
         for i in 0..n as usize {
             // SAFETY: `n` states on either side, each initialised; no other thread uses them.
             unsafe {
-                let source: Slot = (*sources.add(i)).cast();
-                let target: Slot = (*targets.add(i)).cast();
-                match ((*target).as_mut(), (*source).as_ref()) {
+                let target = Slot::<Rows>::of(*targets.add(i));
+                match (target.get().as_mut(), Slot::<Rows>::of(*sources.add(i)).get().as_ref()) {
                     (_, None) => {}
                     (Some(own), Some(more)) if own.intake.asked != more.intake.asked => {
                         return Err(unequal());
@@ -243,7 +233,7 @@ pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mu
                     (Some(own), Some(more)) => own.kept.merge(&more.kept)?,
                     (None, Some(more)) => {
                         let (intake, kept) = (more.intake.clone(), more.kept.clone());
-                        *target = Box::into_raw(Box::new(Rows { intake, kept }));
+                        target.set(Box::into_raw(Box::new(Rows { intake, kept })));
                     }
                 }
             }
@@ -267,7 +257,7 @@ pub unsafe extern "C" fn finalize(
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
         for i in 0..n as usize {
             // SAFETY: `n` initialised states.
-            let rows = unsafe { (*(*states.add(i)).cast::<*mut Rows>()).as_ref() };
+            let rows = unsafe { Slot::<Rows>::of(*states.add(i)).get().as_ref() };
             let found = match rows {
                 None => Cell::Null,
                 Some(Rows { intake, kept }) => answer(&intake.intake, kept, cores)?,
@@ -285,26 +275,58 @@ pub unsafe extern "C" fn mean(info: Handle, chunk: Handle, out: Handle) {
         // SAFETY: a live chunk of a VARCHAR and a DOUBLE, and an output of DOUBLEs.
         unsafe {
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-            let (families, predictors) = (Vector::of_chunk(chunk, 0), Vector::of_chunk(chunk, 1));
-            let out = Vector::output(out);
-            let mut last: Option<(&[u8], Family)> = None;
+            let (predictors, out) = (Vector::of_chunk(chunk, 1), Vector::output(out));
             for row in 0..rows {
-                if families.is_null(row) || predictors.is_null(row) {
-                    out.set_null(row);
-                    continue;
-                }
-                let own = bytes(families, row);
-                let family = match last {
-                    Some((known, family)) if known == own => family,
-                    _ => Family::parse(&text(families, row)).map_err(|error| error.message)?,
-                };
-                last = Some((own, family));
-                match family.mean(predictors.get(row)) {
-                    mean if mean.is_nan() => out.set_null(row),
-                    mean => out.data::<f64>().add(row).write(mean),
+                match predictors.is_null(row) {
+                    true => out.set_null(row),
+                    false => out.data::<f64>().add(row).write(predictors.get(row)),
                 }
             }
+            to_means(Vector::of_chunk(chunk, 0), rows, out)
         }
-        Ok(())
     });
+}
+
+/// Replace linear predictors by the means of families; NULL where there is none.
+///
+/// # Safety
+/// A live VARCHAR vector, and an output of DOUBLEs, with that many rows.
+pub unsafe fn to_means(families: Vector, rows: usize, out: Vector) -> Result<(), String> {
+    let mut last: Option<(&[u8], Family)> = None;
+    for row in 0..rows {
+        if out.is_null(row) {
+            continue;
+        }
+        if families.is_null(row) {
+            out.set_null(row);
+            continue;
+        }
+        // SAFETY: see the caller's promise; no NULL is read.
+        unsafe {
+            let own = bytes(families, row);
+            let family = match last {
+                Some((known, family)) if known == own => family,
+                _ => Family::parse(&text(families, row)).map_err(|error| error.message)?,
+            };
+            last = Some((own, family));
+            match family.mean(out.get(row)) {
+                mean if mean.is_nan() => out.set_null(row),
+                mean => out.data::<f64>().add(row).write(mean),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The families of generalised linear models, where models are such.
+pub fn families_of(models: Vector) -> Option<Vector> {
+    let model = models.logical_type();
+    if model.id() != type_id::STRUCT {
+        return None;
+    }
+    let is_family = |(name, of): &(String, LogicalType)| {
+        name.eq_ignore_ascii_case("family") && of.id() == type_id::VARCHAR
+    };
+    let at = model.fields().iter().position(is_family)?;
+    Some(models.child(at as u64))
 }

@@ -68,31 +68,19 @@ const OTHERS: [(&str, &str, &str, &str); 5] = [
     ),
 ];
 
-/// Predictions of families on the scale of the target: parameters, body, and what comes of it.
-const OF_FAMILIES: [(&str, &str, &str, &str); 2] = [
-    (
-        "predict_glm",
-        "model, \"row\", handle_unknown := 'unavailable', missing_columns := 'error'",
-        "system.main.glm_mean(model.family, system.main.dbselect_predict([{'step': 0, \
-         'action': 'start', 'group': NULL, 'cost': 0, 'spent': 0, 'score': NULL, 'gain': 0, \
-         'explained': NULL, 'r2': NULL, 'useful': true, 'intercept': model.intercept, \
-         'coefficients': model.coefficients, 'terms': model.terms}], \"row\", NULL, \
-         handle_unknown, missing_columns).prediction)",
-        "The mean of the target by a model of fit_glm, NULL where a column is missing: \
-         dbselect.predict_glm(m, {'a': 1.5})",
-    ),
-    (
-        "glm_predict",
-        "sequence, \"row\", budget := NULL, handle_unknown := 'unavailable', \
+/// Predictions by sequences of families, on the scale of the target: parameters, body, and what
+/// comes of it.
+const OF_FAMILIES: [(&str, &str, &str, &str); 1] = [(
+    "glm_predict",
+    "sequence, \"row\", budget := NULL, handle_unknown := 'unavailable', \
          missing_columns := 'error'",
-        "list_transform([system.main.dbselect_predict(sequence.predictors[1].sequence, \"row\", \
+    "list_transform([system.main.dbselect_predict(sequence.predictors[1].sequence, \"row\", \
          budget, handle_unknown, missing_columns)], lambda found: CASE WHEN found IS NOT NULL \
          THEN {'prediction': system.main.glm_mean(sequence.family, found.prediction), \
          'step': found.step, 'spent': found.spent, 'next_group': found.next_group} END)[1]",
-        "The mean of the target by the longest prefix of anytime_sequence_glm within the budget \
+    "The mean of the target by the longest prefix of anytime_sequence_glm within the budget \
          whose columns are all there: dbselect.glm_predict(s, {'a': 1.5}, budget := 5)",
-    ),
-];
+)];
 
 /// Whether nothing of the user's is called as the catalog is, which would hide it or be hidden.
 ///
@@ -161,8 +149,9 @@ fn body_of_rows(method: &Method) -> (String, String) {
     let first = "\"row\", target, family";
     let names = method.options();
     // `offset` is a word of SQL.
-    let named: Vec<String> = names.iter().map(|name| format!("\"{name}\" := NULL")).collect();
-    let fields: Vec<String> = names.iter().map(|name| format!("'{name}': \"{name}\"")).collect();
+    let own = |name: &str| if name == "offset" { "offset_column" } else { name }.to_string();
+    let named: Vec<String> = names.iter().map(|name| format!("{} := NULL", own(name))).collect();
+    let fields: Vec<String> = names.iter().map(|name| format!("'{name}': {}", own(name))).collect();
     (format!("{first}, {}", named.join(", ")), format!("{first}, {{{}}}", fields.join(", ")))
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::api::{self, Handle, type_id};
+use super::glm::{families_of, to_means};
 use super::plans::Plans;
 use super::scalar_guard;
 use super::sequences::{Fields, Predictions};
@@ -46,7 +47,11 @@ pub unsafe extern "C" fn predict_told(info: Handle, chunk: Handle, out: Handle) 
         unsafe {
             let argument = |at| vec![Vector::of_chunk(chunk, at)];
             let (budgets, unknowns, absents) = (argument(2), argument(3), argument(4));
-            predict_rows(chunk, out, &Told { name: ANYTIME, options: &OPTIONS, budgets, unknowns, absents })
+            predict_rows(
+                chunk,
+                out,
+                &Told { name: ANYTIME, options: &OPTIONS, budgets, unknowns, absents },
+            )
         }
     });
 }
@@ -272,6 +277,9 @@ unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), St
         }
         for alike in &all {
             predict_alike(alike, &columns, &budgets, &out)?;
+        }
+        if let Some(families) = families_of(models) {
+            to_means(families, rows, out.values())?;
         }
         plans.keep();
     }
