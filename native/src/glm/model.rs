@@ -8,7 +8,8 @@
 //! Nelder (1989), section 4.4.
 
 use super::family::FAR;
-use super::newton::{Fit, Point, Problem, Status};
+use super::newton::{Fit, Status};
+use super::problem::{Point, Problem};
 use super::request::Request;
 use super::rows::Rows;
 use crate::search::linear::dense::dot;

@@ -1,24 +1,17 @@
 //! The fit of some columns: Newton's method, or Fisher's scoring, on unit-variance columns.
 //!
-//! ```text
-//! minimise  deviance / (2 n) + ridge / 2 * sum of squares of the coefficients
-//! ```
-//!
-//! n is the sum of the row weights. A pass at some coefficients gives the deviance, the gradient
-//! and the expected information: a quadratic model of the objective, the intercept minimised out.
-//! Scaled by the null deviance that is the problem of `search::linear`, whose state gives the step,
-//! what it should explain, and which columns depend on others. By links that are not the canonical
-//! one steps are by the curvature that the gradients of the passes show (`secant`). A step that
-//! does not decrease the objective is halved.
+//! A quadratic model of the objective (`problem`), scaled by the null deviance, is the problem of
+//! `search::linear`, whose state gives the step, what it should explain, and which columns depend on
+//! others. By links that are not the canonical one steps are by the curvature that the gradients of
+//! the passes show (`secant`). A step that does not decrease the objective is halved.
 //!
 //! The twin of `dbselect/glm/newton.py`. Source: McCullagh, Nelder (1989), section 2.5; Hu, Grubb,
 //! Bagnell, Hebert (2016), appendix B.
 
-use super::rows::{Predictor, Rows};
+use super::problem::{Expansion, Point, Problem};
 use super::secant::{Secant, secant, secant_step};
 use crate::search::linear::dense::dot;
 use crate::search::linear::state::{Buffers, State};
-use crate::search::problem::Linear;
 
 /// A predicted decrease below this share of the null deviance is rounding.
 const ROUNDING_SHARE: f64 = 1e-15;
@@ -43,64 +36,6 @@ const FAR_OUT: f64 = 8.0;
 const HALVINGS: i32 = 10;
 /// What a step must predict for its decrease to exceed the rounding of a sum over rows.
 const HIDDEN_SHARE: f64 = 1e-12;
-
-/// Coefficients.
-#[derive(Clone, Debug, Default)]
-pub struct Point {
-    /// The predictor at the means of the columns.
-    pub intercept: f64,
-    /// On unit-variance columns.
-    pub coef: Vec<f64>,
-}
-
-impl Point {
-    /// The point some share of a step away.
-    fn moved(&self, step: &Point, share: f64) -> Point {
-        let coef = self.coef.iter().zip(&step.coef).map(|(from, step)| from + share * step);
-        Point { intercept: self.intercept + share * step.intercept, coef: coef.collect() }
-    }
-
-    fn times(&self, share: f64) -> Point {
-        let coef = self.coef.iter().map(|x| share * x).collect();
-        Point { intercept: share * self.intercept, coef }
-    }
-}
-
-/// The quadratic model of the objective near a point, per unit of weight.
-#[derive(Clone, Debug)]
-pub struct Expansion {
-    /// In all.
-    pub deviance: f64,
-    /// Decrease of the deviance by the intercept alone.
-    pub settled: f64,
-    /// One a column, the intercept minimised out.
-    pub gradient: Vec<f64>,
-    /// Likewise, row by row.
-    pub information: Vec<f64>,
-    /// Information of the intercept.
-    pub corner: f64,
-    /// The step of the intercept if no coefficient changes.
-    pub start: f64,
-    /// The intercept changes by `start - follow' step`.
-    pub follow: Vec<f64>,
-    /// Pearson's statistic.
-    pub squares: f64,
-}
-
-impl Expansion {
-    /// The same of some of the columns, by their places.
-    pub fn of(&self, places: &[usize]) -> Expansion {
-        let width = self.follow.len();
-        let pick = |values: &[f64]| places.iter().map(|&j| values[j]).collect::<Vec<f64>>();
-        let rows = places.iter().flat_map(|&i| pick(&self.information[i * width..(i + 1) * width]));
-        Expansion {
-            gradient: pick(&self.gradient),
-            information: rows.collect(),
-            follow: pick(&self.follow),
-            ..*self
-        }
-    }
-}
 
 /// How a fit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,30 +62,6 @@ impl Status {
     }
 }
 
-/// What does not change from pass to pass.
-pub struct Problem<'r> {
-    /// The rows.
-    pub rows: &'r Rows<'r>,
-    /// The number of each column of the problem among those of the rows.
-    pub at: Vec<usize>,
-    /// Means, spreads, ridge and correlations of the columns.
-    pub linear: Linear,
-    /// Sum of the row weights.
-    pub weight: f64,
-    /// Deviance of the model without columns.
-    pub null_deviance: f64,
-    /// Share of that which a step must predict for another pass.
-    pub tol: f64,
-    /// Limit on the steps of a fit.
-    pub max_iter: usize,
-    /// False for models through the origin.
-    pub has_intercept: bool,
-    /// Whether the information is the curvature itself.
-    pub is_canonical: bool,
-    /// Whether the objective is quadratic, so that the first pass determines the fit.
-    pub is_exact: bool,
-}
-
 /// The best coefficients on some columns, as far as passes have shown.
 #[derive(Clone, Debug)]
 pub struct Fit {
@@ -175,96 +86,7 @@ struct Step {
 }
 
 impl Problem<'_> {
-    /// Make a pass at a point on some columns.
-    pub fn expand(&self, columns: &[usize], point: &Point) -> Result<Expansion, String> {
-        let Linear { mean, spread, constant, .. } = &self.linear;
-        let inverse = |&j: &usize| if constant[j] { 0.0 } else { 1.0 / spread[j] };
-        let inverse: Vec<f64> = columns.iter().map(inverse).collect();
-        let slopes: Vec<f64> = point.coef.iter().zip(&inverse).map(|(w, x)| w * x).collect();
-        let centers: Vec<f64> = columns.iter().map(|&j| mean[j]).collect();
-        let at: Vec<usize> = columns.iter().map(|&j| self.at[j]).collect();
-        let intercept = point.intercept;
-        let sums = self.rows.pass(&Predictor {
-            columns: &at,
-            slopes: &slopes,
-            centers: &centers,
-            intercept,
-        })?;
-        let (moments, width) = (&sums.moments, columns.len());
-        let share = moments.weight / self.weight;
-        let residual = moments.mean_of(width);
-        // On unit-variance columns; `distance_of` keeps the digits of a mean far from zero.
-        let means: Vec<f64> =
-            (0..width).map(|j| moments.distance_of(j, centers[j]) * inverse[j]).collect();
-        let entry = |i: usize, j: usize, by: f64| moments.comoment_of(i, j) * by / self.weight;
-        let mut gradient: Vec<f64> = (0..width).map(|j| entry(j, width, inverse[j])).collect();
-        let pairs = (0..width).flat_map(|i| (0..width).map(move |j| (i, j)));
-        let mut information: Vec<f64> =
-            pairs.map(|(i, j)| entry(i, j, inverse[i] * inverse[j])).collect();
-        let (mut start, mut follow, mut settled) = (residual, means, share * residual * residual);
-        if !self.has_intercept {
-            for i in 0..width {
-                gradient[i] += share * residual * follow[i];
-                for j in 0..width {
-                    information[i * width + j] += share * follow[i] * follow[j];
-                }
-            }
-            (start, settled) = (0.0, 0.0);
-            follow.fill(0.0);
-        }
-        Ok(Expansion {
-            deviance: sums.deviance,
-            settled,
-            gradient,
-            information,
-            corner: share,
-            start,
-            follow,
-            squares: sums.squares,
-        })
-    }
-
-    /// The linear problem near a point on some columns.
-    pub fn near(&self, columns: &[usize], at: &Point, model: &Expansion) -> Linear {
-        let scale = self.scale();
-        let pick = |values: &[f64]| columns.iter().map(|&j| values[j]).collect::<Vec<f64>>();
-        let ridge = pick(&self.linear.ridge);
-        let slope = |k: usize| (model.gradient[k] - ridge[k] * at.coef[k]) / scale;
-        let size = columns.len();
-        Linear {
-            correlations: model.information.clone(),
-            target: (0..size).map(slope).collect(),
-            unit: pick(&self.linear.unit),
-            spread: vec![1.0; size],
-            constant: columns.iter().map(|&j| self.linear.constant[j]).collect(),
-            mean: vec![0.0; size],
-            same: Vec::new(),
-            target_mean: 0.0,
-            target_spread: scale,
-            ridge,
-        }
-    }
-
-    /// What the ridge adds to the deviance.
-    pub fn penalty(&self, columns: &[usize], point: &Point) -> f64 {
-        let own = columns.iter().zip(&point.coef).map(|(&j, w)| self.linear.ridge[j] * w * w);
-        self.weight * own.sum::<f64>()
-    }
-
-    fn scale(&self) -> f64 {
-        (self.null_deviance / self.weight).sqrt()
-    }
-
-    /// The standard deviation of what coefficients add to the predictors.
-    fn length(&self, columns: &[usize], coef: &[f64]) -> f64 {
-        let row = |&i: &usize| {
-            let row = self.linear.row(i);
-            columns.iter().zip(coef).map(|(&j, w)| row[j] * w).sum::<f64>()
-        };
-        let square: f64 = columns.iter().zip(coef).map(|(i, w)| w * row(i)).sum();
-        square.max(0.0).sqrt()
-    }
-
+    /// The step on some columns, and what it should explain.
     fn step(&self, columns: &[usize], base: &Point, model: &Expansion, secants: &[Secant]) -> Step {
         let settled = model.settled * self.weight / self.null_deviance;
         if columns.is_empty() {

@@ -9,7 +9,7 @@ use crate::search::methods::{Kind, Method};
 use crate::search::options::{Fields, refused};
 use crate::search::value::Value;
 
-use super::answer;
+use super::{answer, stored};
 
 /// Share of the null deviance that the next step of a fit explains, below which it is the last.
 const TOL: f64 = 1e-10;
@@ -92,7 +92,7 @@ pub static METHODS: [Method; 3] = [
             "max_bytes",
             "null_policy",
         ],
-        kind: Kind::Rows(&answer::SEQUENCE_GLM),
+        kind: Kind::Rows(&stored::SEQUENCE_GLM),
     },
 ];
 

@@ -9,11 +9,10 @@ use std::thread;
 use serde_json::Value;
 
 use super::family::Family;
-use crate::kernel::accumulator::Accumulator;
-use crate::kernel::chunk::{Chunk, Labels, Missing};
-use crate::kernel::gaps::{Place, Policy};
+use super::totals::{Computed, Cut, Run, Sum, Sums, Total};
+use crate::kernel::gaps::Policy;
 use crate::kernel::moments::Moments;
-use crate::record::categories::{Layout, LevelSums};
+use crate::record::categories::Layout;
 use crate::record::kept::Kept;
 use crate::record::terms::{Category, SKIP, Terms};
 
@@ -86,16 +85,6 @@ pub struct Predictor<'p> {
     pub centers: &'p [f64],
     /// The predictor there.
     pub intercept: f64,
-}
-
-/// What a pass sums up.
-pub struct Sums {
-    /// Of the columns, in their order, and the working residual, weighted.
-    pub moments: Moments,
-    /// The deviance.
-    pub deviance: f64,
-    /// The sum of squares of the working residuals, weighted: Pearson's statistic.
-    pub squares: f64,
 }
 
 impl<'k> Rows<'k> {
@@ -333,124 +322,5 @@ impl<'k> Rows<'k> {
             weight: self.roles.weight.map(read),
             added,
         }
-    }
-}
-
-/// The kept columns that a pass reads.
-struct Cut {
-    numbers: Vec<usize>,
-    /// Those of text, by their numbers among these.
-    texts: Vec<usize>,
-    layout: Layout,
-    /// Where each column of the pass stands in the sums, the computed one last.
-    order: Vec<Option<usize>>,
-    names: Vec<String>,
-}
-
-/// A run of rows, as a pass reads them.
-struct Run {
-    rows: usize,
-    numbers: Vec<Vec<f64>>,
-    /// The places of the levels of each text.
-    codes: Vec<Vec<u32>>,
-    target: Vec<f64>,
-    weight: Option<Vec<f64>>,
-    /// What is added to the predictor; empty if nothing is.
-    added: Vec<f64>,
-}
-
-/// What is computed of a run.
-struct Computed {
-    /// One more column.
-    own: Vec<f64>,
-    weight: Option<Vec<f64>>,
-    deviance: f64,
-    squares: f64,
-}
-
-/// The sums of some runs.
-struct Total {
-    numbers: Accumulator,
-    levels: LevelSums,
-    deviance: Sum,
-    squares: Sum,
-}
-
-impl Total {
-    fn new(cut: &Cut) -> Total {
-        let mut levels = LevelSums::default();
-        levels.grow(&cut.layout, 1);
-        Total {
-            numbers: Accumulator::new(cut.names.len()),
-            levels,
-            deviance: Sum::default(),
-            squares: Sum::default(),
-        }
-    }
-
-    fn add(&mut self, cut: &Cut, run: &Run, computed: Computed) -> Result<(), String> {
-        let Computed { own, weight, deviance, squares } = computed;
-        let chunk = Chunk {
-            rows: run.rows,
-            columns: run.numbers.iter().chain([&own]).map(|values| values[..].into()).collect(),
-            weight: weight.as_ref().map(|weight| weight[..].into()),
-            missing: Missing::none(),
-            nulls: vec![Missing::none(); cut.names.len()],
-            units: Vec::new(),
-            policies: &[],
-        };
-        let labels = Labels { columns: &cut.names, weight: "weight" };
-        let codes: Vec<&[u32]> = run.codes.iter().map(|codes| &codes[..]).collect();
-        let Total { numbers, levels, .. } = self;
-        match codes.is_empty() {
-            true => numbers.add(&chunk, labels)?,
-            false => numbers.add_and(&chunk, labels, |start, rows| {
-                levels.add(&cut.layout, start, rows, &codes, |_| 0);
-            })?,
-        }
-        self.deviance.add(deviance);
-        self.squares.add(squares);
-        Ok(())
-    }
-
-    fn merge(&mut self, cut: &Cut, mut other: Total) {
-        other.numbers.finish();
-        self.numbers.merge(&other.numbers);
-        self.levels.merge(&cut.layout, other.levels);
-        self.deviance.add(other.deviance.total());
-        self.squares.add(other.squares.total());
-    }
-
-    fn finish(&mut self, cut: &Cut) -> Sums {
-        self.numbers.finish();
-        let filled = self.numbers.filled();
-        let places: Vec<Place> = (0..cut.names.len()).map(Place::Column).collect();
-        let moments = match cut.texts.is_empty() {
-            true => filled.moments.arranged(&cut.order),
-            false => self.levels.finish(&cut.layout, 0, filled, &places).arranged(&cut.order),
-        };
-        Sums { moments, deviance: self.deviance.total(), squares: self.squares.total() }
-    }
-}
-
-/// A sum that carries what rounding takes (Neumaier 1974).
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    high: f64,
-    low: f64,
-}
-
-impl Sum {
-    fn add(&mut self, x: f64) {
-        let sum = self.high + x;
-        self.low += match self.high.abs() >= x.abs() {
-            true => (self.high - sum) + x,
-            false => (x - sum) + self.high,
-        };
-        self.high = sum;
-    }
-
-    fn total(&self) -> f64 {
-        self.high + self.low
     }
 }

@@ -17,7 +17,7 @@
 //! The twin of `dbselect/glm/secant.py`. Source: Dennis, Gay, Welsch (1981), ACM TOMS 7; Lange
 //! (1995), Statistica Sinica 5; Nocedal, Wright (2006), chapter 6 and procedure 18.2.
 
-use super::newton::{Expansion, Point};
+use super::problem::{Expansion, Point};
 use crate::search::linear::dense::dot;
 
 /// Least curvature along a step, as a share of what is expected there.

@@ -10,7 +10,8 @@
 //! of its own. Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithm 1 and appendix B.
 
 use super::model::{Precision, Start, in_units, precision};
-use super::newton::{Expansion, Fit, Point};
+use super::newton::Fit;
+use super::problem::{Expansion, Point};
 use super::request::Request;
 use crate::search::groups::Groups;
 use crate::search::steps::{Action, Choice, Step, Stop, fits};
