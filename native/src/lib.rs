@@ -5,8 +5,10 @@
 //! | `kernel` | rows of numbers to centred moments; it knows no engine |
 //! | `record` | the Gram record: how a table becomes one, what is read of it, to and from Arrow |
 //! | `search` | which groups of columns buy most prediction: searches on one record |
+//! | `glm` | generalised linear models of rows in memory |
 //! | `hosts` | entry points for DuckDB, Polars and Python |
 
+pub mod glm;
 pub mod hosts;
 pub mod kernel;
 pub mod record;

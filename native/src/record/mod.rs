@@ -6,6 +6,8 @@
 //! | `categories` | sums by level, for columns of zeros and ones |
 //! | `texts` | categories whose levels are found while the rows arrive |
 //! | `rows` | rows of numbers and texts in, one record a group out |
+//! | `kept` | rows of a group as they are, packed, for what reads them again and again |
+//! | `packed` | numbers in as few bytes as hold them |
 //! | `terms` | how the columns of a table became those of a record |
 //! | `gram` | the Gram record: names and moments, checked |
 //! | `beside` | columns that are constant over the rows of a record |
@@ -22,7 +24,9 @@ pub mod categories;
 pub mod expression;
 pub mod gram;
 pub mod inputs;
+pub mod kept;
 pub mod levels;
+mod packed;
 pub mod prefix;
 pub mod rows;
 pub mod sequences;

@@ -67,13 +67,15 @@ impl Limit {
 
 /// The levels of a column so far.
 #[derive(Clone, Debug, Default)]
-struct Levels {
-    texts: Vec<Box<[u8]>>,
+pub(crate) struct Levels {
+    /// The texts, in the order in which they came.
+    pub(crate) texts: Vec<Box<[u8]>>,
     numbers: Dictionary,
 }
 
 impl Levels {
-    fn number(&mut self, text: &[u8]) -> u32 {
+    /// The number of a text.
+    pub(crate) fn number(&mut self, text: &[u8]) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return number;
         }
@@ -81,6 +83,30 @@ impl Levels {
         self.numbers.insert(text, number);
         self.texts.push(text.into());
         number
+    }
+
+    /// The number of the text of some rows of a chunk; 0 where it is missing.
+    pub(crate) fn number_all(&mut self, texts: &Texts, rows: &[usize]) -> Vec<u32> {
+        let is_present = |row: &usize| !texts.missing.contains(*row);
+        match &texts.values {
+            Values::Each(values) => {
+                let number =
+                    |row: &usize| if is_present(row) { self.number(values[*row]) } else { 0 };
+                rows.iter().map(number).collect()
+            }
+            Values::Coded(values, codes) => {
+                let mut known: Vec<Option<u32>> = vec![None; values.len()];
+                for &row in rows.iter().filter(|row| is_present(row)) {
+                    let code = codes[row] as usize;
+                    known[code].get_or_insert_with(|| self.number(&values[code]));
+                }
+                let number = |row: &usize| match is_present(row) {
+                    true => known[codes[*row] as usize].unwrap_or_default(),
+                    false => 0,
+                };
+                rows.iter().map(number).collect()
+            }
+        }
     }
 }
 
@@ -130,30 +156,8 @@ impl TextSums {
         for (absent, texts) in self.absent.iter_mut().zip(texts) {
             *absent += rows.iter().filter(|&&row| texts.missing.contains(row)).count() as u64;
         }
-        let numbered = self.columns.iter_mut().zip(texts).map(|(levels, texts)| {
-            let present = |row: &&usize| !texts.missing.contains(**row);
-            match &texts.values {
-                Values::Each(values) => {
-                    let number = |row: &usize| {
-                        if texts.missing.contains(*row) { 0 } else { levels.number(values[*row]) }
-                    };
-                    rows.iter().map(number).collect::<Vec<u32>>()
-                }
-                Values::Coded(values, codes) => {
-                    let mut known: Vec<Option<u32>> = vec![None; values.len()];
-                    for &row in rows.iter().filter(present) {
-                        let code = codes[row] as usize;
-                        known[code].get_or_insert_with(|| levels.number(&values[code]));
-                    }
-                    let number = |row: &usize| match texts.missing.contains(*row) {
-                        true => 0,
-                        false => known[codes[*row] as usize].unwrap_or_default(),
-                    };
-                    rows.iter().map(number).collect()
-                }
-            }
-        });
-        let codes = numbered.collect();
+        let numbered = self.columns.iter_mut().zip(texts);
+        let codes = numbered.map(|(levels, texts)| levels.number_all(texts, rows)).collect();
         self.make_room(names)?;
         Ok(codes)
     }

@@ -159,17 +159,20 @@ fn step(given: &Given) -> Result<StepOptions, Error> {
 
 /// Values by name, for a method.
 pub struct Given<'g> {
-    method: &'static Method,
-    values: &'g [(String, Value)],
+    /// Who takes them.
+    pub method: &'static Method,
+    /// NULL is none.
+    pub values: &'g [(String, Value)],
 }
 
 impl<'g> Given<'g> {
     /// Refuse options that the method does not have, and such as come twice.
-    fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         let method = self.method.name;
         let names: Vec<String> = self.method.options().into_iter().map(str::to_string).collect();
         for (at, (name, value)) in self.values.iter().enumerate() {
-            if Fields::OF_ROWS.contains(&&name[..]) && is_there(value) {
+            let is_of_rows = Fields::OF_ROWS.contains(&&name[..]) && !names.contains(name);
+            if is_of_rows && is_there(value) {
                 return Err(Error::argument(format!(
                     "{name} is {value}; a record holds no rows: dbselect.{method}(table, ..., \
                      {name}={value}) reads a table"
@@ -259,6 +262,14 @@ impl<'g> Given<'g> {
         })
     }
 
+    /// A text.
+    pub fn text(&self, name: &str) -> Result<Option<String>, Error> {
+        self.read(name, |value| match value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        })
+    }
+
     /// A list of texts.
     pub fn names(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         self.read(name, Value::texts)
@@ -297,7 +308,8 @@ impl<'g> Given<'g> {
         Ok(fields)
     }
 
-    fn groups(&self) -> Result<Option<GroupColumns>, Error> {
+    /// The groups, if they are given.
+    pub(crate) fn groups(&self) -> Result<Option<GroupColumns>, Error> {
         let group = |(name, means): &(String, Value)| {
             let columns = match means {
                 // `groups_of` says that the group is empty.
@@ -327,7 +339,8 @@ impl<'g> Given<'g> {
         }
     }
 
-    fn costs(&self) -> Result<Option<Costs>, Error> {
+    /// Their costs, if they are given.
+    pub(crate) fn costs(&self) -> Result<Option<Costs>, Error> {
         let cost = |(name, cost): &(String, Value)| {
             let number = cost.number().map(|number| (name.clone(), number));
             number.ok_or_else(|| {

@@ -7,7 +7,7 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 37] = [
+const ALLOWED: [(&str, &str); 44] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
@@ -45,6 +45,13 @@ const ALLOWED: [(&str, &str); 37] = [
     ("dash.epsilon", "lie between 0 and 1, both excluded"),
     ("opt", "be a number > 0"),
     ("alpha", "lie in (0, 1]"),
+    ("fit_glm.tol", "lie between 0 and 1, both excluded"),
+    ("summary_glm.tol", "lie between 0 and 1, both excluded"),
+    ("anytime_sequence_glm.tol", "lie between 0 and 1, both excluded"),
+    ("max_bytes", "be a whole number >= 1"),
+    ("weight", "be the name of a field of the row"),
+    ("offset", "be the name of a field of the row"),
+    ("exposure", "be the name of a field of the row"),
 ];
 
 /// Fields of a problem that a method refuses, and why; those of `dbselect/options/refusals.py`

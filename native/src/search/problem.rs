@@ -143,6 +143,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// The column of a number, which may have any name.
+    pub fn at(name: &str, at: usize) -> Target {
+        Target { name: name.to_string(), at: Some(at), mark: None }
+    }
+
     /// Find a target; the error says that there is no such column.
     ///
     /// A level that these rows have not is one that those of another segment may have.

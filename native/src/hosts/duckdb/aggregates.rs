@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::aggregate_guard;
 use super::api::{self, Handle, State, type_id};
 use super::records::{Records, write_records};
-use super::states::{self, States};
+use super::states::{self, Slot, States};
 use super::table::{Leaf, leaf, leaves};
 use super::vectors::{Vector, text};
 use crate::kernel::chunk::{Chunk, Labels, Missing};
@@ -23,26 +23,6 @@ enum Statistics {
     Rows(Group),
     /// Of records.
     Merged(Record),
-}
-
-/// The pointer inside an aggregate state: null before the first row.
-#[derive(Clone, Copy)]
-struct Slot(State);
-
-impl Slot {
-    /// # Safety
-    /// The state is initialised.
-    unsafe fn get(self) -> *mut Statistics {
-        // SAFETY: see the caller's promise; states need not be aligned.
-        unsafe { self.0.cast::<*mut Statistics>().read_unaligned() }
-    }
-
-    /// # Safety
-    /// The state has `SIZE` bytes.
-    unsafe fn set(self, statistics: *mut Statistics) {
-        // SAFETY: as above.
-        unsafe { self.0.cast::<*mut Statistics>().write_unaligned(statistics) }
-    }
 }
 
 /// The arguments beside the row.
@@ -82,24 +62,12 @@ pub unsafe extern "C" fn state_size(_info: Handle) -> u64 {
 pub unsafe extern "C" fn state_init(_info: Handle, state: State) {
     states::begun(state);
     // SAFETY: DuckDB hands over memory of `state_size` bytes.
-    unsafe { Slot(state).set(std::ptr::null_mut()) }
+    unsafe { Slot::<Statistics>::of(state).set(std::ptr::null_mut()) }
 }
 
 pub unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
-    // SAFETY: `n` states.
-    unsafe { states::destroyed(states, n) };
-    for i in 0..n as usize {
-        // SAFETY: `n` states, each initialised; what one points to is freed once because
-        // its pointer is cleared.
-        unsafe {
-            let slot = Slot(*states.add(i));
-            let statistics = slot.get();
-            slot.set(std::ptr::null_mut());
-            if !statistics.is_null() {
-                drop(Box::from_raw(statistics));
-            }
-        }
-    }
+    // SAFETY: `n` states, each initialised by `state_init`.
+    unsafe { states::drop_all::<Statistics>(states, n) };
 }
 
 /// `gram`: add a chunk of rows, each to its state.
@@ -248,7 +216,7 @@ unsafe fn add_rows(
     let states = unsafe { States::of_update(states, rows) };
     // SAFETY: a state of these rows, not null; a group is reached through one reference at a time.
     let group_of = |row: usize| unsafe {
-        let slot = Slot(states.at(row));
+        let slot = Slot::<Statistics>::of(states.at(row));
         if slot.get().is_null() {
             slot.set(Box::into_raw(Box::new(Statistics::Rows(Group::new(&shape)))));
         }
@@ -322,7 +290,7 @@ pub unsafe extern "C" fn gram_merge(info: Handle, chunk: Handle, states: *mut St
             let states = States::of_update(states, rows);
             for row in 0..rows {
                 if let Some(record) = records.at(row)? {
-                    let slot = Slot(states.at(row));
+                    let slot = Slot::<Statistics>::of(states.at(row));
                     match slot.get().as_mut() {
                         Some(Statistics::Merged(total)) => total.merge(&record)?,
                         _ => slot.set(Box::into_raw(Box::new(Statistics::Merged(record)))),
@@ -341,7 +309,7 @@ pub unsafe extern "C" fn gram_merge(info: Handle, chunk: Handle, states: *mut St
 unsafe fn name_of(states: *mut State, n: u64) -> &'static str {
     // SAFETY: see the caller's promise.
     let is_merged = |i: usize| unsafe {
-        matches!(Slot(*states.add(i)).get().as_ref(), Some(Statistics::Merged(_)))
+        matches!(Slot::<Statistics>::of(*states.add(i)).get().as_ref(), Some(Statistics::Merged(_)))
     };
     if (0..n as usize).any(is_merged) { "gram_merge" } else { "gram" }
 }
@@ -354,8 +322,11 @@ pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mu
         for i in 0..n as usize {
             // SAFETY: `n` states on either side, each initialised; no other thread uses them.
             unsafe {
-                let target = Slot(*targets.add(i));
-                match (target.get().as_mut(), Slot(*sources.add(i)).get().as_ref()) {
+                let target = Slot::<Statistics>::of(*targets.add(i));
+                match (
+                    target.get().as_mut(),
+                    Slot::<Statistics>::of(*sources.add(i)).get().as_ref(),
+                ) {
                     (_, None) => {}
                     (Some(Statistics::Rows(total)), Some(Statistics::Rows(more))) => {
                         total.merge(more)?;
@@ -382,7 +353,7 @@ pub unsafe extern "C" fn finalize(
     aggregate_guard(info, "gram", || {
         let finish = |i: usize| {
             // SAFETY: `n` initialised states.
-            match unsafe { Slot(*states.add(i)).get().as_mut() } {
+            match unsafe { Slot::<Statistics>::of(*states.add(i)).get().as_mut() } {
                 None => Ok(None),
                 Some(Statistics::Rows(group)) => group.finish().map(Some),
                 Some(Statistics::Merged(record)) => Ok(Some(record.clone())),

@@ -212,6 +212,8 @@ api! {
         finalize: Finalize);
     232 duckdb_aggregate_function_set_destructor(function: Handle, destroy: StateDestroy);
     234 duckdb_aggregate_function_set_special_handling(function: Handle);
+    235 duckdb_aggregate_function_set_extra_info(function: Handle, extra: *mut c_void, destroy: Option<Destroy>);
+    236 duckdb_aggregate_function_get_extra_info(info: Handle) -> *mut c_void;
     237 duckdb_aggregate_function_set_error(info: Handle, message: *const c_char);
     238 duckdb_create_aggregate_function_set(name: *const c_char) -> Handle;
     239 duckdb_destroy_aggregate_function_set(set: *mut Handle);

@@ -7,6 +7,8 @@
 //! | `gram_mean(row [, weight] [, options])` | aggregate; missing numbers are the mean of the others |
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
 //! | `gram_merge(record)` | aggregate |
+//! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm` and `anytime_sequence_glm` |
+//! | `glm_mean(family, predictor)` | scalar: the mean of a linear predictor |
 //! | `gram_remove(a, b)` | scalar |
 //! | `gram_select(record, columns)` | scalar: the record of some columns |
 //! | `gram_extend(record, sums, table [, options])` | scalar: with the columns of a table that is looked up |
@@ -26,6 +28,7 @@ mod answers;
 mod api;
 mod asked;
 mod extend;
+mod glm;
 mod grams;
 mod lookups;
 mod names;
@@ -106,14 +109,26 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let rows: [&[LogicalType]; 3] = [&[any()], &[any(), any()], &[any(), any(), any()]];
         let text = || plain(type_id::VARCHAR);
         let told: [&[LogicalType]; 2] = [&[any(), text()], &[any(), text(), double()]];
-        register_aggregate(connection, c"gram", &rows, aggregates::gram)?;
-        register_aggregate(connection, c"gram_missing", &rows, aggregates::gram_missing)?;
-        register_aggregate(connection, c"gram_mean", &rows, aggregates::gram_mean)?;
-        register_aggregate(connection, c"dbselect_gram", &told, aggregates::gram_told)?;
+        let to_record = |name: &CStr, overloads: &[&[LogicalType]], update| {
+            let aggregate = Aggregate::of_record(update);
+            register_aggregate(connection, name, overloads, &record(), &aggregate)
+        };
+        to_record(c"gram", &rows, aggregates::gram)?;
+        to_record(c"gram_missing", &rows, aggregates::gram_missing)?;
+        to_record(c"gram_mean", &rows, aggregates::gram_mean)?;
+        to_record(c"dbselect_gram", &told, aggregates::gram_told)?;
         // NULL fits all types, and must fit one best.
         let null = || plain(type_id::SQLNULL);
         let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
-        register_aggregate(connection, c"gram_merge", &records, aggregates::gram_merge)?;
+        to_record(c"gram_merge", &records, aggregates::gram_merge)?;
+        // A row, a target, a family, and maybe options.
+        let [asked, all] = [0, 1].map(|more| arguments(&[&any, &text, &text], more));
+        for method in &crate::glm::request::METHODS {
+            let name = CString::new(method.name).map_err(|error| error.to_string())?;
+            let Some(returns) = method.returns() else { continue };
+            let (returns, aggregate) = (types::of_answer(returns), Aggregate::of_rows(method));
+            register_aggregate(connection, &name, &[&asked, &all], &returns, &aggregate)?;
+        }
         register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
         let cut = [&record as &dyn Fn() -> LogicalType, &types::record_of_before, &null];
         let cut = cut.map(|record| arguments(&[record], 1));
@@ -122,6 +137,8 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let looked = [2, 3].map(|more| arguments(&[&record], more));
         let looked: Vec<&[LogicalType]> = looked.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"gram_extend", &looked, &record(), extend::gram_extend)?;
+        let told = [text(), double()];
+        register_scalar(connection, c"glm_mean", &[&told], &double(), glm::mean)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
         let two_of_before = [types::record_of_before(), types::record_of_before()];
@@ -183,13 +200,48 @@ fn arguments(first: &[&dyn Fn() -> LogicalType], more: usize) -> Vec<LogicalType
     first.iter().map(|one| one()).chain(more).collect()
 }
 
+/// What DuckDB calls of an aggregate.
+struct Aggregate {
+    update: Update,
+    combine: api::Combine,
+    finalize: api::Finalize,
+    destroy: api::StateDestroy,
+    /// Which method it is, if it asks.
+    method: Option<&'static Method>,
+}
+
+impl Aggregate {
+    /// Of rows or records, to a record.
+    fn of_record(update: Update) -> Aggregate {
+        Aggregate {
+            update,
+            combine: aggregates::combine,
+            finalize: aggregates::finalize,
+            destroy: aggregates::state_destroy,
+            method: None,
+        }
+    }
+
+    /// Of rows that are kept.
+    fn of_rows(method: &'static Method) -> Aggregate {
+        Aggregate {
+            update: glm::update,
+            combine: glm::combine,
+            finalize: glm::finalize,
+            destroy: glm::state_destroy,
+            method: Some(method),
+        }
+    }
+}
+
 /// # Safety
-/// `connection` is live, and `update` fits the parameters.
+/// `connection` is live, and the functions fit the parameters and the returned type.
 unsafe fn register_aggregate(
     connection: Handle,
     name: &CStr,
     overloads: &[&[LogicalType]],
-    update: Update,
+    returns: &LogicalType,
+    aggregate: &Aggregate,
 ) -> Result<(), String> {
     // SAFETY: all handles are made here and destroyed here; DuckDB copies them.
     let state = unsafe {
@@ -200,17 +252,21 @@ unsafe fn register_aggregate(
             for parameter in *parameters {
                 api::duckdb_aggregate_function_add_parameter(function, parameter.handle());
             }
-            api::duckdb_aggregate_function_set_return_type(function, types::record().handle());
+            api::duckdb_aggregate_function_set_return_type(function, returns.handle());
             api::duckdb_aggregate_function_set_special_handling(function);
+            if let Some(method) = aggregate.method {
+                let extra = std::ptr::from_ref(method).cast_mut().cast();
+                api::duckdb_aggregate_function_set_extra_info(function, extra, None);
+            }
             api::duckdb_aggregate_function_set_functions(
                 function,
                 aggregates::state_size,
                 aggregates::state_init,
-                update,
-                aggregates::combine,
-                aggregates::finalize,
+                aggregate.update,
+                aggregate.combine,
+                aggregate.finalize,
             );
-            api::duckdb_aggregate_function_set_destructor(function, aggregates::state_destroy);
+            api::duckdb_aggregate_function_set_destructor(function, aggregate.destroy);
             api::duckdb_add_aggregate_function_to_set(set, function);
             api::duckdb_destroy_aggregate_function(&mut function);
         }

@@ -8,6 +8,7 @@
 use std::ffi::{CStr, CString};
 
 use super::api::{self, Handle};
+use crate::glm::request::METHODS as OF_ROWS;
 use crate::search::methods::{METHODS, Method};
 
 /// An error if the name is somebody's: a database in a file, one in memory without our macros,
@@ -67,6 +68,20 @@ const OTHERS: [(&str, &str, &str, &str); 5] = [
     ),
 ];
 
+/// Predictions by sequences of families, on the scale of the target: parameters, body, and what
+/// comes of it.
+const OF_FAMILIES: [(&str, &str, &str, &str); 1] = [(
+    "glm_predict",
+    "sequence, \"row\", budget := NULL, handle_unknown := 'unavailable', \
+         missing_columns := 'error'",
+    "list_transform([system.main.dbselect_predict(sequence.predictors[1].sequence, \"row\", \
+         budget, handle_unknown, missing_columns)], lambda found: CASE WHEN found IS NOT NULL \
+         THEN {'prediction': system.main.glm_mean(sequence.family, found.prediction), \
+         'step': found.step, 'spent': found.spent, 'next_group': found.next_group} END)[1]",
+    "The mean of the target by the longest prefix of anytime_sequence_glm within the budget \
+         whose columns are all there: dbselect.glm_predict(s, {'a': 1.5}, budget := 5)",
+)];
+
 /// Whether nothing of the user's is called as the catalog is, which would hide it or be hidden.
 ///
 /// # Safety
@@ -90,6 +105,12 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
         define(method.name, &bodies(method, takes_places), method.about, run)
     })?;
     run(KEY_SUMS)?;
+    OF_ROWS
+        .iter()
+        .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
+    OF_FAMILIES.iter().try_for_each(|(name, parameters, body, does)| {
+        create(name, &format!("({parameters}) AS {body}"), does, run)
+    })?;
     OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {
         define(name, &[(parameters.to_string(), passed.to_string())], does, run)
     })
@@ -123,6 +144,17 @@ fn bodies(method: &Method, takes_places: bool) -> Vec<(String, String)> {
     }
 }
 
+/// The same of a method of rows, which takes options by name alone.
+fn body_of_rows(method: &Method) -> (String, String) {
+    let first = "\"row\", target, family";
+    let names = method.options();
+    // `offset` is a word of SQL.
+    let own = |name: &str| if name == "offset" { "offset_column" } else { name }.to_string();
+    let named: Vec<String> = names.iter().map(|name| format!("{} := NULL", own(name))).collect();
+    let fields: Vec<String> = names.iter().map(|name| format!("'{name}': {}", own(name))).collect();
+    (format!("{first}, {}", named.join(", ")), format!("{first}, {{{}}}", fields.join(", ")))
+}
+
 /// Make a macro of overloads: parameters, and what is passed on of them.
 fn define(
     name: &str,
@@ -130,12 +162,22 @@ fn define(
     does: &str,
     run: impl Fn(&str) -> Result<(), String>,
 ) -> Result<(), String> {
-    let does = does.replace('\'', "''");
     let overload = |(parameters, passed): &(String, String)| {
         format!("({parameters}) AS system.main.{name}({passed})")
     };
     let overloads: Vec<String> = overloads.iter().map(overload).collect();
-    run(&format!("CREATE OR REPLACE MACRO dbselect.main.{name}{}", overloads.join(", ")))?;
+    create(name, &overloads.join(", "), does, run)
+}
+
+/// Make a macro of its parameters and body.
+fn create(
+    name: &str,
+    text: &str,
+    does: &str,
+    run: impl Fn(&str) -> Result<(), String>,
+) -> Result<(), String> {
+    let does = does.replace('\'', "''");
+    run(&format!("CREATE OR REPLACE MACRO dbselect.main.{name}{text}"))?;
     run(&format!("COMMENT ON MACRO dbselect.main.{name} IS '{does}'"))
 }
 

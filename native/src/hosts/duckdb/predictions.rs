@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::api::{self, Handle, type_id};
+use super::glm::{families_of, to_means};
 use super::plans::Plans;
 use super::scalar_guard;
 use super::sequences::{Fields, Predictions};
@@ -277,6 +278,9 @@ unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), St
         }
         for alike in &all {
             predict_alike(alike, &columns, &budgets, &out)?;
+        }
+        if let Some(families) = families_of(models) {
+            to_means(families, rows, out.values())?;
         }
         plans.keep();
     }

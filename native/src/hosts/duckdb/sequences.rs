@@ -281,6 +281,11 @@ impl Predictions {
         Predictions { all: out, fields, are_of_models }
     }
 
+    /// The values.
+    pub fn values(&self) -> Vector {
+        self.fields[0]
+    }
+
     /// Write one prediction; an absent one is NULL.
     ///
     /// # Safety

@@ -21,6 +21,7 @@
 //! it runs it.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -30,6 +31,59 @@ use super::api::State;
 pub const SIZE: usize = size_of::<usize>() + 4;
 /// What the arrays of DuckDB's flat vectors are aligned to.
 const ALIGNED: usize = 16;
+
+/// The pointer inside an aggregate state: null before the first row.
+pub struct Slot<T>(State, PhantomData<T>);
+
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Slot<T> {}
+
+impl<T> Slot<T> {
+    /// That of a state.
+    pub fn of(state: State) -> Slot<T> {
+        Slot(state, PhantomData)
+    }
+
+    /// # Safety
+    /// The state is initialised, and points to a `T` if it points to anything.
+    pub unsafe fn get(self) -> *mut T {
+        // SAFETY: see the caller's promise; states need not be aligned.
+        unsafe { self.0.cast::<*mut T>().read_unaligned() }
+    }
+
+    /// # Safety
+    /// The state has `SIZE` bytes.
+    pub unsafe fn set(self, value: *mut T) {
+        // SAFETY: as above.
+        unsafe { self.0.cast::<*mut T>().write_unaligned(value) }
+    }
+}
+
+/// States are destroyed, and what they point to.
+///
+/// # Safety
+/// `n` initialised states, which point to boxed values of type `T`.
+pub unsafe fn drop_all<T>(states: *mut State, n: u64) {
+    // SAFETY: `n` states.
+    unsafe { destroyed(states, n) };
+    for i in 0..n as usize {
+        // SAFETY: see the caller's promise; what one points to is freed once because its pointer
+        // is cleared.
+        unsafe {
+            let slot = Slot::<T>::of(*states.add(i));
+            let value = slot.get();
+            slot.set(std::ptr::null_mut());
+            if !value.is_null() {
+                drop(Box::from_raw(value));
+            }
+        }
+    }
+}
 
 /// States that were begun one after the other in one array.
 struct Row {
@@ -133,7 +187,7 @@ pub fn begun(state: State) {
 ///
 /// # Safety
 /// `n` states.
-pub unsafe fn destroyed(states: *const State, n: u64) {
+unsafe fn destroyed(states: *const State, n: u64) {
     if n == 0 || FLAT.load(Ordering::Relaxed) {
         return;
     }

@@ -1,6 +1,7 @@
 //! Models as the text of SQL expressions, as a scalar function.
 
 use super::api::{self, Handle};
+use super::glm::families_of;
 use super::predictions::{OPTIONS, Told, is_nothing};
 use super::scalar_guard;
 use super::sequences::{Fields, Stored};
@@ -26,6 +27,11 @@ pub unsafe extern "C" fn model_sql(info: Handle, chunk: Handle, out: Handle) {
             if is_nothing(models) {
                 out.set_first_null(rows);
                 return Ok(());
+            }
+            if families_of(models).is_some() {
+                return Err(
+                    "it writes linear models; predict reads a model of a family".to_string()
+                );
             }
             let fields = Fields::of(models)?;
             let (keys, mut treat) = (fields.keys(), told.treatments());

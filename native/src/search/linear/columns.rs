@@ -120,6 +120,11 @@ fn meant<'n>(pattern: &str, names: &'n [String]) -> Vec<&'n String> {
     names.iter().filter(|name| glob(&pattern, &name.chars().collect::<Vec<_>>())).collect()
 }
 
+/// Whether a pattern means a column, a field that it lies in, or a name by a glob.
+pub fn is_meant(pattern: &str, name: &str) -> bool {
+    pattern == name || !meant(pattern, &[name.to_string()]).is_empty()
+}
+
 /// Whether a glob means a whole name.
 fn glob(pattern: &[char], name: &[char]) -> bool {
     // The last star, and where the text that it stands for would end next.

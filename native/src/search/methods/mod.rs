@@ -45,6 +45,8 @@ pub enum Kind {
     Groups(&'static Type),
     /// Least squares on named columns.
     Columns(&'static Type),
+    /// Rows, which an aggregate keeps.
+    Rows(&'static Type),
 }
 
 impl Method {
@@ -56,10 +58,11 @@ impl Method {
     /// The names of all that it takes after the target.
     pub fn options(&self) -> Vec<&'static str> {
         let groups: &[&str] = match self.kind {
-            Kind::Columns(_) => &[],
+            Kind::Columns(_) | Kind::Rows(_) => &[],
             _ => &["groups", "costs"],
         };
         let fields = match self.kind {
+            Kind::Rows(_) => &[],
             Kind::Columns(_) if self.name != "fit" => Fields::OF_LEAST_SQUARES,
             _ => Fields::NAMES,
         };

@@ -100,7 +100,7 @@ impl Method {
     pub fn returns(&self) -> Option<&'static Type> {
         match self.kind {
             Kind::Sequence => None,
-            Kind::Groups(returns) | Kind::Columns(returns) => Some(returns),
+            Kind::Groups(returns) | Kind::Columns(returns) | Kind::Rows(returns) => Some(returns),
         }
     }
 }

@@ -1,0 +1,261 @@
+//! The fit of some columns: Newton's method, or Fisher's scoring, on unit-variance columns.
+//!
+//! A quadratic model of the objective (`problem`), scaled by the null deviance, is the problem of
+//! `search::linear`, whose state gives the step, what it should explain, and which columns depend on
+//! others. By links that are not the canonical one steps are by the curvature that the gradients of
+//! the passes show (`secant`). A step that does not decrease the objective is halved.
+//!
+//! The twin of `dbselect/glm/newton.py`. Source: McCullagh, Nelder (1989), section 2.5; Hu, Grubb,
+//! Bagnell, Hebert (2016), appendix B.
+
+use super::problem::{Expansion, Point, Problem};
+use super::secant::{Secant, secant, secant_step};
+use crate::search::algebra::dense::dot;
+use crate::search::linear::state::{Buffers, State};
+
+/// A predicted decrease below this share of the null deviance is rounding.
+const ROUNDING_SHARE: f64 = 1e-15;
+/// A step that predicts less than this share of the null deviance but is as long as the one before
+/// may be on its way to infinity; with a larger share at the limit of passes, a row far from all
+/// others would count as separated.
+const SEPARATION_SHARE: f64 = 1e-7;
+/// The same at the limit of passes.
+const LIMIT_SHARE: f64 = 1e-5;
+/// Length of a step, as a share of the one before, above which it is as long.
+const AS_LONG: f64 = 0.9;
+/// What a step towards infinity predicts, at least, as a share of what the one before did.
+const STEADY_SHARE: f64 = 0.05;
+/// The same as `AS_LONG`, above which a step is too long to be the last.
+const TOO_LONG: f64 = 0.3;
+/// Curvature along a step, as a share of that along the one before, below which it is on its way
+/// to nothing.
+const WANING: f64 = 0.7;
+/// Steps out at which the objective is higher, if there is a minimum near.
+const FAR_OUT: f64 = 8.0;
+/// Halvings of a step before it is given up: then it is a thousandth.
+const HALVINGS: i32 = 10;
+/// What a step must predict for its decrease to exceed the rounding of a sum over rows.
+const HIDDEN_SHARE: f64 = 1e-12;
+
+/// How a fit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// At a minimum.
+    Converged,
+    /// Some columns determine the target of some rows.
+    Separated,
+    /// `max_iter` was reached.
+    Limit,
+    /// No part of a step decreased the deviance.
+    Stalled,
+}
+
+impl Status {
+    /// Its name, as the steps of a sequence have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Converged => "converged",
+            Status::Separated => "separated",
+            Status::Limit => "limit",
+            Status::Stalled => "stalled",
+        }
+    }
+}
+
+/// The best coefficients on some columns, as far as passes have shown.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// Numbers of the columns in the problem, in the order of the coefficients.
+    pub columns: Vec<usize>,
+    /// The coefficients.
+    pub point: Point,
+    /// Decrease of the penalised deviance, as a share of the null deviance.
+    pub explained: f64,
+    /// How it ended.
+    pub status: Status,
+    /// Steps taken.
+    pub steps: usize,
+    /// The quadratic model at the point.
+    pub model: Expansion,
+}
+
+/// A step, what it should explain as a share of the null deviance, and the columns it changes.
+struct Step {
+    point: Point,
+    predicted: f64,
+}
+
+impl Problem<'_> {
+    /// The step on some columns, and what it should explain.
+    fn step(&self, columns: &[usize], base: &Point, model: &Expansion, secants: &[Secant]) -> Step {
+        let settled = model.settled * self.weight / self.null_deviance;
+        if columns.is_empty() {
+            let point = Point { intercept: model.start, coef: Vec::new() };
+            return Step { point, predicted: settled };
+        }
+        let near = self.near(columns, base, model);
+        let starts = [0, columns.len()];
+        let mut state = State::new(&near, &starts, Buffers::default());
+        state.add(0);
+        if !secants.is_empty() {
+            let mut used: Vec<usize> = state.support().iter().map(|&j| j + 1).collect();
+            used.sort_unstable();
+            if self.has_intercept {
+                used.insert(0, 0);
+            }
+            if let Some((point, predicted)) = secant_step(model, base, &near.ridge, &used, secants)
+            {
+                return Step { point, predicted: predicted * self.weight / self.null_deviance };
+            }
+        }
+        let mut own = Vec::new();
+        state.coefficients(&mut own);
+        let mut coef = vec![0.0; columns.len()];
+        for (&column, w) in state.support().iter().zip(&own) {
+            coef[column] = w * self.scale();
+        }
+        let intercept = model.start - dot(&model.follow, &coef);
+        Step { point: Point { intercept, coef }, predicted: state.explained() + settled }
+    }
+
+    /// Take Newton steps on some columns, from where a quadratic model is known.
+    pub fn descend(
+        &self,
+        columns: Vec<usize>,
+        mut base: Point,
+        mut model: Expansion,
+    ) -> Result<Fit, String> {
+        let (mut before, mut foreseen) = (f64::INFINITY, f64::INFINITY);
+        let mut secants: Vec<Secant> = Vec::new();
+        let (mut longest, mut length, mut predicted) = (f64::INFINITY, 0.0, 0.0);
+        let (mut wanes, mut last) = (false, None);
+        for steps in 0..self.max_iter {
+            let step = self.step(&columns, &base, &model, &secants);
+            predicted = step.predicted;
+            length = self.length(&columns, &step.point.coef);
+            if self.is_last(predicted, length, before) {
+                let point = base.moved(&step.point, 1.0);
+                return self.settled(columns, point, &secants, predicted, steps + 1);
+            }
+            // Below the digits of the deviance the length of a step is rounding.
+            let least = (STEADY_SHARE * foreseen).max(HIDDEN_SHARE);
+            let is_steady = least < predicted && predicted < SEPARATION_SHARE;
+            let falls = predicted * before * before < WANING * foreseen * length * length;
+            wanes = falls && length > AS_LONG * before;
+            if wanes && is_steady && self.is_endless(&columns, &base, &model, &step.point)? {
+                return Ok(self.ended(columns, base, model, Status::Separated, steps));
+            }
+            let found = self.shortened(&columns, &base, &model, &step)?;
+            let Some((share, point, answer)) = found else {
+                if predicted <= HIDDEN_SHARE {
+                    // Below the digits of the deviance no step can be seen to decrease it.
+                    let point = base.moved(&step.point, 1.0);
+                    return self.settled(columns, point, &secants, predicted, steps + 1);
+                }
+                return Ok(self.ended(columns, base, model, Status::Stalled, steps));
+            };
+            if !self.is_canonical {
+                let shown = secant(&model, &answer, &step.point.times(share));
+                match WANING * shown.before < shown.after && shown.after < shown.before / WANING {
+                    true => secants.push(shown),
+                    // What is shown of another curvature is out of date.
+                    false => secants.clear(),
+                }
+            }
+            (base, model) = (point, answer);
+            longest = TOO_LONG * before;
+            (before, foreseen) = (length, predicted);
+            last = Some(step.point);
+        }
+        // Rows that are certain keep a least weight, so that steps may become shorter at last.
+        let late = length > longest && predicted < LIMIT_SHARE;
+        let mut status = Status::Limit;
+        if let Some(step) = last.filter(|_| wanes || late)
+            && self.is_endless(&columns, &base, &model, &step)?
+        {
+            status = Status::Separated;
+        }
+        Ok(self.ended(columns, base, model, status, self.max_iter))
+    }
+
+    fn is_last(&self, predicted: f64, length: f64, before: f64) -> bool {
+        if self.is_exact || predicted <= ROUNDING_SHARE {
+            return true;
+        }
+        predicted <= self.tol && (before.is_infinite() || length <= TOO_LONG * before)
+    }
+
+    /// Whether the objective is no higher far out along a step, so that it has no minimum near.
+    fn is_endless(
+        &self,
+        columns: &[usize],
+        base: &Point,
+        model: &Expansion,
+        step: &Point,
+    ) -> Result<bool, String> {
+        if self.linear.ridge.iter().all(|&ridge| ridge > 0.0) {
+            return Ok(false); // there is one, far out as it may lie
+        }
+        let known = model.deviance + self.penalty(columns, base);
+        let point = base.moved(step, FAR_OUT);
+        let there = self.expand(columns, &point)?;
+        Ok(there.deviance + self.penalty(columns, &point) <= known)
+    }
+
+    /// Take a step, or half of it, or half of that, until the objective decreases: the share that
+    /// was taken, the point, and what is known there.
+    fn shortened(
+        &self,
+        columns: &[usize],
+        base: &Point,
+        model: &Expansion,
+        step: &Step,
+    ) -> Result<Option<(f64, Point, Expansion)>, String> {
+        let known = model.deviance + self.penalty(columns, base);
+        // No step explains more than is left.
+        let whole = (known / self.null_deviance / step.predicted).min(1.0);
+        for halvings in 0..=HALVINGS {
+            let share = whole * 0.5f64.powi(halvings);
+            let point = base.moved(&step.point, share);
+            let answer = self.expand(columns, &point)?;
+            let rise = answer.deviance + self.penalty(columns, &point) - known;
+            if rise <= ROUNDING_SHARE * self.null_deviance {
+                return Ok(Some((share, point, answer)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The fit that ends with a last step: a pass there, and the step that it shows without one, as
+    /// that errs by far less.
+    fn settled(
+        &self,
+        columns: Vec<usize>,
+        point: Point,
+        secants: &[Secant],
+        predicted: f64,
+        steps: usize,
+    ) -> Result<Fit, String> {
+        let model = self.expand(&columns, &point)?;
+        let step = self.step(&columns, &point, &model, secants);
+        let mut fit = self.ended(columns, point, model, Status::Converged, steps);
+        if step.predicted < predicted {
+            fit.point = fit.point.moved(&step.point, 1.0);
+        }
+        Ok(fit)
+    }
+
+    /// The fit at a point, of which it is known what a pass gives.
+    fn ended(
+        &self,
+        columns: Vec<usize>,
+        point: Point,
+        model: Expansion,
+        status: Status,
+        steps: usize,
+    ) -> Fit {
+        let objective = model.deviance + self.penalty(&columns, &point);
+        let explained = 1.0 - objective / self.null_deviance;
+        Fit { columns, point, explained, status, steps, model }
+    }
+}

@@ -1,0 +1,403 @@
+"""Generalised linear models in every DuckDB client: aggregates that keep the rows they are given.
+
+Truth is statsmodels, brute force by it, and Python's own fits, which are of other code.
+"""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+import statsmodels.api as sm
+
+import dbselect as ds
+from dbselect.doors.extension import extension_path
+
+FAMILIES = sm.families
+LINKS = sm.families.links
+
+SEARCH = "anytime_sequence_glm(t, 'y', 'binomial'"
+
+
+@pytest.fixture
+def raw() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Return a connection that has loaded the extension and no more."""
+    with duckdb.connect(config={"allow_unsigned_extensions": True}) as con:
+        ((platform,),) = con.execute("PRAGMA platform").fetchall()
+        con.execute(f"LOAD '{extension_path(platform)}'")
+        yield con
+
+
+def one(con: duckdb.DuckDBPyConnection, query: str) -> Any:
+    ((value,),) = con.execute(query).fetchall()
+    return value
+
+
+def stored(con: duckdb.DuckDBPyConnection, table: pl.DataFrame, name: str = "t") -> None:
+    con.register("given", table.to_arrow())
+    con.execute(f"CREATE OR REPLACE TABLE {name} AS FROM given")
+    con.unregister("given")
+
+
+def features(rows: int = 300) -> tuple[np.random.Generator, pl.DataFrame, Any]:
+    """Return numbers, one far from zero, a text, weights, and a linear predictor of them."""
+    rng = np.random.default_rng(11)
+    a, b, c = rng.normal(size=(3, rows))
+    k = rng.choice(["r", "g", "v.w"], rows)
+    table = pl.DataFrame({"a": a, "b": b, "c": 1e3 + c, "k": k, "w": rng.integers(1, 4, rows)})
+    return rng, table, 0.3 + 0.5 * a - 0.4 * b + 0.2 * c + 0.3 * (k == "r")
+
+
+def drawn(rng: np.random.Generator, text: str, eta: Any) -> Any:
+    """Return a target of a family, by a link that has a mean everywhere."""
+    kind, link = text.split("(", maxsplit=1)[0], text.rstrip(")").split("(")[-1].split(", ")[-1]
+    if kind == "binomial":
+        p = {"log": np.exp(0.2 * eta - 2), "identity": 0.5 + 0.03 * eta}
+        return (rng.uniform(size=len(eta)) < p.get(link, 1 / (1 + np.exp(-eta)))).astype(int)
+    mean = {
+        "identity": 8 + eta, "inverse": 1 / (3 + 0.1 * eta), "sqrt": (4 + 0.3 * eta) ** 2,
+        "inverse_squared": (3 + 0.1 * eta) ** -0.5,
+    }.get(link, np.exp(0.5 * eta))  # fmt: skip
+    match kind:
+        case "gaussian":
+            return mean + 0.01 * rng.normal(size=len(eta))
+        case "poisson" | "tweedie":
+            return rng.poisson(mean) * (1.0 if kind == "poisson" else 1.7)
+        case "gamma":
+            return rng.gamma(20, mean / 20)
+        case "inverse_gaussian":
+            return rng.wald(mean, 20)
+    return rng.negative_binomial(2, 2 / (2 + mean))
+
+
+CASES = {
+    "gaussian": FAMILIES.Gaussian(),
+    "gaussian(log)": FAMILIES.Gaussian(LINKS.Log()),
+    "gaussian(inverse)": FAMILIES.Gaussian(LINKS.InversePower()),
+    "binomial": FAMILIES.Binomial(),
+    "binomial(probit)": FAMILIES.Binomial(LINKS.Probit()),
+    "binomial(cloglog)": FAMILIES.Binomial(LINKS.CLogLog()),
+    "binomial(loglog)": FAMILIES.Binomial(LINKS.LogLog()),
+    "binomial(cauchit)": FAMILIES.Binomial(LINKS.Cauchy()),
+    "binomial(log)": FAMILIES.Binomial(LINKS.Log()),
+    "binomial(identity)": FAMILIES.Binomial(LINKS.Identity()),
+    "poisson": FAMILIES.Poisson(),
+    "poisson(identity)": FAMILIES.Poisson(LINKS.Identity()),
+    "poisson(sqrt)": FAMILIES.Poisson(LINKS.Sqrt()),
+    "gamma": FAMILIES.Gamma(LINKS.Log()),
+    "gamma(identity)": FAMILIES.Gamma(LINKS.Identity()),
+    "gamma(inverse)": FAMILIES.Gamma(LINKS.InversePower()),
+    "inverse_gaussian": FAMILIES.InverseGaussian(LINKS.Log()),
+    "inverse_gaussian(identity)": FAMILIES.InverseGaussian(LINKS.Identity()),
+    "inverse_gaussian(inverse)": FAMILIES.InverseGaussian(LINKS.InversePower()),
+    "inverse_gaussian(inverse_squared)": FAMILIES.InverseGaussian(LINKS.InverseSquared()),
+    "tweedie(1.5)": FAMILIES.Tweedie(LINKS.Log(), 1.5),
+    "tweedie(1.5, sqrt)": FAMILIES.Tweedie(LINKS.Sqrt(), 1.5),
+    "negative_binomial(0.8)": FAMILIES.NegativeBinomial(alpha=0.8),
+    "negative_binomial(0.8, sqrt)": FAMILIES.NegativeBinomial(LINKS.Sqrt(), alpha=0.8),
+}
+
+
+def truth(family: Any, y: Any, design: Any, **more: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = sm.GLM(y, design, family=family, **more)
+        return model.fit(maxiter=500, tol=1e-15, tol_criterion="params")
+
+
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("text", list(CASES))
+def test_a_fit_is_that_of_statsmodels(raw, text):
+    rng, table, eta = features()
+    table = table.with_columns(y=pl.Series(drawn(rng, text, eta)))
+    stored(raw, table)
+    found = one(raw, f"SELECT fit_glm(t, 'y', '{text}', {{'weight': 'w'}}) FROM t")
+    a, b, c = table.select("a", "b", "c").to_numpy().T
+    levels = [(table["k"] == level).to_numpy() for level in ("g", "r")]
+    design = np.column_stack([np.ones(len(a)), a, b, c - 1e3, *levels]).astype(float)
+    w = table["w"].to_numpy().astype(float)
+    expected = truth(CASES[text], table["y"].to_numpy(), design, var_weights=w)
+    names = ["a", "b", "c", "k.g", "k.r"]
+    coefficients = [found["coefficients"][name] for name in names]
+    assert coefficients == pytest.approx(expected.params[1:], rel=1e-7, abs=1e-8)
+    shift = 1e3 * expected.params[3]
+    assert found["intercept"] == pytest.approx(expected.params[0] - shift, rel=1e-7)
+    assert found["deviance"] == pytest.approx(expected.deviance, rel=1e-10)
+    assert found["null_deviance"] == pytest.approx(expected.null_deviance, rel=1e-10)
+    # statsmodels counts weights as rows where it estimates a dispersion.
+    scale = np.sqrt(found["dispersion"] / expected.scale)
+    errors = [found["std_errors"][name] for name in names]
+    assert errors == pytest.approx(scale * expected.bse[1:], rel=1e-6)
+    free = len(a) - design.shape[1]
+    pearson = expected.pearson_chi2 / free
+    has_dispersion = expected.scale != 1.0
+    assert found["dispersion"] == pytest.approx(pearson if has_dispersion else 1.0, rel=1e-6)
+    assert (found["family"], found["aliased"], found["status"]) == (text, ["k.v.w"], "converged")
+    assert (found["rows"], found["skipped"], found["note"]) == (len(a), 0, None)
+
+
+def test_offset_and_exposure_are_added_to_the_predictor(raw):
+    rng, table, eta = features()
+    x, o = rng.uniform(1, 5, len(table)), 0.1 * rng.normal(size=len(table))
+    y = rng.poisson(x * np.exp(0.3 * eta + o))
+    stored(raw, table.with_columns(x=pl.Series(x), o=pl.Series(o), y=pl.Series(y)))
+    row = "{'y': y, 'a': a, 'b': b, 'x': x, 'o': o}"
+    asked = "{'exposure': 'x', 'offset': 'o'}"
+    found = one(raw, f"SELECT fit_glm({row}, 'y', 'poisson', {asked}) FROM t")
+    design = sm.add_constant(table.select("a", "b").to_numpy())
+    expected = truth(FAMILIES.Poisson(), y, design, offset=o, exposure=x)
+    assert found["intercept"] == pytest.approx(expected.params[0], rel=1e-8)
+    own = [found["coefficients"][name] for name in ("a", "b")]
+    assert own == pytest.approx(expected.params[1:], rel=1e-8)
+    assert found["null_deviance"] == pytest.approx(expected.null_deviance, rel=1e-10)
+    assert [found["coefficients"][name] for name in ("o", "x.log")] == [1.0, 1.0]
+    predicted = raw.execute(
+        f"""WITH m AS (SELECT fit_glm({row}, 'y', 'poisson', {asked}) AS m FROM t)
+        SELECT predict(m, {row}).prediction FROM t, m"""
+    ).fetchall()
+    assert np.ravel(predicted) == pytest.approx(expected.fittedvalues, rel=1e-8)
+
+
+def test_ridge_origin_and_columns_are_those_of_python(raw):
+    rng, table, eta = features()
+    table = table.with_columns(y=pl.Series(drawn(rng, "binomial", eta)))
+    stored(raw, table)
+    for more in ({"ridge": 0.1}, {"ridge": 0.1, "scale": False}, {"intercept": False}):
+        columns = ["b", "k"]
+        named = "".join(f", {name} := {value}" for name, value in more.items())
+        query = f"SELECT dbselect.fit_glm(t, 'y', 'binomial', columns := {columns}{named}) FROM t"
+        found = one(raw, query)
+        expected = ds.fit(table, "y", columns, family="binomial", **more)
+        assert found["coefficients"] == pytest.approx(expected.coefficients, abs=1e-8)
+        assert found["intercept"] == pytest.approx(expected.intercept, abs=1e-8)
+        assert found["explained"] == pytest.approx(expected.explained, abs=1e-10)
+        assert (not found["std_errors"]) == ("ridge" in more)
+
+
+def test_a_summary_is_that_of_python(raw):
+    rng, table, eta = features()
+    table = table.with_columns(y=pl.Series(drawn(rng, "gamma", eta)))
+    stored(raw, table)
+    asked = "columns := ['a', 'b'], level := 0.9"
+    found = one(raw, f"SELECT dbselect.summary_glm(t, 'y', 'gamma', {asked}) FROM t")
+    model = ds.fit(table, "y", ["a", "b"], family="gamma")
+    expected = model.summary().join(model.intervals(0.9).select("term", "low", "high"), on="term")
+    assert list(found[0]) == expected.columns
+    for term, row in zip(found, expected.to_dicts(), strict=True):
+        assert term["term"] == row.pop("term")
+        assert [term[name] for name in row] == pytest.approx(list(row.values()), rel=1e-4, abs=1e-9)
+
+
+def test_groups_and_filters_keep_their_own_rows(raw):
+    rng, table, eta = features(400)
+    g = np.arange(400) % 4
+    y = drawn(rng, "binomial", eta)
+    y[g == 3] = 1
+    stored(raw, table.with_columns(g=pl.Series(g), y=pl.Series(y)))
+    call = "fit_glm({'y': y, 'a': a, 'k': k}, 'y', 'binomial')"
+    found = dict(raw.execute(f"SELECT g, {call} FROM t GROUP BY g").fetchall())
+    assert found[3] is None  # one value of the target
+    for group in range(3):
+        alone = one(raw, f"SELECT {call} FILTER (g = {group}) FROM t")
+        assert found[group]["rows"] == alone["rows"] == 100
+        assert found[group]["coefficients"] == pytest.approx(alone["coefficients"], rel=1e-12)
+        framed = raw.execute(f"SELECT {call} OVER (PARTITION BY g) FROM t QUALIFY g = {group}")
+        assert all(row == found[group] for (row,) in framed.fetchmany(2))
+
+
+def test_a_thousand_small_groups(raw):
+    row = "{'y': (i * 7919) % 11 < 5, 'x': sin(i), 'k': 'l' || i % 2}"
+    query = f"""SELECT i % 1000 AS g, fit_glm({row}, 'y', 'binomial') AS m
+        FROM range(20000) r(i) GROUP BY g"""
+    found = raw.execute(f"SELECT count(*), sum(m.rows), count(m.intercept) FROM ({query})")
+    assert found.fetchall() == [(1000, 20000, 1000)]
+
+
+def test_null_is_skipped_and_counted_where_it_is_used(raw):
+    raw.execute(
+        "CREATE TABLE t AS SELECT i % 2 AS y, sin(i) AS x, "
+        "CASE WHEN i % 5 > 0 THEN cos(i) END AS z, "
+        "CASE WHEN i % 3 > 0 THEN 'a' || i % 4 END AS k, i % 7 AS w FROM range(420) r(i)"
+    )
+    counts = "m.rows, m.skipped"
+    call = "SELECT fit_glm(t, 'y', 'binomial', {{'columns': [{}]}}) AS m FROM t"
+    for columns, left_out in (("'x'", 0), ("'x', 'z'", 84), ("'z', 'k'", 84 + 140 - 28)):
+        found = raw.execute(f"SELECT {counts} FROM ({call.format(columns)})").fetchall()
+        assert found == [(420 - left_out, left_out)]
+    call = "SELECT fit_glm(t, 'y', 'binomial', {'columns': ['x'], 'weight': 'w'}) AS m FROM t"
+    assert raw.execute(f"SELECT {counts} FROM ({call})").fetchall() == [(360, 60)]
+
+
+def test_separated_rows_are_told_and_a_ridge_ends_it(raw):
+    call = "SELECT fit_glm({{'y': i > 5, 'x': i}}, 'y', 'binomial'{}) FROM range(11) r(i)"
+    found = one(raw, call.format(""))
+    assert found["status"] == "separated"
+    assert "(separation)" in found["note"]
+    assert found["std_errors"] == {}
+    found = one(raw, call.format(", {'ridge': 0.1}"))
+    assert (found["status"], found["note"]) == ("converged", None)
+    found = one(raw, call.format(", {'max_iter': 1}"))
+    assert found["status"] == "limit"
+    assert "max_iter 1 was reached" in found["note"]
+
+
+def test_two_levels_are_a_target(raw):
+    rng, table, eta = features()
+    y = np.where(drawn(rng, "binomial", eta) == 1, "yes", "no")
+    table = table.with_columns(y=pl.Series(y), n=pl.Series((y == "yes") + 1))
+    stored(raw, table)
+    for target, more, levels in (
+        ("y", "", ["no", "yes"]),
+        ("y", ", positive := 'no'", ["yes", "no"]),
+        ("n", ", positive := 2", ["1", "2"]),
+    ):
+        asked = f"columns := ['a', 'b']{more}"
+        found = one(raw, f"SELECT dbselect.fit_glm(t, '{target}', 'binomial', {asked}) FROM t")
+        sign = -1 if levels[1] == "no" else 1
+        expected = ds.fit(table, "y", ["a", "b"], family="binomial").coefficients
+        assert found["levels"] == levels
+        own = {name: sign * w for name, w in found["coefficients"].items()}
+        assert own == pytest.approx(expected, rel=1e-8)
+
+
+def forward(family: Any, y: Any, groups: dict[str, list[Any]], costs: dict[str, float]) -> Any:
+    """Return the order of a forward search by refits, and what each prefix explains."""
+    held: list[str] = []
+    null = truth(family, y, np.ones((len(y), 1))).deviance
+    explained = [0.0]
+    while len(held) < len(groups):
+        scores = {}
+        for name in (name for name in groups if name not in held):
+            columns = [column for one in (*held, name) for column in groups[one]]
+            deviance = truth(family, y, np.column_stack([np.ones(len(y)), *columns])).deviance
+            scores[name] = 1 - deviance / null
+        best = max(scores, key=lambda name: (scores[name] - explained[-1]) / costs[name])
+        held.append(best)
+        explained.append(scores[best])
+    return held, explained
+
+
+@pytest.mark.parametrize("text", ["binomial", "poisson(sqrt)"])
+def test_a_search_is_one_by_refits_of_statsmodels(raw, text):
+    rng, table, eta = features()
+    y = drawn(rng, text, eta)
+    table = table.with_columns(y=pl.Series(y))
+    stored(raw, table.drop("w"))
+    a, b, c = table.select("a", "b", "c").to_numpy().T
+    levels = [(table["k"] == level).to_numpy().astype(float) for level in ("g", "r")]
+    groups = {"ab": [a, b], "c": [c - 1e3], "k": levels}
+    costs = {"ab": 9.0, "c": 1.0, "k": 2.0}
+    asked = "groups := {'ab': ['a', 'b'], 'c': 'c', 'k': 'k'}, costs := {'ab': 9, 'c': 1, 'k': 2}"
+    call = f"dbselect.anytime_sequence_glm(t, 'y', '{text}', {asked}"
+    found = one(raw, f"SELECT {call}) FROM t")
+    order, explained = forward(CASES[text], y, groups, costs)
+    assert [step["group"] for step in found["steps"]] == [None, *order]
+    assert [step["explained"] for step in found["steps"]] == pytest.approx(explained, abs=1e-10)
+    last = found["predictors"][0]["sequence"][-1]
+    whole = one(raw, f"SELECT fit_glm(t, 'y', '{text}') FROM t")
+    assert last["coefficients"] == pytest.approx(whole["coefficients"], rel=1e-7)
+    short = one(raw, f"SELECT {call}, budget := 3, always := ['k']) FROM t")
+    assert [step["group"] for step in short["steps"]] == [None, "k", "c"]
+    assert (short["stop"], short["choices"]) == ("BUDGET", ["FORCED", "LIMITED"])
+
+
+def test_python_reads_a_sequence_of_sql(raw):
+    rng, table, eta = features()
+    table = table.with_columns(y=pl.Series(np.where(drawn(rng, "binomial", eta) == 1, "u", "v")))
+    stored(raw, table)
+    asked = "{'costs': {'a': 1, 'b': 2, 'c': 3, 'k': 4}, 'weight': 'w'}"
+    call = f"{SEARCH}, {asked})"
+    found = one(raw, f"SELECT {call} FROM t")
+    sequence = ds.results.GlmSequence.from_struct(found)
+    expected = ds.anytime_sequence(
+        table, "y", family="binomial", costs={"a": 1, "b": 2, "c": 3, "k": 4}, weight="w"
+    )
+    assert sequence.steps["group"].to_list() == expected.steps["group"].to_list()
+    assert sequence.explained == pytest.approx(expected.explained, abs=1e-9)
+    assert sequence.problem == expected.problem
+    predicted = raw.execute(
+        f"""WITH s AS (SELECT {call} AS s FROM t)
+        SELECT dbselect.glm_predict(s, t, budget := 6).prediction FROM t, s"""
+    ).fetchall()
+    own = expected.at(budget=6.0).predict(table)
+    assert np.ravel(predicted) == pytest.approx(np.ravel(own), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("fit_glm(t, 'z', 'binomial')", "target names unknown column 'z'; there is 'y', 'x', 'k'"),
+        ("fit_glm(t, 'y', 'logistic')", "family is 'logistic'; it must be one of .*'binomial'\\?"),
+        ("fit_glm(t, 'y', 'multinomial')", "family is 'multinomial'; .* which Python fits"),
+        ("fit_glm(t, 'y', 'negative_binomial')", "it needs a dispersion > 0"),
+        ("fit_glm(t, 'y', 'binomial', {'ridg': 1})", "unknown option 'ridg'; there is 'ridge'"),
+        ("fit_glm(t, 'y', 'binomial', {'ridge': -1})", "ridge is -1.0; it must be a number >= 0"),
+        ("fit_glm(t, 'y', 'binomial', {'tol': 2})", "tol is 2.0; it must lie between 0 and 1"),
+        ("fit_glm(t, 'y', 'binomial', {'columns': ['q']})", "columns names unknown column 'q'"),
+        ("fit_glm(t, 'y', 'binomial', {'null_policy': 'mean'})", "null_policy is 'mean'"),
+        ("fit_glm(t, 'y', 'binomial', {'weight': 'k'})", "weight 'k' has type text"),
+        ("fit_glm(t, 'y', 'binomial', {'exposure': 'x'})", "family 'binomial' has the link logit"),
+        ("fit_glm(t, 'x', 'binomial')", "target 'x' has the value 2, and must be 0/1 or boolean"),
+        ("fit_glm(t, 'k', 'binomial')", "target 'k' has more than two levels"),
+        ("fit_glm(t, 'k', 'poisson')", "target 'k' has type text"),
+        ("fit_glm(t, 'y', 'binomial', {'max_bytes': 99})", "99 bytes of max_bytes; ask a sample"),
+        ("fit_glm(t, 'y', k)", "target, family and options must be the same in all rows"),
+        ("fit_glm(t, NULL, 'binomial')", "target is None; it must be the name of a column"),
+        ("fit_glm(x, 'y', 'binomial')", "row must be a STRUCT or a table name, not BIGINT"),
+        ("fit_glm(t, 'y', 'binomial', ['x'])", "options must be a STRUCT of options by name"),
+        (f"{SEARCH}, {{'rule': 'omp'}})", "rule is 'omp'; .* 'fr' alone"),
+        (f"{SEARCH}, {{'groups': {{'g': 'q'}}}})", "group 'g' names unknown"),
+        (f"{SEARCH}, {{'always': ['q']}})", "always names unknown group"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_named_and_the_connection_goes_on(raw, call, message):
+    raw.execute(
+        "CREATE TABLE t AS SELECT i % 2 AS y, i AS x, 'l' || i % 3 AS k FROM range(60) r(i)"
+    )
+    with pytest.raises(duckdb.Error, match=message):
+        raw.execute(f"SELECT {call} FROM t").fetchall()
+    assert one(raw, "SELECT fit_glm(t, 'y', 'binomial').rows FROM t") == 60
+
+
+def test_an_empty_table_has_no_model(raw):
+    raw.execute("CREATE TABLE t AS SELECT 1 AS y, 2.0 AS x LIMIT 0")
+    for function in ("fit_glm", "summary_glm", "anytime_sequence_glm"):
+        assert one(raw, f"SELECT {function}(t, 'y', 'binomial') FROM t") is None
+
+
+def test_a_sort_and_a_window_of_one_state_keep_their_rows(raw):
+    raw.execute(
+        "CREATE TABLE t AS SELECT i % 2 AS y, sin(i) AS x, i // 700 AS g FROM range(2100) r(i)"
+    )
+    whole = one(raw, "SELECT fit_glm(t, 'y', 'binomial').deviance FROM t")
+    ordered = one(raw, "SELECT fit_glm(t, 'y', 'binomial' ORDER BY x).deviance FROM t")
+    assert ordered == pytest.approx(whole, rel=1e-12)
+    call = "fit_glm({'y': y, 'x': x}, 'y', 'binomial') OVER (PARTITION BY g)"
+    framed = raw.execute(f"SELECT g, ({call}).rows FROM t ORDER BY g")
+    assert framed.fetchall() == [(g, 700) for g in range(3) for _ in range(700)]
+
+
+def test_a_model_of_a_family_is_no_plain_sql(raw):
+    call = "fit_glm({'y': i % 2, 'x': sin(i)}, 'y', 'binomial(probit)')"
+    with pytest.raises(duckdb.Error, match="it writes linear models; predict reads"):
+        raw.execute(f"SELECT model_sql({call}) FROM range(60) r(i)").fetchall()
+    model = f"SELECT {call} AS m FROM range(60) r(i)"
+    row = "{'x': NULL::DOUBLE}"
+    assert one(raw, f"SELECT predict(m, {row}).prediction FROM ({model})") is None
+
+
+def test_on_a_connection_of_python_the_aggregate_has_its_full_name():
+    with ds.connect() as con:
+        con.execute(
+            "CREATE TABLE t AS SELECT i % 2 AS y, sin(i) AS x, cos(i) AS z FROM range(60) r(i)"
+        )
+        of_table = one(con, "SELECT anytime_sequence_glm('t', 'y', 'binomial')")
+        for name in ("dbselect.anytime_sequence_glm", "system.main.anytime_sequence_glm"):
+            found = one(con, f"SELECT {name}(t, 'y', 'binomial') FROM t")
+            assert list(found) == list(of_table)
+            groups = [[step["group"] for step in one_["steps"]] for one_ in (found, of_table)]
+            assert groups[0] == groups[1]
+        assert one(con, "SELECT fit_glm(t, 'y', 'binomial').rows FROM t") == 60
