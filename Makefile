@@ -16,7 +16,7 @@ SEED ?= 0
 # What Miri reads: modules that compute and hold no instruction of a processor and no host.
 PURE := $(addprefix kernel::,chunk distinct fold possible) \
 	$(addprefix record::,gram inputs levels prefix sequences state terms) \
-	$(addprefix search::,linear::state linear::twofold sets::convolution sets::leaps)
+	$(addprefix search::,linear::state algebra::twofold sets::convolution sets::leaps)
 
 .PHONY: help setup lock lint type browser postgres java rust test test-more test-far docs oracle fuzz numbers faults sanitize miri bench reproduce demo wheel matrix
 

@@ -1,30 +1,39 @@
 """Ten thousand random searches, by the compiled library and by Python: `make oracle`.
 
-The problems and comparisons are those of tests/sequences/test_native_search.py and of
-tests/sets/test_native_penalised.py, which have some hundred of them. Columns, 1 to 200, may be
-equal, dependent, nearly dependent or constant, scores tie; all methods, rules and options.
+The problems and comparisons are those of tests/sequences/test_native_search.py,
+tests/sets/test_native_sets.py and tests/sets/test_native_penalised.py, which have some hundred of
+them. Columns, 1 to 200, may be equal, dependent, nearly dependent or constant, scores tie; all
+methods, rules and options. Sets within a budget are compared with all sets of at most ten groups.
 """
 
 import os
 import sys
+import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from dbselect.errors import ConditionWarning
 from dbselect.search import compiled
 
-# Before this folder, which has `problems` of its own.
+# Before the folder of this file, which has a module of the same name as one of theirs.
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sequences"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sets"))
-import test_native_penalised
-import test_native_search
+import test_native_penalised as penalised
+import test_native_search as comparison
+import test_native_sets as sets
 
 BATCHES, BATCH, WIDEST = 40, 250, 200
+#: Problems of a batch whose sets are compared, and the most groups that all sets are made of.
+SETS, MOST_GROUPS = 25, 10
 #: Share of the problems in which rounding may decide between groups.
 ROUNDING_SHARE = 0.02
+#: The same of exchanges, which begin with all columns where some depend on others.
+EXCHANGED_SHARE = 0.08
 
 
 def batch(seed: int) -> Counter[str]:
@@ -34,11 +43,25 @@ def batch(seed: int) -> Counter[str]:
     for i in range(BATCH):
         rng = np.random.default_rng([seed, i])
         if i % 4:
-            asked = test_native_search.random_search(rng, WIDEST)
-            became[test_native_search.assert_same(asked)] += 1
+            became[comparison.assert_same(comparison.random_search(rng, WIDEST))] += 1
         else:
-            model = test_native_penalised.random_model(rng, WIDEST)
-            became[test_native_penalised.assert_same(model)] += 1
+            became[penalised.assert_same(penalised.random_model(rng, WIDEST))] += 1
+    return became + sets_of(seed)
+
+
+def sets_of(seed: int) -> Counter[str]:
+    """Compare the sets of some problems: exchanges with Python's, the best with all."""
+    became: Counter[str] = Counter()
+    compiled.MOST_COLUMNS = WIDEST
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConditionWarning)
+        for i in range(SETS):
+            rng = np.random.default_rng([seed, i, 1])
+            context = pytest.MonkeyPatch.context()
+            exchanged = sets.assert_same(*sets.random_choice(rng, WIDEST), context)
+            became["exchange: " + exchanged] += 1
+            best = sets.assert_best(*sets.random_budget(rng, MOST_GROUPS))
+            became["best_within: " + best] += 1
     return became
 
 
@@ -49,7 +72,9 @@ def main() -> int:
         for done, found in enumerate(pool.map(batch, range(100, 100 + BATCHES)), start=1):
             became += found
             print(f"{done * BATCH:,} problems: {dict(became)}", flush=True)
-    return int(became["rounding"] > ROUNDING_SHARE * BATCHES * BATCH)
+    exchanged = became["exchange: rounding"] / (BATCHES * SETS)
+    searched = became["rounding"] / (BATCHES * BATCH)
+    return int(searched > ROUNDING_SHARE or exchanged > EXCHANGED_SHARE)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,9 @@ def shown(value: Any) -> str:
 
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:
     """Describe an unknown name, with the nearest known ones."""
+    lower = str(name).lower()
+    if (same := next((other for other in names if other.lower() == lower), None)) is not None:
+        return f"unknown {kind} '{name}'; there is '{same}', and case counts"
     near = difflib.get_close_matches(str(name), names, n=3) or list(names)[:10]
     more = ", ..." if len(near) == 10 < len(names) else ""
     listed = ", ".join(f"'{other}'" for other in near) + more

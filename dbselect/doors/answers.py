@@ -77,6 +77,7 @@ def _model(found: Any) -> dict[str, Any]:
         "explained": found.explained,
         "r2": found.r2,
         "spent": found.spent,
+        "terms": found.model.terms.to_json(),
     }
 
 

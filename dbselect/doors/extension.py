@@ -68,6 +68,33 @@ def extension_path(platform: str) -> Path:
     return path
 
 
+def lasting_path(platform: str) -> Path:
+    """Return a copy of the extension at a path that stays the same when dbselect is upgraded.
+
+    Scripts of other clients load it; it is of the build that was last asked for.
+
+    Raises
+    ------
+    EngineError : as `extension_path`
+    """
+    build = extension_path(platform)
+    path = user_cache_path("dbselect") / "extension" / platform / FILE_NAME
+    try:
+        path.parent.mkdir(mode=OWN, parents=True, exist_ok=True)
+        _close(path.parent.parent)
+        _close(path.parent)
+        content = build.read_bytes()
+        if not path.is_file() or path.read_bytes() != content:
+            copied(build, path)
+        _close(path)
+    except OSError as error:
+        raise EngineError(
+            f"cannot write the DuckDB extension to '{path}' ({error.strerror}); "
+            "set XDG_CACHE_HOME to a folder that can be written"
+        ) from error
+    return path
+
+
 def _remove_builds(own: Path) -> None:
     """Remove earlier builds that no process needs any longer.
 
@@ -141,8 +168,13 @@ def copied(extension: Path, target: Path) -> Path:
 
 def loading(path: Path) -> dict[str, list[str]]:
     """Return what to write to load the extension in each client of DuckDB."""
-    load = "LOAD '" + str(path).replace("'", "''") + "';"
+    file = "'" + str(path).replace("'", "''") + "'"
+    load = f"LOAD {file};"
     return {
+        "Installed, in any client": [
+            f"FORCE INSTALL {file};  -- once, and after an upgrade of DuckDB or dbselect",
+            "LOAD dbselect;  -- in each session, which allows unsigned extensions as below",
+        ],
         "Command line": ["duckdb -unsigned my.db", load],
         "Node (@duckdb/node-api)": [
             "const db = await DuckDBInstance.create('my.db', {allow_unsigned_extensions: 'true'});",

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dbselect.doors import macros
 from dbselect.doors.answers import RecordCall, python_value
 from dbselect.doors.designs import chosen_of
-from dbselect.doors.extension import extension_path
+from dbselect.doors.extension import LOWEST_DUCKDB, extension_path
 from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.macros import sql_type
 from dbselect.doors.tables import number_of, reading
@@ -44,7 +44,8 @@ def connect(
     ----------
     database : path of the database, or ``":memory:"``
     read_only : whether to open it for reading only
-    config : DuckDB settings, such as ``{"threads": 4}``
+    config : DuckDB settings, such as ``{"threads": 4}``. A new file is one that the oldest DuckDB
+        with the extension reads, 1.3, unless ``storage_compatibility_version`` is given
 
     Returns
     -------
@@ -61,7 +62,8 @@ def connect(
     >>> con.execute("SELECT (gram({'x': i})).mean FROM range(5) t(i)").fetchone()
     ([2.0],)
     """
-    settings = {**(config or {}), "allow_unsigned_extensions": True}
+    storage = {"storage_compatibility_version": f"v{LOWEST_DUCKDB}.0"}
+    settings = {**storage, **(config or {}), "allow_unsigned_extensions": True}
     try:
         connection = duckdb.connect(str(database), read_only=read_only, config=settings)
     except duckdb.ConnectionException as error:

@@ -69,6 +69,11 @@ def reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckD
 
 def _query(cursor: duckdb.DuckDBPyConnection, source: str) -> str:
     """Return the query that a name or a text means."""
+    if not isinstance(source, str):
+        raise SourceError(
+            "query_or_table is no text, but a record or another value; families need the rows, so "
+            "give the name of a table or view, or one query, as 'FROM loans'"
+        )
     for text in (source, f"FROM {source}"):
         try:
             statements = cursor.extract_statements(text)

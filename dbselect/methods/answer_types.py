@@ -16,6 +16,8 @@ _MODEL = [
     ("r2", pa.float64()),
     ("spent", pa.float64()),
 ]
+#: How the columns of the raw table became those of the model, as JSON; last in every model.
+_TERMS = ("terms", pa.string())
 
 
 def _numbers(*names: str) -> list[tuple[str, pa.DataType]]:
@@ -29,9 +31,9 @@ def _by_column(*names: str) -> pa.DataType:
 #: The type of what each kind of method returns for a record.
 TYPES: dict[str, pa.DataType] = {
     "sequence": pa.list_(STEP_TYPE),
-    "model": pa.struct(_MODEL),
-    "proof": pa.struct([*_MODEL, *_numbers("bound", "gap"), ("proven", pa.bool_())]),
-    "penalised": pa.struct([*_MODEL, *_numbers("penalty", "df", "gap", "violation")]),
+    "model": pa.struct([*_MODEL, _TERMS]),
+    "proof": pa.struct([*_MODEL, *_numbers("bound", "gap"), ("proven", pa.bool_()), _TERMS]),
+    "penalised": pa.struct([*_MODEL, *_numbers("penalty", "df", "gap", "violation"), _TERMS]),
     "selection": pa.list_(
         pa.struct(
             [
@@ -50,6 +52,7 @@ TYPES: dict[str, pa.DataType] = {
             ("skipped", pa.int64()),
             ("aliased", pa.list_(pa.string())),
             ("note", pa.string()),
+            _TERMS,
         ]
     ),
     "summary": pa.list_(

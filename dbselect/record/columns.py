@@ -192,7 +192,8 @@ def position(column: str, names: Sequence[str], what: str) -> int:
     if made:
         raise ColumnError(
             f"{what} names '{column}', of which there is a column for each level or part, as "
-            f"'{made[0]}'; give one of these, or the table and family 'multinomial' for all levels"
+            f"'{made[0]}'; give one of these, cast text that holds numbers before the sums, or "
+            "give the table and family 'multinomial' for all levels"
         )
     raise ColumnError(f"{what} names {unknown('column', column, names)}")
 

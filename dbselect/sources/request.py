@@ -283,9 +283,18 @@ def wanted_of(
         if leaf.name not in usable:
             raise ColumnError(
                 f"column '{leaf.name}' has type {leaf.type}; columns must be numeric, boolean, "
-                "dates or text"
+                f"dates or text: {_cast_of(leaf.type)}"
             )
     return found
+
+
+def _cast_of(type_: pa.DataType) -> str:
+    """Return what makes numbers of a type that is none."""
+    if pa.types.is_duration(type_) or pa.types.is_time(type_) or pa.types.is_interval(type_):
+        return "take its seconds"
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return "cast it to a fixed-size array"
+    return "cast it"
 
 
 def _made(

@@ -26,6 +26,7 @@ def refusal(target: str, type_: pa.DataType, allowed: str, model: str) -> str:
     if kind_of(type_) != "text":
         return f"target '{target}' has type {type_}; a {model} target must be {allowed}"
     return (
-        f"target '{target}' is text; a {model} target must be {allowed}: make a column "
-        "of 0 and 1 of one of its values, or predict all of them with family 'multinomial'"
+        f"target '{target}' is text; a {model} target must be {allowed}: cast it if it holds "
+        "numbers, make a column of 0 and 1 of one of its values, or predict all of them with "
+        "family 'multinomial'"
     )

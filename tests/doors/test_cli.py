@@ -9,7 +9,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import dbselect as ds
+from dbselect.doors import extension
 from dbselect.doors.cli import main
+from dbselect.doors.extension import extension_path, lasting_path
 
 
 @pytest.fixture
@@ -94,13 +96,25 @@ def test_the_extension_is_where_it_says_and_loads(tmp_path, capsys):
     printed = capsys.readouterr().out
     path = tmp_path / "dbselect.duckdb_extension"
     assert str(path) in printed
-    for client in ("Command line", "Node", "JDBC", "R", "Python"):
+    for client in ("Installed", "Command line", "Node", "JDBC", "R", "Python"):
         assert client in printed
-    (line,) = {line.strip() for line in printed.splitlines() if line.strip().startswith("LOAD")}
+    assert f"FORCE INSTALL '{path}';" in printed
+    (line,) = {line.strip() for line in printed.splitlines() if line.strip().startswith("LOAD '")}
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as con:
         con.execute(line)
         ((record,),) = con.execute("SELECT gram({'x': i}) FROM range(4) t(i)").fetchall()
     assert (record["rows"], record["mean"]) == (4, [1.5])
+
+
+def test_the_extension_keeps_its_path_when_dbselect_is_upgraded(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(extension, "user_cache_path", lambda _: tmp_path)
+    first = lasting_path("some_platform")
+    assert first.read_bytes() == extension_path("some_platform").read_bytes()
+    monkeypatch.setattr(extension, "version", lambda _: "9.9.9")
+    assert lasting_path("some_platform") == first
+    assert b"v9.9.9" in first.read_bytes()[-512:]
+    assert main(["extension", "--platform", "some_platform"]) == 0
+    assert f"LOAD '{first}';" in capsys.readouterr().out
 
 
 def test_an_extension_of_another_name_is_refused(tmp_path, capsys):

@@ -136,6 +136,9 @@ def test_a_search_is_that_of_python(raw, method, given, mapping):
         ("exchange", {"k": 2}),
         ("exchange", {"k": 3, "start": ["g1"], "always": ["g2"], "ridge": 0.25}),
         ("exchange", {"k": 4, "budget": 8.5, "intercept": False}),
+        ("best_within", {"budget": 6}),
+        ("best_within", {"budget": 9.5, "always": ["g2"], "ridge": 0.25, "time_limit": 60}),
+        ("best_within", {"budget": 0, "intercept": False}),
     ],
 )
 def test_a_choice_is_that_of_python(raw, call, given):
@@ -158,6 +161,7 @@ def test_a_choice_is_that_of_python(raw, call, given):
             assert found.pop("coefficients") == pytest.approx(expected.coefficients, rel=EXACT)
             assert found.pop("groups") == expected.groups
             assert found.pop("columns") == expected.columns
+            found.pop("terms")
             proof = getattr(expected, "how", None)
             for name, value in found.items():
                 own = getattr(expected, name) if hasattr(expected, name) else getattr(proof, name)
@@ -536,7 +540,7 @@ def test_what_is_called_as_the_catalog_is_left_alone(tmp_path, path, before, nam
 def test_the_catalog_tells_what_there_is(raw):
     told = raw.execute("""SELECT function_name, comment, parameters FROM duckdb_functions()
         WHERE database_name = 'dbselect' ORDER BY 1""").fetchall()
-    others = ["anytime_predict", "gram_check", "gram_extend", "key_sums"]
+    others = ["anytime_predict", "gram_check", "gram_extend", "key_sums", "model_sql", "predict"]
     assert [name for name, *_ in told] == sorted([*NATIVE, *others])
     assert all(f"dbselect.{name}(" in comment for name, comment, _ in told if comment)
     for name, _, parameters in told:
@@ -627,6 +631,38 @@ def test_the_command_line_answers_from_an_empty_folder(tmp_path):
     assert steps == SHOWN
     assert predicted == [{"p": 4.0}]
     assert list(tmp_path.iterdir()) == []
+
+
+def storage_of(con: duckdb.DuckDBPyConnection) -> str:
+    query = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE path IS NOT NULL"
+    return str(one(con, query))
+
+
+def test_files_are_those_of_the_oldest_duckdb_that_takes_the_extension(tmp_path):
+    with ds.connect(tmp_path / "a.duckdb") as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS x")
+        assert storage_of(con).startswith("v1.3.0")
+    with ds.connect(tmp_path / "b.duckdb", config={"storage_compatibility_version": "v1.5.0"}) as b:
+        assert storage_of(b).startswith("v1.5.0")
+    # A file that is there keeps its own.
+    with duckdb.connect(str(tmp_path / "c.duckdb")) as con:
+        own = storage_of(con)
+        assert not own.startswith("v1.3.0")
+    with ds.connect(tmp_path / "c.duckdb") as con:
+        assert storage_of(con) == own
+
+
+@pytest.mark.system
+@pytest.mark.skipif(COMMAND is None, reason="there is no duckdb command")
+def test_the_command_line_opens_what_python_writes(tmp_path):
+    with ds.connect(tmp_path / "a.duckdb") as con:
+        con.execute("CREATE TABLE t AS SELECT i AS x, 2 * i AS y FROM range(9) r(i)")
+        con.execute("CREATE TABLE grams AS SELECT gram(t) AS g FROM t")
+    load = script().splitlines()[1]
+    command = [str(COMMAND), "-unsigned", "-csv", "-noheader", str(tmp_path / "a.duckdb")]
+    query = f"{load} SELECT predict(fit(g, 'y'), {{'x': 50}}).prediction::INT FROM grams;"
+    ended = subprocess.run(command, input=query, capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("100\n", "")
 
 
 @pytest.mark.system

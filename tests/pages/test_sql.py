@@ -1,9 +1,11 @@
 """The SQL of the README and the docs runs word for word in DuckDB's own command line."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -70,22 +72,16 @@ GIVEN["index.md"] = statements(PAGES["start/sql.md"])[0] + ";"
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ELSEWHERE])
 def test_the_sql_of_a_page_runs_in_the_command_line(tmp_path, name):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    asked = subprocess.run(
-        [str(COMMAND), "-noheader", "-list", "-c", "PRAGMA platform"],
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    load = f"LOAD '{extension_path(asked.stdout.strip())}';"
-    text = "\n".join([load, GIVEN.get(name, ""), *(f"{one};" for one in statements(PAGES[name]))])
-    ended = subprocess.run(
-        [str(COMMAND), "-unsigned", "-bail"],
-        input=text,
-        capture_output=True,
-        check=False,
-        text=True,
-        cwd=tmp_path,
-    )
+    # What a page installs goes into a home of its own.
+    command = [str(COMMAND), "-unsigned", "-noheader", "-list"]
+    run = partial(
+        subprocess.run, env={**os.environ, "HOME": str(tmp_path)}, cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    extension = extension_path(run([*command, "-c", "PRAGMA platform"]).stdout.strip())
+    (tmp_path / "dbselect.duckdb_extension").symlink_to(extension)
+    every = [f"LOAD '{extension}'", GIVEN.get(name, ""), *statements(PAGES[name]), ""]
+    ended = run([*command, "-bail"], input=";\n".join(every))
     assert ended.stderr == "", ended.stderr
 
 

@@ -202,16 +202,10 @@ def test_what_is_no_record_is_refused(record):
 
 
 @pytest.mark.parametrize("operator", ["__add__", "__sub__"])
-@pytest.mark.parametrize(
-    ("columns", "match"),
-    [
-        (["x", "z"], r"only in the first: \['y'\]; only in the second: \['z'\]"),
-        (["y", "x"], "same columns in another order"),
-    ],
-)
-def test_grams_of_unequal_columns_do_not_combine(columns, match, operator):
+def test_grams_of_unequal_columns_do_not_combine(operator):
     first = ds.Gram.from_struct(RECORD)
-    second = ds.Gram.from_struct(RECORD | {"columns": columns})
+    second = ds.Gram.from_struct(RECORD | {"columns": ["x", "z"]})
+    match = r"only in the first: \['y'\]; only in the second: \['z'\]"
     with pytest.raises(ds.errors.RecordError, match=match):
         getattr(first, operator)(second)
 

@@ -35,18 +35,20 @@ def union(
     blocks |= {name: [name, name + SUFFIX] for name in joint.indicators}
     heads = {name: head for head, names in blocks.items() for name in names}
     one, two = (list(dict.fromkeys(heads.get(n, n) for n in names)) for names in (columns, others))
+    if [head for head in one if head in two] != [head for head in two if head in one]:
+        # Of two orders the lesser, so that it does not matter which record comes first.
+        one, two = sorted((one, two))
     order = _interleaved(one, two)
     every = {*columns, *others}
     found = [name for head in order for name in blocks.get(head, [head]) if name in every]
-    ordered = [head for head in order if head in one] == one
-    ordered = ordered and [head for head in order if head in two] == two
     if not all(
         every.difference(names) <= zeros(own, joint)
         for names, own in ((columns, terms), (others, other_terms))
     ):
-        raise RecordError(_difference(columns, others))
-    if not ordered:
-        raise RecordError(_another_order(one, two))
+        # Levels that only one has are not the cause.
+        raise RecordError(
+            _difference(one, two) if {*one} != {*two} else _difference(columns, others)
+        )
     return found, joint
 
 
@@ -86,9 +88,18 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
             f"{means.get(odd)} in the first, {others_means.get(odd)} in the second; read the "
             "tables with the terms of one, or with indicators, which impute_mean fills"
         )
-    for name in ("bases", "dates", "flat"):
-        if getattr(one, name) != getattr(two, name):
-            raise RecordError(_unequal(name, getattr(one, name), getattr(two, name)))
+    for name in {**one.dates, **two.dates}:
+        if one.dates.get(name) != two.dates.get(name):
+            kinds = {"days": "a date", None: "a number"}
+            first, second = (kinds.get(own.dates.get(name), "a timestamp") for own in (one, two))
+            raise RecordError(
+                f"gram records differ in column '{name}': it is {first} in the first, {second} in "
+                "the second; cast it to one type"
+            )
+    if {*one.flat} != {*two.flat}:
+        raise RecordError(_unequal("flat", one.flat, two.flat))
+    if one.bases != two.bases:
+        raise RecordError(_unequal("bases", one.bases, two.bases))
     return replace(
         one,
         categories=tuple(_joint(each, others[column]) for column, each in own.items()),
@@ -178,17 +189,9 @@ def _unequal(what: str, one: Any, two: Any) -> str:
     return f"gram records have unequal {what}: {one!r} in the first, {two!r} in the second"
 
 
-def _another_order(columns: Sequence[str], others: Sequence[str]) -> str:
-    return (
-        f"gram records have the same columns in another order: {list(columns)} and {list(others)}"
-    )
-
-
 def _difference(columns: Sequence[str], others: Sequence[str]) -> str:
     first = [name for name in columns if name not in others]
     second = [name for name in others if name not in columns]
-    if not first and not second:
-        return _another_order(columns, others)
     return (
         f"gram records have unequal columns; only in the first: {first}; "
         f"only in the second: {second}"

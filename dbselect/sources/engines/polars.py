@@ -164,7 +164,17 @@ def from_path(path: str | Path) -> LazyTable:
         rows = frame.select(pl.len()).collect().item() if counted else None
         return LazyTable(frame, rows, files)
     except FAILURES as error:
-        raise SourceError(f"cannot read '{text}' as {_kind_of(text)}: {error}") from error
+        raise SourceError(f"cannot read '{text}' as {_kind_of(text)}: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    """Return the reason of an engine, with a way out that the caller has."""
+    reason = str(error)
+    if "extra column" not in reason:
+        return reason
+    own, *_ = reason.partition(", hint")
+    advice = "give pl.scan_parquet(path, extra_columns='ignore') to leave out what only some have"
+    return f"{own}; {advice}"
 
 
 def _kind_of(path: str) -> str:

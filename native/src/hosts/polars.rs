@@ -10,6 +10,7 @@ use std::collections::hash_map::Entry;
 use std::ffi::{CString, c_char, c_void};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, Int64Builder, LargeStringBuilder};
@@ -29,7 +30,7 @@ use crate::record::arrow::{
     write_records,
 };
 use crate::record::gram::Record;
-use crate::record::inputs::{MissingColumns, Unknown};
+use crate::record::inputs::{self, MissingColumns, Unknown};
 use crate::record::prefix::{self, Case, Plan, Prediction};
 use crate::record::rows::{Column, Group, Rows, Shape, terms_of};
 use crate::record::sequences::{Sequence, Sequences};
@@ -223,26 +224,46 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
         let absent = named(4).map_or(Ok(MissingColumns::default()), MissingColumns::of)?;
         let budget = piece.leaf(2, "budget")?;
         let sequences = Sequences::new(&piece.arrays[0])?;
-        let mut plans: HashMap<Sequence, Plan> = HashMap::new();
+        let mut plans: HashMap<Sequence, Rc<Plan>> = HashMap::new();
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
             let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
             let limits =
                 prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
-            for (row, &limit) in limits.iter().enumerate() {
+            let mut plan_of = |row: usize| {
                 let Some(sequence) = sequences.at(piece.place(0).of(start + row)) else {
-                    out.push(None);
-                    continue;
+                    return Ok::<_, String>(None);
                 };
-                let plan = match plans.entry(sequence) {
-                    Entry::Occupied(plan) => plan.into_mut(),
+                Ok(Some(match plans.entry(sequence) {
+                    Entry::Occupied(plan) => plan.get().clone(),
                     Entry::Vacant(empty) => {
                         let (steps, terms) = (empty.key().steps(), empty.key().terms()?);
-                        let case = Case::Sensitive;
-                        empty.insert(Plan::new(&steps, terms, &columns, case, unknown)?)
+                        let plan = Plan::new(&steps, terms, &columns, Case::Sensitive, unknown)?;
+                        empty.insert(Rc::new(plan)).clone()
                     }
-                };
-                out.push(plan.predict(&columns, row, limit, absent)?);
+                }))
+            };
+            let places = (0..limits.len()).map(|row| piece.place(0).of(start + row));
+            let is_one = limits.iter().all(|limit| *limit == limits[0]);
+            let first = match is_one && sequences.are_one(places) {
+                true => plan_of(0)?,
+                false => None,
+            };
+            let best = first.as_ref().map(|plan| plan.best(&columns, limits[0], absent));
+            let all = inputs::Rows::All(limits.len());
+            let served = match (&first, best.transpose()?.flatten()) {
+                (Some(plan), Some(best)) => plan.serve(best, &columns, &all),
+                _ => None,
+            };
+            for (row, &limit) in limits.iter().enumerate() {
+                if let Some(served) = served.as_ref().filter(|served| !served.left[row]) {
+                    out.push(Some(Prediction { value: served.values[row], ..served.prefix }));
+                    continue;
+                }
+                match &plan_of(row)? {
+                    Some(plan) => out.push(plan.predict(&columns, row, limit, absent)?),
+                    None => out.push(None),
+                }
             }
         }
     }

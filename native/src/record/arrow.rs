@@ -334,8 +334,16 @@ impl Leaf {
                 }
             },
             other => {
+                let cast = match other {
+                    DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_) => {
+                        "take its seconds"
+                    }
+                    DataType::List(_) | DataType::LargeList(_) => "cast it to a fixed-size array",
+                    _ => "cast it",
+                };
                 return Err(format!(
-                    "column '{}' has type {other}; columns must be numeric, boolean, dates or text",
+                    "column '{}' has type {other}; columns must be numeric, boolean, dates or \
+                     text: {cast}, or leave it out",
                     self.name
                 ));
             }

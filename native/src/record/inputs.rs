@@ -51,6 +51,7 @@ pub struct Column<'c> {
     pub kind: Kind,
     /// The type of that, for errors.
     pub type_name: String,
+    /// Those that are missing may be NaN instead.
     numbers: Lazy<'c, (Cow<'c, [f64]>, Missing)>,
     /// Whole numbers as they are: doubles are exact only up to 2^53.
     integers: Lazy<'c, Vec<i128>>,
@@ -72,6 +73,14 @@ impl<'c> Column<'c> {
         Column { name, kind, type_name, numbers, integers, texts }
     }
 
+    /// A column of NULL.
+    pub fn nothing() -> Column<'c> {
+        let kind = (Kind::Nothing, "NULL".to_string());
+        let numbers = || (Cow::Owned(Vec::new()), Missing::none());
+        let texts = || Texts { values: Values::Each(Vec::new()), missing: Missing::none() };
+        Column::new(String::new(), kind, numbers, Vec::new, texts)
+    }
+
     fn number(&self, row: usize) -> Option<f64> {
         let (values, missing) = &*self.numbers;
         (!missing.contains(row)).then(|| values[row])
@@ -89,6 +98,32 @@ impl<'c> Column<'c> {
             Values::Each(texts) => texts[row],
             Values::Coded(texts, codes) => &texts[codes[row] as usize],
         })
+    }
+}
+
+/// Rows of the columns at hand.
+pub enum Rows<'r> {
+    /// As many as there are.
+    All(usize),
+    /// Those with these numbers.
+    These(&'r [usize]),
+}
+
+impl Rows<'_> {
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        match self {
+            Rows::All(count) => *count,
+            Rows::These(rows) => rows.len(),
+        }
+    }
+
+    /// The number of one of them.
+    pub fn at(&self, at: usize) -> usize {
+        match self {
+            Rows::All(_) => at,
+            Rows::These(rows) => rows[at],
+        }
     }
 }
 
@@ -119,7 +154,7 @@ impl Unknown {
 }
 
 /// What becomes of a column of the sequence that the type of the rows lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissingColumns {
     /// An error, if a prefix within the budget needs it.
     #[default]
@@ -142,8 +177,8 @@ impl MissingColumns {
 }
 
 /// A field of the table, and how the columns of a model come of it.
-struct Input {
-    source: Source,
+pub(super) struct Input {
+    pub(super) source: Source,
     /// Where the field stands in the rows; absent if they lack it.
     column: Option<usize>,
     /// What one unit of the column is in units of the fit.
@@ -151,15 +186,16 @@ struct Input {
 }
 
 /// What a field is.
-enum Source {
+pub(super) enum Source {
     Number(String),
     Levels(Lookup),
     Curve(Curve),
 }
 
 /// The levels of a category.
-struct Lookup {
-    column: String,
+pub(super) struct Lookup {
+    pub(super) column: String,
+    pub(super) levels: Vec<Value>,
     /// The columns: one a level, then that of all other values, if there is one.
     names: Vec<String>,
     missing: String,
@@ -167,7 +203,7 @@ struct Lookup {
     texts: Dictionary,
     /// Whole numbers, and booleans as 0 and 1.
     integers: HashMap<i128, u32>,
-    rest: bool,
+    pub(super) rest: bool,
     /// The mean of each of `names`, then of `missing`, over the rows of the fit, if it is known.
     shares: Option<Vec<f64>>,
 }
@@ -193,6 +229,7 @@ impl Lookup {
         });
         Lookup {
             column: category.column.clone(),
+            levels: category.levels.clone(),
             names: category.names(),
             missing: category.missing(),
             kind,
@@ -231,7 +268,7 @@ impl Lookup {
 }
 
 /// Polynomials or splines of a number, or its logarithm.
-struct Curve {
+pub(super) struct Curve {
     column: String,
     names: Vec<String>,
     shape: Shape,
@@ -325,7 +362,7 @@ fn spline(x: f64, knots: &[f64], coefficients: &[f64]) -> f64 {
 
 impl Source {
     /// The name of the field.
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         match self {
             Source::Number(name) => name,
             Source::Levels(lookup) => &lookup.column,
@@ -352,20 +389,20 @@ impl Source {
 }
 
 /// What a field adds to a prediction.
-struct Part {
+pub(super) struct Part {
     input: usize,
     /// One a column of the field.
-    coefficients: Vec<f64>,
+    pub(super) coefficients: Vec<f64>,
     /// Where it is missing; absent if there is no prediction then.
-    missing: Option<f64>,
+    pub(super) missing: Option<f64>,
     /// The mean effect of its levels, if it has any and their shares are known.
-    mean: Option<f64>,
+    pub(super) mean: Option<f64>,
 }
 
 /// The model of a prefix, matched to the columns of a table.
 pub struct Model {
-    intercept: f64,
-    parts: Vec<Part>,
+    pub(super) intercept: f64,
+    pub(super) parts: Vec<Part>,
 }
 
 /// The fields that a sequence reads, matched to the columns of a table.
@@ -482,6 +519,11 @@ impl Inputs {
         }
     }
 
+    /// The field that a part of a model is of.
+    pub(super) fn input(&self, part: &Part) -> &Input {
+        &self.inputs[part.input]
+    }
+
     /// A model of some columns, matched to the table; the fields that it lacks if there are any.
     pub fn model(
         &self,
@@ -530,6 +572,57 @@ impl Inputs {
             Some(mean * coefficients.get(&name[..])?)
         };
         names.iter().filter_map(product).fold(None, |sum, x| Some(sum.unwrap_or(0.0) + x))
+    }
+
+    /// What a model predicts of some rows, column by column; mark those that need a look of
+    /// their own: something is missing in them, or infinite, or an error.
+    ///
+    /// The sums are those of `value`, term by term.
+    pub fn values(
+        &self,
+        model: &Model,
+        columns: &[Column],
+        rows: &Rows,
+        unknown: Unknown,
+    ) -> (Vec<f64>, Vec<bool>) {
+        let mut sums = vec![model.intercept; rows.count()];
+        let mut left = vec![false; rows.count()];
+        for part in &model.parts {
+            let input = &self.inputs[part.input];
+            match (&input.source, input.column.map(|at| &columns[at])) {
+                (Source::Number(_), Some(column)) => {
+                    let (values, missing) = &*column.numbers;
+                    let (unit, coefficient) = (input.unit, part.coefficients[0]);
+                    let term = |x: f64| x * unit * coefficient;
+                    match rows {
+                        Rows::All(_) => {
+                            sums.iter_mut().zip(&values[..]).for_each(|(sum, &x)| *sum += term(x));
+                        }
+                        Rows::These(rows) => {
+                            let rows = rows.iter();
+                            sums.iter_mut().zip(rows).for_each(|(sum, &r)| *sum += term(values[r]));
+                        }
+                    }
+                    if !missing.is_empty() {
+                        for (at, left) in left.iter_mut().enumerate() {
+                            *left |= missing.contains(rows.at(at));
+                        }
+                    }
+                }
+                (_, None) => left.fill(true),
+                _ => {
+                    let both = sums.iter_mut().zip(&mut left).enumerate();
+                    for (at, (sum, left)) in both.filter(|(_, (_, left))| !**left) {
+                        match self.part(part, columns, rows.at(at), unknown) {
+                            Ok(Some(value)) => *sum += value,
+                            _ => *left = true,
+                        }
+                    }
+                }
+            }
+        }
+        left.iter_mut().zip(&sums).for_each(|(left, sum)| *left |= !sum.is_finite());
+        (sums, left)
     }
 
     /// What a model predicts of a row; nothing if something is missing.

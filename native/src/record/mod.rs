@@ -12,12 +12,14 @@
 //! | `state` | the sums of a pass so far, as bytes for another process |
 //! | `inputs` | what a sequence reads of a row of the raw table |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
+//! | `expression` | a model as the text of an SQL expression |
 //! | `arrow` | tables and records, to and from Arrow arrays |
 //! | `sequences` | sequences in an Arrow array |
 
 pub mod arrow;
 pub mod beside;
 pub mod categories;
+pub mod expression;
 pub mod gram;
 pub mod inputs;
 pub mod levels;

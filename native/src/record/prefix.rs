@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::kernel::chunk::Missing;
-use crate::record::inputs::{Column, Inputs, MissingColumns, Model, Unknown};
+use crate::record::inputs::{Column, Inputs, MissingColumns, Model, Rows, Unknown};
 use crate::record::terms::Terms;
 use crate::search::nearest;
 
@@ -71,6 +71,16 @@ pub struct Prediction<'p> {
     pub next_group: Option<&'p str>,
 }
 
+/// What some rows get by one prefix.
+pub struct Served<'p> {
+    /// Predicted target of each row.
+    pub values: Vec<f64>,
+    /// Whether a row is not complete; `predict` finds what it gets.
+    pub left: Vec<bool>,
+    /// What rows have in common; its value is none of theirs.
+    pub prefix: Prediction<'p>,
+}
+
 impl Plan {
     /// Match a sequence to the columns of a table.
     pub fn new(
@@ -122,6 +132,32 @@ impl Plan {
         Err(format!("{}; {advice}", nearest::lacking(&lacking, &there)))
     }
 
+    /// The prefix that rows get which are complete; nothing if none serves any row.
+    pub fn best(
+        &self,
+        columns: &[Column],
+        budget: f64,
+        missing_columns: MissingColumns,
+    ) -> Result<Option<usize>, String> {
+        if missing_columns == MissingColumns::Error {
+            self.check_columns(columns, budget)?;
+        }
+        let mut within = self.order.iter().filter(|&&k| fits(self.steps[k].spent, budget));
+        Ok(within.find(|&&k| self.models[k].is_ok()).copied())
+    }
+
+    /// Predict rows by prefix `k`, column by column; nothing if the table lacks a field of it.
+    pub fn serve(&self, k: usize, columns: &[Column], rows: &Rows) -> Option<Served<'_>> {
+        let model = self.models[k].as_ref().ok()?;
+        let (values, left) = self.inputs.values(model, columns, rows, self.unknown);
+        Some(Served { values, left, prefix: self.prediction(k, f64::NAN) })
+    }
+
+    fn prediction(&self, k: usize, value: f64) -> Prediction<'_> {
+        let step = &self.steps[k];
+        Prediction { value, step: step.step, spent: step.spent, next_group: self.next_group(k) }
+    }
+
     /// Predict row `row` of the columns; nothing if no prefix serves it. An infinite budget
     /// is none.
     pub fn predict(
@@ -139,9 +175,7 @@ impl Plan {
             let Some(value) = self.inputs.value(model, columns, row, self.unknown)? else {
                 continue;
             };
-            let step = &self.steps[k];
-            let next_group = self.next_group(k);
-            return Ok(Some(Prediction { value, step: step.step, spent: step.spent, next_group }));
+            return Ok(Some(self.prediction(k, value)));
         }
         Ok(None)
     }
@@ -155,6 +189,11 @@ impl Plan {
         };
         next.and_then(|j| self.steps[j].group.as_deref())
     }
+}
+
+/// The step whose model serves rows that are complete within a budget.
+pub fn best_step(steps: &[Step], budget: f64) -> Option<&Step> {
+    order(steps).into_iter().map(|k| &steps[k]).find(|step| fits(step.spent, budget))
 }
 
 /// `serving_order` in `dbselect/record/steps.py` is the same rule.

@@ -78,6 +78,13 @@ impl Sequences {
         }
     }
 
+    /// Whether some rows share the steps of the first of them.
+    pub fn are_one(&self, mut rows: impl Iterator<Item = usize>) -> bool {
+        let Some(first) = rows.next() else { return true };
+        let steps = |row: usize| range(&self.lists, row..row + 1);
+        rows.all(|row| row == first || self.lists.is_valid(row) && steps(row) == steps(first))
+    }
+
     /// The sequence of a row; nothing if it is NULL.
     pub fn at(&self, row: usize) -> Option<Sequence<'_>> {
         let steps = range(&self.lists, row..row + 1);

@@ -252,14 +252,34 @@ impl Terms {
         if self.bases != other.bases {
             return Err(unequal("bases", &self.bases, &other.bases));
         }
-        if self.dates != other.dates {
-            return Err(unequal("dates", &self.dates, &other.dates));
+        if let Some((name, [own, others])) = odd(&self.dates, &other.dates) {
+            let unit = |unit: Option<&Value>| match unit.and_then(Value::as_str) {
+                Some("days") => "a date",
+                Some(_) => "a timestamp",
+                None => "a number",
+            };
+            return Err(format!(
+                "gram records differ in column '{name}': it is {} in the first, {} in the second; \
+                 cast it to one type",
+                unit(own),
+                unit(others)
+            ));
         }
         let (means, others_means) = (self.plain_means(), other.plain_means());
-        if means != others_means {
-            return Err(unequal("means", &means, &others_means));
+        if let Some((name, [own, others])) = odd(&means, &others_means) {
+            let shown = |mean: Option<&Value>| mean.map_or("none".to_string(), Value::to_string);
+            return Err(format!(
+                "gram records have unequal means where values were missing: of '{name}' {} in the \
+                 first, {} in the second; read the tables with the terms of one, or with \
+                 indicators, which gram_impute fills",
+                shown(own),
+                shown(others)
+            ));
         }
-        if self.flat != other.flat {
+        let is_flat = |of: &Terms, name: &String| of.flat.contains(name);
+        if !(self.flat.iter().all(|name| is_flat(other, name))
+            && other.flat.iter().all(|name| is_flat(self, name)))
+        {
             return Err(unequal("flat", &self.flat, &other.flat));
         }
         let both = self.categories.iter().zip(own.iter().filter_map(place));
@@ -331,6 +351,12 @@ pub fn union(
     let (columns, others) =
         (&marked(columns, terms, &joint)[..], &marked(others, other_terms, &joint)[..]);
     let (one, two) = (heads(&joint, columns), heads(&joint, others));
+    // Of two orders the lesser, so that it does not matter which record comes first.
+    let follows = |these: &[String], those: &[String]| {
+        let kept = those.iter().filter(|head| these.contains(head));
+        kept.eq(these.iter().filter(|head| those.contains(head)))
+    };
+    let (one, two) = if follows(&one, &two) || one < two { (one, two) } else { (two, one) };
     let mut order = one.clone();
     for (at, head) in two.iter().enumerate() {
         if !order.contains(head) {
@@ -344,20 +370,17 @@ pub fn union(
     let own = |head: &String| blocks.get(&head[..]).cloned().unwrap_or_else(|| vec![head.clone()]);
     let found: Vec<String> =
         order.iter().flat_map(own).filter(|name| every.contains(name)).collect();
-    let follows =
-        |these: &[String]| order.iter().filter(|head| these.contains(head)).eq(these.iter());
     let only_zeros = |names: &[String], terms: &Terms| {
         let zeros = terms.zeros(&joint);
         every.iter().all(|name| names.contains(name) || zeros.contains(*name))
     };
-    if follows(&one)
-        && follows(&two)
-        && only_zeros(columns, terms)
-        && only_zeros(others, other_terms)
-    {
+    if only_zeros(columns, terms) && only_zeros(others, other_terms) {
         return Ok((found, joint));
     }
-    Err(difference(columns, others))
+    // Levels that only one has are not the cause.
+    let (one, two) = (heads(&joint, columns), heads(&joint, others));
+    let same = one.iter().all(|head| two.contains(head)) && one.len() == two.len();
+    Err(if same { difference(columns, others) } else { difference(&one, &two) })
 }
 
 /// The columns of a record as they are called beside the levels of others: that of what is
@@ -397,8 +420,20 @@ pub fn sources(terms: &Terms) -> HashMap<String, String> {
         .collect()
 }
 
-fn unequal<T: std::fmt::Debug + ?Sized>(what: &str, one: &T, two: &T) -> String {
-    format!("gram records have unequal {what}: {one:?} in the first, {two:?} in the second")
+/// A name that two maps do not have alike, and what each has.
+fn odd<'m>(
+    one: &'m Map<String, Value>,
+    two: &'m Map<String, Value>,
+) -> Option<(&'m String, [Option<&'m Value>; 2])> {
+    let names = one.keys().chain(two.keys());
+    let mut both = names.map(|name| (name, [one.get(name), two.get(name)]));
+    both.find(|(_, [own, other])| own != other)
+}
+
+fn unequal<T: Serialize + ?Sized>(what: &str, one: &T, two: &T) -> String {
+    let shown = |these: &T| serde_json::to_string(these).unwrap_or_default();
+    let (one, two) = (shown(one), shown(two));
+    format!("gram records have unequal {what}: {one} in the first, {two} in the second")
 }
 
 /// Show where two lists of columns differ.
@@ -412,13 +447,6 @@ pub fn difference(a: &[String], b: &[String]) -> String {
         if names.is_empty() { "none".to_string() } else { names.join(", ") }
     };
     let (first, second) = (only(a, b), only(b, a));
-    if first == "none" && second == "none" {
-        return format!(
-            "gram records have the same columns in another order: [{}] and [{}]",
-            a.join(", "),
-            b.join(", ")
-        );
-    }
     format!(
         "gram records have unequal columns; only in the first: {first}; only in the second: {second}"
     )

@@ -12,22 +12,18 @@
 //! | `setup` | a request, matched to the columns of a record |
 //! | `problem` | the linear problem |
 //! | `linear` | its algebra: what is selected, least squares, how certain they are |
-//! | `criteria`, `ties`, `removal` | what a group is worth, and which is the best or least |
-//! | `greedy`, `foba`, `floating`, `step`, `backward` | the searches |
+//! | `algebra` | dense algebra and distributions |
+//! | `walks` | searches that take or give back one group at a time |
 //! | `steps`, `sequence` | what they write down |
 //! | `penalised` | the lasso, the group lasso and their paths |
 //! | `sets` | sets of groups, chosen all at once |
 //! | `knockoffs`, `draws` | groups preferred to copies of them; random numbers |
 //! | `run` | from a record to a sequence, in memory that is used again |
 
-pub mod backward;
-pub mod criteria;
+pub mod algebra;
 pub mod draws;
 pub mod error;
-pub mod floating;
-pub mod foba;
 pub mod given;
-pub mod greedy;
 pub mod groups;
 pub mod knockoffs;
 pub mod linear;
@@ -36,12 +32,10 @@ pub mod nearest;
 pub mod options;
 pub mod penalised;
 pub mod problem;
-pub mod removal;
 pub mod run;
 pub mod sequence;
 pub mod sets;
 pub mod setup;
-pub mod step;
 pub mod steps;
-pub(crate) mod ties;
 pub mod value;
+pub mod walks;

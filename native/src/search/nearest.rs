@@ -11,6 +11,10 @@ const FIRST: usize = 10;
 
 /// Describe an unknown name, with the nearest known ones.
 pub fn unknown(kind: &str, name: &str, names: &[String]) -> String {
+    let lower = name.to_lowercase();
+    if let Some(same) = names.iter().find(|other| other.to_lowercase() == lower) {
+        return format!("unknown {kind} '{name}'; there is '{same}', and case counts");
+    }
     let mut shown = near(name, names);
     if shown.is_empty() {
         shown = names.iter().take(FIRST).map(String::as_str).collect();

@@ -2,18 +2,18 @@
 //!
 //! The twin of `dbselect/search/gram.py`: from a record to a sequence.
 
-use super::backward::{self, backward_search};
-use super::criteria::Criterion;
 use super::error::listed;
-use super::floating::floating;
-use super::foba::foba;
-use super::greedy::{self, greedy_search};
 use super::options::{AnytimeOptions, BackwardOptions, Fields, Rule, Usefulness};
 use super::problem::{Gram, Linear, Raw};
 use super::sequence::Sequence;
 use super::setup::{Method, Plan, Request};
-use super::step::{Judge, step};
 use super::steps::{Action, Choice, Interrupted, Record, Step, Stop, Turn, is_possible};
+use super::walks::backward::{self, backward_search};
+use super::walks::criteria::Criterion;
+use super::walks::floating::floating;
+use super::walks::foba::foba;
+use super::walks::greedy::{self, greedy_search};
+use super::walks::step::{Judge, step};
 use crate::kernel::possible::INDEFINITE;
 use crate::search::linear::refine::{Refiner, is_refined};
 use crate::search::linear::state::{Buffers, State, Trace};

@@ -20,13 +20,13 @@ def _run(options: argparse.Namespace) -> None:
     from dbselect.doors.extension import (
         LOWEST_DUCKDB,
         copied,
-        extension_path,
+        lasting_path,
         loading,
         platform_of_this_machine,
     )
 
     platform = options.platform or platform_of_this_machine()
-    path = extension_path(platform)
+    path = lasting_path(platform)
     if options.out is not None:
         path = copied(path, Path(options.out))
     clients = loading(path)

@@ -334,9 +334,23 @@ pub unsafe extern "C" fn gram_merge(info: Handle, chunk: Handle, states: *mut St
     });
 }
 
+/// The function that filled some states.
+///
+/// # Safety
+/// `n` initialised states.
+unsafe fn name_of(states: *mut State, n: u64) -> &'static str {
+    // SAFETY: see the caller's promise.
+    let is_merged = |i: usize| unsafe {
+        matches!(Slot(*states.add(i)).get().as_ref(), Some(Statistics::Merged(_)))
+    };
+    if (0..n as usize).any(is_merged) { "gram_merge" } else { "gram" }
+}
+
 /// Merge states; the sources stay as they are, for window frames use them again.
 pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mut State, n: u64) {
-    aggregate_guard(info, "gram", || {
+    // SAFETY: `n` initialised states.
+    let name = unsafe { name_of(sources, n) };
+    aggregate_guard(info, name, || {
         for i in 0..n as usize {
             // SAFETY: `n` states on either side, each initialised; no other thread uses them.
             unsafe {

@@ -59,6 +59,12 @@ unsafe fn answer_rows(
                 // `gram_check` returns the reason.
                 let answer = asker.ask(question, &known.plan, gram);
                 found = answer.map_err(|error| error.message)?.ok();
+                if returns.has_terms()
+                    && let Some(found) = &mut found
+                {
+                    let terms = known.terms.of_model(&known.columns, |at| gram.mean(at));
+                    found.cell.add_terms(returns, terms.as_deref());
+                }
             }
             write(returns, out, row, found.as_ref().map_or(&Cell::Null, |found| &found.cell));
         }

@@ -252,6 +252,8 @@ pub mod type_id {
     pub const DOUBLE: u32 = 11;
     pub const TIMESTAMP: u32 = 12;
     pub const DATE: u32 = 13;
+    pub const TIME: u32 = 14;
+    pub const INTERVAL: u32 = 15;
     pub const HUGEINT: u32 = 16;
     pub const VARCHAR: u32 = 17;
     pub const BLOB: u32 = 18;

@@ -15,6 +15,8 @@
 //! | `anytime_sequence(record, target [, options])` | scalar; so are all of `search::methods` |
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
+//! | `predict(model or sequence, row [, options])` | scalar; a model is a STRUCT with intercept and coefficients |
+//! | `model_sql(model or sequence [, options])` | scalar: the prediction as an SQL expression |
 //! | `dbselect_predict(sequence, row, budget, handle_unknown, missing_columns)` | the same, behind `glm_predict` |
 //!
 //! `names` gives them named arguments, as `dbselect.anytime_sequence(g, 'y', budget := 5)`.
@@ -37,6 +39,7 @@ mod table;
 mod types;
 mod values;
 mod vectors;
+mod written;
 
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -158,8 +161,19 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         };
         let rows: Vec<_> = kinds.into_iter().flat_map(rows).collect();
         let rows: Vec<&[LogicalType]> = rows.iter().map(Vec::as_slice).collect();
-        let (name, call) = (c"anytime_predict", predictions::predict);
-        register_scalar(connection, name, &rows, &prediction, call)
+        let (name, call) = (c"anytime_predict", predictions::anytime_predict);
+        register_scalar(connection, name, &rows, &prediction, call)?;
+        // Models have many types, which the call checks.
+        let kinds: [&dyn Fn() -> LogicalType; 5] =
+            [&types::sequence, &types::sequence_of_entries, &types::nothing_listed, &null, &any];
+        let rows: Vec<_> =
+            kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of, &any], n))).collect();
+        let rows: Vec<&[LogicalType]> = rows.iter().map(Vec::as_slice).collect();
+        register_scalar(connection, c"predict", &rows, &prediction, predictions::predict)?;
+        let models: Vec<_> =
+            kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
+        let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();
+        register_scalar(connection, c"model_sql", &models, &text(), written::model_sql)
     }
 }
 

@@ -25,7 +25,7 @@ const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
 const KEY_SUMS: &str = "CREATE OR REPLACE MACRO dbselect.main.key_sums(\"key\", record) AS \
     list({'key': \"key\", 'gram': record})";
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 3] = [
+const OTHERS: [(&str, &str, &str, &str); 5] = [
     (
         "gram_check",
         "record, target",
@@ -49,6 +49,21 @@ const OTHERS: [(&str, &str, &str, &str); 3] = [
          {'handle_unknown': handle_unknown, 'missing_columns': missing_columns}",
         "The prediction of the longest prefix within the budget whose columns are all there: \
          dbselect.anytime_predict(s, {'a': 1.5}, budget := 5)",
+    ),
+    (
+        "predict",
+        "model, \"row\", budget := NULL, handle_unknown := NULL, missing_columns := NULL",
+        "model, \"row\", {'budget': budget, 'handle_unknown': handle_unknown, \
+         'missing_columns': missing_columns}",
+        "What a model of fit or another method predicts, or a sequence within a budget: \
+         dbselect.predict(m, {'a': 1.5})",
+    ),
+    (
+        "model_sql",
+        "model, budget := NULL, handle_unknown := NULL",
+        "model, {'budget': budget, 'handle_unknown': handle_unknown}",
+        "The prediction of a model or a prefix as an SQL expression, which needs no extension: \
+         dbselect.model_sql(m)",
     ),
 ];
 

@@ -1,62 +1,92 @@
-//! Predictions of rows by sequences, as scalar functions.
+//! Predictions of rows by sequences and models, as scalar functions.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::api::{self, Handle, type_id};
 use super::plans::Plans;
 use super::scalar_guard;
-use super::sequences::{self, Fields};
+use super::sequences::{Fields, Predictions};
 use super::table::{leaf, leaves};
-use super::vectors::{ListEntry, Vector, text};
+use super::vectors::{Text, Vector, View};
 use crate::kernel::chunk::Missing;
-use crate::record::inputs::{MissingColumns, Unknown};
+use crate::record::inputs::{Column, MissingColumns, Rows, Unknown};
 use crate::record::prefix::{self, Plan};
 use crate::search::nearest;
 
 /// `anytime_predict(sequence, row [, budget] [, options])`; NULL without a sequence.
+pub unsafe extern "C" fn anytime_predict(info: Handle, chunk: Handle, out: Handle) {
+    // SAFETY: a live chunk of the registered types and an output of predictions.
+    scalar_guard(info, ANYTIME, || unsafe { predict_by(ANYTIME, chunk, out) });
+}
+
+/// `predict(model or sequence, row [, options])`; NULL without one.
 pub unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
-    scalar_guard(info, "anytime_predict", || {
-        // SAFETY: a live chunk of the registered types and an output of predictions.
-        unsafe {
-            let mut told = Told::default();
-            for at in 2..api::duckdb_data_chunk_get_column_count(chunk) {
-                told.add(at, Vector::of_chunk(chunk, at))?;
-            }
-            predict_rows(chunk, out, &told)
+    // SAFETY: as above.
+    scalar_guard(info, PREDICT, || unsafe { predict_by(PREDICT, chunk, out) });
+}
+
+/// # Safety
+/// A live chunk of models and rows, and what else the function of that name takes.
+unsafe fn predict_by(name: &'static str, chunk: Handle, out: Handle) -> Result<(), String> {
+    let mut told = Told::of(name, &OPTIONS);
+    // SAFETY: see the caller's promise.
+    unsafe {
+        for at in 2..api::duckdb_data_chunk_get_column_count(chunk) {
+            told.add(at, Vector::of_chunk(chunk, at))?;
         }
-    });
+        predict_rows(chunk, out, &told)
+    }
 }
 
 /// `dbselect_predict(sequence, row, budget, handle_unknown, missing_columns)`.
 pub unsafe extern "C" fn predict_told(info: Handle, chunk: Handle, out: Handle) {
-    scalar_guard(info, "anytime_predict", || {
+    scalar_guard(info, ANYTIME, || {
         // SAFETY: as above.
         unsafe {
             let argument = |at| vec![Vector::of_chunk(chunk, at)];
             let (budgets, unknowns, absents) = (argument(2), argument(3), argument(4));
-            predict_rows(chunk, out, &Told { budgets, unknowns, absents })
+            predict_rows(
+                chunk,
+                out,
+                &Told { name: ANYTIME, options: &OPTIONS, budgets, unknowns, absents },
+            )
         }
     });
 }
 
 /// The arguments beside the row; NULL is the default.
 #[derive(Default)]
-struct Told {
+pub struct Told {
+    /// The function.
+    name: &'static str,
+    options: &'static [&'static str],
     budgets: Vec<Vector>,
     /// VARCHAR, as the next.
     unknowns: Vec<Vector>,
     absents: Vec<Vector>,
 }
 
+/// The functions.
+const ANYTIME: &str = "anytime_predict";
+const PREDICT: &str = "predict";
+/// What becomes of levels that the fit has not seen and of columns that the rows lack.
+type Treatment = (Unknown, MissingColumns);
+
 /// What options may be called.
-const OPTIONS: [&str; 3] = ["budget", "handle_unknown", "missing_columns"];
+pub const OPTIONS: [&str; 3] = ["budget", "handle_unknown", "missing_columns"];
 
 impl Told {
+    /// Nothing, of a function with some of `OPTIONS`.
+    pub fn of(name: &'static str, options: &'static [&'static str]) -> Told {
+        Told { name, options, ..Told::default() }
+    }
+
     /// Add argument `at`: a budget, or a STRUCT of what has these names.
-    fn add(&mut self, at: u64, argument: Vector) -> Result<(), String> {
+    pub fn add(&mut self, at: u64, argument: Vector) -> Result<(), String> {
         let argument_type = argument.logical_type();
         if argument_type.id() != type_id::STRUCT {
-            if at == 2 {
+            if at == 2 && self.name == ANYTIME {
                 self.budgets.push(argument);
                 return Ok(());
             }
@@ -74,13 +104,11 @@ impl Told {
                     continue;
                 }
                 "handle_unknown" => &mut self.unknowns,
-                "missing_columns" => &mut self.absents,
+                "missing_columns" if self.options.contains(&&own[..]) => &mut self.absents,
                 _ => {
-                    let names = OPTIONS.map(str::to_string);
-                    return Err(format!(
-                        "anytime_predict has {}",
-                        nearest::unknown("option", &name, &names)
-                    ));
+                    let names: Vec<_> = self.options.iter().map(|own| own.to_string()).collect();
+                    let unknown = nearest::unknown("option", &name, &names);
+                    return Err(format!("{} has {unknown}", self.name));
                 }
             };
             match field.id() {
@@ -99,7 +127,7 @@ impl Told {
     ///
     /// # Safety
     /// The chunk is live and has that many rows.
-    unsafe fn budgets(&self, rows: usize) -> Result<Vec<f64>, String> {
+    pub unsafe fn budgets(&self, rows: usize) -> Result<Vec<f64>, String> {
         let (mut found, mut is_given) = (vec![f64::INFINITY; rows], vec![false; rows]);
         for &vector in &self.budgets {
             let budget = leaf("budget", vector).map_err(|_| {
@@ -116,7 +144,7 @@ impl Told {
             let given = (0..rows).filter(|&row| !unlimited.contains(row));
             for row in given {
                 if is_given[row] {
-                    return Err("anytime_predict is given budget twice".to_string());
+                    return Err(format!("{} is given budget twice", self.name));
                 }
                 (found[row], is_given[row]) = (limits[row], true);
             }
@@ -124,77 +152,170 @@ impl Told {
         Ok(found)
     }
 
-    /// What becomes of a level that the fit has not seen.
+    /// Whether what is not a budget is the same for so many rows.
     ///
     /// # Safety
-    /// The chunk is live and has that row.
-    unsafe fn unknown(&self, row: usize) -> Result<Unknown, String> {
+    /// The chunk is live and has these rows.
+    unsafe fn are_one(&self, rows: usize) -> bool {
+        let mut texts = self.unknowns.iter().chain(&self.absents);
         // SAFETY: see the caller's promise; these are VARCHARs.
-        unsafe { last_of(&self.unknowns, row) }
-            .map_or(Ok(Unknown::default()), |own| Unknown::of(&own))
+        texts.all(|&own| unsafe { View::<Text>::of(own).has_one_value(rows) })
     }
 
-    /// What becomes of a column that the rows lack.
+    /// What becomes, row by row, of levels that the fit has not seen and of columns that the rows
+    /// lack.
     ///
     /// # Safety
-    /// As above.
-    unsafe fn absent(&self, row: usize) -> Result<MissingColumns, String> {
-        // SAFETY: as above.
-        unsafe { last_of(&self.absents, row) }
-            .map_or(Ok(MissingColumns::default()), |own| MissingColumns::of(&own))
+    /// The chunk is live, and the callers ask for its rows.
+    pub unsafe fn treatments(&self) -> impl FnMut(usize) -> Result<Treatment, String> {
+        // The text that was given last and is not NULL counts.
+        let views = |texts: &[Vector]| -> Vec<View<Text>> {
+            // SAFETY: these are VARCHARs.
+            texts.iter().rev().map(|&own| unsafe { View::of(own) }).collect()
+        };
+        let given = [views(&self.unknowns), views(&self.absents)];
+        let mut known: Option<([Option<Text>; 2], Treatment)> = None;
+        move |row| {
+            let last = |all: &Vec<View<Text>>| {
+                // SAFETY: see the caller's promise.
+                all.iter().find_map(|own| unsafe { own.at(row) }.map(|text| (text, *own)))
+            };
+            let own = given.each_ref().map(last);
+            let texts = own.map(|own| own.map(|(text, _)| text));
+            if let Some((_, found)) = known.filter(|(same, _)| *same == texts) {
+                return Ok(found);
+            }
+            // SAFETY: as above.
+            let read = |(_, view): (Text, View<Text>)| unsafe { view.bytes_at(row) };
+            let [unknown, absent] = own.map(|own| own.and_then(read).map(String::from_utf8_lossy));
+            let found = (
+                unknown.map_or(Ok(Unknown::default()), |name| Unknown::of(&name))?,
+                absent.map_or(Ok(MissingColumns::default()), |name| MissingColumns::of(&name))?,
+            );
+            known = Some((texts, found));
+            Ok(found)
+        }
     }
 }
 
-/// The text that was given last and is not NULL.
-///
-/// # Safety
-/// VARCHAR vectors of a live chunk that has that row.
-unsafe fn last_of(texts: &[Vector], row: usize) -> Option<String> {
-    let last = texts.iter().rfind(|own| !own.is_null(row));
-    // SAFETY: see the caller's promise.
-    last.map(|own| unsafe { text(*own, row) })
+/// Rows of a chunk that one prefix of one plan serves.
+struct Alike {
+    plan: Rc<Plan>,
+    /// The prefix; none serves these rows.
+    best: Option<usize>,
+    absent: MissingColumns,
+    rows: Vec<usize>,
+}
+
+/// Whether models are NULL, or empty lists as `[]` is written.
+pub fn is_nothing(models: Vector) -> bool {
+    let is_null = |vector: Vector| vector.logical_type().id() == type_id::SQLNULL;
+    let is_list = models.logical_type().id() == type_id::LIST;
+    is_null(models) || is_list && is_null(models.elements())
 }
 
 /// Predict every row of a chunk.
 ///
 /// # Safety
-/// A live chunk of sequences and rows, and an output of predictions.
+/// A live chunk of sequences or models and rows, and an output of predictions.
 unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), String> {
     // SAFETY: see the caller's promise.
     unsafe {
         let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-        let (sequences, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
-        let is_nothing = |vector: Vector| vector.logical_type().id() == type_id::SQLNULL;
-        if is_nothing(sequences) || is_nothing(sequences.elements()) {
-            (0..rows).for_each(|row| sequences::write_prediction(out, row, None));
+        let (models, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
+        let kind = models.logical_type().id();
+        if kind == type_id::SQLNULL
+            || kind == type_id::LIST && models.elements().logical_type().id() == type_id::SQLNULL
+        {
+            let out = Predictions::of(out, false);
+            (0..rows).for_each(|row| out.write(row, None));
             return Ok(());
         }
+        let fields = Fields::of(models)?;
         let leaves = leaves(Vector::of_chunk(chunk, 1))?;
         let columns: Vec<_> = leaves.iter().flatten().map(|leaf| leaf.input(rows)).collect();
         let budgets = told.budgets(rows)?;
-        let fields = Fields::of(sequences);
+        if fields.are_models() && budgets.iter().any(|budget| budget.is_finite()) {
+            return Err("budget is given for a model, which has no shorter prefix".to_string());
+        }
+        let out = Predictions::of(out, fields.are_models());
         let mut plans = Plans::take(&columns);
-        // Rows of a constant share its list entry.
-        let mut last: Option<(ListEntry, Unknown, Rc<Plan>)> = None;
-        for (row, &budget) in budgets.iter().enumerate() {
-            let Some(entry) = sequences::sequence_entry(sequences, row) else {
-                sequences::write_prediction(out, row, None);
+        let mut all: Vec<Alike> = Vec::new();
+        let mut places = HashMap::new();
+        let mut last = None;
+        let (keys, mut treat) = (fields.keys(), told.treatments());
+        let is_one = fields.are_one(rows) && told.are_one(rows);
+        let is_one = is_one && budgets.iter().all(|budget| *budget == budgets[0]);
+        let asked = if is_one { &budgets[..budgets.len().min(1)] } else { &budgets };
+        for (row, &budget) in asked.iter().enumerate() {
+            let Some((key, entry)) = keys(row) else {
+                out.write(row, None);
                 continue;
             };
-            let unknown = told.unknown(row)?;
+            let (unknown, mut absent) = treat(row)?;
             // A row without a type is NULL, as are all its fields.
-            let absent = match leaves.is_some() {
-                true => told.absent(row)?,
-                false => MissingColumns::Unavailable,
+            if leaves.is_none() {
+                absent = MissingColumns::Unavailable;
+            }
+            let own = (key, unknown, absent, budget.to_bits());
+            let at = match last {
+                Some((known, at)) if known == own => at,
+                _ => {
+                    let plan = plans.of(&fields, entry, &columns, unknown)?;
+                    let best = plan.best(&columns, budget, absent)?;
+                    *places.entry((Rc::as_ptr(&plan), best, absent)).or_insert_with(|| {
+                        all.push(Alike { plan, best, absent, rows: Vec::new() });
+                        all.len() - 1
+                    })
+                }
             };
-            let plan = match last.take().filter(|last| (last.0, last.1) == (entry, unknown)) {
-                Some((_, _, plan)) => plan,
-                None => plans.of(&fields, entry, &columns, unknown)?,
-            };
-            sequences::write_prediction(out, row, plan.predict(&columns, row, budget, absent)?);
-            last = Some((entry, unknown, plan));
+            last = Some((own, at));
+            all[at].rows.push(row);
+        }
+        if let (true, [one]) = (is_one, &mut all[..]) {
+            one.rows = (0..rows).collect();
+        }
+        for alike in &all {
+            predict_alike(alike, &columns, &budgets, &out)?;
         }
         plans.keep();
+    }
+    Ok(())
+}
+
+/// Predict rows that one prefix serves where they are complete, and each other by itself.
+///
+/// # Safety
+/// The output has these rows.
+unsafe fn predict_alike(
+    alike: &Alike,
+    columns: &[Column],
+    budgets: &[f64],
+    out: &Predictions,
+) -> Result<(), String> {
+    let Alike { plan, best, absent, rows } = alike;
+    let which = match rows.len() == budgets.len() {
+        true => Rows::All(rows.len()),
+        false => Rows::These(rows),
+    };
+    let served = best.and_then(|best| plan.serve(best, columns, &which));
+    // SAFETY: see the caller's promise.
+    unsafe {
+        let Some(served) = served else {
+            rows.iter().for_each(|&row| out.write(row, None));
+            return Ok(());
+        };
+        if !served.left.contains(&true) {
+            out.write_all(&which, &served.values, &served.prefix);
+            return Ok(());
+        }
+        let whole: Vec<usize> = (0..rows.len()).filter(|&at| !served.left[at]).collect();
+        let values: Vec<f64> = whole.iter().map(|&at| served.values[at]).collect();
+        let whole: Vec<usize> = whole.into_iter().map(|at| rows[at]).collect();
+        out.write_all(&Rows::These(&whole), &values, &served.prefix);
+        for (&row, _) in rows.iter().zip(&served.left).filter(|(_, left)| **left) {
+            out.write(row, plan.predict(columns, row, budgets[row], *absent)?);
+        }
     }
     Ok(())
 }

@@ -1,69 +1,155 @@
-//! Sequences and predictions in DuckDB vectors.
+//! Sequences, models and predictions in DuckDB vectors.
 
 use std::ops::Range;
 
+use super::api::type_id;
 use super::types::STEP_FIELDS;
-use super::vectors::{ListEntry, Vector, bytes, text, write_text};
+use super::vectors::{ListEntry, Text, Vector, View, bytes, text, write_text, write_texts};
+use crate::record::inputs::Rows;
 use crate::record::prefix::{Prediction, Step};
 use crate::search::groups::Groups;
 use crate::search::sequence::Sequence;
 use crate::search::steps::Action;
 
-/// Which steps row `row` of a vector of sequences holds; NULL gives nothing.
-///
-/// # Safety
-/// The vector is live, of the type of `types::sequence`, and has that row.
-pub unsafe fn sequence_entry(vector: Vector, row: usize) -> Option<ListEntry> {
-    // SAFETY: see the caller's promise.
-    (!vector.is_null(row)).then(|| unsafe { vector.get(row) })
-}
-
-/// The fields of the steps of some sequences.
+/// The fields of some sequences, or of models, each of which is as one step.
 pub struct Fields {
+    /// Which steps each row has; none of models.
+    lists: Option<View<ListEntry>>,
+    /// The steps, or the models.
     steps: Vector,
-    step: Vector,
-    group: Vector,
-    spent: Vector,
+    /// Models have none of these three.
+    step: Option<Vector>,
+    group: Option<Vector>,
+    spent: Option<Vector>,
     intercept: Vector,
     coefficients: Vector,
-    names: Vector,
-    values: Vector,
-    terms: Vector,
+    names: View<Text>,
+    values: View<f64>,
+    terms: Option<Vector>,
+}
+
+/// Rows that have the same key have the same sequence or model.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    entry: ListEntry,
+    intercept: u64,
+    terms: Option<Text>,
 }
 
 impl Fields {
-    /// Those of a vector of sequences.
-    pub fn of(sequences: Vector) -> Fields {
-        let steps = sequences.elements();
-        let field = |name: &str| {
-            let index = STEP_FIELDS.iter().position(|field| field.0 == name);
-            steps.child(index.expect("a field of a step") as u64)
+    /// Those of a vector of sequences or models, in which fields may stand in any order.
+    pub fn of(models: Vector) -> Result<Fields, String> {
+        let is_list = models.logical_type().id() == type_id::LIST;
+        let steps = if is_list { models.elements() } else { models };
+        let what = if is_list { "sequence" } else { "model" };
+        if steps.logical_type().id() != type_id::STRUCT {
+            let found = type_id::name(models.logical_type().id());
+            return Err(format!("model has type {found}; it must be a model or a sequence"));
+        }
+        let fields = steps.logical_type().fields();
+        let field = |name: &str, types: &[u32]| {
+            let found = fields.iter().position(|field| field.0.eq_ignore_ascii_case(name));
+            let at = found.ok_or_else(|| format!("{what} has no field '{name}'"))?;
+            let id = fields[at].1.id();
+            let own = types.contains(&id).then(|| steps.child(at as u64));
+            own.ok_or_else(|| format!("{what} has '{name}' of type {}", type_id::name(id)))
         };
-        let entries = field("coefficients").elements();
-        Fields {
+        let coefficients = field("coefficients", &[type_id::MAP, type_id::LIST])?;
+        let entries = coefficients.elements();
+        let kinds: Vec<u32> =
+            entries.logical_type().fields().iter().map(|(_, own)| own.id()).collect();
+        if kinds != [type_id::VARCHAR, type_id::DOUBLE] {
+            return Err(format!("{what} has 'coefficients' that do not map names to doubles"));
+        }
+        let of_steps = |name, id| match is_list {
+            true => field(name, &[id]).map(Some),
+            false => Ok(None),
+        };
+        let terms = [type_id::VARCHAR, type_id::SQLNULL];
+        let terms = fields.iter().any(|one| one.0 == "terms").then(|| field("terms", &terms));
+        let text = |own: &Vector| own.logical_type().id() == type_id::VARCHAR;
+        Ok(Fields {
+            // SAFETY: a LIST.
+            lists: is_list.then(|| unsafe { View::of(models) }),
             steps,
-            step: field("step"),
-            group: field("group"),
-            spent: field("spent"),
-            intercept: field("intercept"),
-            coefficients: field("coefficients"),
-            names: entries.child(0),
-            values: entries.child(1),
-            terms: field("terms"),
+            step: of_steps("step", type_id::BIGINT)?,
+            group: of_steps("group", type_id::VARCHAR)?,
+            spent: of_steps("spent", type_id::DOUBLE)?,
+            intercept: field("intercept", &[type_id::DOUBLE])?,
+            coefficients,
+            // SAFETY: the types were checked.
+            names: unsafe { View::of(entries.child(0)) },
+            // SAFETY: as above.
+            values: unsafe { View::of(entries.child(1)) },
+            terms: terms.transpose()?.filter(text),
+        })
+    }
+
+    /// Whether these are models, not sequences.
+    pub fn are_models(&self) -> bool {
+        self.lists.is_none()
+    }
+
+    /// Whether so many rows have one sequence or model, whose entries are the same.
+    ///
+    /// # Safety
+    /// The chunk is live and has these rows.
+    pub unsafe fn are_one(&self, rows: usize) -> bool {
+        // SAFETY: see the caller's promise; the fields have these types.
+        unsafe {
+            if let Some(lists) = self.lists {
+                return lists.has_one_value(rows);
+            }
+            let there = self.steps.are_there(rows);
+            let terms = |terms: Vector| match terms.is_null(0) {
+                true => (1..rows).all(|row| terms.is_null(row)),
+                false => View::<Text>::of(terms).has_one_value(rows),
+            };
+            there
+                && View::<ListEntry>::of(self.coefficients).has_one_value(rows)
+                && View::<f64>::of(self.intercept).has_one_value(rows)
+                && self.terms.is_none_or(terms)
+        }
+    }
+
+    /// What tells rows apart, and where the steps of a row lie; nothing where it is NULL.
+    pub fn keys(&self) -> impl Fn(usize) -> Option<(Key, ListEntry)> {
+        let Fields { lists, steps, .. } = *self;
+        // SAFETY: the fields have these types.
+        let (coefficients, intercepts, terms) = unsafe {
+            let terms = self.terms.map(|terms| View::<Text>::of(terms));
+            (View::<ListEntry>::of(self.coefficients), View::<f64>::of(self.intercept), terms)
+        };
+        // SAFETY: the callers ask for rows of the chunk.
+        move |row| unsafe {
+            if let Some(lists) = lists {
+                let entry = lists.at(row)?;
+                return Some((Key { entry, intercept: 0, terms: None }, entry));
+            }
+            if steps.is_null(row) {
+                return None;
+            }
+            let key = Key {
+                entry: coefficients.at(row).unwrap_or(ListEntry { offset: 0, length: 0 }),
+                intercept: intercepts.at(row).unwrap_or(f64::NAN).to_bits(),
+                terms: terms.and_then(|terms| terms.at(row)),
+            };
+            Some((key, ListEntry { offset: row as u64, length: 1 }))
         }
     }
 
     /// Which of some rows has the terms.
-    fn terms_at(&self, rows: Range<usize>) -> Option<usize> {
-        let mut rows = rows;
-        rows.find(|&row| !self.steps.is_null(row) && !self.terms.is_null(row))
+    fn terms_at(&self, rows: Range<usize>) -> Option<(Vector, usize)> {
+        let (mut rows, terms) = (rows, self.terms?);
+        let found = rows.find(|&row| !self.steps.is_null(row) && !terms.is_null(row));
+        found.map(|row| (terms, row))
     }
 
     /// # Safety
     /// The fields are live, and have these rows.
     unsafe fn is_json(&self, rows: Range<usize>, known: Option<&str>) -> bool {
         // SAFETY: a VARCHAR that is not NULL.
-        let own = self.terms_at(rows).map(|row| unsafe { bytes(self.terms, row) });
+        let own = self.terms_at(rows).map(|(terms, row)| unsafe { bytes(terms, row) });
         own == known.map(str::as_bytes)
     }
 
@@ -86,48 +172,58 @@ impl Fields {
         // SAFETY: see the caller's promise.
         unsafe {
             entry.length as usize == known.steps.len()
+                && self.are_models() == known.is_model
                 && both.all(|(row, known)| self.is_step(row, known))
                 && self.is_json(entry.range(), known.json.as_deref())
         }
     }
 
-    /// Read a sequence.
+    /// Read a sequence or a model.
     ///
     /// # Safety
-    /// The vector is live, and `entry` comes from `sequence_entry` of it.
+    /// The vector is live, and `entry` comes from `keys` of it.
     pub unsafe fn read(&self, entry: ListEntry) -> Result<Stored, String> {
         let Fields { steps, step, group, spent, intercept, coefficients, names, values, .. } =
             *self;
+        let what = if self.are_models() { "model" } else { "sequence has a step" };
         let read = |row: usize| {
             for (name, vector) in [
                 ("step", step),
                 ("spent", spent),
-                ("intercept", intercept),
-                ("coefficients", coefficients),
+                ("intercept", Some(intercept)),
+                ("coefficients", Some(coefficients)),
             ] {
-                if steps.is_null(row) || vector.is_null(row) {
-                    return Err(format!("sequence has a step with NULL in '{name}'"));
+                if steps.is_null(row) || vector.is_some_and(|vector| vector.is_null(row)) {
+                    return Err(format!("{what} with NULL in '{name}'"));
                 }
             }
             // SAFETY: the fields have these types and are not NULL.
             unsafe {
                 let range = coefficients.get::<ListEntry>(row).range();
-                if range.clone().any(|i| names.is_null(i) || values.is_null(i)) {
-                    return Err("sequence has a NULL coefficient".to_string());
-                }
+                let term = |i| {
+                    let name = names.bytes_at(i)?;
+                    Some((String::from_utf8_lossy(name).into_owned(), values.at(i)?))
+                };
+                let terms: Option<Vec<(String, f64)>> = range.map(term).collect();
+                let Some(coefficients) = terms else {
+                    let what = if self.are_models() { "model" } else { "sequence" };
+                    return Err(format!("{what} has a NULL coefficient"));
+                };
+                let group = group.filter(|group| !group.is_null(row));
                 Ok(Step {
-                    step: step.get(row),
-                    group: (!group.is_null(row)).then(|| text(group, row)),
-                    spent: spent.get(row),
+                    step: step.map_or(0, |step| step.get(row)),
+                    group: group.map(|group| text(group, row)),
+                    spent: spent.map_or(0.0, |spent| spent.get(row)),
                     intercept: intercept.get(row),
-                    coefficients: range.map(|i| (text(names, i), values.get(i))).collect(),
+                    coefficients,
                 })
             }
         };
         let steps = entry.range().map(read).collect::<Result<_, _>>()?;
+        let json = self.terms_at(entry.range());
         // SAFETY: see the caller's promise; a VARCHAR that is not NULL.
-        let json = self.terms_at(entry.range()).map(|row| unsafe { text(self.terms, row) });
-        Ok(Stored { steps, json })
+        let json = json.map(|(terms, row)| unsafe { text(terms, row) });
+        Ok(Stored { steps, json, is_model: self.are_models() })
     }
 
     /// Whether a row is a step, field by field.
@@ -135,26 +231,24 @@ impl Fields {
     /// # Safety
     /// The fields are live, and have that row.
     unsafe fn is_step(&self, row: usize, known: &Step) -> bool {
-        let Fields { steps, step, group, spent, intercept, coefficients, names, values, .. } = self;
-        let nulls = [steps, step, spent, intercept, coefficients];
-        if nulls.iter().any(|vector| vector.is_null(row)) {
+        let Fields { steps, step, group, spent, intercept, coefficients, names, values, .. } =
+            *self;
+        let nulls = [Some(steps), step, spent, Some(intercept), Some(coefficients)];
+        if nulls.iter().flatten().any(|vector| vector.is_null(row)) {
             return false;
         }
         // SAFETY: the fields have these types and are not NULL.
         unsafe {
             let range = coefficients.get::<ListEntry>(row).range();
-            let same_group = match &known.group {
-                None => group.is_null(row),
-                Some(name) => !group.is_null(row) && bytes(*group, row) == name.as_bytes(),
-            };
+            let own_group = group.filter(|group| !group.is_null(row));
+            let own_group = own_group.map(|group| bytes(group, row));
             let same = |(i, (name, value)): (usize, &(String, f64))| {
-                !(names.is_null(i) || values.is_null(i))
-                    && values.get::<f64>(i).to_bits() == value.to_bits()
-                    && bytes(*names, i) == name.as_bytes()
+                values.at(i).is_some_and(|own| own.to_bits() == value.to_bits())
+                    && names.bytes_at(i) == Some(name.as_bytes())
             };
-            same_group
-                && step.get::<i64>(row) == known.step
-                && spent.get::<f64>(row) == known.spent
+            own_group == known.group.as_ref().map(|name| name.as_bytes())
+                && step.is_none_or(|step| step.get::<i64>(row) == known.step)
+                && spent.is_none_or(|spent| spent.get::<f64>(row) == known.spent)
                 && intercept.get::<f64>(row).to_bits() == known.intercept.to_bits()
                 && range.len() == known.coefficients.len()
                 && range.zip(&known.coefficients).all(same)
@@ -162,33 +256,85 @@ impl Fields {
     }
 }
 
-/// The steps of one sequence, and its terms, which the first has.
+/// The steps of one sequence, or one model, and its terms, which the first has.
 pub struct Stored {
     /// The steps.
     pub steps: Vec<Step>,
     /// Their terms as JSON, if they have any.
     pub json: Option<String>,
+    /// Whether it is a model.
+    pub is_model: bool,
 }
 
-/// Write one prediction; an absent one is NULL.
-///
+/// Predictions to write.
+pub struct Predictions {
+    all: Vector,
+    fields: [Vector; 4],
+    /// Whether only the prediction is known: models have no steps.
+    are_of_models: bool,
+}
+
+impl Predictions {
+    /// Those of an output vector of the type of `types::prediction`.
+    pub fn of(out: Vector, are_of_models: bool) -> Predictions {
+        let fields = std::array::from_fn(|index| out.child(index as u64));
+        Predictions { all: out, fields, are_of_models }
+    }
+
+    /// Write one prediction; an absent one is NULL.
+    ///
+    /// # Safety
+    /// The vector has that row.
+    pub unsafe fn write(&self, row: usize, found: Option<Prediction>) {
+        match found {
+            // SAFETY: see the caller's promise.
+            Some(found) => unsafe { self.write_all(&Rows::These(&[row]), &[found.value], &found) },
+            None => {
+                self.all.set_null(row);
+                self.fields.iter().for_each(|field| field.set_null(row));
+            }
+        }
+    }
+
+    /// Write the values of some rows, whose other fields are the same.
+    ///
+    /// # Safety
+    /// The vector has these rows, as many as there are values.
+    pub unsafe fn write_all(&self, rows: &Rows, values: &[f64], same: &Prediction) {
+        let [value, step, spent, next_group] = self.fields;
+        let null = |field: Vector| match rows {
+            Rows::All(rows) => field.set_first_null(*rows),
+            Rows::These(rows) => field.set_nulls(rows.iter().copied()),
+        };
+        // SAFETY: see the caller's promise; the fields have these types.
+        unsafe {
+            write_each(value, rows, |at| values[at]);
+            if self.are_of_models {
+                return [step, spent, next_group].into_iter().for_each(null);
+            }
+            write_each(step, rows, |_| same.step);
+            write_each(spent, rows, |_| same.spent);
+            match same.next_group {
+                Some(group) => {
+                    write_texts(next_group, (0..rows.count()).map(|at| rows.at(at)), group);
+                }
+                None => null(next_group),
+            }
+        }
+    }
+}
+
 /// # Safety
-/// The vector is an output of the type of `types::prediction` with that row.
-pub unsafe fn write_prediction(out: Vector, row: usize, found: Option<Prediction>) {
-    let child = |index| out.child(index);
-    let Some(found) = found else {
-        out.set_null(row);
-        (0..4).for_each(|index| child(index).set_null(row));
-        return;
-    };
-    // SAFETY: the fields have these types.
+/// An output vector of the type with these rows.
+unsafe fn write_each<T>(out: Vector, rows: &Rows, value: impl Fn(usize) -> T) {
+    let out = out.data::<T>();
+    // SAFETY: see the caller's promise.
     unsafe {
-        child(0).data::<f64>().add(row).write(found.value);
-        child(1).data::<i64>().add(row).write(found.step);
-        child(2).data::<f64>().add(row).write(found.spent);
-        match found.next_group {
-            Some(group) => write_text(child(3), row, group),
-            None => child(3).set_null(row),
+        match rows {
+            Rows::All(rows) => (0..*rows).for_each(|row| out.add(row).write(value(row))),
+            Rows::These(rows) => {
+                rows.iter().enumerate().for_each(|(at, &row)| out.add(row).write(value(at)));
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::slice;
 use super::api::type_id;
 use super::types::LogicalType;
 use super::vectors::{Vector, bytes};
-use crate::kernel::chunk::{Missing, mark_nan};
+use crate::kernel::chunk::Missing;
 use crate::kernel::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::kernel::units::Units;
 use crate::record::inputs::{self, Kind};
@@ -279,12 +279,19 @@ impl Leaf {
             | type_id::HUGEINT
             | type_id::UHUGEINT
             | type_id::SQLNULL => Ok(()),
-            other => Err(format!(
-                "column '{}' has type {}; columns must be numeric, boolean, dates or text, \
-                 leave it out with struct_pack(*COLUMNS(* EXCLUDE (...)))",
-                self.name,
-                type_id::name(other)
-            )),
+            other => {
+                let name = &self.name;
+                let cast = match other {
+                    type_id::INTERVAL | type_id::TIME => format!("take its seconds, epoch({name})"),
+                    type_id::LIST => format!("cast it to a fixed size, {name}::DOUBLE[3]"),
+                    _ => format!("cast it, {name}::VARCHAR"),
+                };
+                Err(format!(
+                    "column '{name}' has type {}; columns must be numeric, boolean, dates or text: \
+                     {cast}, or leave it out with struct_pack(*COLUMNS(* EXCLUDE (...)))",
+                    type_id::name(other)
+                ))
+            }
         }
     }
 
@@ -448,15 +455,13 @@ impl Leaf {
         mix(hashes, missing, |row| value(unsafe { *values.add(self.place.of(row)) }));
     }
 
-    /// The values as doubles and where there is none: NULL or NaN.
+    /// The values as doubles and where they are NULL.
     ///
     /// # Safety
     /// As `doubles`.
     pub unsafe fn present<'c>(&self, rows: usize) -> (Cow<'c, [f64]>, Missing) {
         // SAFETY: see the caller's promise.
-        let (values, mut missing) = unsafe { (self.doubles(rows), self.missing(rows)) };
-        mark_nan(&values, &mut missing);
-        (values, missing)
+        unsafe { (self.doubles(rows), self.missing(rows)) }
     }
 
     /// The rows where this column is NULL.

@@ -77,6 +77,14 @@ impl Vector {
         !validity.is_null() && unsafe { *validity.add(row / 64) } >> (row % 64) & 1 == 0
     }
 
+    /// Whether none of the first rows is NULL.
+    pub fn are_there(self, rows: usize) -> bool {
+        let validity = self.validity();
+        // SAFETY: a validity mask has a bit for every row.
+        let valid = |row: usize| unsafe { *validity.add(row / 64) } >> (row % 64) & 1 == 1;
+        validity.is_null() || (0..rows).all(valid)
+    }
+
     /// The value of row `row`.
     ///
     /// # Safety
@@ -124,13 +132,90 @@ impl Vector {
 
     /// Write NULL to row `row`.
     pub fn set_null(self, row: usize) {
+        self.set_nulls([row]);
+    }
+
+    /// Write NULL to the first rows.
+    pub fn set_first_null(self, rows: usize) {
+        // SAFETY: an output vector, whose mask has a bit for every row once it is writable.
+        unsafe {
+            api::duckdb_vector_ensure_validity_writable(self.0);
+            let mask = api::duckdb_vector_get_validity(self.0);
+            (0..rows / 64).for_each(|word| *mask.add(word) = 0);
+            if !rows.is_multiple_of(64) {
+                *mask.add(rows / 64) &= u64::MAX << (rows % 64);
+            }
+        }
+    }
+
+    /// Write NULL to some rows.
+    pub fn set_nulls(self, rows: impl IntoIterator<Item = usize>) {
         // SAFETY: an output vector, whose mask has a bit for every row once
         // it is writable.
         unsafe {
             api::duckdb_vector_ensure_validity_writable(self.0);
             let mask = api::duckdb_vector_get_validity(self.0);
-            *mask.add(row / 64) &= !(1 << (row % 64));
+            for row in rows {
+                *mask.add(row / 64) &= !(1 << (row % 64));
+            }
         }
+    }
+}
+
+/// The values of a vector, for as long as its chunk lives.
+#[derive(Clone, Copy)]
+pub struct View<T> {
+    data: *const T,
+    validity: *const u64,
+}
+
+impl<T: Copy> View<T> {
+    /// # Safety
+    /// The vector holds values of type `T`.
+    pub unsafe fn of(vector: Vector) -> View<T> {
+        View { data: vector.data(), validity: vector.validity() }
+    }
+
+    /// The value of a row; nothing if it is NULL.
+    ///
+    /// # Safety
+    /// The chunk is live and has that row.
+    pub unsafe fn at(self, row: usize) -> Option<T> {
+        // SAFETY: see the caller's promise; a validity mask has a bit for every row.
+        unsafe {
+            let there =
+                self.validity.is_null() || *self.validity.add(row / 64) >> (row % 64) & 1 == 1;
+            there.then(|| *self.data.add(row))
+        }
+    }
+}
+
+impl<T: PartialEq> View<T> {
+    /// Whether so many rows have one value, and none is NULL.
+    ///
+    /// # Safety
+    /// The chunk is live and has these rows.
+    pub unsafe fn has_one_value(self, rows: usize) -> bool {
+        // SAFETY: see the caller's promise; a validity mask has a bit for every row.
+        unsafe {
+            let valid = |row: usize| *self.validity.add(row / 64) >> (row % 64) & 1 == 1;
+            if rows == 0 || !self.validity.is_null() && !(0..rows).all(valid) {
+                return rows == 0;
+            }
+            let values = slice::from_raw_parts(self.data, rows);
+            values.iter().all(|value| *value == values[0])
+        }
+    }
+}
+
+impl View<Text> {
+    /// The bytes of a row; nothing if it is NULL.
+    ///
+    /// # Safety
+    /// As `at`.
+    pub unsafe fn bytes_at<'c>(self, row: usize) -> Option<&'c [u8]> {
+        // SAFETY: see the caller's promise.
+        unsafe { self.at(row).map(|_| bytes_of(self.data.add(row))) }
     }
 }
 
@@ -152,9 +237,9 @@ impl ListEntry {
 }
 
 /// `duckdb_string_t`: up to twelve bytes inline, longer text by pointer.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Text {
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Text {
     length: u32,
     inline: [u8; 12],
 }
@@ -173,10 +258,16 @@ pub unsafe fn text(vector: Vector, row: usize) -> String {
 /// # Safety
 /// A VARCHAR or BLOB vector with at least `row + 1` rows, that one not NULL.
 pub unsafe fn bytes<'c>(vector: Vector, row: usize) -> &'c [u8] {
+    // SAFETY: see the caller's promise.
+    unsafe { bytes_of(vector.data::<Text>().add(row)) }
+}
+
+/// # Safety
+/// A text of a vector whose chunk is live.
+unsafe fn bytes_of<'c>(entry: *const Text) -> &'c [u8] {
     // SAFETY: see the caller's promise; long text has its pointer in the last
     // eight of the inline bytes.
     unsafe {
-        let entry = vector.data::<Text>().add(row);
         let inline = &raw const (*entry).inline;
         let length = (*entry).length as usize;
         let start = if length <= (*inline).len() {
@@ -185,6 +276,21 @@ pub unsafe fn bytes<'c>(vector: Vector, row: usize) -> &'c [u8] {
             inline.cast::<u8>().add(4).cast::<*const u8>().read_unaligned()
         };
         slice::from_raw_parts(start, length)
+    }
+}
+
+/// Write one text to some rows.
+///
+/// # Safety
+/// An output VARCHAR vector with these rows.
+pub unsafe fn write_texts(out: Vector, rows: impl IntoIterator<Item = usize>, text: &str) {
+    let mut rows = rows.into_iter();
+    let Some(first) = rows.next() else { return };
+    // SAFETY: see the caller's promise; the texts share the copy that the vector keeps.
+    unsafe {
+        write_text(out, first, text);
+        let all = out.data::<Text>();
+        rows.for_each(|row| *all.add(row) = *all.add(first));
     }
 }
 

@@ -256,10 +256,18 @@ impl<'r> Records<'r> {
             rows,
             |columns, terms| question.plan(columns, terms),
             |record| {
-                told.push(match record {
-                    Ok((planned, gram)) => asker.follow(question, planned.plan, gram, goes_on)?,
-                    Err(reason) => Err(reason),
-                })
+                let (planned, gram) = match record {
+                    Ok(record) => record,
+                    Err(reason) => return told.push(Err(reason)),
+                };
+                let mut found = asker.follow(question, planned.plan, gram, goes_on)?;
+                if returns.has_terms()
+                    && let Ok((found, _)) = &mut found
+                {
+                    let terms = planned.terms.of_model(planned.columns, |at| gram.mean(at));
+                    found.cell.add_terms(returns, terms.as_deref());
+                }
+                told.push(found)
             },
         )?;
         Ok(told)

@@ -21,9 +21,9 @@
 
 use std::ops::Range;
 
+use crate::search::algebra::dense::dot;
+use crate::search::algebra::factor::{Factor, largest_eigenvalue};
 use crate::search::draws::Draws;
-use crate::search::linear::dense::dot;
-use crate::search::linear::factor::{Factor, largest_eigenvalue};
 
 /// A sweep over all blocks that changes no entry by more than this is the last.
 const SETTLED: f64 = 1e-6;

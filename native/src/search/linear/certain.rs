@@ -1,8 +1,8 @@
 //! Whether doubles tell what every set of some columns explains.
 
-use super::cholesky::{cholesky, solve};
-use super::dense::dot;
 use super::state::{CONDITION_LIMIT, RANK_SHARE, ROUNDING_SHARE, State};
+use crate::search::algebra::cholesky::{cholesky, solve};
+use crate::search::algebra::dense::dot;
 use crate::search::problem::Linear;
 
 /// What is explained errs by this at the limit, as a share of the target's variance: w'w times the
@@ -63,4 +63,39 @@ fn own_gain(problem: &Linear, columns: &[usize], aliased: usize) -> f64 {
     let left = problem.variance(aliased) - 2.0 * dot(&w, &cross) + dot(&w, &fitted);
     let rounding = ROUNDING_SHARE * (1.0 + dot(&w, &w));
     slope * slope / (left - rounding).max(rounding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::linear::state::Buffers;
+    use crate::search::problem::Gram;
+    use crate::testing::{Lcg, moments};
+
+    /// Whether a, the same with a share of some noise, and another column are certain to explain
+    /// what they do of a target that is the noise.
+    fn certain_at(share: f64) -> bool {
+        let mut random = Lcg::new(3);
+        let rows: Vec<Vec<f64>> = (0..200)
+            .map(|_| {
+                let [a, c, noise] = [(); 3].map(|()| random.uniform() - 0.5);
+                vec![a, a + share * noise, c, noise + 0.1 * random.uniform()]
+            })
+            .collect();
+        let (mean, comoment) = moments(&rows);
+        let (mean, comoment) = (&mean[..], &comoment[..]);
+        let gram = Gram { rows: 200, skipped: 0, weight: 200.0, mean, mean_low: &[], comoment };
+        let mut problem = Linear::default();
+        problem.set_up(&gram, 3, &[0, 1, 2], 0.0, true);
+        let starts = [0, 1, 2, 3];
+        let mut state = State::new(&problem, &starts, Buffers::default());
+        (0..3).for_each(|group| _ = state.add(group));
+        is_certain(&mut state)
+    }
+
+    #[test]
+    fn a_trace_that_may_explain_much_is_not_certain() {
+        assert!(certain_at(1.0) && certain_at(0.1) && certain_at(0.0));
+        assert!(!certain_at(1e-6) && !certain_at(5e-7));
+    }
 }

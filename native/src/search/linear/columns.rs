@@ -157,7 +157,8 @@ pub fn position(column: &str, names: &[String], what: &str) -> Result<usize, Err
     Err(Error::column(match names.iter().find(is_made) {
         Some(made) => format!(
             "{what} names '{column}', of which there is a column for each level or part, as \
-             '{made}'; give one of these, or the table and family 'multinomial' for all levels"
+             '{made}'; give one of these, cast text that holds numbers before the sums, or give \
+             the table and family 'multinomial' for all levels"
         ),
         None => format!("{what} names {}", unknown("column", column, names)),
     }))

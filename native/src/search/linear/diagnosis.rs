@@ -14,9 +14,9 @@
 //! Kuh, Welsch (1980), Regression Diagnostics, section 3.2; Cohen, Cohen, West, Aiken (2003),
 //! Applied Multiple Regression, section 3.5.
 
-use super::dense::dot;
-use super::singular::singular_values;
 use super::state::{RANK_ROUNDING, RANK_SHARE, State};
+use crate::search::algebra::dense::dot;
+use crate::search::algebra::singular::singular_values;
 
 /// What a column has of the target; NaN where it has nothing of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]

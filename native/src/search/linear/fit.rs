@@ -8,12 +8,12 @@ use std::collections::HashSet;
 
 use super::columns::{features_of, match_columns, with_indicators};
 use super::diagnosis::{Partial, condition_number, inflation, partials};
-use super::fisher::FTest;
 use super::inference::{Deviations, deviations};
 use super::refine::{Refiner, is_correctable};
 use super::state::{Buffers, CONDITION_LIMIT, State, Trace};
 use crate::kernel::possible::INDEFINITE;
 use crate::record::terms::Terms;
+use crate::search::algebra::fisher::FTest;
 use crate::search::error::Error;
 use crate::search::groups::groups_of;
 use crate::search::options::{Fields, refused};

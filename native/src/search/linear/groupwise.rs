@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::cholesky::{cholesky, independent, inverse, solve};
-use super::dense::{dot, subtract_combination};
-use super::extremes::extremes;
-use super::panels::subtract_products;
 use super::relaxation::Undecided;
 use super::state::RANK_SHARE;
+use crate::search::algebra::cholesky::{cholesky, independent, inverse, solve};
+use crate::search::algebra::dense::{dot, subtract_combination};
+use crate::search::algebra::extremes::extremes;
+use crate::search::algebra::panels::subtract_products;
 use crate::search::problem::Linear;
 use crate::search::sets::leaps::{Leaps, Set};
 
@@ -186,5 +186,113 @@ impl<'c> Groupwise<'c> {
     fn block(&self, columns: &[usize]) -> Vec<f64> {
         let row = |&i: &usize| columns.iter().map(move |&j| self.matrix[i * self.width + j]);
         columns.iter().flat_map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::linear::relaxation::Tangent;
+    use crate::search::problem::Gram;
+    use crate::testing::{Lcg, moments};
+
+    /// Groups of 1, 2, 1, 3, 1 and 1 columns; of dependent ones the last two depend on others.
+    const STARTS: [usize; 7] = [0, 1, 3, 4, 7, 8, 9];
+    const COSTS: [f64; 6] = [1.0, 2.5, 0.5, 2.0, 1.5, 1.0];
+    const ROUNDING: f64 = 1e-9;
+
+    fn problem(seed: u64, is_dependent: bool) -> Linear {
+        let mut random = Lcg::new(seed);
+        let rows: Vec<Vec<f64>> = (0..40)
+            .map(|_| {
+                let shared = random.uniform();
+                let mut row: Vec<f64> = (0..10).map(|_| shared + random.uniform()).collect();
+                if is_dependent {
+                    row[7] = row[0] - 2.0 * row[1];
+                    row[8] = row[3];
+                }
+                row[9] += row[0] - row[2] + row[5];
+                row
+            })
+            .collect();
+        let (mean, comoment) = moments(&rows);
+        let (mean, comoment) = (&mean[..], &comoment[..]);
+        let gram = Gram { rows: 40, skipped: 0, weight: 40.0, mean, mean_low: &[], comoment };
+        let mut problem = Linear::default();
+        problem.set_up(&gram, 9, &(0..9).collect::<Vec<_>>(), 0.0, true);
+        problem
+    }
+
+    /// What a set of groups explains, by elimination, and what it costs.
+    fn explained(problem: &Linear, set: usize) -> (f64, f64) {
+        let groups: Vec<usize> = (0..6).filter(|group| set >> group & 1 == 1).collect();
+        let columns: Vec<usize> =
+            groups.iter().flat_map(|&group| STARTS[group]..STARTS[group + 1]).collect();
+        let entry = |i: usize, j: usize| problem.row(i)[j];
+        let block: Vec<f64> =
+            columns.iter().flat_map(|&i| columns.iter().map(move |&j| entry(i, j))).collect();
+        let (kept, factor) = independent(&block, columns.len(), 1e-10);
+        let own: Vec<f64> = kept.iter().map(|&at| problem.target[columns[at]]).collect();
+        let mut w = own.clone();
+        solve(&factor, &mut w);
+        (dot(&own, &w), groups.iter().map(|&group| COSTS[group]).sum())
+    }
+
+    #[test]
+    fn every_tangent_bounds_every_set() {
+        for seed in 0..12 {
+            let problem = problem(seed, seed % 2 == 1);
+            let groupwise = Groupwise::new(&problem, &STARTS, &COSTS);
+            let every: Vec<(f64, f64)> = (0..64).map(|set| explained(&problem, set)).collect();
+            for held in [vec![], vec![3], vec![1, 5]] {
+                let has = |set: usize| held.iter().all(|group| set >> group & 1 == 1);
+                let others: Vec<usize> = (0..6).filter(|group| !held.contains(group)).collect();
+                let rest = groupwise.undecided(&held, &others);
+                assert!((rest.value - every[63].0).abs() < ROUNDING);
+                for (group, loss) in rest.groups.iter().zip(rest.losses()) {
+                    let without = (0..64).filter(|set| has(*set) && set >> group & 1 == 0);
+                    let most = without.map(|set| every[set].0).fold(0.0, f64::max);
+                    assert!(most <= rest.value - loss + ROUNDING);
+                }
+                let spent: f64 = held.iter().map(|&group| COSTS[group]).sum();
+                let total: f64 = rest.costs.iter().sum();
+                for budget in [0.15, 0.4, 0.7].map(|share| share * total) {
+                    let within = |set: &usize| has(*set) && every[*set].1 <= spent + budget;
+                    let most = |is: &dyn Fn(usize) -> bool| {
+                        let sets = (0..64).filter(within).filter(|set| is(*set));
+                        sets.map(|set| every[set].0).fold(f64::NEG_INFINITY, f64::max)
+                    };
+                    let shares: Vec<f64> = rest.costs.iter().map(|cost| cost / 4.0).collect();
+                    for Tangent { bound, excess, .. } in rest.tangents(budget, &shares).take(5) {
+                        assert!(bound >= most(&|_| true) - ROUNDING);
+                        for (group, excess) in rest.groups.iter().zip(excess) {
+                            let is_other = |set: usize| (set >> group & 1 == 1) != (excess > 0.0);
+                            assert!(bound - excess.abs() >= most(&is_other) - ROUNDING);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn leaps_find_the_best_of_all_sets_and_refuse_dependent_columns() {
+        for seed in 0..8 {
+            let problem = problem(seed, false);
+            let groupwise = Groupwise::new(&problem, &STARTS, &COSTS);
+            let time = Duration::from_secs(60);
+            let (found, _, is_all) = groupwise.leaps(&[2], &[0, 1, 3, 4, 5], (4.0, 0.0), time);
+            assert!(is_all);
+            let of = |groups: &[usize]| groups.iter().fold(0, |set, group| set | 1 << group);
+            let within = |set: &usize| set >> 2 & 1 == 1 && explained(&problem, *set).1 <= 4.0;
+            let best = (0..64).filter(within).map(|set| explained(&problem, set).0);
+            let best = best.fold(0.0, f64::max);
+            assert!((explained(&problem, of(&found)).0 - best).abs() < ROUNDING);
+            assert!(within(&of(&found)));
+        }
+        let problem = problem(1, true);
+        let groupwise = Groupwise::new(&problem, &STARTS, &COSTS);
+        let found = groupwise.leaps(&[], &[0, 1, 4], (4.0, 0.0), Duration::from_secs(60));
+        assert_eq!(found, (Vec::new(), 0, false));
     }
 }

@@ -12,9 +12,9 @@
 //! The twin of `prefix_residuals` in `dbselect/linear/refine.py`. Source: Higham (2002),
 //! Accuracy and Stability of Numerical Algorithms, section 12.
 
-use super::dense::{dot, subtract_combination};
 use super::state::State;
-use super::twofold::Twofold;
+use crate::search::algebra::dense::{dot, subtract_combination};
+use crate::search::algebra::twofold::Twofold;
 use crate::search::problem::{Gram, Linear};
 
 /// Condition numbers between which the coefficients of all prefixes are refined: below, they

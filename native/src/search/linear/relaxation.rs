@@ -25,9 +25,9 @@
 //! Van Parys (2020), Annals of Statistics 48, for the tangents. Departures: groups and costs,
 //! E conditional on H, and dependent columns.
 
-use super::cholesky::{cholesky, inverse, inverse_factor, solve};
-use super::dense::dot;
-use super::extremes::extremes;
+use crate::search::algebra::cholesky::{cholesky, inverse, inverse_factor, solve};
+use crate::search::algebra::dense::dot;
+use crate::search::algebra::extremes::extremes;
 
 /// Rounds in which E grows into what is left of Q: each costs an inverse and an eigenvalue, and
 /// more of them saved fewer questions than they took time, on columns of any kind.
@@ -293,4 +293,28 @@ fn cheapest(paid: &[f64], costs: &[f64], budget: f64) -> Vec<f64> {
         full += costs[group];
     }
     vec![1.0; costs.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_knapsack_takes_the_best_rates_first() {
+        // Rates 3, 2 and 1 at costs 2, 2 and 1.
+        let (shares, worth) = knapsack(&[4.0, 6.0, 1.0], &[2.0, 2.0, 1.0], 3.0);
+        assert_eq!((shares, worth), (vec![0.5, 1.0, 0.0], 2.0));
+        let (shares, worth) = knapsack(&[4.0, 6.0, 1.0], &[2.0, 2.0, 1.0], 9.0);
+        assert_eq!((shares, worth), (vec![1.0; 3], 0.0));
+    }
+
+    #[test]
+    fn the_cheapest_shares_spend_the_budget_at_equal_marginal_costs() {
+        let (paid, costs) = ([4.0, 1.0, 0.25, 16.0], [1.0, 1.0, 1.0, 1.0]);
+        // t (sqrt(4) + 1 + 1/2) = 1 beside the last, whose share would be more than 1.
+        let shares = cheapest(&paid, &costs, 2.0);
+        let expected = [2.0 / 3.5, 1.0 / 3.5, 0.5 / 3.5, 1.0];
+        shares.iter().zip(expected).for_each(|(a, b)| assert!((a - b).abs() < 1e-15, "{shares:?}"));
+        assert_eq!(cheapest(&paid, &costs, 4.0), vec![1.0; 4]);
+    }
 }

@@ -20,10 +20,10 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::dense::{dot, reflect, subtract_combination};
-use super::elimination::{eliminate, eliminate_column};
-use super::panels::{subtract_products, subtract_triangle};
 use crate::kernel::possible::{LEAST_LEFT, LEFT_ROUNDING};
+use crate::search::algebra::dense::{dot, reflect, subtract_combination};
+use crate::search::algebra::elimination::{eliminate, eliminate_column};
+use crate::search::algebra::panels::{subtract_products, subtract_triangle};
 use crate::search::problem::Linear;
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an

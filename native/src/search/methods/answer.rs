@@ -21,6 +21,18 @@ pub enum Type {
     Struct(&'static [(&'static str, Type)]),
 }
 
+impl Type {
+    /// Whether it is a model or a list of models, whose last field is how the columns of the raw
+    /// table became its own.
+    pub fn has_terms(&self) -> bool {
+        match self {
+            Type::Struct(fields) => fields.last().is_some_and(|(name, _)| *name == "terms"),
+            Type::List(item) => item.has_terms(),
+            _ => false,
+        }
+    }
+}
+
 /// A value of such a type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell<'a> {
@@ -57,6 +69,15 @@ impl<'a> Cell<'a> {
         Cell::Map(names.iter().zip(values).map(entry).collect())
     }
 
+    /// Append the terms to a model, or to each of a list of them.
+    pub fn add_terms(&mut self, of: &Type, terms: Option<&str>) {
+        let Cell::List(items) = self else { return };
+        match of {
+            Type::List(item) => items.iter_mut().for_each(|model| model.add_terms(item, terms)),
+            _ => items.push(terms.map_or(Cell::Null, |terms| Cell::Text(terms.to_string().into()))),
+        }
+    }
+
     /// The elements of a list or the fields of a STRUCT; none of another value.
     pub fn items(&self) -> &[Cell<'a>] {
         match self {
@@ -88,7 +109,8 @@ macro_rules! model {
             ("explained", Type::Number),
             ("r2", Type::Number),
             ("spent", Type::Number),
-            $(($name, $type)),*
+            $(($name, $type),)*
+            ("terms", Type::Text)
         ])
     };
 }
@@ -121,6 +143,7 @@ pub static FIT: Type = Type::Struct(&[
     ("skipped", Type::Whole),
     ("aliased", Type::List(&Type::Text)),
     ("note", Type::Text),
+    ("terms", Type::Text),
 ]);
 /// Its coefficients with their tests, a term an element.
 pub static SUMMARY: Type = Type::List(&Type::Struct(&[

@@ -6,9 +6,7 @@ use super::answer::{Cell, Found};
 use super::chosen::Chosen;
 use super::question::{Choice, Setting};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::criteria::Criterion;
 use crate::search::error::Error;
-use crate::search::greedy::{self, greedy_search};
 use crate::search::linear::certain::is_certain;
 use crate::search::linear::groupwise::Groupwise;
 use crate::search::linear::state::{Buffers, State};
@@ -18,6 +16,8 @@ use crate::search::sets::exchange::{GoesOn, Limits, improve};
 use crate::search::setup::{Limited, Plan};
 use crate::search::steps::{fits, is_possible};
 use crate::search::value::Value;
+use crate::search::walks::criteria::Criterion;
+use crate::search::walks::greedy::{self, greedy_search};
 
 /// Share of the time limit for leaps and bounds: what they do not prove in it they hardly ever do.
 const LEAPS_SHARE: f64 = 0.25;
@@ -139,4 +139,80 @@ fn start<'p>(empty: &State<'p>, plan: &Plan, budget: f64, goes_on: &mut GoesOn) 
     improve(&mut greedy, &limits, goes_on);
     improve(&mut single, &limits, goes_on);
     if single.explained() > greedy.explained() { single } else { greedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::record::terms::Terms;
+    use crate::search::methods::Method;
+    use crate::search::methods::question::{Asker, Question};
+    use crate::search::problem::Gram;
+
+    /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
+    const GRAM: Gram = Gram {
+        rows: 4,
+        skipped: 0,
+        weight: 4.0,
+        mean: &[2.5, 0.0, 5.5],
+        mean_low: &[],
+        comoment: &[5.0, 0.0, 4.0, 10.0, 2.0, 21.0],
+    };
+
+    fn answer(budget: f64) -> (Vec<Cell<'static>>, Vec<f64>) {
+        let costs = vec![("a".to_string(), Value::Whole(5)), ("b".to_string(), Value::Whole(1))];
+        let given = [
+            ("budget".to_string(), Value::Number(budget)),
+            ("costs".to_string(), Value::Map(costs)),
+        ];
+        let method = Method::of("best_within").unwrap();
+        let question = Arc::new(Question::read(method, "y", &given).unwrap());
+        let names = ["a", "b", "y"].map(str::to_string);
+        let planned = question.plan(&names, &Terms::default()).unwrap();
+        let mut asker = Asker::default();
+        let found = asker.follow(&question, &planned, &GRAM, &mut |_| true).unwrap().unwrap();
+        let owned = |cell: &Cell| match cell {
+            Cell::Number(number) => Cell::Number(*number),
+            Cell::Truth(truth) => Cell::Truth(*truth),
+            _ => Cell::Null,
+        };
+        (found.0.cell.items().iter().map(owned).collect(), found.1)
+    }
+
+    #[test]
+    fn the_best_set_within_a_budget_has_its_proof() {
+        // b alone explains 1/21, both all of it.
+        for (budget, explained, spent) in [(0.5, 0.0, 0.0), (4.0, 1.0 / 21.0, 1.0), (6.0, 1.0, 6.0)]
+        {
+            let (cells, notes) = answer(budget);
+            let near = |cell: &Cell, expected: f64| match cell {
+                Cell::Number(found) => assert!((found - expected).abs() < 1e-14, "{found}"),
+                other => panic!("{other:?}"),
+            };
+            near(&cells[4], explained);
+            near(&cells[6], spent);
+            near(&cells[7], explained);
+            assert_eq!(&cells[8..], [Cell::Number(0.0), Cell::Truth(true)]);
+            assert_eq!(notes[1..], [1.0, notes[2], 1.0]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_limit_is_refused() {
+        let read = |name: &str, value: Value| {
+            let budget = ("budget".to_string(), Value::Whole(1));
+            let given = [(name.to_string(), value)];
+            let given =
+                if name == "budget" { given.to_vec() } else { [&given[..], &[budget]].concat() };
+            Question::read(Method::of("best_within").unwrap(), "y", &given).unwrap_err().message
+        };
+        let minus = read("budget", Value::Number(-1.0));
+        assert_eq!(minus, "budget is -1.0; it must be a number >= 0");
+        assert_eq!(read("budget", Value::Nothing), {
+            "best_within needs option 'budget', which has no default"
+        });
+        assert!(read("time_limit", Value::Whole(0)).ends_with("be a number of seconds > 0"));
+    }
 }

@@ -27,10 +27,10 @@
 
 use super::curvature::Curvature;
 use super::quadratic::{Penalty, Quadratic, Violations, shrunk};
-use crate::search::linear::dense::dot;
-use crate::search::linear::eigen::EIGENVALUE_SHARE;
-use crate::search::linear::factor::Factor;
-use crate::search::ties::first_of_the_best;
+use crate::search::algebra::dense::dot;
+use crate::search::algebra::eigen::EIGENVALUE_SHARE;
+use crate::search::algebra::factor::Factor;
+use crate::search::walks::ties::first_of_the_best;
 
 /// Violations below this, in correlations, count as none: three digits below what callers
 /// are promised, and above the rounding of b with coefficients up to 1e4.

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::search::algebra::dense::dot;
 use crate::search::error::Error;
 use crate::search::groups::Groups;
 use crate::search::linear::columns::match_columns;
-use crate::search::linear::dense::dot;
 use crate::search::linear::state::{Buffers, State};
 use crate::search::nearest::unknown;
 use crate::search::problem::Linear;

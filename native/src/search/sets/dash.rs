@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use super::exchange::GoesOn;
 use crate::search::draws::Draws;
 use crate::search::linear::state::State;
-use crate::search::ties::{TIE_SHARE, best_first, first_of_the_best};
+use crate::search::walks::ties::{TIE_SHARE, best_first, first_of_the_best};
 
 /// The least alpha that is guessed: below it, random sets pass unfiltered.
 const LEAST_ALPHA: f64 = 0.5;

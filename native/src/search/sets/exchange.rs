@@ -14,9 +14,9 @@
 //! Miller (2002), Subset Selection in Regression, section 3.3; Fedorov (1972) for designs.
 
 use crate::search::linear::state::State;
-use crate::search::removal::held_cost;
 use crate::search::steps::fits;
-use crate::search::ties::{LEAST_RISE, first_of_the_best};
+use crate::search::walks::removal::held_cost;
+use crate::search::walks::ties::{LEAST_RISE, first_of_the_best};
 
 /// Columns up to which a choice also starts from backward elimination: it takes a second there.
 const MOST_FROM_ABOVE: usize = 300;

@@ -13,10 +13,10 @@ use super::polish::{Within, forward, polish};
 use super::projection::Limits;
 use super::thresholding::{Descent, LeastSquares, Settings, Variant};
 use crate::kernel::possible::INDEFINITE;
+use crate::search::algebra::dense::dot;
 use crate::search::error::Error;
 use crate::search::given::Given;
 use crate::search::groups::Groups;
-use crate::search::linear::dense::dot;
 use crate::search::linear::state::{Buffers, State};
 use crate::search::methods::answer::Found;
 use crate::search::methods::chosen::Chosen;
@@ -25,8 +25,8 @@ use crate::search::options::refused;
 use crate::search::problem::Linear;
 use crate::search::setup::{Limited, Plan};
 use crate::search::steps::is_possible;
-use crate::search::ties::LEAST_RISE;
 use crate::search::value::Value;
+use crate::search::walks::ties::LEAST_RISE;
 
 /// Columns times the square of most columns up to which exchanges are tried: a turn of them takes
 /// a second there.

@@ -13,13 +13,13 @@
 //! Algorithms 1 and 2, Table 1; Foucart (2011) for the least squares on a support that stays.
 
 use super::projection::{Groups, Limits, support};
+use crate::search::algebra::dense::dot;
+use crate::search::algebra::factor::Factor;
 use crate::search::error::Error;
-use crate::search::linear::dense::dot;
-use crate::search::linear::factor::Factor;
 use crate::search::options::choice;
 use crate::search::problem::Linear;
-use crate::search::ties::levelled;
 use crate::search::value::Value;
+use crate::search::walks::ties::levelled;
 
 /// Lambdas of the ridge solutions to start from, around 1, the variance of a column.
 const START_RIDGES: [f64; 3] = [0.1, 1.0, 10.0];

@@ -17,14 +17,14 @@
 //! where none does.
 
 use super::criteria::Criterion;
-use super::options::{FobaOptions, Usefulness};
 use super::removal::{held_cost, least_useful, removal};
-use super::setup::Plan;
-use super::steps::{
-    Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits, is_possible,
-};
 use super::ties::first_of_the_best;
 use crate::search::linear::state::State;
+use crate::search::options::{FobaOptions, Usefulness};
+use crate::search::setup::Plan;
+use crate::search::steps::{
+    Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits, is_possible,
+};
 
 /// What bounds the search, forward and backward.
 #[derive(Clone, Copy, Debug)]

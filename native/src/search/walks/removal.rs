@@ -2,10 +2,10 @@
 //!
 //! The twin of `dbselect/selection/removal.py`.
 
-use super::options::Usefulness;
-use super::steps::{Action, Choice, Step};
 use super::ties::first_of_the_best;
 use crate::search::linear::state::State;
+use crate::search::options::Usefulness;
+use crate::search::steps::{Action, Choice, Step};
 
 /// Losses below this share of the target's variance are rounding, so that they tie.
 const ROUNDING_LOSS: f64 = 1e-14;

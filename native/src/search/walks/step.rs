@@ -15,12 +15,12 @@
 
 use std::f64::consts::PI;
 
-use super::options::{Direction, Information, StepOptions};
-use super::problem::Gram;
 use super::removal::held_cost;
-use super::setup::Plan;
-use super::steps::{Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits};
 use crate::search::linear::state::State;
+use crate::search::options::{Direction, Information, StepOptions};
+use crate::search::problem::Gram;
+use crate::search::setup::Plan;
+use crate::search::steps::{Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits};
 
 /// Falls of a criterion below this are rounding; R's `step` has the same.
 const LEAST_FALL: f64 = 1e-7;

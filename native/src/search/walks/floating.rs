@@ -16,11 +16,11 @@ use std::collections::HashMap;
 
 use super::criteria::Criterion;
 use super::foba::{Allowance, Limits, foba_search};
-use super::options::{FloatingOptions, Usefulness};
-use super::setup::Plan;
-use super::steps::{Record, Stop, fits};
 use super::ties::LEAST_RISE;
 use crate::search::linear::state::State;
+use crate::search::options::{FloatingOptions, Usefulness};
+use crate::search::setup::Plan;
+use crate::search::steps::{Record, Stop, fits};
 
 /// What every set seen so far cost and explained.
 struct Beaten<'c> {

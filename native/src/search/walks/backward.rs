@@ -7,10 +7,10 @@
 //!
 //! The twin of `dbselect/selection/backward.py`. Source: Zhang (2008), section 2.
 
-use super::options::Usefulness;
 use super::removal::{held_cost, least_useful, removal};
-use super::steps::{Interrupted, Record, Stop, fits};
 use crate::search::linear::state::State;
+use crate::search::options::Usefulness;
+use crate::search::steps::{Interrupted, Record, Stop, fits};
 
 /// What bounds the removals.
 #[derive(Clone, Copy, Debug)]

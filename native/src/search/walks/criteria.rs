@@ -10,11 +10,11 @@
 //! The twin of `dbselect/selection/criteria.py` and `rounding.py`. Source: Hu, Grubb, Bagnell,
 //! Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5.
 
-use super::options::Rule;
-use super::problem::Linear;
-use super::steps::ROUNDING_GAIN;
-use crate::search::linear::eigen::{EIGENVALUE_SHARE, inverse_root};
+use crate::search::algebra::eigen::{EIGENVALUE_SHARE, inverse_root};
 use crate::search::linear::state::State;
+use crate::search::options::Rule;
+use crate::search::problem::Linear;
+use crate::search::steps::ROUNDING_GAIN;
 
 /// A squared correlation below this is rounding: correlations err by some 1e-15.
 const ROUNDING_GRADIENT: f64 = 1e-15 * 1e-15;

@@ -12,9 +12,9 @@
 //! Algorithm 1 (CS-G-OMP and CS-G-FR) and Algorithm 2 (Doubling).
 
 use super::criteria::Criterion;
-use super::steps::{Action, Choice, Interrupted, Record, Step, Stop, fits};
 use super::ties::first_of_the_best;
 use crate::search::linear::state::State;
+use crate::search::steps::{Action, Choice, Interrupted, Record, Step, Stop, fits};
 
 /// What bounds a greedy search.
 #[derive(Clone, Copy, Debug)]

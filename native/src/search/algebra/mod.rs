@@ -1,0 +1,21 @@
+//! Dense algebra and distributions, of numbers without a meaning.
+//!
+//! | module | what |
+//! |---|---|
+//! | `dense`, `panels` | products of rows, one at a time and several |
+//! | `elimination`, `factor`, `cholesky` | triangular factors, and what is solved by them |
+//! | `eigen`, `extremes`, `singular` | eigenvalues, the least and the largest; singular values |
+//! | `twofold` | sums in twice the digits |
+//! | `student`, `fisher` | Student's t, Fisher's F |
+
+pub mod cholesky;
+pub mod dense;
+pub mod eigen;
+pub mod elimination;
+pub mod extremes;
+pub mod factor;
+pub mod fisher;
+pub mod panels;
+pub mod singular;
+pub mod student;
+pub mod twofold;

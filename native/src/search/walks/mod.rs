@@ -1,0 +1,15 @@
+//! Searches that take or give back one group at a time.
+//!
+//! | module | what |
+//! |---|---|
+//! | `criteria`, `ties`, `removal` | what a group is worth, and which is the best or least |
+//! | `greedy`, `foba`, `floating`, `step`, `backward` | the searches |
+
+pub mod backward;
+pub mod criteria;
+pub mod floating;
+pub mod foba;
+pub mod greedy;
+pub mod removal;
+pub mod step;
+pub mod ties;

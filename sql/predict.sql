@@ -1,0 +1,28 @@
+-- predict(model, row, budget := NULL, handle_unknown := 'unavailable',
+--         missing_columns := 'error')
+--
+-- What a model predicts of a row of the raw table, as it was read for the fit: text as text,
+-- dates as dates. A sequence predicts as anytime_predict does.
+--
+--   model            as fit(...), best_within(...) and others return it, or a sequence
+--   row              any STRUCT, also a table name; names match without regard to case
+--   budget           of sequences, in the unit of the costs; NULL: no limit
+--   handle_unknown   how to treat a level that the fit has not seen and no column 'other' takes:
+--                    'unavailable' gives NULL; 'error' raises; 'mean' adds what the levels add on
+--                    average over the rows of the fit
+--   missing_columns  how to treat a column that the type of the row lacks: 'error' raises;
+--                    'unavailable' gives NULL
+--
+-- Returns STRUCT(prediction DOUBLE, step BIGINT, spent DOUBLE, next_group VARCHAR); of models
+-- only the prediction. NULL where a column is NULL that the fit did not fill.
+CREATE OR REPLACE TEMP MACRO predict(
+    model,
+    "row",
+    budget := NULL,
+    handle_unknown := 'unavailable',
+    missing_columns := 'error'
+) AS system.main.predict(
+    model,
+    "row",
+    {'budget': budget, 'handle_unknown': handle_unknown, 'missing_columns': missing_columns}
+);

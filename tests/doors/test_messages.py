@@ -1,0 +1,132 @@
+"""What a mistake that is easily made says: what is wrong, and the call that was meant."""
+
+import datetime as dt
+import re
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from test_clients import one, opened
+
+import dbselect as ds
+
+ROW = "{'x': x, 'y': y, 'k': k}"
+TABLE = """CREATE TABLE t AS
+    SELECT i AS x, 2 * i + i % 3 AS y, ['a', 'b'][1 + i % 2] AS k FROM range(30) r(i)"""
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    with opened() as con:
+        con.execute(TABLE)
+        con.execute(f"CREATE TABLE grams AS SELECT gram({ROW}) AS g FROM t")
+        yield con
+
+
+def merged(first: str, second: str) -> str:
+    """Return a query that merges the records of two rows."""
+    parts = " UNION ALL ".join(f"SELECT gram({row}) AS g FROM t" for row in (first, second))
+    return f"SELECT gram_merge(g) FROM ({parts})"
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (
+            merged("{'d': DATE '2026-01-01'}", "{'d': TIMESTAMP '2026-01-01'}"),
+            "gram_merge: gram records differ in column 'd': it is a date in the first, a "
+            "timestamp in the second; cast it to one type",
+        ),
+        (merged("{'d': 1}", "{'d': DATE '2026-01-01'}"), "it is a number in the first, a date"),
+        (
+            merged("{'x': x, 'k': k}", "{'z': x, 'k': k || '2'}"),
+            "unequal columns; only in the first: 'x'; only in the second: 'z'",
+        ),
+        ("SELECT fit(g, 'k') FROM grams", "cast text that holds numbers before the sums"),
+        ("SELECT fit(g, 'Y') FROM grams", "unknown column 'Y'; there is 'y', and case counts"),
+        (
+            "SELECT foba(g, 'y', {'costs': {'X': 1}}) FROM grams",
+            "costs names unknown group 'X'; there is 'x', and case counts",
+        ),
+        ("SELECT gram({'x': INTERVAL 1 DAY})", "dates or text: take its seconds, epoch(x)"),
+        ("SELECT gram({'x': TIME '10:00'})", "take its seconds, epoch(x), or leave it out"),
+        ("SELECT gram({'x': [1, 2]})", "cast it to a fixed size, x::DOUBLE[3]"),
+        ("SELECT gram({'x': uuid()})", "has type UUID; columns must be numeric, boolean, dates"),
+    ],
+)
+def test_sql_says_what_to_write(loaded, query, words):
+    with pytest.raises(duckdb.Error, match=re.escape(words)):
+        loaded.execute(query).fetchall()
+
+
+def test_records_merge_whatever_the_order_of_their_columns(loaded):
+    for first, second in [
+        ("{'y': y, 'x': x}", "{'x': x, 'y': y}"),
+        (ROW, "{'k': k, 'y': y, 'x': x}"),
+    ]:
+        both = one(loaded, merged(first, second))
+        assert both == one(loaded, merged(second, first))
+        twice = one(loaded, merged(first, first))
+        assert both["rows"] == twice["rows"] == 60
+        named = [dict(zip(one_["columns"], one_["mean"], strict=True)) for one_ in (both, twice)]
+        assert named[0] == pytest.approx(named[1])
+
+
+def test_grams_add_and_subtract_whatever_the_order_of_their_columns():
+    frame = pl.DataFrame({"x": [1.0, 2, 4], "y": [1.0, 3, 9], "k": ["a", "b", "a"]})
+    one_, two = (ds.gram(frame.select(names)) for names in (["y", "k", "x"], ["x", "y", "k"]))
+    whole = one_ + two
+    assert whole.columns == (two + one_).columns == two.columns
+    twice = two + two
+    np.testing.assert_allclose(whole.comoment, twice.comoment)
+    np.testing.assert_allclose((whole - one_).mean, two.mean)
+    frames = pl.DataFrame({"g": [one_.to_struct(), two.to_struct()]})
+    merged_ = frames.select(pl.col("g").dbselect.merge()).item()
+    assert merged_["columns"] == two.columns
+
+
+def test_a_record_in_the_place_of_a_table_is_named(connection):
+    connection.execute(TABLE)
+    query = f"SELECT anytime_sequence_glm(gram({ROW}), 'y', 'poisson') FROM t"
+    with pytest.raises(duckdb.Error, match="families need the rows, so give the name of a table"):
+        connection.execute(query).fetchall()
+
+
+def test_a_file_with_one_more_column_says_how_to_read_it(tmp_path):
+    frame = pl.DataFrame({"x": [1.0, 2, 4], "y": [1.0, 3, 9]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    frame.with_columns(more=pl.lit(1)).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(ds.errors.SourceError, match=r"give pl.scan_parquet\(path, extra_columns="):
+        ds.gram(tmp_path, ["x", "y"])
+    rows = pl.scan_parquet(tmp_path, extra_columns="ignore")
+    assert ds.gram(rows, ["x", "y"]).rows == 6
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([dt.timedelta(seconds=1)] * 2, "take its seconds"),
+        ([dt.time(10)] * 2, "take its seconds"),
+        ([[1], [2]], "cast it to a fixed-size array"),
+        ([b"a", b"b"], "cast it"),
+    ],
+)
+def test_types_without_numbers_name_the_cast(values, words):
+    frame = pl.DataFrame({"x": [1.0, 2.0], "d": values})
+    with pytest.raises(ds.errors.ColumnError, match=f"dates or text: {words}"):
+        ds.gram(frame, ["x", "d"])
+    with pytest.raises(pl.exceptions.ComputeError, match=f"dates or text: {words}"):
+        frame.select(pl.struct("x", "d").dbselect.gram())
+
+
+def test_a_target_of_text_may_be_cast():
+    frame = pl.DataFrame({"x": [1.0, 2, 4], "y": ["1", "3", "9"]})
+    with pytest.raises(ds.errors.ColumnError, match="cast it if it holds numbers"):
+        ds.anytime_sequence(frame, "y")
+
+
+def test_frames_have_the_methods_of_lazy_frames():
+    frame = pl.DataFrame({"x": [1.0, 2, 4], "y": [1.0, 3, 9]})
+    lazy = frame.lazy().dbselect.gram().collect()
+    assert frame.dbselect.gram().lazy().collect().equals(lazy)
