@@ -38,7 +38,7 @@ class KnockoffSelection(InNotebooks):
     KnockoffSelection(y by anytime_sequence; x4, x7, x0, x1, x3, x6, x2, x5, ... and 1 more of
     20 groups, q 0.15; 400 rows)
     >>> found.table.select("group", "statistic", "selected").rows()[8:10]
-    [('x19', 32.0, True), ('x9', 26.0, False)]
+    [('x19', 32.0, True), ('x11', 19.0, False)]
     """
 
     target: str
