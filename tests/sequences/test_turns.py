@@ -57,6 +57,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], str, int | None]] = {
         "pairs of limits",
         6,
     ),
+    "exchange": (lambda **o: ds.exchange(GRAM, "y", k=3, **o), "exchanges", None),
     "best_within": (lambda **o: ds.best_within(GRAM, "y", 3.0, **o), "questions", None),
     "cross_validate": (
         lambda **o: ds.cross_validate(
@@ -99,8 +100,11 @@ def test_every_turn_is_told(name):
     if unit == "rounds":
         assert [one.explained for one in seen] == list(found.diagnostics.history)
         assert found.chosen == silent.chosen
-    if name == "best_within":
+    if name == "exchange":
+        assert [one.explained for one in seen][:3] == list(found.diagnostics.history)[:3]
+    if name in ("exchange", "best_within"):
         assert found.chosen == silent.chosen
+    if name == "best_within":
         assert len(seen) >= found.how.nodes > 0
 
 

@@ -76,8 +76,13 @@ def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected
         def run(objective: Objective, limits: Limits) -> Run[Any]:
             return exchange_choice(objective, limits, lambda value: turn(None, value))
 
+        def changed(_latest: str | None, value: float | None) -> None:
+            # What is tried between two changes is no turn; an interrupt comes there, too.
+            if value is not None:
+                turn(None, value)
+
         def in_library(search: GramSearch) -> Run[Any] | None:
-            found = compiled_choice(search, turn) if is_narrow(search) else "too wide"
+            found = compiled_choice(search, changed) if is_narrow(search) else "too wide"
             if isinstance(found, str):
                 return None
             chosen, (queries, *history) = found

@@ -92,9 +92,7 @@ impl Choice for ExchangeOptions {
         };
         let mut state = State::new(asked.problem, &plan.groups.starts, memory);
         let start = [&plan.first[..], &plan.start].concat();
-        // Every change is a turn, and what is tried between two is none.
-        let mut turn = |explained: Option<f64>| explained.is_none() || goes_on(explained);
-        let history = choose(&mut state, &start, &limits, &mut turn);
+        let history = choose(&mut state, &start, &limits, goes_on);
         if state.is_indefinite() || !is_possible(state.explained()) {
             return Err(INDEFINITE.to_string());
         }
