@@ -48,6 +48,10 @@ query = "SELECT dbselect.anytime_sequence(gram(t), 'y', ridge := 0.1) FROM t"
 ((steps,),) = con.execute(query).fetchall()
 groups = [step["group"] for step in steps]
 assert groups == [None, "a", "b"], groups
+# Where DuckDB passes one state for many rows.
+for call, rows in (("gram(t ORDER BY a DESC)", 30), ("gram(t) OVER (PARTITION BY b)", 10)):
+    found = {record["rows"] for (record,) in con.execute(f"SELECT {call} FROM t").fetchall()}
+    assert found == {rows}, (call, found)
 """
 
 

@@ -136,11 +136,16 @@ fn bodies(method: &Method, takes_places: bool) -> Vec<(String, String)> {
             }
             _ => first.collect(),
         };
-        (parameters.join(", "), format!("{}, {{{}}}", passed.join(", "), fields.join(", ")))
+        // DuckDB knows no STRUCT without fields.
+        let by_name = Some(format!("{{{}}}", fields.join(", "))).filter(|_| !fields.is_empty());
+        let passed: Vec<String> = passed.into_iter().chain(by_name).collect();
+        (parameters.join(", "), passed.join(", "))
     };
     match takes_places {
         true => vec![body(0, &places, &named(method.places.len()))],
-        false => (0..=places.len()).map(|given| body(given, &[], &named(given))).collect(),
+        false => (0..=places.len())
+            .map(|given| body(given, &[], &named(given.min(method.places.len()))))
+            .collect(),
     }
 }
 
