@@ -335,6 +335,8 @@ def test_python_reads_a_sequence_of_sql(raw):
         ("fit_glm(t, 'y', 'negative_binomial')", "it needs a dispersion > 0"),
         ("fit_glm(t, 'y', 'binomial', {'ridg': 1})", "unknown option 'ridg'; there is 'ridge'"),
         ("fit_glm(t, 'y', 'binomial', {'ridge': -1})", "ridge is -1.0; it must be a number >= 0"),
+        ("summary_glm(t, 'y', 'binomial', {'ridge': 1})", "ridge is 1.0; standard errors are"),
+        ("fit_glm({'y': y, 'k': k, 'k.l1': x}, 'y', 'binomial')", "would have the name 'k.l1'"),
         ("fit_glm(t, 'y', 'binomial', {'tol': 2})", "tol is 2.0; it must lie between 0 and 1"),
         ("fit_glm(t, 'y', 'binomial', {'columns': ['q']})", "columns names unknown column 'q'"),
         ("fit_glm(t, 'y', 'binomial', {'null_policy': 'mean'})", "null_policy is 'mean'"),

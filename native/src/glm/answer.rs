@@ -15,6 +15,7 @@ use super::rows::Rows;
 use super::sequence::search;
 use super::stored::sequence;
 use crate::record::kept::Kept;
+use crate::record::rows::check_distinct;
 use crate::search::error::Error;
 use crate::search::groups::groups_of;
 use crate::search::linear::columns::match_columns;
@@ -62,6 +63,9 @@ pub fn answer(intake: &Intake, kept: &Kept, threads: usize) -> Result<Cell<'stat
     let Some(levels) = levels_of(intake, kept)? else { return Ok(Cell::Null) };
     let classes = levels.classes.clone();
     let rows = Rows::new(kept, &intake.roles, request.family, &intake.base, classes, threads);
+    let made = fixed(request).into_iter().map(|(name, _)| name.into_owned());
+    let made: Vec<String> = made.collect();
+    check_distinct(rows.columns.iter().chain(&made).map(String::as_str))?;
     let wrong = |error: Error| error.message;
     if request.method.name == "anytime_sequence_glm" {
         let (groups, costs) = (request.groups.as_ref(), request.costs.as_ref());

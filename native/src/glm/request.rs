@@ -210,6 +210,12 @@ impl Request {
         {
             return Err(refused("budget", &Value::Number(budget)));
         }
+        if self.fields.ridge > 0.0 && self.method.name == "summary_glm" {
+            return Err(Error::argument(format!(
+                "ridge is {}; standard errors are those of maximum likelihood, at ridge 0",
+                Value::Number(self.fields.ridge)
+            )));
+        }
         let (family, link) = (self.family.text(), self.family.link.name());
         if let Some(exposure) = &self.exposure
             && link != "log"

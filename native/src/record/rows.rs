@@ -78,7 +78,7 @@ impl Shape {
 }
 
 /// Refuse columns of which two have one name.
-fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), String> {
+pub(crate) fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), String> {
     let mut met = HashSet::new();
     match names.into_iter().find(|name| !met.insert(*name)) {
         None => Ok(()),
