@@ -110,6 +110,10 @@ def _library() -> ctypes.CDLL:
     library.dbselect_project.restype = pointer
     library.dbselect_support_table.argtypes = [*vector, pointer, pointer]
     library.dbselect_support_table.restype = pointer
+    library.dbselect_sets.argtypes = [
+        pointer, *3 * [ctypes.c_size_t], ctypes.c_int64, *2 * [pointer]
+    ]  # fmt: skip
+    library.dbselect_sets.restype = pointer
     library.dbselect_search.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
     library.dbselect_search.restype = pointer
     library.dbselect_answer.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
@@ -320,6 +324,33 @@ def _vector(v: _Vector, order: _Index | None, starts: _Index) -> Iterator[tuple[
     yield v.ctypes.data, len(v), at, starts.ctypes.data, len(starts) - 1
 
 
+class Draws:
+    """Random sets that depend on a seed alone, in every engine.
+
+    Parameters
+    ----------
+    seed : from 0 to 2^63 - 1
+    drawn : how many numbers were drawn of it
+    """
+
+    def __init__(self, seed: int, drawn: int = 0) -> None:
+        self.seed, self.drawn = seed, drawn
+
+    def sets(self, of: _Index, size: int, count: int) -> list[list[int]]:
+        """Return so many sets of some numbers, each in random order."""
+        numbers = np.ascontiguousarray(of, np.uintp)
+        found = np.empty((count, min(size, len(numbers))), np.uintp)
+        drawn = ctypes.c_uint64(self.drawn)
+        _check(
+            _library().dbselect_sets(
+                numbers.ctypes.data, len(numbers), size, count, self.seed,
+                ctypes.addressof(drawn), found.ctypes.data,
+            )
+        )  # fmt: skip
+        self.drawn = drawn.value
+        return found.tolist()
+
+
 class Penalised:
     """A quadratic on groups of columns, and a penalty of 1.
 
@@ -333,9 +364,18 @@ class Penalised:
     square : shape (J,), on half the square of each group's norm
     """
 
-    def __init__(self, *parts: npt.NDArray[Any]) -> None:
-        self._parts = [np.ascontiguousarray(part, np.float64) for part in parts]
-        self._parts[2] = np.ascontiguousarray(parts[2], np.intp)
+    def __init__(
+        self,
+        products: npt.NDArray[Any],
+        target: npt.NDArray[Any],
+        starts: npt.NDArray[Any],
+        norm: npt.NDArray[Any],
+        absolute: npt.NDArray[Any],
+        square: npt.NDArray[Any],
+    ) -> None:
+        numbers = (products, target, norm, absolute, square)
+        self._parts = [np.ascontiguousarray(part, np.float64) for part in numbers]
+        self._parts.insert(2, np.ascontiguousarray(starts, np.intp))
 
     def at(self, penalties: _Vector | None, count: int, ratio: float = 0.0) -> _Penalised:
         """Return it as the library takes it, which keeps no array alive."""

@@ -18,7 +18,7 @@ taken as it is. So it always ends. The result records the last two. A set of one
 with the largest gain.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -26,6 +26,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from dbselect._native import Draws
 from dbselect.linear.problem import Index
 from dbselect.objectives.contract import Objective, ReadsAhead
 from dbselect.record.gram import Vector
@@ -79,16 +80,14 @@ class Looks(Generic[O]):
         self.samples = samples
         self._known: dict[tuple[tuple[int, ...], bytes, int, int], _Look[O]] = {}
 
-    def at(self, objective: O, left: Index, size: int, rng: np.random.Generator) -> "_Look[O]":
-        """Return the gains of random sets of `left`; `rng` advances as if they were drawn."""
-        drawn = rng.bit_generator.state["state"]["state"]
-        key = tuple(objective.held), left.tobytes(), size, drawn
+    def at(self, objective: O, left: Index, size: int, draws: Draws) -> "_Look[O]":
+        """Return the gains of random sets of `left`; `draws` go on as if they were drawn."""
+        key = tuple(objective.held), left.tobytes(), size, draws.drawn
         look = self._known.get(key)
         if look is None:
-            sets = [rng.choice(left, size, replace=False).tolist() for _ in range(self.samples)]
-            look = _Look(objective, sets, rng.bit_generator.state)
-            self._known[key] = look
-        rng.bit_generator.state = look.drawn
+            sets = draws.sets(left, size, self.samples)
+            look = self._known[key] = _Look(objective, sets, draws.drawn)
+        draws.drawn = look.drawn
         return look
 
 
@@ -99,7 +98,7 @@ class _Look(Generic[O]):
     thresholds and hardly ever uses the other.
     """
 
-    def __init__(self, objective: O, sets: list[list[int]], drawn: Mapping[str, Any]) -> None:
+    def __init__(self, objective: O, sets: list[list[int]], drawn: int) -> None:
         self.drawn = drawn
         self._objective = objective
         self._sets = sets
@@ -134,7 +133,7 @@ def dash_search(
     epsilon: float,
     opt: float,
     alpha: float,
-    rng: np.random.Generator,
+    draws: Draws,
     looks: Looks[O],
     limit: int | None = None,
     told: Told = lambda _: None,
@@ -167,7 +166,7 @@ def dash_search(
                 objective = _with(objective, [_best_of(objective)])
                 queries += len(unselected)
                 break
-            look = looks.at(objective, left, size, rng)
+            look = looks.at(objective, left, size, draws)
             queries += looks.samples
             if _reaches(look.gain, alpha**2 * t / rounds):
                 objective = look.best
@@ -239,10 +238,9 @@ def best_guess(
     looks: Looks[O] = Looks(samples)
 
     def run(opt: float, alpha: float) -> Run[O]:
-        rng = np.random.default_rng(seed)
         return dash_search(
             objective, k, rounds=rounds or default_rounds(objective.size, k), epsilon=epsilon,
-            opt=opt, alpha=alpha, rng=rng, looks=looks, limit=None if rounds else k,
+            opt=opt, alpha=alpha, draws=Draws(seed), looks=looks, limit=None if rounds else k,
             told=told,
         )  # fmt: skip
 

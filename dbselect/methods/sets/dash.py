@@ -49,8 +49,7 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
     a row that reached less. On a ready Gram the exact greedy search is cheap as well; DASH
     pays where an answer of the objective is slow and many can be asked side by side. There
     is neither a budget nor a group to take first: the thresholds and the guarantee are those
-    of any k candidates. On a Gram a seed has one answer in SQL, Polars and Python; of families,
-    lazy rows and other objectives NumPy draws the sets.
+    of any k candidates. A seed draws the same sets in SQL, Polars and Python.
 
     References
     ----------

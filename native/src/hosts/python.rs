@@ -39,6 +39,7 @@ use crate::record::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_r
 use crate::record::categories::{Category, Layout, LevelSums, Listed};
 use crate::record::gram::{Names, Record, check_overflow};
 use crate::record::terms::{self, Terms};
+use crate::search::draws::Draws;
 use crate::search::sets::exchange::GoesOn;
 use crate::search::sets::projection::{Best, Count, Groups, Limits, Table, support};
 use crate::search::steps::Turn;
@@ -462,6 +463,40 @@ pub unsafe extern "C" fn dbselect_folds(
         }
         // SAFETY: see the caller's promise.
         unsafe { export(&Int64Array::from(folds), array, schema) }
+    })
+}
+
+/// Draw `count` sets of `size` of `n` numbers, each set in random order, into `sets`; `drawn` counts
+/// the numbers drawn of the seed, before and then after.
+///
+/// # Safety
+/// `of` holds `n` numbers, `sets` has room for `count` times `size`, at most `n`; `drawn` is
+/// writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_sets(
+    of: *const usize,
+    n: usize,
+    size: usize,
+    count: usize,
+    seed: i64,
+    drawn: *mut u64,
+    sets: *mut usize,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (of, sets, drawn) = unsafe {
+            (
+                slice::from_raw_parts(of, n),
+                slice::from_raw_parts_mut(sets, count * size.min(n)),
+                &mut *drawn,
+            )
+        };
+        let mut draws = Draws::after(seed, *drawn);
+        for set in sets.chunks_exact_mut(size.min(n).max(1)) {
+            set.copy_from_slice(&draws.some_of(of, size));
+        }
+        *drawn = draws.drawn();
+        Ok(())
     })
 }
 

@@ -21,6 +21,16 @@ impl Draws {
         Draws { seed: seed as u64, drawn: 0 }
     }
 
+    /// The same after so many numbers were drawn.
+    pub fn after(seed: i64, drawn: u64) -> Draws {
+        Draws { drawn, ..Draws::new(seed) }
+    }
+
+    /// How many numbers were drawn.
+    pub fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
     fn bits(&mut self) -> u64 {
         let bits = xxh3_64_with_seed(&self.drawn.to_le_bytes(), self.seed);
         self.drawn += 1;

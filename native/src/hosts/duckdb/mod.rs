@@ -27,7 +27,6 @@ mod aggregates;
 mod answers;
 mod api;
 mod asked;
-mod extend;
 mod glm;
 mod grams;
 mod lookups;
@@ -136,7 +135,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_scalar(connection, c"gram_select", &cut, &record(), select_columns)?;
         let looked = [2, 3].map(|more| arguments(&[&record], more));
         let looked: Vec<&[LogicalType]> = looked.iter().map(Vec::as_slice).collect();
-        register_scalar(connection, c"gram_extend", &looked, &record(), extend::gram_extend)?;
+        register_scalar(connection, c"gram_extend", &looked, &record(), lookups::gram_extend)?;
         let told = [text(), double()];
         register_scalar(connection, c"glm_mean", &[&told], &double(), glm::mean)?;
         let bigint = || plain(type_id::BIGINT);

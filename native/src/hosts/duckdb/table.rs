@@ -7,7 +7,7 @@ use std::slice;
 use super::api::type_id;
 use super::types::LogicalType;
 use super::vectors::{Vector, bytes};
-use crate::kernel::chunk::Missing;
+use crate::kernel::chunk::{Missing, mark_nan};
 use crate::kernel::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::kernel::units::Units;
 use crate::record::inputs::{self, Kind};
@@ -179,7 +179,7 @@ impl Leaf {
         let type_name = type_id::name(self.number.stored_as).to_string();
         // SAFETY: see the caller's promise; values are read as the kind just found.
         let (numbers, integers, texts) = (
-            move || unsafe { self.present(rows) },
+            move || unsafe { (self.doubles(rows), self.missing(rows)) },
             move || unsafe { self.integers(rows) },
             move || unsafe { self.texts(rows) },
         );
@@ -455,13 +455,15 @@ impl Leaf {
         mix(hashes, missing, |row| value(unsafe { *values.add(self.place.of(row)) }));
     }
 
-    /// The values as doubles and where they are NULL.
+    /// The values as doubles and where there is none: NULL or NaN.
     ///
     /// # Safety
     /// As `doubles`.
     pub unsafe fn present<'c>(&self, rows: usize) -> (Cow<'c, [f64]>, Missing) {
         // SAFETY: see the caller's promise.
-        unsafe { (self.doubles(rows), self.missing(rows)) }
+        let (values, mut missing) = unsafe { (self.doubles(rows), self.missing(rows)) };
+        mark_nan(&values, &mut missing);
+        (values, missing)
     }
 
     /// The rows where this column is NULL.

@@ -1,10 +1,12 @@
 //! A record with the columns of a table that is looked up by a key, as a scalar function.
 
+mod keys;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use self::keys::{Asked, Part, Unmatched, keys_of, told};
 use super::api::{self, Handle, type_id};
-use super::lookups::{Asked, Part, Unmatched, keys_of, told};
 use super::records::{Records, write_records};
 use super::scalar_guard;
 use super::table::{Leaf, leaves};

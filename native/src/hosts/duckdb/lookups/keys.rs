@@ -1,6 +1,6 @@
 //! How a table is looked up: options, and the keys of rows.
 
-use super::table::Leaf;
+use crate::hosts::duckdb::table::Leaf;
 use crate::record::texts::{Limit, Texts, Values};
 use crate::search::nearest::unknown;
 use crate::search::value::Value;
