@@ -83,7 +83,7 @@ mod tests {
         let mut random = Lcg::new(4);
         for _ in 0..50 {
             let mut order: Vec<f64> = (1..=30).map(f64::from).collect();
-            order.sort_by_key(|_| (random.uniform() * 1e9) as i64);
+            order.sort_by_cached_key(|_| (random.uniform() * 1e9) as i64);
             let sign = |w: f64| if random.uniform() < 0.75 { w } else { -w };
             let w: Vec<f64> = order.into_iter().map(sign).collect();
             let count = |is: &dyn Fn(f64) -> bool| w.iter().filter(|w| is(**w)).count() as f64;
