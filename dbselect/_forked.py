@@ -13,7 +13,7 @@ _TASKS = Path("/proc/self/task")
 _known = {"threads": False, "cut off": False}
 
 
-def check() -> None:
+def check_threads() -> None:
     """Refuse to have Polars compute where its threads are gone.
 
     Raises

@@ -324,7 +324,7 @@ def _vector(v: _Vector, order: _Index | None, starts: _Index) -> Iterator[tuple[
     yield v.ctypes.data, len(v), at, starts.ctypes.data, len(starts) - 1
 
 
-class Draws:
+class RandomSets:
     """Random sets that depend on a seed alone, in every engine.
 
     Parameters
@@ -436,7 +436,7 @@ def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vect
     return found
 
 
-def knockoffs(
+def knockoff_copies(
     R: _Vector, c: _Vector, starts: _Index, rows: int, kind: str, seed: int, draws: int
 ) -> tuple[_Vector, _Vector]:
     """Draw knockoffs of independent columns.

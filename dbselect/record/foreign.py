@@ -34,7 +34,7 @@ def is_frame(value: Any) -> bool:
 
 def in_memory(frame: Any) -> pl.DataFrame:
     """Return a frame or an Arrow table as a DataFrame; a LazyFrame is collected."""
-    _forked.check()
+    _forked.check_threads()
     frame = native(frame)
     if isinstance(frame, pa.Table | pa.RecordBatch):
         frame = wide_decimals(frame)
@@ -66,7 +66,7 @@ def rows_in_memory(frame: Any) -> pl.DataFrame:
     A column of objects of pandas has the type of what it holds. One that holds nothing but
     None has no type; Arrow would take it for text.
     """
-    _forked.check()
+    _forked.check_threads()
     frame = native(frame)
     if not is_of(frame, "pandas"):
         return in_memory(frame)

@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from dbselect._native import Draws
+from dbselect._native import RandomSets
 from dbselect.linear.problem import Index
 from dbselect.objectives.contract import Objective, ReadsAhead
 from dbselect.record.gram import Vector
@@ -80,7 +80,7 @@ class Looks(Generic[O]):
         self.samples = samples
         self._known: dict[tuple[tuple[int, ...], bytes, int, int], _Look[O]] = {}
 
-    def at(self, objective: O, left: Index, size: int, draws: Draws) -> "_Look[O]":
+    def at(self, objective: O, left: Index, size: int, draws: RandomSets) -> "_Look[O]":
         """Return the gains of random sets of `left`; `draws` go on as if they were drawn."""
         key = tuple(objective.held), left.tobytes(), size, draws.drawn
         look = self._known.get(key)
@@ -133,7 +133,7 @@ def dash_search(
     epsilon: float,
     opt: float,
     alpha: float,
-    draws: Draws,
+    draws: RandomSets,
     looks: Looks[O],
     limit: int | None = None,
     told: Told = lambda _: None,
@@ -240,7 +240,7 @@ def best_guess(
     def run(opt: float, alpha: float) -> Run[O]:
         return dash_search(
             objective, k, rounds=rounds or default_rounds(objective.size, k), epsilon=epsilon,
-            opt=opt, alpha=alpha, draws=Draws(seed), looks=looks, limit=None if rounds else k,
+            opt=opt, alpha=alpha, draws=RandomSets(seed), looks=looks, limit=None if rounds else k,
             told=told,
         )  # fmt: skip
 

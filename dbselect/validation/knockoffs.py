@@ -98,7 +98,9 @@ def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
     kept, columns = _kept(setup, kind)
     R, c = setup.linear.G[np.ix_(kept, kept)], setup.linear.c[kept]
     starts = np.cumsum([0, *(len(at) for at in columns.values() if at)])
-    S, drawn = _native.knockoffs(R, c, starts, setup.gram.rows, kind, int(problem.seed), draws)
+    S, drawn = _native.knockoff_copies(
+        R, c, starts, setup.gram.rows, kind, int(problem.seed), draws
+    )
     grams = (_correlations(R, S, c, each) for each in drawn)
     statistics = np.array([_statistic(search, setup, columns, each, options) for each in grams])
     frequency, e_value, selected = _native.knockoff_select(statistics, float(q))

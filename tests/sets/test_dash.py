@@ -10,7 +10,7 @@ from problems import Problem, random_problem
 from reference import Table
 
 import dbselect as ds
-from dbselect._native import Draws
+from dbselect._native import RandomSets
 from dbselect.linear.problem import linear
 from dbselect.linear.state import State
 from dbselect.objectives.diversity import Sum
@@ -188,7 +188,7 @@ def test_sampled_means_agree_with_full_enumeration():
     # A threshold of 0 takes the first turn of sets as it comes.
     sampling.dash_search(
         spy, 3, rounds=1, epsilon=0.1, opt=1e-9, alpha=1.0,
-        draws=Draws(0), looks=sampling.Looks(samples),
+        draws=RandomSets(0), looks=sampling.Looks(samples),
     )  # fmt: skip
     sampled = np.array([gain for _, gain in spy.asked[:samples]])
     assert abs(sampled.mean() - exact.mean()) < 4 * exact.std() / np.sqrt(samples)
@@ -210,7 +210,7 @@ def test_the_filter_removes_exactly_what_the_definition_says():
         spy = Spy(value, 14)
         sampling.dash_search(
             spy, k, rounds=rounds, epsilon=epsilon, opt=opt, alpha=alpha,
-            draws=Draws(5), looks=sampling.Looks(samples),
+            draws=RandomSets(5), looks=sampling.Looks(samples),
         )  # fmt: skip
         first = [set(R) for R, _ in spy.asked[:samples]]
         t = (1 - epsilon) * opt
@@ -275,7 +275,7 @@ def test_guesses_that_share_rounds_end_as_each_alone():
         for alpha in (1.0, 0.8, 0.6):
             runs = [
                 sampling.dash_search(
-                    state, 8, opt=opt, alpha=alpha, draws=Draws(2), looks=looks,
+                    state, 8, opt=opt, alpha=alpha, draws=RandomSets(2), looks=looks,
                     **options,
                 )
                 for looks in (shared, sampling.Looks(5))
@@ -335,7 +335,7 @@ def test_dash_ends_where_plain_adaptive_sampling_never_does():
     start = Dense(r2, 6)
     plain = sampling.dash_search(
         start, 2, rounds=1, epsilon=1e-9, opt=1.0, alpha=1.0,
-        draws=Draws(0), looks=sampling.Looks(200),
+        draws=RandomSets(0), looks=sampling.Looks(200),
     )  # fmt: skip
     assert len(plain.objective.held) == 2
     assert plain.stalled + plain.completed > 0
@@ -346,7 +346,7 @@ def test_dash_ends_where_plain_adaptive_sampling_never_does():
     # The factor alpha^2 lets a pair pass.
     eased = sampling.dash_search(
         start, 2, rounds=1, epsilon=1e-9, opt=1.0, alpha=0.8,
-        draws=Draws(0), looks=sampling.Looks(50),
+        draws=RandomSets(0), looks=sampling.Looks(50),
     )  # fmt: skip
     assert eased.stalled == 0
 
@@ -362,7 +362,7 @@ def test_dash_says_what_it_did_where_plain_adaptive_sampling_reaches_next_to_not
     start = Dense(value, 2 * k)
     plain = sampling.dash_search(
         start, k, rounds=1, epsilon=1e-9, opt=float(k), alpha=1.0,
-        draws=Draws(0), looks=sampling.Looks(200),
+        draws=RandomSets(0), looks=sampling.Looks(200),
     )  # fmt: skip
     # The filter leaves no set that reaches the optimum, k.
     assert len(plain.objective.held) == plain.completed == k

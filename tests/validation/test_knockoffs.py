@@ -34,7 +34,7 @@ def singles(width):
 
 def most_entropy(R, starts):
     """Return S."""
-    return _native.knockoffs(R, np.zeros(len(R)), starts, 10 * len(R), "fixed", 0, 1)[0]
+    return _native.knockoff_copies(R, np.zeros(len(R)), starts, 10 * len(R), "fixed", 0, 1)[0]
 
 
 def knockoff_rows(x, S, rng):
@@ -52,7 +52,7 @@ def knockoff_rows(x, S, rng):
 def test_blocks_are_possible_for_rows_made_by_the_definition():
     x, y = (standardised(one) for one in rows_of(0))
     R, starts = x.T @ x, np.array([0, 2, 5])
-    S, _ = _native.knockoffs(R, x.T @ y, starts, len(x), "fixed", 0, 1)
+    S, _ = _native.knockoff_copies(R, x.T @ y, starts, len(x), "fixed", 0, 1)
     copies = knockoff_rows(x, S, np.random.default_rng(1))
     np.testing.assert_allclose(copies.T @ copies, R, atol=1e-12)
     np.testing.assert_allclose(copies.T @ x, R - S, atol=1e-12)
@@ -62,7 +62,7 @@ def test_blocks_are_possible_for_rows_made_by_the_definition():
 @pytest.mark.parametrize("rows", [11, 40])
 def test_products_with_the_target_are_distributed_as_those_of_random_bases(rows):
     x, y = (standardised(one) for one in rows_of(2, rows))
-    S, drawn = _native.knockoffs(x.T @ x, x.T @ y, singles(5), rows, "fixed", 3, 1500)
+    S, drawn = _native.knockoff_copies(x.T @ x, x.T @ y, singles(5), rows, "fixed", 3, 1500)
     rng = np.random.default_rng(3)
     truth = np.array([knockoff_rows(x, S, rng).T @ y for _ in range(1500)])
     error = np.sqrt((truth.var(axis=0) + drawn.var(axis=0)) / 1500)

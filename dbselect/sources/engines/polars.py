@@ -42,7 +42,7 @@ class LazyTable:
     def __init__(
         self, frame: pl.LazyFrame, rows: int | None = None, files: Unchanged | None = None
     ) -> None:
-        _forked.check()
+        _forked.check_threads()
         try:
             schema = frame.collect_schema()
         except FAILURES as error:
