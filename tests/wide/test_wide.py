@@ -165,7 +165,7 @@ def test_indicators_far_from_zero_cost_no_digits(small_batches, monkeypatch, at,
     X = np.column_stack([np.ones(300), np.where(gaps, 0.0, Z)[:, there], gaps[:, :3]])
     fitted = X @ np.linalg.lstsq(X, y, rcond=None)[0]
     assert wide.r2[-1] == pytest.approx(1 - ((y - fitted) ** 2).sum() / ((y - y.mean()) ** 2).sum())
-    np.testing.assert_allclose(wide.predict(frame), fitted, atol=1e-7)
+    np.testing.assert_allclose(wide.predict(frame), fitted, atol=5e-7)  # of numbers at 1e8
 
 
 def test_means_of_terms_that_are_given_stand_where_values_are_missing(small_batches):
