@@ -433,7 +433,9 @@ fn scalar_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), 
     let failed = |info, text| unsafe { api::duckdb_scalar_function_set_error(info, text) };
     // Some sentences are about the function: it has no such option.
     let told = |message: String| match message.strip_prefix(function) {
-        Some(rest) if [" has ", " is given "].iter().any(|is| rest.starts_with(is)) => message,
+        Some(rest) if [" has ", " is given ", " needs "].iter().any(|is| rest.starts_with(is)) => {
+            message
+        }
         _ => format!("{function}: {message}"),
     };
     guard(info, failed, || work().map_err(told));
