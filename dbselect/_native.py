@@ -588,7 +588,7 @@ def answers(
     A row for each record: ``found``, what SQL returns, null where there is none; ``status``, null,
     or why there is none; and where there is one ``condition``, that of the columns, ``trace``,
     the column left out as dependent that may explain much, and ``notes``, numbers that tell how
-    it was found: ``Choice::follow`` of the method
+    it was found: ``Choice::choose`` of the method
 
     Raises
     ------

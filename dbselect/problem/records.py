@@ -38,6 +38,8 @@ def of_records(
     known = asked.known
     given = dict(options)
     groups, costs = given.pop("groups", None), given.pop("costs", None)
+    if "columns" in known:
+        _check_columns(method, groups=groups, costs=costs)
     engine = [name for name, option in known.items() if option.in_engines]
     _check_groups(method, given, engine)
     check_known(method, given, [*engine, *PROBLEM_FIELDS, "groups", "costs", *known])
@@ -72,6 +74,15 @@ def _check_groups(method: str, given: Mapping[str, Any], known: list[str]) -> No
             raise OptionError(
                 f"{method} has no option '{name}'; groups are given as "
                 f"{{'groups': {{'{name}': {value!r}}}}}"
+            )
+
+
+def _check_columns(method: str, **given: Any) -> None:
+    """Refuse groups and costs where the columns of a record are named."""
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(
+                f"{name} is {shown(value)}; {method} of a record takes columns, by name"
             )
 
 

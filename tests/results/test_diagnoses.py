@@ -87,3 +87,13 @@ def test_wrong_options_are_refused_at_each_door(connection, name, option, value)
     refusals = (ds.DbselectError, pl.exceptions.ComputeError)
     with pytest.raises(refusals, match=f"{option} (is|names)"):
         in_polars()
+
+
+@pytest.mark.parametrize("name", ["fit", *OF_FITS])
+@pytest.mark.parametrize(
+    "given", [{"groups": {"g": ["a"]}}, {"costs": {"a": 2.0}}, {"costs": pl.Series([1.0, 2.0])}]
+)
+def test_groups_and_costs_are_refused_where_columns_are_named(name, given):
+    grams = TABLE.select(gram=pl.struct("a", "b", "y").dbselect.gram())
+    with pytest.raises(Exception, match=f"{next(iter(given))} is .*; {name} of a record takes"):
+        grams.select(getattr(pl.col("gram").dbselect, name)("y", **given))

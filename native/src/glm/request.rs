@@ -29,20 +29,7 @@ pub static METHODS: [Method; 3] = [
         about: "A generalised linear model of rows, as of a target of 0 and 1: \
                 dbselect.fit_glm({'y': y, 'a': a}, 'y', 'binomial')",
         places: &[],
-        own: &[
-            "columns",
-            "weight",
-            "offset",
-            "exposure",
-            "positive",
-            "intercept",
-            "ridge",
-            "scale",
-            "tol",
-            "max_iter",
-            "max_bytes",
-            "null_policy",
-        ],
+        own: &["columns"],
         kind: Kind::Rows(&answer::FIT_GLM),
     },
     Method {
@@ -50,21 +37,7 @@ pub static METHODS: [Method; 3] = [
         about: "The coefficients of a generalised linear model with standard errors, tests and \
                 intervals: dbselect.summary_glm({'y': y, 'a': a}, 'y', 'binomial')",
         places: &[],
-        own: &[
-            "columns",
-            "level",
-            "weight",
-            "offset",
-            "exposure",
-            "positive",
-            "intercept",
-            "ridge",
-            "scale",
-            "tol",
-            "max_iter",
-            "max_bytes",
-            "null_policy",
-        ],
+        own: &["columns", "level"],
         kind: Kind::Rows(&answer::SUMMARY_GLM),
     },
     Method {
@@ -73,27 +46,24 @@ pub static METHODS: [Method; 3] = [
                 dbselect.anytime_sequence_glm({'y': y, 'a': a, 'b': b}, 'y', 'binomial', \
                 costs := {'a': 1, 'b': 5}, budget := 5)",
         places: &[],
-        own: &[
-            "groups",
-            "costs",
-            "rule",
-            "budget",
-            "max_groups",
-            "always",
-            "weight",
-            "offset",
-            "exposure",
-            "positive",
-            "intercept",
-            "ridge",
-            "scale",
-            "tol",
-            "max_iter",
-            "max_bytes",
-            "null_policy",
-        ],
+        own: &["groups", "costs", "rule", "budget", "max_groups", "always"],
         kind: Kind::Rows(&stored::SEQUENCE_GLM),
     },
+];
+
+/// What each of them takes beside its own.
+pub const OF_ROWS: &[&str] = &[
+    "weight",
+    "offset",
+    "exposure",
+    "positive",
+    "intercept",
+    "ridge",
+    "scale",
+    "tol",
+    "max_iter",
+    "max_bytes",
+    "null_policy",
 ];
 
 /// What is asked.

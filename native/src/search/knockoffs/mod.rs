@@ -30,6 +30,7 @@ use super::penalised::path::{Grid, Path};
 use super::penalised::quadratic::{Penalty, Quadratic};
 use super::problem::{Gram, Linear, Target};
 use super::run::Workspace;
+use super::sets::exchange::GoesOn;
 use super::setup::{Limited, Method, Plan, Request};
 use super::steps::{is_possible, to_the_end};
 use super::value::Value;
@@ -321,7 +322,12 @@ impl Limited for KnockoffOptions {
 }
 
 impl Choice for KnockoffOptions {
-    fn choose<'a>(&self, asked: &Setting<'a>, _: Buffers) -> Result<Found<'a>, String> {
+    fn choose<'a>(
+        &self,
+        asked: &Setting<'a>,
+        _: Buffers,
+        _: &mut GoesOn,
+    ) -> Result<(Found<'a>, Vec<f64>), String> {
         let Setting { plan, problem, gram, .. } = asked;
         let name = &plan.target.name;
         let made = Made::of(problem, &plan.groups.starts, gram.rows, name, self.kind)?;
@@ -342,6 +348,6 @@ impl Choice for KnockoffOptions {
             ])
         };
         let cell = Cell::List(order.into_iter().map(row).collect());
-        Ok(Found { cell, condition: made.condition, trace: None })
+        Ok((Found { cell, condition: made.condition, trace: None }, Vec::new()))
     }
 }

@@ -58,13 +58,9 @@ impl Limited for BestWithinOptions {
 }
 
 impl Choice for BestWithinOptions {
-    fn choose<'a>(&self, asked: &Setting<'a>, memory: Buffers) -> Result<Found<'a>, String> {
-        self.follow(asked, memory, &mut |_| true).map(|(found, _)| found)
-    }
-
     /// Beside the answer: the sets looked at, whether doubles tell what every set explains, the
     /// bound, and whether it is proven.
-    fn follow<'a>(
+    fn choose<'a>(
         &self,
         asked: &Setting<'a>,
         memory: Buffers,

@@ -90,13 +90,9 @@ impl Limited for DashOptions {
 }
 
 impl Choice for DashOptions {
-    fn choose<'a>(&self, asked: &Setting<'a>, memory: Buffers) -> Result<Found<'a>, String> {
-        self.follow(asked, memory, &mut |_| true).map(|(found, _)| found)
-    }
-
     /// Beside the answer: sets whose value was computed, the guesses of the run, sets that stalled,
     /// groups that completed a set, the bound, and what was explained after each adaptive round.
-    fn follow<'a>(
+    fn choose<'a>(
         &self,
         asked: &Setting<'a>,
         memory: Buffers,

@@ -72,12 +72,8 @@ impl Limited for ExchangeOptions {
 }
 
 impl Choice for ExchangeOptions {
-    fn choose<'a>(&self, asked: &Setting<'a>, memory: Buffers) -> Result<Found<'a>, String> {
-        self.follow(asked, memory, &mut |_| true).map(|(found, _)| found)
-    }
-
     /// Beside the answer: sets whose value was computed, and what was explained after each change.
-    fn follow<'a>(
+    fn choose<'a>(
         &self,
         asked: &Setting<'a>,
         memory: Buffers,

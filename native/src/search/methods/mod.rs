@@ -16,6 +16,7 @@ use self::exchange::ExchangeOptions;
 use super::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
 };
+use crate::glm::request::OF_ROWS;
 
 use super::knockoffs::KnockoffOptions;
 use super::penalised::lasso::LassoOptions;
@@ -62,7 +63,7 @@ impl Method {
             _ => &["groups", "costs"],
         };
         let fields = match self.kind {
-            Kind::Rows(_) => &[],
+            Kind::Rows(_) => OF_ROWS,
             Kind::Columns(_) if self.name != "fit" => Fields::OF_LEAST_SQUARES,
             _ => Fields::NAMES,
         };

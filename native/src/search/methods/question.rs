@@ -19,21 +19,17 @@ use crate::search::value::Value;
 
 /// The options of a method that chooses groups, which answers by them.
 pub trait Choice: Limited + Debug + Send + Sync {
-    /// What the method answers for a record whose columns the plan was made for.
+    /// What the method answers for a record whose columns the plan was made for, and numbers that
+    /// tell how it was found.
     ///
-    /// A record that has no answer gives the reason, one sentence.
-    fn choose<'a>(&self, asked: &Setting<'a>, memory: Buffers) -> Result<Found<'a>, String>;
-
-    /// The same for a caller that follows it: `goes_on` hears of every turn, and ends the search
-    /// where it returns false. Beside the answer come numbers that tell how it was found.
-    fn follow<'a>(
+    /// A record that has no answer gives the reason, one sentence. `goes_on` hears of every turn,
+    /// and ends the search where it returns false.
+    fn choose<'a>(
         &self,
         asked: &Setting<'a>,
         memory: Buffers,
-        _goes_on: &mut GoesOn,
-    ) -> Result<(Found<'a>, Vec<f64>), String> {
-        self.choose(asked, memory).map(|found| (found, Vec::new()))
-    }
+        goes_on: &mut GoesOn,
+    ) -> Result<(Found<'a>, Vec<f64>), String>;
 }
 
 /// A record set up for a choice of groups.
@@ -127,7 +123,7 @@ impl Asker {
         Ok(found.map(|(found, _)| found))
     }
 
-    /// Ask a record, and follow the answer in the making, as `Choice::follow` says.
+    /// Ask a record, and follow the answer in the making, as `Choice::choose` says.
     pub fn follow<'a>(
         &'a mut self,
         question: &'a Question,
@@ -161,6 +157,6 @@ impl Asker {
         problem.set_up(&gram, target, &plan.at, ridge, scale);
         problem.share(&plan.groups.same);
         let setting = Setting { fields: &request.fields, plan, gram, target, problem };
-        request.method.follow(&setting, Buffers::default(), goes_on)
+        request.method.choose(&setting, Buffers::default(), goes_on)
     }
 }

@@ -21,6 +21,7 @@ use crate::search::methods::chosen::Chosen;
 use crate::search::methods::question::{Choice, Setting};
 use crate::search::options::{refused, refused_by};
 use crate::search::problem::Linear;
+use crate::search::sets::exchange::GoesOn;
 use crate::search::setup::{Limited, Plan};
 use crate::search::value::Value;
 
@@ -292,10 +293,16 @@ impl Limited for LassoOptions {
 }
 
 impl Choice for LassoOptions {
-    fn choose<'a>(&self, asked: &Setting<'a>, _: Buffers) -> Result<Found<'a>, String> {
+    fn choose<'a>(
+        &self,
+        asked: &Setting<'a>,
+        _: Buffers,
+        _: &mut GoesOn,
+    ) -> Result<(Found<'a>, Vec<f64>), String> {
         let factors = self.factors(asked.plan).map_err(|error| error.message)?;
         let Shrunk { model, penalty, df, gap, violation } = self.fit(asked, &factors)?;
-        Ok(model.found(asked, [penalty, df, gap, violation].map(Cell::Number).to_vec()))
+        let more = [penalty, df, gap, violation].map(Cell::Number).to_vec();
+        Ok((model.found(asked, more), Vec::new()))
     }
 }
 

@@ -220,14 +220,10 @@ impl Limited for SghtOptions {
 }
 
 impl Choice for SghtOptions {
-    fn choose<'a>(&self, asked: &Setting<'a>, memory: Buffers) -> Result<Found<'a>, String> {
-        self.follow(asked, memory, &mut |_| true).map(|(found, _)| found)
-    }
-
     /// Beside the answer: whether steps no longer changed f, the exchanges that followed and f
     /// after them, NaN if none were tried, whether forward steps took the place of the descent, how
     /// many values f had, these values, and what is kept, on unit-variance columns.
-    fn follow<'a>(
+    fn choose<'a>(
         &self,
         asked: &Setting<'a>,
         _: Buffers,
