@@ -159,13 +159,11 @@ def noise(
     """Return RSS / (n - rank), NaN if no rows are left, and n - rank."""
     free = gram.rows - len(coefficients) - intercept
     y = gram.position(target, "target")
-    left = residual_share(gram, target, coefficients) * float(gram.comoment[y, y])
+    left = residual_share(gram, target, dict(coefficients)) * float(gram.comoment[y, y])
     return (left / free if free > 0 else np.nan), free
 
 
-def _roots(
-    gram: Gram, target: str, columns: list[str], intercept: bool
-) -> tuple[Matrix, Vector]:
+def _roots(gram: Gram, target: str, columns: list[str], intercept: bool) -> tuple[Matrix, Vector]:
     """Return R and v with ``(X'X)^-1 = R'R + diag(v)``, the column of the intercept first."""
     C, _, unit = near_unit(gram, target, columns)
     roots = inverse_factor(C) * unit

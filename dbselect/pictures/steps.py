@@ -26,8 +26,8 @@ LOWEST = -0.25
 ROOM = 0.03
 #: From this share of the width on a name ends at its point.
 NEAR_THE_END = 1 - (LONGEST + 2 * APART) / WIDTH
-#: What hovering shows of a step.
-Tip = str | tuple[str, str, str]
+#: What hovering shows of a step: ``"column:type"``, or a column of numbers, its format, its title.
+Tip = str | Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def step_curves(
         choice says what the step is chosen for; each may be NULL
     title, told : as of `style.finished`
     line : column of the curves' names, the first the one whose steps are named; None for one
-    tips : what hovering shows: ``"column:type"``, or a column of numbers, its format, its title
+    tips : what hovering shows
     mark : cost at which a dotted line stands
     """
     alt = altair()
@@ -178,8 +178,9 @@ def _named(
     own = frame.with_row_index("row")
     if line is not None:
         own = own.filter(pl.col(line) == names[0])
-    own = own.filter(pl.col(heights.value).is_not_null(), pl.col("group").is_not_null())
-    own = own.sort(pl.col(heights.value).diff().abs().fill_null(0.0), descending=True)
+    own = own.filter(pl.col(heights.value).is_not_null())
+    own = own.with_columns(rise=pl.col(heights.value).diff().abs())
+    own = own.filter(pl.col("group").is_not_null()).sort("rise", descending=True, nulls_last=True)
 
     def points() -> Iterator[tuple[int, float, float, bool]]:
         for row in own.iter_rows(named=True):

@@ -25,7 +25,7 @@ from dbselect.record.terms import Terms
 from dbselect.results.choice import warn_of_choice
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
-from dbselect.results.summary import p_text
+from dbselect.results.summary import tested
 
 _F_TEST = {"df": pl.Int64, "df_residual": pl.Int64, "statistic": pl.Float64, "p_value": pl.Float64}
 
@@ -140,7 +140,7 @@ class Diagnosed:
 
     @property
     def df_residual(self) -> int:
-        """n - rank: rows that are left to estimate the variance of the errors."""
+        """Rows less rank: what is left to estimate the variance of the errors."""
         return self.rows - len(self._kept) - self._known.intercept
 
     @property
@@ -374,8 +374,7 @@ class Diagnosed:
         return found | {
             "residual df": self.df_residual, "sigma": self.sigma, "adjusted r2": self.adjusted_r2,
             "AIC": self.aic, "BIC": self.bic, "condition number": self.condition_number,
-            f"F({test['df']}, {test['df_residual']:,})": test["statistic"] or 0.0,
-            "": p_text(test["p_value"]),
+            f"F({test['df']}, {test['df_residual']:,})": tested(test["statistic"], test["p_value"]),
         }  # fmt: skip
 
     @property

@@ -117,7 +117,8 @@ def held_out_curve(held_out: Any) -> pl.DataFrame:
         missing = [name for name in ("step", "spent", "r2") if name not in table.columns]
         if missing:
             raise ArgumentError(
-                f"held_out lacks {missing}; it must be what evaluate returns for a sequence, with r2"
+                f"held_out lacks {missing}; it must be what evaluate returns for a "
+                "sequence, with r2"
             )
         table = table.with_columns(half=pl.lit(None, pl.Float64))
     else:

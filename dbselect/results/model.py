@@ -109,8 +109,8 @@ class Model(Diagnosed, Refitted, Predicting):
         -------
         DataFrame, printed below rows, residual degrees of freedom, sigma, r2, AIC, BIC, the F
         test and the condition number: term, ``"(intercept)"`` first, then the columns;
-        estimate; std_error; statistic, estimate / std_error; p_value, two-sided, by Student's t with n - rank
-        degrees of freedom; standardized, the estimate in standard deviations of the target
+        estimate; std_error; statistic, estimate / std_error; p_value, two-sided, by Student's t
+        with n - rank degrees of freedom; standardized, the estimate in deviations of the target
         for one of the column, through the origin about 0. NULL for aliased columns, and where
         n <= rank; standardized also for the intercept, and with ``exact=True``, which keeps none
 

@@ -1,5 +1,6 @@
 """A table of coefficients that prints below the facts of its fit."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -48,16 +49,16 @@ class Summary(pl.DataFrame):
 
 
 def short(value: Any) -> str:
-    """Return a number in the digits that are read: four, whole ones all."""
+    """Return a number in the digits that are read: five, whole ones all."""
     if isinstance(value, str):
         return value
-    if value is None or value != value:
+    if value is None or math.isnan(value):
         return "unknown"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"
 
 
-def p_text(p_value: float | None) -> str:
-    """Return a p-value as it is written, a small one as an inequality."""
-    if p_value is None or p_value != p_value:
-        return "p unknown"
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+def tested(statistic: float | None, p_value: float | None) -> str:
+    """Return a test as it is written: its statistic, and p, a small one as an inequality."""
+    if statistic is None or p_value is None or math.isnan(p_value):
+        return "unknown"
+    return f"{short(statistic)}, p " + ("< 0.001" if p_value < 0.001 else f"= {p_value:.3f}")

@@ -1,6 +1,5 @@
 """Pictures: what is drawn is the frame, at any size, on any page, and says what it leaves out."""
 
-import re
 import sys
 import xml.etree.ElementTree as ET
 from itertools import product

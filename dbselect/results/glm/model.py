@@ -23,7 +23,7 @@ from dbselect.results.choice import warn_of_choice
 from dbselect.results.glm.family import OfFamily
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.results.refit import Refitted
-from dbselect.results.summary import Summary, p_text
+from dbselect.results.summary import Summary, tested
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,8 +253,8 @@ class GlmModel(OfFamily, Refitted, Predicting):
             "target": predicted(self.target, self.levels), "family": self.family,
             "rows": self.rows, "residual df": self.df_residual, "deviance": self.deviance,
             "null deviance": self.null_deviance, "explained": self.explained,
-            "dispersion": self.dispersion, f"LR({test['df']})": test["statistic"],
-            "": p_text(test["p_value"]),
+            "dispersion": self.dispersion,
+            f"LR({test['df']})": tested(test["statistic"], test["p_value"]),
         }  # fmt: skip
 
     def _tested(self) -> pl.DataFrame:
