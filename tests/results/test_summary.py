@@ -11,7 +11,7 @@ import dbselect as ds
 @pytest.fixture(scope="module")
 def rows() -> pl.DataFrame:
     rng = np.random.default_rng(12)
-    X = rng.normal(size=(150, 3)) + [30.0, 0.0, -3.0]
+    X = rng.normal([30.0, 0.0, -3.0], size=(150, 3))
     y = X @ [0.5, -1.0, 0.2] + rng.normal(size=150)
     return pl.DataFrame(X, list("abc")).with_columns(
         y=pl.Series(y), w=pl.Series(rng.uniform(0.5, 3.0, 150)), late=pl.Series(y > np.median(y))
