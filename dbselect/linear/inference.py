@@ -21,7 +21,7 @@ from scipy.special import stdtr, stdtrit
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.refine import near_unit, residual_share
-from dbselect.record.gram import Gram, Matrix
+from dbselect.record.gram import Gram, Matrix, Vector
 
 #: Name of the intercept among the terms; no flattened column is called so.
 INTERCEPT = "(intercept)"
@@ -126,19 +126,53 @@ def through_origin(gram: Gram) -> Gram:
 def _deviations(
     gram: Gram, target: str, coefficients: dict[str, float], intercept: bool
 ) -> Deviations:
+    variance, free = noise(gram, target, coefficients, intercept)
+    roots, alone = _roots(gram, target, list(coefficients), intercept)
+    errors = np.sqrt(variance * ((roots**2).sum(axis=0) + alone))
+    terms = [INTERCEPT, *coefficients] if intercept else list(coefficients)
+    return Deviations(dict(zip(terms, errors.tolist(), strict=True)), free)
+
+
+def covariance(
+    gram: Gram, target: str, coefficients: Mapping[str, float], intercept: bool
+) -> tuple[list[str], Matrix]:
+    """Return the terms, and the covariance of their least-squares coefficients.
+
+    Parameters
+    ----------
+    gram : about what the fit is about, as `FittedRows.moments`
+    coefficients : no column aliased
+
+    Returns
+    -------
+    terms, the intercept first if there is one; matrix of their number squared, NaN if n <= rank
+    """
+    variance, _ = noise(gram, target, coefficients, intercept)
+    roots, alone = _roots(gram, target, list(coefficients), intercept)
+    terms = [INTERCEPT, *coefficients] if intercept else list(coefficients)
+    return terms, variance * (roots.T @ roots + np.diag(alone))
+
+
+def noise(
+    gram: Gram, target: str, coefficients: Mapping[str, float], intercept: bool
+) -> tuple[float, int]:
+    """Return RSS / (n - rank), NaN if no rows are left, and n - rank."""
     free = gram.rows - len(coefficients) - intercept
     y = gram.position(target, "target")
-    left = residual_share(gram, target, coefficients) * float(gram.comoment[y, y])
-    variance = left / free if free > 0 else np.nan
-    C, _, unit = near_unit(gram, target, list(coefficients))
-    inverse = inverse_factor(C)
-    errors = np.sqrt(variance * (inverse**2).sum(axis=0)) * unit
-    found = dict(zip(coefficients, errors.tolist(), strict=True))
-    if intercept:
-        at = [gram.position(name, "columns") for name in coefficients]
-        lever = inverse @ (gram.mean[at] * unit)
-        found = {INTERCEPT: float(np.sqrt(variance * (1.0 / gram.weight + lever @ lever)))} | found
-    return Deviations(found, free)
+    left = residual_share(gram, target, dict(coefficients)) * float(gram.comoment[y, y])
+    return (left / free if free > 0 else np.nan), free
+
+
+def _roots(gram: Gram, target: str, columns: list[str], intercept: bool) -> tuple[Matrix, Vector]:
+    """Return R and v with ``(X'X)^-1 = R'R + diag(v)``, the column of the intercept first."""
+    C, _, unit = near_unit(gram, target, columns)
+    roots = inverse_factor(C) * unit
+    if not intercept:
+        return roots, np.zeros(len(columns))
+    at = [gram.position(name, "columns") for name in columns]
+    lever = -roots @ gram.mean[at]
+    alone = np.append(1.0 / gram.weight, np.zeros(len(columns)))
+    return np.column_stack([lever, roots]), alone
 
 
 def inverse_factor(C: Matrix) -> Matrix:

@@ -1,4 +1,4 @@
-"""Heat maps: limits against each other, groups against each other.
+"""Heat maps: limits against each other, groups against each other, groups against sizes.
 
 The opacity of a cell shows its value: 0 has the colour of the page, 1 the full colour.
 A picture with few cells has the number in each.
@@ -9,10 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from dbselect.pictures.style import COLOURS, altair, finished
+from dbselect.pictures.style import COLOURS, GREY, altair, finished
 
 #: Cells with room for a number, and the size of each, in pixels.
 FEW_CELLS, WIDE, NARROW = 150, 48, 12
+#: What is written in a cell.
+NUMBERS = ("explained", "correlation", "frequency")
 #: Opacity of the weakest and the strongest cell, on which text can still be read.
 FAINTEST_AND_FULL = [0.03, 0.85]
 
@@ -56,12 +58,36 @@ def between(frame: pl.DataFrame, order: Sequence[str], title: str, told: Sequenc
     return finished(_cells(frame, x, y, strength, tips, ".2f"), frame, title, told)
 
 
-def _cells(frame: pl.DataFrame, x: Any, y: Any, strength: Any, tips: Any, format_: str) -> Any:
+def frequencies_of_sizes(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
+    """Return the picture of how often each group is among the first so many.
+
+    Parameters
+    ----------
+    frame : one row a group and size: group, stable, size, frequency; the most frequent group first
+    title, told : as of `style.finished`
+    """
     alt = altair()
+    order = frame["group"].unique(maintain_order=True).to_list()
+    x = alt.X("size:O", title="groups chosen").axis(labelAngle=0, labelOverlap=True)
+    y = alt.Y("group:N", title=None).sort(order).axis(labelLimit=140)
+    tips = ["group:N", "size:Q", alt.Tooltip("frequency:Q", format=".3~%"), "stable:N"]
+    strength = alt.Opacity("frequency:Q", title="share of the records").scale(
+        domain=[0, 1], range=FAINTEST_AND_FULL
+    )
+    stable = alt.Color("stable:N").scale(domain=[True, False], range=[COLOURS[0], GREY])
+    chart = _cells(frame, x, y, strength.legend(format="~%"), tips, ".0%", colour=stable)
+    return finished(chart, frame, title, told)
+
+
+def _cells(
+    frame: pl.DataFrame, x: Any, y: Any, strength: Any, tips: Any, format_: str, colour: Any = None
+) -> Any:
+    alt = altair()
+    colour = alt.value(COLOURS[0]) if colour is None else colour
     few = frame.height <= FEW_CELLS
     size = alt.Step(WIDE if few else NARROW)
-    cells = alt.Chart().mark_rect(color=COLOURS[0]).encode(x, y, strength, tooltip=tips)
-    number = "explained" if "explained" in frame.columns else "correlation"
+    cells = alt.Chart().mark_rect().encode(x, y, strength, color=colour, tooltip=tips)
+    number = next(one for one in NUMBERS if one in frame.columns)
     layers = [cells]
     if few:
         text = alt.Text(f"{number}:Q", format=format_)

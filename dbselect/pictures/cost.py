@@ -38,6 +38,12 @@ class CostAxis:
             return np.asarray(spent) / self.most
         return np.log1p(np.asarray(spent) / self.constant) / np.log1p(self.most / self.constant)
 
+    def cost_at(self, share: float) -> float:
+        """Return the cost that lies at a share of the axis, from 0 to 1."""
+        if self.constant is None:
+            return self.most * share
+        return self.constant * float(np.expm1(share * np.log1p(self.most / self.constant)))
+
     @property
     def ticks(self) -> list[float]:
         """Round costs that lie apart."""

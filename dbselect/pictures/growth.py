@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from dbselect.pictures.labels import APART, LONGEST, placed
 from dbselect.pictures.style import COLOURS, GREY, HEIGHT, WIDTH, altair, finished, told_apart
 
 #: The line of all groups that have no colour of their own.
@@ -28,8 +29,7 @@ def growth(
     coloured = frame[unit].unique(maintain_order=True).to_list()[: len(COLOURS)]
     own = pl.col(unit).is_in(coloured)
     frame = frame.with_columns(line=pl.when(own).then(unit).otherwise(pl.lit(OTHERS)))
-    end = own & (pl.col("penalty") == pl.col("penalty").min())
-    frame = frame.with_columns(label=pl.when(end).then(unit))
+    frame = frame.with_columns(_named(frame, unit, size[0], own))
     x = alt.X("penalty:Q", title="penalty").scale(type="log", reverse=True, nice=False)
     x = x.axis(format=".2~g", tickCount=6, grid=False)
     y = alt.Y(f"{size[0]}:Q", title=size[1])
@@ -43,7 +43,16 @@ def growth(
         alt.Chart().mark_point(size=30, opacity=0, filled=True).encode(x, y, tooltip=tips),
         alt.Chart()
         .transform_filter("isValid(datum.label)")
-        .mark_text(align="left", dx=5, limit=110)
+        .mark_text(align="left", dx=APART, limit=LONGEST)
         .encode(x, y, text="label:N"),
     )
     return finished(chart.properties(width=WIDTH, height=HEIGHT), frame, title, told)
+
+
+def _named(frame: pl.DataFrame, unit: str, size: str, own: pl.Expr) -> pl.Series:
+    """Return the names of coloured lines, where they end, that have room."""
+    ends = frame.with_row_index("row").filter(own, pl.col("penalty") == pl.col("penalty").min())
+    values = frame[size].to_numpy()
+    scale = HEIGHT / ((float(values.max()) - min(0.0, float(values.min()))) or 1.0)
+    points = ((row["row"], 0.0, -row[size] * scale, False) for row in ends.iter_rows(named=True))
+    return placed(points, frame[unit].to_list())

@@ -1,9 +1,8 @@
 """What all pictures have in common: altair, colours, dashes, and the page seen through them.
 
-A picture is read on white paper, on a dark screen, in grey and by eyes that confuse red and green.
-So text, axes and grid have the colour of the text around the picture (``currentColor``, hence
-SVG), the background is that of the page, colours are those of Okabe and Ito, and what a colour
-shows, a dash or a label shows as well.
+A picture is read on white paper, on a dark screen, in a file, in grey and by eyes that confuse red
+and green. So it brings its own white page and dark text, colours are those of Okabe and Ito, and
+what a colour shows, a dash or a label shows as well.
 
 Source: Okabe, Ito (2008), Color Universal Design.
 """
@@ -16,7 +15,9 @@ import polars as pl
 
 from dbselect.errors import EngineError
 
-#: Those of Okabe and Ito that show on white and on black, the most different first.
+#: The page of a picture, and what is written on it.
+PAGE, TEXT = "#ffffff", "#222222"
+#: Those of Okabe and Ito that show on white, the most different first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 #: Lengths of strokes and gaps, in pixels; one beside each colour.
 DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (12, 4), (4, 6))
@@ -60,9 +61,9 @@ def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -
         description=words,
         usermeta={"embedOptions": {"renderer": "svg", "actions": False}},
     )
-    text, line = "currentColor", {"domainColor": GREY, "tickColor": GREY}
+    text, line = TEXT, {"domainColor": GREY, "tickColor": GREY}
     return (
-        drawn.configure(background="transparent")
+        drawn.configure(background=PAGE, padding=10)
         .configure_view(stroke=None)
         .configure_axis(
             labelColor=text, titleColor=text, gridColor=GREY, gridOpacity=0.25,
@@ -90,9 +91,10 @@ def told_apart(field: str, names: Sequence[str], title: str | None = None) -> di
     colours = [COLOURS[k % len(COLOURS)] for k in kinds]
     # Beyond the colours that there are, the pairs of colour and dash still differ.
     dashes = [list(DASHES[(k + k // len(COLOURS)) % len(DASHES)]) for k in kinds]
-    legend = alt.Legend(
-        title=title, orient="bottom", columns=3, symbolType="stroke", symbolOpacity=1
-    )
+    legend = None
+    if len(names) > 1:
+        look = {"orient": "bottom", "columns": 3, "symbolType": "stroke", "symbolOpacity": 1}
+        legend = alt.Legend(title=title, **look)
     return {
         "color": alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=colours),
         "strokeDash": alt.StrokeDash(f"{field}:N", legend=legend).scale(domain=names, range=dashes),

@@ -13,7 +13,8 @@ import polars as pl
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, DataError
-from dbselect.linear.inference import FittedRows, t_quantile
+from dbselect.linear.inference import FittedRows, covariance, noise, t_quantile
+from dbselect.linear.information import Fits, criteria
 from dbselect.linear.numbered import TARGET, numbered
 from dbselect.linear.refine import residual_share
 from dbselect.linear.whitening import Whitening, whitening
@@ -24,6 +25,7 @@ from dbselect.record.terms import Terms
 from dbselect.results.choice import warn_of_choice
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.results.summary import tested
 
 _F_TEST = {"df": pl.Int64, "df_residual": pl.Int64, "statistic": pl.Float64, "p_value": pl.Float64}
 
@@ -53,6 +55,14 @@ class Diagnosed:
         @property
         def aliased(self) -> tuple[str, ...]:
             """Columns that depend linearly on columns before them."""
+
+        @property
+        def rows(self) -> int:
+            """Rows it was fitted to."""
+
+        @property
+        def r2(self) -> float:
+            """1 - RSS/TSS on these rows."""
 
         @property
         def fit(self) -> FittedRows | None:
@@ -129,6 +139,74 @@ class Diagnosed:
         return self._by_column("partial_correlations", "correlation", "partial", "semipartial")
 
     @property
+    def df_residual(self) -> int:
+        """Rows less rank: what is left to estimate the variance of the errors."""
+        return self.rows - len(self._kept) - self._known.intercept
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the errors, ``sqrt(RSS / (n - rank))``, in the target's unit.
+
+        Of rows with weights that of an error of weight 1. NaN where n <= rank.
+
+        Raises
+        ------
+        ArgumentError : the model has a ridge, knows no rows, or was fitted with ``exact=True``
+        """
+        fit = self._least_squares
+        return float(noise(fit.moments, self.target, self._kept, fit.intercept)[0] ** 0.5)
+
+    def covariance(self) -> pl.DataFrame:
+        """Return the covariance of the coefficients, whose diagonal has the standard errors.
+
+        Returns
+        -------
+        DataFrame: term, ``"(intercept)"`` first if there is one, then columns that are not
+        aliased; a column of each of these terms. NaN where n <= rank
+
+        Raises
+        ------
+        ArgumentError : as `sigma`
+        DataError : the columns are too nearly dependent for a Gram
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the variances are too small
+
+        Notes
+        -----
+        ``sigma^2 (X'X)^-1``; O(D^3), no pass. Source: Seber, Lee (2003), section 3.2.
+        """
+        fit = self._least_squares
+        if fit.chosen:
+            warn_of_choice()
+        terms, found = covariance(fit.moments, self.target, self._kept, fit.intercept)
+        return pl.DataFrame({"term": terms} | dict(zip(terms, found, strict=True)))
+
+    @property
+    def aic(self) -> float | None:
+        """Akaike's criterion, ``-2 L + 2 rank``, as of `Sequence.criteria`; less is better.
+
+        None where n <= rank. With weights it lacks a constant of the rows that statsmodels'
+        WLS has, the same for all models of these rows.
+
+        Raises
+        ------
+        ArgumentError : as `sigma`
+        """
+        return self._criteria["aic"]
+
+    @property
+    def bic(self) -> float | None:
+        """Schwarz' criterion, ``-2 L + rank log n``; otherwise as `aic`."""
+        return self._criteria["bic"]
+
+    @property
+    def adjusted_r2(self) -> float | None:
+        """``1 - (RSS / (n - rank)) / (TSS / (n - 1))``; otherwise as `aic`."""
+        return self._criteria["adjusted_r2"]
+
+    @property
     def condition_number(self) -> float:
         """The condition number of the rows, each column scaled to length 1, none centred.
 
@@ -181,13 +259,9 @@ class Diagnosed:
         (1, 0.408)
         """
         tested = self.columns if columns is None else match(columns, self.columns, "columns")
-        fit = self._least_squares
-        if fit.chosen:
+        if self._least_squares.chosen:
             warn_of_choice()
-        numbers = [str(at) for at, name in enumerate(self.columns) if name in tested]
-        none = {"df": 0, "df_residual": fit.moments.rows - fit.intercept}
-        row = self._asked("f_test", tested=numbers) if self.columns else none
-        return pl.DataFrame([row], schema=_F_TEST)
+        return pl.DataFrame([self._tested(tested)], schema=_F_TEST)
 
     def prediction_intervals(
         self,
@@ -252,7 +326,8 @@ class Diagnosed:
         )
         if fit.chosen:
             warn_of_choice()
-        variance, free = self._noise(fit, white.columns)
+        own = {name: self.coefficients[name] for name in white.columns}
+        variance, free = noise(fit.moments, self.target, own, fit.intercept)
         place = (white.constant or 0.0) ** 2 + (found[:, 1:] ** 2).sum(axis=1)
         quantile = t_quantile(level, free)
         mean, of_mean = found[:, 0], np.sqrt(variance * place)
@@ -267,6 +342,40 @@ class Diagnosed:
                 "obs_ci_upper": mean + quantile * of_row,
             }
         ).fill_nan(None)
+
+    @property
+    def _kept(self) -> dict[str, float]:
+        """The coefficients of the columns that are not aliased."""
+        return {name: own for name, own in self.coefficients.items() if name not in self.aliased}
+
+    @property
+    def _criteria(self) -> dict[str, float | None]:
+        """The information criteria of the model alone."""
+        fit, kept = self._least_squares, self._kept
+        gram, none = fit.moments, float(fit.intercept)
+        y = gram.position(self.target, "target")
+        left = residual_share(gram, self.target, kept)
+        degrees = none + len(kept)
+        alone = Fits(
+            rows=gram.rows, total=float(gram.comoment[y, y]), left=np.array([left]),
+            degrees=np.array([degrees]), sizes=np.ones(1), n_groups=1, n_columns=len(kept),
+            left_all=left, degrees_all=degrees, degrees_none=none,
+        )  # fmt: skip
+        return criteria(alone).row(0, named=True)
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        """What `summary` prints above the terms."""
+        fit = self._known
+        found: dict[str, Any] = {"target": self.target, "rows": self.rows, "r2": self.r2}
+        if fit.gram is None:
+            return found
+        test = self._tested(self.columns)
+        return found | {
+            "residual df": self.df_residual, "sigma": self.sigma, "adjusted r2": self.adjusted_r2,
+            "AIC": self.aic, "BIC": self.bic, "condition number": self.condition_number,
+            f"F({test['df']}, {test['df_residual']:,})": tested(test["statistic"], test["p_value"]),
+        }  # fmt: skip
 
     @property
     def _known(self) -> FittedRows:
@@ -288,8 +397,7 @@ class Diagnosed:
     def _white(self) -> Whitening:
         """Coordinates in which the columns are orthonormal; those that depend have none."""
         fit = self._known
-        kept = [name for name in self.columns if name not in self.aliased]
-        return whitening(fit.moments, self.target, kept, intercept=fit.intercept)
+        return whitening(fit.moments, self.target, list(self._kept), intercept=fit.intercept)
 
     def _with_coordinates(self, white: Whitening) -> LinearPredictors:
         """Return the prediction of a row, then its coordinates but for the constant one."""
@@ -299,15 +407,6 @@ class Diagnosed:
             for shift, row in zip(white.shift.tolist(), white.rows.tolist(), strict=True)
         ]
         return LinearPredictors([Predictor(self.intercept, self.coefficients), *each], self.terms)
-
-    def _noise(self, fit: FittedRows, kept: Sequence[str]) -> tuple[float, int]:
-        """Return RSS / (n - rank), NaN if no rows are left, and n - rank."""
-        gram = fit.moments
-        y = gram.position(self.target, "target")
-        free = gram.rows - len(kept) - fit.intercept
-        own = {name: self.coefficients[name] for name in kept}
-        left = residual_share(gram, self.target, own) * float(gram.comoment[y, y])
-        return (left / free if free > 0 else np.nan), free
 
     def _standardized(self) -> pl.Series:
         """Return the terms' coefficients in deviations of the target for one of the column.
@@ -329,6 +428,14 @@ class Diagnosed:
             own[:] = [w * spread_of.get(name, np.nan) for name, w in self.coefficients.items()]
         values = np.append(np.nan, own) if fit.intercept else own
         return pl.Series("standardized", values, pl.Float64).fill_nan(None)
+
+    def _tested(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Return the row of `f_test`."""
+        if not self.columns:
+            nothing = {"df": 0, "df_residual": self.df_residual}
+            return nothing | {"statistic": None, "p_value": None}
+        numbers = [str(at) for at, name in enumerate(self.columns) if name in columns]
+        return dict(self._asked("f_test", tested=numbers))
 
     def _by_column(self, method: str, *names: str) -> pl.DataFrame:
         rows = self._asked(method) if self.columns else []

@@ -7,9 +7,11 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import FLAG
-from dbselect.pictures.curve import MOST_STEPS, PLATEAU, search_curve, thinned
+from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.results.heights import cost_of_height, flat_from
 
+#: The row of the frame at whose cost the dotted line stands.
+PLATEAU = "plateau"
 #: The curve on rows that the search has not seen.
 HELD_OUT = "r2, held out"
 #: Of more responses only their mean is drawn.
@@ -53,11 +55,18 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
         )
     at, spent = _plateau(sequence)
     if at < 1:
-        told.append(f"From {at:.0%} of its height on, at the dotted line, it rises slowly.")
+        told.append(f"Beyond the dotted line, {1 - at:.0%} of the gain remains.")
         parts.append(pl.DataFrame({"curve": [PLATEAU], "spent": [spent], "why": [f"{at:.0%}"]}))
     frame = pl.concat(parts, how="diagonal")
-    title = f"{sequence._summary[0]}: what is explained, against what is spent"
-    return search_curve(frame, title, [one for one in told if one])
+    tips = [
+        "curve:N", ("value", ".4~%", "explained"), "group:N", "step:Q", "cost:Q", "spent:Q",
+        ("gain", ".4~%", "gain"), "why:N",
+    ]  # fmt: skip
+    title = f"{sequence._summary[0]}: share explained for its cost"
+    heights = Heights("value", "share explained", share=True)
+    said = [one for one in told if one]
+    mark = spent if at < 1 else None
+    return step_curves(frame, heights, title, said, line="curve", tips=tips, mark=mark)
 
 
 def _part(steps: pl.DataFrame, name: str, values: Any) -> pl.DataFrame:
@@ -96,18 +105,22 @@ def held_out_curve(held_out: Any) -> pl.DataFrame:
     ------
     ArgumentError : it is something else, or has no r2 of one sequence
     """
+    table = getattr(held_out, "table", held_out)
     if _is_validated(held_out):
         if held_out.keys or len(held_out.grid) > 1:
             raise ArgumentError(
                 f"held_out has {len(held_out.sources)} segments and {len(held_out.grid)} points of "
                 "a grid; it must have one of each, or be drawn by its own plot"
             )
-        table = held_out.table.with_columns(half=pl.col("r2_std_error").fill_null(0.0))
-    elif isinstance(held_out, pl.DataFrame):
-        missing = [name for name in ("step", "spent", "r2") if name not in held_out.columns]
+        table = table.with_columns(half=pl.col("r2_std_error").fill_null(0.0))
+    elif isinstance(table, pl.DataFrame):
+        missing = [name for name in ("step", "spent", "r2") if name not in table.columns]
         if missing:
-            raise ArgumentError(f"held_out lacks {missing}; it must be what evaluate returns")
-        table = held_out.with_columns(half=pl.lit(None, pl.Float64))
+            raise ArgumentError(
+                f"held_out lacks {missing}; it must be what evaluate returns for a "
+                "sequence, with r2"
+            )
+        table = table.with_columns(half=pl.lit(None, pl.Float64))
     else:
         raise ArgumentError(
             f"held_out is a {type(held_out).__name__}; it must be what cross_validate or evaluate "

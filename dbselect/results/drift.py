@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from dbselect.pictures.steps import Heights, step_curves
 from dbselect.results.sequence import Sequence
 
 #: Lines of the picture -> columns of `Drift.worth`.
@@ -85,8 +86,6 @@ class Drift:
         ------
         EngineError : altair is not installed
         """
-        from dbselect.pictures.worth import worth
-
         keys, lines = ["step", "group", "spent"], list(LINES)
         named = self.worth.rename({column: line for line, column in LINES.items()})
         frame = named.unpivot(lines, index=keys, variable_name="line", value_name="r2")
@@ -95,4 +94,8 @@ class Drift:
             f"All that is bought explains {last['r2_a']:.4f} on a and {last['r2_b']:.4f} on b, "
             f"fitted there {last['r2_refitted']:.4f}."
         ]
-        return worth(frame, lines, f"What models of {self.target} are worth on other rows", told)
+        return step_curves(
+            frame, Heights("r2", "r2", share=True),
+            f"What models of {self.target} are worth on other rows", told, line="line",
+            tips=["line:N", "step:Q", "group:N", "spent:Q", ("r2", ".4~f", "r2")],
+        )  # fmt: skip

@@ -24,6 +24,7 @@ from dbselect.results.choice import warn_of_choice
 from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.results.refit import Refitted
+from dbselect.results.summary import Summary
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -106,9 +107,10 @@ class Model(Diagnosed, Refitted, Predicting):
 
         Returns
         -------
-        DataFrame: term, ``"(intercept)"`` first, then the columns; estimate; std_error;
-        statistic, estimate / std_error; p_value, two-sided, by Student's t with n - rank
-        degrees of freedom; standardized, the estimate in standard deviations of the target
+        DataFrame, printed below rows, residual degrees of freedom, sigma, r2, AIC, BIC, the F
+        test and the condition number: term, ``"(intercept)"`` first, then the columns;
+        estimate; std_error; statistic, estimate / std_error; p_value, two-sided, by Student's t
+        with n - rank degrees of freedom; standardized, the estimate in deviations of the target
         for one of the column, through the origin about 0. NULL for aliased columns, and where
         n <= rank; standardized also for the intercept, and with ``exact=True``, which keeps none
 
@@ -137,7 +139,8 @@ class Model(Diagnosed, Refitted, Predicting):
         fit, deviations = self._judged()
         if fit.chosen:
             warn_of_choice()
-        return self._tests(fit, deviations).with_columns(self._standardized())
+        terms = self._tests(fit, deviations).with_columns(self._standardized())
+        return Summary.of(terms, lambda: self._facts)
 
     def intervals(self, level: float = 0.95) -> pl.DataFrame:
         """Return each coefficient with the interval that it lies in at a level of confidence.
@@ -184,8 +187,7 @@ class Model(Diagnosed, Refitted, Predicting):
             raise ArgumentError(
                 "the model has no statistics of its rows; fit its columns with dbselect.fit"
             )
-        kept = {name: w for name, w in self.coefficients.items() if name not in self.aliased}
-        return self.fit, self.fit.deviations(self.target, kept)
+        return self.fit, self.fit.deviations(self.target, self._kept)
 
     def _tests(self, fit: FittedRows, deviations: Deviations) -> pl.DataFrame:
         intercept = {INTERCEPT: self.intercept} if fit.intercept else {}

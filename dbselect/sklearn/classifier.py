@@ -5,13 +5,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from dbselect.errors import DataError
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
-from dbselect.sklearn.predictor import AnytimePredictor, coefficients_on
+from dbselect.sklearn.inputs import validated
+from dbselect.sklearn.predictor import AnytimePredictor
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import splits_of
 from dbselect.sklearn.weights import rows_that_count
@@ -31,6 +33,8 @@ class AnytimeClassifier(ClassifierMixin, AnytimePredictor):
     ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
     family : ``"binomial"`` of two classes, ``"multinomial"``, or ``"auto"``, by their number
     cv, choice : as of `AnytimeRegressor`; what is explained is a share of the null deviance
+    class_weight : class -> weight of its rows, or ``"balanced"``, as everywhere in scikit-learn
+    null_policy : as of `AnytimeRegressor`
 
     Attributes
     ----------
@@ -70,6 +74,8 @@ class AnytimeClassifier(ClassifierMixin, AnytimePredictor):
         family: str = "auto",
         cv: Any = None,
         choice: str = "best",
+        class_weight: Any = None,
+        null_policy: str = "indicator",
     ) -> None:
         self.budget = budget
         self.groups = groups
@@ -82,13 +88,15 @@ class AnytimeClassifier(ClassifierMixin, AnytimePredictor):
         self.family = family
         self.cv = cv
         self.choice = choice
+        self.class_weight = class_weight
+        self.null_policy = null_policy
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, and fit the groups that are bought.
 
         Parameters
         ----------
-        X : shape (n, d), an array or a frame of pandas or Polars
+        X : as of `AnytimeRegressor.fit`
         y : n labels
         sample_weight : shape (n,), >= 0; rows of weight 0 are as if they were not there
 
@@ -106,20 +114,24 @@ class AnytimeClassifier(ClassifierMixin, AnytimePredictor):
         SeparationWarning : columns determine the class of some rows; give a ridge
         """
         one_of(FAMILIES).check("family", self.family)
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        X, y = validated(self, X, y, numeric=False)
         check_classification_targets(y)
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, y)
+            given = 1.0 if sample_weight is None else _check_sample_weight(sample_weight, X)
+            sample_weight = by_class * given
         kept, weight = rows_that_count(X, sample_weight)
         self.classes_, codes = np.unique(y[kept], return_inverse=True)
         family = self._family()
         codes = codes.astype(np.float64 if family == "binomial" else np.int64)
-        training = Training(X[kept], codes[:, None], weight, self._names)
-        self._fit(training, family, splits_of(self.cv, X, y, kept, classifier=True))
+        training = Training(X[kept], codes[:, None], weight, self._names, self.null_policy)
+        self._fit(training, family, splits_of(self.cv, y, kept, classifier=True))
         each = [self.model_.coefficients]
         constants = [self.model_.intercept]
         if family == "multinomial":
             each = list(self.model_.coefficients.values())
             constants = list(self.model_.intercept.values())
-        self.coef_ = np.array([coefficients_on(self._names, one) for one in each])
+        self.coef_ = np.array([self._coefficients(one) for one in each])
         self.intercept_ = np.array(constants)
         return self
 

@@ -4,17 +4,19 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import _get_feature_names, check_array, check_is_fitted, validate_data
+import polars as pl
+from scipy.sparse import issparse
+from sklearn.utils.validation import _get_feature_names, check_array, check_is_fitted
 
-from dbselect.errors import ArgumentError
 from dbselect.problem.problem import Problem
 from dbselect.record.inputs import MissingColumns, check_missing_columns
 from dbselect.record.steps import uninterrupted
 from dbselect.results.every import AnySequence
 from dbselect.sklearn.grouping import columns_of_groups
+from dbselect.sklearn.inputs import as_polars, complete, dense, has_text, rows_to_predict
 from dbselect.sklearn.portable import Portable
 from dbselect.sklearn.training import Training
-from dbselect.sklearn.tuning import CHOICES, Splits, chosen_step
+from dbselect.sklearn.tuning import Splits, check_choice, chosen_step
 
 Numbers = npt.NDArray[np.float64]
 
@@ -37,11 +39,13 @@ class AnytimePredictor(Portable):
     always: Any
     cv: Any
     choice: str
+    null_policy: str
 
     def _fit(self, training: Training, family: str, splits: Splits | None) -> Self:
         """Search, and choose the prefix that predicts."""
         self.sequence_ = self._search(training, family)
         self.step_ = len(self.sequence_.spent) - 1
+        check_choice(self.choice)
         if splits is not None:
             self.step_, self.cv_results_ = chosen_step(
                 self.sequence_,
@@ -50,8 +54,6 @@ class AnytimePredictor(Portable):
                 lambda rows: self._search(rows, family),
                 self.choice,
             )
-        elif self.choice not in CHOICES:
-            raise ArgumentError(f"choice is {self.choice!r}; it must be one of {list(CHOICES)}")
         return self
 
     def _search(self, training: Training, family: str) -> AnySequence:
@@ -65,6 +67,7 @@ class AnytimePredictor(Portable):
             self.costs,
             family=family,
             weight=None if is_linear else training.weight_name,
+            null_policy="skip" if is_linear else self.null_policy,
             intercept=self.fit_intercept,
             ridge=self.ridge,
             scale=self.scale,
@@ -82,8 +85,13 @@ class AnytimePredictor(Portable):
         check_is_fitted(self)
         check_missing_columns(missing_columns)
         if budget is None and missing_columns == "error":
-            rows = validate_data(self, X, dtype=np.float64, reset=False)
-            return np.asarray(self.model_.predict(rows, self._names))
+            rows, given, model = rows_to_predict(self, X), self._names, self.model_
+            if isinstance(rows, pl.DataFrame):
+                return complete(np.asarray(model.predict(rows)))
+            if issparse(rows):
+                read = [j for j, name in enumerate(given) if name in model.columns]
+                rows, given = rows[:, read].toarray(), [given[j] for j in read]
+            return complete(np.asarray(model.predict(rows, given)))
         if budget is None:
             budget = float(self.sequence_.spent[self.step_])
         rows, names = self._partial_rows(X)
@@ -91,16 +99,30 @@ class AnytimePredictor(Portable):
             self.sequence_.predict(rows, budget, columns=names, missing_columns=missing_columns)
         )
 
-    def _partial_rows(self, X: Any) -> tuple[Numbers, list[str]]:
+    def _partial_rows(self, X: Any) -> tuple[Any, list[str] | None]:
         """Return rows in which values may be missing, and their columns; a frame may lack some."""
         given = _get_feature_names(X)
         if given is None or not hasattr(self, "feature_names_in_"):
-            rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-            return np.asarray(rows), self._names
+            return dense(rows_to_predict(self, X)), self._names
         there = [name for name in given if name in self._names]
         if not there:
             return np.empty((len(X), 0)), there
+        if has_text(X[there]):
+            return as_polars(X[there]), None
         return check_array(X[there], dtype=np.float64, ensure_all_finite=False), there
+
+    def _coefficients(self, model: Any) -> Numbers:
+        """Return the coefficients of a model on the columns of the rows, 0 where it has none."""
+        return np.array([float(model.get(name, 0.0)) for name in self._columns])
+
+    @property
+    def _columns(self) -> list[str]:
+        """The columns of the rows; where texts or gaps make others of them, those of the search."""
+        found = list(self.sequence_.columns)
+        return self._names if set(found) <= set(self._names) else found
+
+    def __sklearn_tags__(self) -> Any:
+        return taking_gaps(super().__sklearn_tags__())
 
 
 def column_names(estimator: Any) -> list[str]:
@@ -111,6 +133,7 @@ def column_names(estimator: Any) -> list[str]:
     return [f"x{j}" for j in range(estimator.n_features_in_)]
 
 
-def coefficients_on(names: list[str], coefficients: Any) -> Numbers:
-    """Return coefficients on all columns, 0 where the model has none; shape (d,)."""
-    return np.array([float(coefficients.get(name, 0.0)) for name in names])
+def taking_gaps(tags: Any) -> Any:
+    """Return tags of an estimator that takes missing values, text and sparse rows."""
+    tags.input_tags.allow_nan = tags.input_tags.sparse = tags.input_tags.string = True
+    return tags

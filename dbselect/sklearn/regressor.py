@@ -5,11 +5,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
-from dbselect.sklearn.predictor import AnytimePredictor, coefficients_on
+from dbselect.sklearn.inputs import validated
+from dbselect.sklearn.predictor import AnytimePredictor
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import splits_of
 from dbselect.sklearn.weights import rows_that_count
@@ -33,6 +33,8 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
     cv : as of GridSearchCV, but None takes the whole sequence: of what its prefixes cost, the
         budget that explains most of the rows held out
     choice : of `cv`: ``"best"``, or ``"one_standard_error"``, the cheapest within one of it
+    null_policy : of missing values, as of `dbselect.Problem`, but ``"indicator"``: 0, and a column
+        of the same group that is 1 there
 
     Attributes
     ----------
@@ -40,15 +42,16 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
     model_ : the prefix that predicts
     step_, budget_ : its step, and what it costs
     groups_ : its groups
-    coef_, intercept_ : of the columns, 0 where they are not bought
+    coef_, intercept_ : of the columns, 0 where they are not bought; where texts or missing values
+        make others of them, of ``sequence_.columns``
     cv_results_ : with `cv`, DataFrame: step, spent, mean, std_error
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
 
     Notes
     -----
     Fitted to a Gram, which is kept for the same rows: of a grid of budgets in GridSearchCV
-    each fold is read once in each process. Missing values are refused; fill them in the
-    pipeline, or use `dbselect.gram` with its ``null_policy``.
+    each fold is read once in each process. Sparse rows are summed in dense parts of 64 MB, and
+    predicted of the columns that are bought; a family, and a budget in `predict`, make them dense.
 
     Examples
     --------
@@ -75,6 +78,7 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
         family: str = "gaussian",
         cv: Any = None,
         choice: str = "best",
+        null_policy: str = "indicator",
     ) -> None:
         self.budget = budget
         self.groups = groups
@@ -88,13 +92,15 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
         self.family = family
         self.cv = cv
         self.choice = choice
+        self.null_policy = null_policy
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, and fit the groups that are bought.
 
         Parameters
         ----------
-        X : shape (n, d), an array or a frame of pandas or Polars
+        X : shape (n, d): an array or sparse matrix, or a frame of pandas or Polars, whose texts
+            are categories; values may be missing
         y : shape (n,), or (n, K) of several responses
         sample_weight : shape (n,), >= 0; rows of weight 0 are as if they were not there
 
@@ -107,22 +113,19 @@ class AnytimeRegressor(RegressorMixin, AnytimePredictor):
         ValueError : a parameter is out of range, or the rows have nothing to explain
         """
         one_of(FAMILIES).check("family", self.family)
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, ensure_min_samples=2,
-            multi_output=self.family == "gaussian", y_numeric=True,
-        )  # fmt: skip
+        X, y = validated(self, X, y, several=self.family == "gaussian")
         kept, weight = rows_that_count(X, sample_weight)
         y = np.asarray(y, dtype=np.float64)
         self._is_joint = y.ndim > 1
-        names = self._names
-        training = Training(X[kept], y.reshape(len(X), -1)[kept], weight, names)
-        self._fit(training, self.family, splits_of(self.cv, X, y, kept))
-        several = y.ndim > 1 and y.shape[1] > 1
+        y = y.reshape(len(y), -1) if self._is_joint else y[:, None]
+        training = Training(X[kept], y[kept], weight, self._names, self.null_policy)
+        self._fit(training, self.family, splits_of(self.cv, y, kept))
+        several = y.shape[1] > 1
         models = list(self.model_.responses.values()) if several else [self.model_]
-        coef = np.array([coefficients_on(names, one.coefficients) for one in models])
+        coef = np.array([self._coefficients(one.coefficients) for one in models])
         intercept = np.array([one.intercept for one in models])
-        self.coef_ = coef if y.ndim > 1 else coef[0]
-        self.intercept_ = intercept if y.ndim > 1 else float(intercept[0])
+        self.coef_ = coef if self._is_joint else coef[0]
+        self.intercept_ = intercept if self._is_joint else float(intercept[0])
         return self
 
     def predict(

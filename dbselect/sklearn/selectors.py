@@ -7,14 +7,16 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dbselect.problem.problem import Problem
 from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.sklearn.grouping import columns_of_groups
+from dbselect.sklearn.inputs import validated
 from dbselect.sklearn.portable import Portable
-from dbselect.sklearn.predictor import column_names
+from dbselect.sklearn.predictor import column_names, taking_gaps
 from dbselect.sklearn.training import Training
+from dbselect.sklearn.tuning import Splits, check_choice, chosen_step, splits_of
 from dbselect.sklearn.weights import rows_that_count
 
 
@@ -29,6 +31,7 @@ class GramSelector(SelectorMixin, BaseEstimator):
     ridge: float
     scale: bool
     fit_intercept: bool
+    null_policy: str
     model_: Any
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -36,7 +39,7 @@ class GramSelector(SelectorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : shape (n, d), an array or a frame of pandas or Polars
+        X : as of `AnytimeRegressor.fit`
         y : shape (n,), numbers; a class as 0 and 1
         sample_weight : shape (n,), >= 0; rows of weight 0 are as if they were not there
 
@@ -48,27 +51,31 @@ class GramSelector(SelectorMixin, BaseEstimator):
         ------
         ValueError : a parameter is out of range, or the rows have nothing to explain
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, y_numeric=True)
+        X, y = validated(self, X, y)
         kept, weight = rows_that_count(X, sample_weight)
-        names = column_names(self)
-        training = Training(X[kept], np.asarray(y, dtype=np.float64)[kept, None], weight, names)
-        problem = Problem(
+        names, y = column_names(self), np.asarray(y, dtype=np.float64)
+        training = Training(X[kept], y[kept, None], weight, names, self.null_policy)
+        self._choose(training, splits_of(getattr(self, "cv", None), y, kept))
+        held = {name for one in self.model_.columns for name in (one, one.rpartition(".")[0])}
+        self.support_ = np.isin(names, list(held))
+        return self
+
+    def _problem(self, training: Training) -> Problem:
+        """Return what is asked about some rows."""
+        return Problem(
             training.gram(),
             training.targets[0],
-            columns_of_groups(self.groups, names),
+            columns_of_groups(self.groups, training.names),
             self.costs,
             intercept=self.fit_intercept,
             ridge=self.ridge,
             scale=self.scale,
             always=getattr(self, "always", None) or (),
         )
-        self._choose(problem)
-        self.support_ = np.isin(names, self.model_.columns)
-        return self
 
     @abstractmethod
-    def _choose(self, problem: Problem) -> None:
-        """Keep what the method finds."""
+    def _choose(self, training: Training, splits: Splits | None) -> None:
+        """Keep what the method finds; only a sequence has `splits` to choose its prefix by."""
 
     def _get_support_mask(self) -> npt.NDArray[np.bool_]:
         check_is_fitted(self)
@@ -77,7 +84,7 @@ class GramSelector(SelectorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        return tags
+        return taking_gaps(tags)
 
 
 class AnytimeSelector(GramSelector, Portable):
@@ -91,6 +98,7 @@ class AnytimeSelector(GramSelector, Portable):
     costs : name of a group -> cost > 0; default 1 each
     rule, ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
     fit_intercept : False for models through the origin
+    cv, choice, null_policy : as of `AnytimeRegressor`
 
     Attributes
     ----------
@@ -98,6 +106,7 @@ class AnytimeSelector(GramSelector, Portable):
     model_, groups_, step_, budget_ : linear model on the columns kept, their groups, the step
         of the sequence, and what it costs
     support_ : shape (d,), whether a column is kept
+    cv_results_ : with `cv`, as of `AnytimeRegressor`
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
 
     Notes
@@ -127,6 +136,9 @@ class AnytimeSelector(GramSelector, Portable):
         max_groups: int | None = None,
         always: Any = None,
         fit_intercept: bool = True,
+        cv: Any = None,
+        choice: str = "best",
+        null_policy: str = "indicator",
     ) -> None:
         self.budget = budget
         self.groups = groups
@@ -137,13 +149,24 @@ class AnytimeSelector(GramSelector, Portable):
         self.max_groups = max_groups
         self.always = always
         self.fit_intercept = fit_intercept
+        self.cv = cv
+        self.choice = choice
+        self.null_policy = null_policy
 
-    def _choose(self, problem: Problem) -> None:
+    def _choose(self, training: Training, splits: Splits | None) -> None:
+        self.sequence_ = self._search(training)
+        self.step_ = longest_within(self.sequence_.spent, None)
+        check_choice(self.choice)
+        if splits is not None:
+            self.step_, self.cv_results_ = chosen_step(
+                self.sequence_, training, splits, self._search, self.choice
+            )
+
+    def _search(self, training: Training) -> Any:
         options: dict[str, Any] = {
             "rule": self.rule, "budget": self.budget, "max_groups": self.max_groups,
         }  # fmt: skip
-        self.sequence_ = uninterrupted(problem.anytime_sequence(**options))
-        self.step_ = longest_within(self.sequence_.spent, None)
+        return uninterrupted(self._problem(training).anytime_sequence(**options))
 
 
 class FoBaSelector(GramSelector, Portable):
@@ -156,6 +179,7 @@ class FoBaSelector(GramSelector, Portable):
     groups, costs : as of `AnytimeSelector`
     rule, backward, max_steps, ridge, scale, budget, always : as of `dbselect.foba`
     fit_intercept : False for models through the origin
+    null_policy : as of `AnytimeRegressor`
 
     Attributes
     ----------
@@ -186,6 +210,7 @@ class FoBaSelector(GramSelector, Portable):
         budget: float | None = None,
         always: Any = None,
         fit_intercept: bool = True,
+        null_policy: str = "indicator",
     ) -> None:
         self.epsilon = epsilon
         self.nu = nu
@@ -199,13 +224,14 @@ class FoBaSelector(GramSelector, Portable):
         self.budget = budget
         self.always = always
         self.fit_intercept = fit_intercept
+        self.null_policy = null_policy
 
-    def _choose(self, problem: Problem) -> None:
+    def _choose(self, training: Training, splits: Splits | None) -> None:
         options: dict[str, Any] = {
             "epsilon": self.epsilon, "nu": self.nu, "rule": self.rule, "backward": self.backward,
             "max_steps": self.max_steps, "budget": self.budget,
         }  # fmt: skip
-        self.sequence_ = uninterrupted(problem.foba(**options))
+        self.sequence_ = uninterrupted(self._problem(training).foba(**options))
         self.step_ = longest_within(self.sequence_.spent, None)
 
 
@@ -218,6 +244,7 @@ class SGHTSelector(GramSelector):
     groups, costs : as of `AnytimeSelector`
     ridge, scale, variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
     fit_intercept : False for models through the origin
+    null_policy : as of `AnytimeRegressor`
 
     Attributes
     ----------
@@ -250,6 +277,7 @@ class SGHTSelector(GramSelector):
         tol: float = 1e-8,
         max_iter: int = 500,
         fit_intercept: bool = True,
+        null_policy: str = "indicator",
     ) -> None:
         self.max_columns = max_columns
         self.max_groups = max_groups
@@ -264,8 +292,10 @@ class SGHTSelector(GramSelector):
         self.tol = tol
         self.max_iter = max_iter
         self.fit_intercept = fit_intercept
+        self.null_policy = null_policy
 
-    def _choose(self, problem: Problem) -> None:
+    def _choose(self, training: Training, splits: Splits | None) -> None:
+        problem = self._problem(training)
         options: dict[str, Any] = {
             "variant": self.variant, "start": self.start, "refit": self.refit,
             "polish": self.polish, "tol": self.tol, "max_iter": self.max_iter,

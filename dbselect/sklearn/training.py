@@ -7,20 +7,26 @@ Gram a fold in each process, and one digest a fit, which takes less than the Gra
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from scipy.sparse import issparse
 
-from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.gram import Gram, Vector
+from dbselect.sklearn.inputs import Rows, dense
 from dbselect.sources.read import gram as read_gram
 
 #: Bytes of the Grams that are kept: of 1,000 columns some 30, of 100 columns 3,000.
 MOST_BYTES = 256 * 1024**2
+#: Bytes of a sparse matrix that are dense at a time.
+PART_BYTES = 64 * 1024**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +35,18 @@ class Training:
 
     Parameters
     ----------
-    X : shape (n, d)
+    X : shape (n, d), an array, a sparse matrix in CSR form, or a frame
     y : shape (n, K)
     weight : shape (n,), > 0; None = 1 each
     names : d names
+    null_policy : what happens to missing values
     """
 
-    X: Matrix
+    X: Rows
     y: npt.NDArray[Any]
     weight: Vector | None
     names: list[str]
+    null_policy: str = "indicator"
 
     @property
     def targets(self) -> list[str]:
@@ -70,27 +78,46 @@ class Training:
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as a frame: columns, targets and the weight."""
-        frame = pl.DataFrame(self.X, schema=self.names)
+        if isinstance(self.X, pl.DataFrame):
+            frame = self.X
+        else:
+            frame = pl.DataFrame(dense(self.X), schema=self.names)
+            frame = frame.with_columns(pl.all().fill_nan(None))
         columns = [pl.Series(name, self.y[:, k]) for k, name in enumerate(self.targets)]
         if self.weight is not None:
             columns.append(pl.Series(self.weight_name, self.weight))
         return frame.with_columns(columns)
 
     def _read(self) -> Gram:
-        weight = [] if self.weight is None else [self.weight]
-        rows = np.column_stack([self.X, self.y, *weight])
-        names = [*self.names, *self.targets, *([] if not weight else [str(self.weight_name)])]
-        return read_gram(rows, names, self.weight_name)
+        """Return the Gram, of a sparse matrix part by part: no more is dense at a time."""
+        if not issparse(self.X):
+            return self._read_part()
+        step = max(1, PART_BYTES // (8 * self.X.shape[1]))
+        starts = range(0, self.X.shape[0], step)
+        parts = (self.of(np.arange(a, min(a + step, self.X.shape[0]))) for a in starts)
+        return reduce(add, (part._read_part() for part in parts))
+
+    def _read_part(self) -> Gram:
+        return read_gram(self.frame(), weight=self.weight_name, null_policy=self.null_policy)
 
     def _digest(self) -> bytes:
-        digest = hashlib.blake2b(repr(self.names).encode(), digest_size=16)
-        for part in (self.X, self.y, self.weight):
+        digest = hashlib.blake2b(repr((self.names, self.null_policy)).encode(), digest_size=16)
+        for part in (*self._parts(), self.y, self.weight):
             if part is not None:
                 is_turned = part.flags.f_contiguous and not part.flags.c_contiguous
                 digest.update(f"{part.shape}{part.dtype}{is_turned}".encode())
                 flat: Any = np.ascontiguousarray(part.T if is_turned else part)
                 digest.update(memoryview(flat).cast("B"))
         return digest.digest()
+
+    def _parts(self) -> Iterable[npt.NDArray[Any]]:
+        """Yield arrays that hold the values of X."""
+        if issparse(self.X):
+            yield from (self.X.data, self.X.indices, self.X.indptr)
+        elif isinstance(self.X, pl.DataFrame):
+            yield from (one.hash().to_numpy() for one in self.X)
+        else:
+            yield self.X
 
 
 class GramCache:

@@ -22,23 +22,25 @@ from dbselect.validation.scoring.row_scores import row_scores
 Splits = list[tuple[Index, Index]]
 #: Which candidate is taken, as of `cross_validate`.
 CHOICES = ("best", "one_standard_error")
+#: Shares that differ by less are equally good: the shorter prefix is taken.
+EQUAL = 1e-6
 
 
-def splits_of(cv: Any, X: Any, y: Any, kept: Index, *, classifier: bool = False) -> Splits | None:
+def splits_of(cv: Any, y: Any, kept: Index, *, classifier: bool = False) -> Splits | None:
     """Return the splits of the rows that count; None where `cv` is None.
 
     Parameters
     ----------
     cv : as of GridSearchCV
-    X, y : all rows, of which `cv` may number
+    y : of all rows, of which `cv` may number
     kept : numbers of the rows that count, by which the result numbers
     classifier : whether folds have shares of the classes alike
     """
     if cv is None:
         return None
-    number = np.full(len(X), -1)
+    number = np.full(len(y), -1)
     number[kept] = np.arange(len(kept))
-    found = check_cv(cv, y, classifier=classifier).split(X, y)
+    found = check_cv(cv, y, classifier=classifier).split(np.empty((len(y), 1)), y)
     both = [(number[fitted], number[judged]) for fitted, judged in found]
     return [(fitted[fitted >= 0], judged[judged >= 0]) for fitted, judged in both]
 
@@ -70,8 +72,7 @@ def chosen_step(
     ------
     ArgumentError : another choice, or fewer than two splits
     """
-    if choice not in CHOICES:
-        raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
+    check_choice(choice)
     if len(splits) < 2:
         raise ArgumentError(f"cv gives {len(splits)} split; at least 2 are needed")
     errors = [
@@ -81,13 +82,24 @@ def chosen_step(
     scores = 1.0 - np.array(errors) / _to_explain(sequence, training)
     mean = scores.mean(axis=0)
     error = scores.std(axis=0, ddof=1) / np.sqrt(len(splits))
-    best = int(mean.argmax())
+    best = int(np.flatnonzero(mean >= mean.max() - EQUAL)[0])
     step = best
     if choice == "one_standard_error":
         good = np.flatnonzero(mean >= mean[best] - error[best])
         step = int(good[sequence.spent[good].argmin()])
     table = sequence.steps.select("step", "spent").with_columns(mean=mean, std_error=error)
     return step, table
+
+
+def check_choice(choice: Any) -> None:
+    """Refuse another choice than `CHOICES`.
+
+    Raises
+    ------
+    ArgumentError : it is another
+    """
+    if choice not in CHOICES:
+        raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
 
 
 def _errors(

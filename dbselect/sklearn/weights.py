@@ -24,7 +24,7 @@ def rows_that_count(X: Any, sample_weight: Any) -> tuple[Index, Vector | None]:
     DataError : all weights are 0
     """
     if sample_weight is None:
-        return np.arange(len(X)), None
+        return np.arange(X.shape[0]), None
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weight < 0).any():
         raise DataError(f"a sample weight is {weight.min():g}; weights must be >= 0")

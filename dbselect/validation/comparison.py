@@ -7,7 +7,7 @@ import polars as pl
 
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
-from dbselect.pictures.curve import MOST_STEPS, curves_beside, thinned
+from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,4 +66,9 @@ class Comparison(InNotebooks):
         if any(part.height > most for part in parts):
             told.append(f"Of each curve {most} steps are drawn, spread evenly.")
         frame = pl.concat([thinned(part, most) for part in parts])
-        return curves_beside(frame, "What each order explains for its cost", told, self.cut)
+        explained = ("explained", ".4~%", "explained")
+        return step_curves(
+            frame, Heights("explained", "share explained", share=True),
+            "What each order explains for its cost", told, line="name",
+            tips=["name:N", explained, "group:N", "step:Q", "spent:Q"], mark=self.cut,
+        )  # fmt: skip

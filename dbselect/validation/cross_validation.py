@@ -9,7 +9,8 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError
 from dbselect.options.methods import METHODS
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pictures.candidates import candidates
+from dbselect.pictures.options import options_beside
+from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
 from dbselect.results.selected import AnyModel, model_in
@@ -222,7 +223,17 @@ class CrossValidation(InNotebooks):
         title = f"{self.target}: {measure} on rows held out" + "".join(
             f", {name} {value}" for name, value in keys.items()
         )
-        return candidates(frame, measure, title, told)
+        heights = Heights("value", f"{measure}, held out", share=measure == "r2")
+        value = ("value", ".5~g", measure)
+        tips = ["options:N", value, "step:Q", "spent:Q", "columns:Q", "choice:N"]
+        if frame["step"].null_count() == frame.height:
+            return options_beside(frame, heights, title, told, tips)
+        parts = frame.partition_by("options", maintain_order=True)
+        most = max(2, MOST_STEPS * 3 // len(parts))
+        if any(part.height > most for part in parts):
+            told.append(f"Of each line {most} candidates are drawn, spread evenly.")
+        frame = pl.concat([thinned(part, most, pl.col("choice").is_not_null()) for part in parts])
+        return step_curves(frame, heights, title, told, line="options", tips=tips)
 
     def _segment(self, keys: Mapping[str, Any]) -> Any:
         """Return what all folds of a segment are."""

@@ -10,7 +10,7 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
-from dbselect.pictures.frequencies import frequencies_of_sizes
+from dbselect.pictures.cells import frequencies_of_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +114,15 @@ class Stability(InNotebooks):
         frame = drawn.select("group", "stable").join(
             self.frequencies, on="group", maintain_order="left_right"
         )
-        told = [f"{self.records} records; stable from {self.threshold:.0%} on, the dotted line."]
+        among = "" if self.size is None else f" among the first {self.size}"
+        told = [
+            f"A row a group. {self.records} records; coloured groups are stable: chosen{among} in "
+            f"at least {self.threshold:.0%} of them."
+        ]
         if drawn.height < self.table.height:
             told.append(f"The {most} most frequent of {self.table.height} groups.")
         title = f"{self.target}: how often {self.method} chooses each group"
-        return frequencies_of_sizes(frame, self.threshold, self.size, title, told)
+        return frequencies_of_sizes(frame, title, told)
 
 
 def check_threshold(value: Any) -> None:

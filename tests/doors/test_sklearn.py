@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import RFE
@@ -238,7 +239,9 @@ def test_a_grid_of_budgets_reads_each_fold_once(frame, monkeypatch):
     X, y = columns_of(frame), frame["y"].to_numpy()
     read = []
     real = kept.read_gram
-    monkeypatch.setattr(kept, "read_gram", lambda *given: read.append(1) or real(*given))
+    monkeypatch.setattr(
+        kept, "read_gram", lambda *given, **more: read.append(1) or real(*given, **more)
+    )
     kept.KEPT.clear()
     budgets = {"budget": [0.5, 1.5, 3.5, 5.0, 6.5], "ridge": [0.0, 0.1]}
     grid = GridSearchCV(AnytimeRegressor(groups=GROUPS, costs=COSTS), budgets, cv=KFold(4))
@@ -327,7 +330,7 @@ def test_at_prediction_time_each_row_has_the_longest_prefix_it_can_have(frame, t
     own = second.predict(X[1:2])
     assert rows[1] == pytest.approx(np.r_[1 - own, own] if target == "label" else own[0])
     np.testing.assert_allclose(rows[[0, 2, 3, 4]], predict(X, budget=np.inf)[[0, 2, 3, 4]])
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="row 1 of X lacks a value that no row of the fit lacked"):
         found.predict(holed.to_pandas())
     with pytest.raises(ValueError, match="feature names"):
         found.predict(X.drop("a").to_pandas())
@@ -415,3 +418,82 @@ def test_nothing_else_imports_scikit_learn():
         "import dbselect.sklearn; assert 'sklearn' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Rows as they come
+
+
+def gaps(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return columns of which one is text and one has missing values."""
+    number = pl.int_range(pl.len())
+    return frame.select(
+        "a",
+        b=pl.when(number % 7 != 0).then("b"),
+        kind=pl.when(number % 3 == 0).then(pl.lit("u")).otherwise(pl.lit("v")),
+    )
+
+
+@pytest.mark.parametrize("form", ["polars", "pandas"])
+def test_text_and_missing_values_are_as_in_the_call(frame, form):
+    X = gaps(frame)
+    given = X.to_pandas() if form == "pandas" else X
+    found = AnytimeRegressor().fit(given, frame["y"].to_numpy())
+    table = X.with_columns(frame["y"])
+    seq = ds.anytime_sequence(table, "y", null_policy="indicator")
+    assert found.sequence_.columns == seq.columns
+    assert "b.missing" in seq.columns
+    np.testing.assert_allclose(found.predict(given), seq.at().predict(X), rtol=1e-12)
+    assert found.coef_.shape == (len(seq.columns),)
+    late = frame["label"].to_numpy()
+    classes = AnytimeClassifier(ridge=0.01).fit(given, late)
+    own = ds.anytime_sequence(
+        X.with_columns(late=frame["label"] == "yes"), "late",
+        family="binomial", rule="score", ridge=0.01, null_policy="indicator",
+    )  # fmt: skip
+    np.testing.assert_allclose(
+        classes.predict_proba(given)[:, 1], own.at().predict(X), rtol=1e-6, atol=1e-9
+    )
+    chosen = AnytimeSelector(budget=2.0).fit(given, frame["y"].to_numpy())
+    kept_groups = ds.anytime_sequence(table, "y", null_policy="indicator", budget=2.0).at().groups
+    assert sorted(chosen.get_feature_names_out()) == sorted(kept_groups)
+    assert list(chosen.set_output(transform="polars").transform(given).columns) == sorted(
+        kept_groups, key=X.columns.index
+    )
+
+
+def test_sparse_rows_are_dense_ones(frame, monkeypatch):
+    monkeypatch.setattr(kept, "PART_BYTES", 3000)
+    rng = np.random.default_rng(2)
+    dense = rng.normal(size=(240, 6)) * (rng.uniform(size=(240, 6)) < 0.3)
+    rows = sparse.csr_matrix(dense)
+    y = dense @ [2.0, 1.0, 0.0, 0.5, 0.0, 0.3] + frame["a"].to_numpy()
+    weight = frame["w"].to_numpy()
+    both = [AnytimeRegressor(3.0).fit(X, y, weight) for X in (rows, dense)]
+    assert both[0].groups_ == both[1].groups_
+    np.testing.assert_allclose(both[0].coef_, both[1].coef_, rtol=1e-10)
+    np.testing.assert_allclose(both[0].predict(rows), both[1].predict(dense), rtol=1e-9)
+    budgets = np.repeat([1.0, 2.0], 120)
+    np.testing.assert_allclose(
+        both[0].predict(rows, budgets), both[1].predict(dense, budgets), rtol=1e-9
+    )
+    least = np.linalg.lstsq(
+        np.column_stack([np.ones(240), dense[:, both[0].coef_ != 0]]) * np.sqrt(weight)[:, None],
+        y * np.sqrt(weight), rcond=None,
+    )[0]  # fmt: skip
+    np.testing.assert_allclose(both[0].coef_[both[0].coef_ != 0], least[1:], rtol=1e-8)
+
+
+def test_weights_of_classes_are_those_of_scikit_learn(frame):
+    X, y = columns_of(frame).to_numpy(), frame["label"].to_numpy()
+    ridge = 1e-9
+    own = AnytimeClassifier(ridge=ridge, class_weight="balanced").fit(X, y)
+    other = LogisticRegression(C=1e12, class_weight="balanced", tol=1e-10, max_iter=5000).fit(X, y)
+    np.testing.assert_allclose(own.predict_proba(X), other.predict_proba(X), atol=1e-5)
+
+
+def test_a_selector_takes_the_budget_that_is_best_on_rows_held_out(frame):
+    X, y = columns_of(frame), frame["y"].to_numpy()
+    chosen = AnytimeSelector(groups=GROUPS, costs=COSTS, cv=KFold(4)).fit(X, y)
+    alike = AnytimeRegressor(groups=GROUPS, costs=COSTS, cv=KFold(4)).fit(X, y)
+    assert chosen.groups_ == alike.groups_
+    assert chosen.cv_results_.equals(alike.cv_results_)

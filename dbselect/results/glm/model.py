@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtr, ndtri
+from scipy.special import chdtrc, ndtr, ndtri
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.glm.named import family_of
@@ -23,6 +23,7 @@ from dbselect.results.choice import warn_of_choice
 from dbselect.results.glm.family import OfFamily
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.results.refit import Refitted
+from dbselect.results.summary import Summary, tested
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +157,8 @@ class GlmModel(OfFamily, Refitted, Predicting):
 
         Returns
         -------
-        DataFrame: term, ``"(intercept)"`` first if there is one, then the columns; estimate;
+        DataFrame, printed below rows, deviances, dispersion and the likelihood-ratio test of
+        the model: term, ``"(intercept)"`` first if there is one, then the columns; estimate;
         std_error; statistic, estimate / std_error; p_value, two-sided, by the normal
         distribution. NULL for aliased columns. A multinomial model has these rows for each
         class, named in the first column, ``class``: its coefficients sum to 0 over the
@@ -195,7 +197,65 @@ class GlmModel(OfFamily, Refitted, Predicting):
         table = self._tested()
         if self._was_chosen:
             warn_of_choice()
-        return table
+        return Summary.of(table, lambda: self._facts)
+
+    @property
+    def df_residual(self) -> int:
+        """Rows less parameters: those of every predictor, without aliased columns."""
+        return self.rows - self._parameters
+
+    @property
+    def _parameters(self) -> int:
+        each = self.has_intercept + len(self.columns) - len(self.aliased)
+        return each * (len(self.classes) - 1 if self.classes else 1)
+
+    def lr_test(self) -> pl.DataFrame:
+        """Return the likelihood-ratio test that all coefficients but the intercept are 0.
+
+        Returns
+        -------
+        DataFrame, one row: df; statistic, what the columns take of the deviance, by the
+        dispersion; p_value by the chi-squared distribution
+
+        Raises
+        ------
+        ArgumentError, DataError : as `summary`
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the p-value is too small
+
+        Notes
+        -----
+        Where the family has a dispersion, it is estimated and taken as known, as in `summary`.
+
+        References
+        ----------
+        McCullagh, Nelder (1989), section 4.4.
+        """
+        self._tested()
+        if self._was_chosen:
+            warn_of_choice()
+        return pl.DataFrame([self._lr_test])
+
+    @property
+    def _lr_test(self) -> dict[str, Any]:
+        several = len(self.classes) - 1 if self.classes else 1
+        df = self._parameters - self.has_intercept * several
+        statistic = (self.null_deviance - self.deviance) / self.dispersion
+        return {"df": df, "statistic": statistic, "p_value": float(chdtrc(df, statistic))}
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        """What `summary` prints above the terms."""
+        test = self._lr_test
+        return {
+            "target": predicted(self.target, self.levels), "family": self.family,
+            "rows": self.rows, "residual df": self.df_residual, "deviance": self.deviance,
+            "null deviance": self.null_deviance, "explained": self.explained,
+            "dispersion": self.dispersion,
+            f"LR({test['df']})": tested(test["statistic"], test["p_value"]),
+        }  # fmt: skip
 
     def _tested(self) -> pl.DataFrame:
         errors = self._known_errors

@@ -12,7 +12,7 @@ from dbselect.glm.offset import Offset
 from dbselect.linear.problem import constant_target, is_constant, no_rows
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
-from dbselect.pictures.metrics import metric_curve
+from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import inputs_of
@@ -112,12 +112,17 @@ class Evaluation(InNotebooks):
         if "step" not in self.table.columns:
             raise ArgumentError("one model is one point; evaluate a sequence for a curve")
         queries = "" if self.queries is None else f" of {self.queries} queries"
-        told = [f"{row_counts(self.rows, self.skipped)}{queries}."]
-        frame = self.table.select("step", "group", "spent", value=name)
         (asked,) = requests_of(name)
-        return metric_curve(
-            frame, name, asked.metric.more, f"{self.target}: {name} against what is spent", told
-        )
+        better = "More" if asked.metric.more else "Less"
+        told = [f"{row_counts(self.rows, self.skipped)}{queries}. {better} is better."]
+        frame = thinned(self.table.select("step", "group", "spent", value=name))
+        if frame.height < self.table.height:
+            told.append(f"Of {self.table.height - 1} steps {MOST_STEPS - 1} are drawn.")
+        return step_curves(
+            frame, Heights("value", name, more=asked.metric.more),
+            f"{self.target}: {name} for its cost", told,
+            tips=["group:N", ("value", ".5~g", name), "step:Q", "spent:Q"],
+        )  # fmt: skip
 
 
 def measured(

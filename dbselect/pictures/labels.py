@@ -1,0 +1,40 @@
+"""Where names of points have room: no two lie on each other, those that count most come first."""
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+#: Most points that are named.
+MOST_NAMES = 12
+#: Pixels of a letter, of the longest name, of the height of a line, and from the point to its name.
+LETTER, LONGEST, LINE, APART = 6.5, 110.0, 13.0, 5.0
+
+
+def placed(
+    points: Iterable[tuple[int, float, float, bool]], names: Sequence[str | None]
+) -> pl.Series:
+    """Return the names that have room, and NULL for the others.
+
+    Parameters
+    ----------
+    points : of each the row, where its name begins across and at which height, both in pixels,
+        and whether the name ends there instead; those that count most first
+    names : of all rows, shape (n,)
+
+    Returns
+    -------
+    Series of String, shape (n,), called label
+    """
+    boxes: list[tuple[float, float, float]] = []
+    labels: list[str | None] = [None] * len(names)
+    for row, x, y, ends in points:
+        width = min(LONGEST, LETTER * len(names[row] or ""))
+        left = x - APART - width if ends else x + APART
+        free = all(
+            left + width < low or high < left or abs(y - height) > LINE
+            for low, high, height in boxes
+        )
+        if free and len(boxes) < MOST_NAMES:
+            boxes.append((left, left + width, y))
+            labels[row] = names[row]
+    return pl.Series("label", labels, pl.String)

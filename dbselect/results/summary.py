@@ -1,0 +1,64 @@
+"""A table of coefficients that prints below the facts of its fit."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+#: Facts in one line, and the width of each.
+IN_A_LINE, WIDTH = 3, 27
+
+
+class Summary(pl.DataFrame):
+    """The terms of a model: a DataFrame as any other, with the facts of the fit in its `repr`.
+
+    What is made of it, by `select` say, is a plain table.
+    """
+
+    _facts: Callable[[], dict[str, Any]] | None = None
+
+    @classmethod
+    def of(cls, terms: pl.DataFrame, facts: Callable[[], dict[str, Any]]) -> "Summary":
+        """Return terms with facts.
+
+        Parameters
+        ----------
+        facts : returns name -> value; computed when they are printed
+        """
+        found = cls(terms)
+        found._facts = facts
+        return found
+
+    def __repr__(self) -> str:
+        return self._head() + super().__repr__()
+
+    def __str__(self) -> str:
+        return self._head() + super().__str__()
+
+    def _repr_html_(self, **options: Any) -> str:
+        head = self._head()
+        return (f"<pre>{head}</pre>" if head else "") + super()._repr_html_(**options)
+
+    def _head(self) -> str:
+        if self._facts is None:
+            return ""
+        told = [f"{name} {short(value)}" for name, value in self._facts().items()]
+        lines = [told[at : at + IN_A_LINE] for at in range(0, len(told), IN_A_LINE)]
+        return "".join("".join(f"{one:<{WIDTH}}" for one in line).rstrip() + "\n" for line in lines)
+
+
+def short(value: Any) -> str:
+    """Return a number in the digits that are read: five, whole ones all."""
+    if isinstance(value, str):
+        return value
+    if value is None or math.isnan(value):
+        return "unknown"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"
+
+
+def tested(statistic: float | None, p_value: float | None) -> str:
+    """Return a test as it is written: its statistic, and p, a small one as an inequality."""
+    if statistic is None or p_value is None or math.isnan(p_value):
+        return "unknown"
+    return f"{short(statistic)}, p " + ("< 0.001" if p_value < 0.001 else f"= {p_value:.3f}")

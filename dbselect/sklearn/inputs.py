@@ -1,0 +1,92 @@
+"""What estimators are fitted to: numbers in an array, sparse or not, or the columns of a frame."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy.sparse import issparse
+from sklearn.utils.validation import _check_y, validate_data
+
+from dbselect.errors import DataError
+from dbselect.record.gram import Matrix
+
+#: An array, a matrix of SciPy in CSR form, or a frame that has text.
+Rows = Any
+
+
+def validated(
+    estimator: Any, X: Any, y: Any, *, numeric: bool = True, several: bool = False
+) -> tuple[Rows, Any]:
+    """Return rows and target of a fit, and keep number and names of the columns.
+
+    Parameters
+    ----------
+    numeric : whether y is numbers
+    several : whether y may have several columns
+
+    Raises
+    ------
+    ValueError : shapes or values are not as scikit-learn wants them; missing values are allowed
+        in X
+    """
+    checks: dict[str, Any] = {"multi_output": several, "y_numeric": numeric}
+    if not has_text(X):
+        return validate_data(estimator, X, y, ensure_min_samples=2, **_NUMBERS, **checks)  # type: ignore[no-any-return]
+    validate_data(estimator, X, y, skip_check_array=True)
+    y = _check_y(y, **checks, estimator=estimator)
+    frame = as_polars(X)
+    if len(y) != frame.height or frame.height < 2:
+        raise DataError(
+            f"X has {frame.height} rows and y {len(y)}; they must be equal and 2 at least"
+        )
+    return frame, y
+
+
+def rows_to_predict(estimator: Any, X: Any) -> Rows:
+    """Return rows with the columns of the fit, complete or not."""
+    if not has_text(X):
+        return validate_data(estimator, X, reset=False, **_NUMBERS)
+    validate_data(estimator, X, reset=False, skip_check_array=True)
+    return as_polars(X)
+
+
+def has_text(X: Any) -> bool:
+    """Whether X is a frame with a column of texts or categories."""
+    if isinstance(X, pl.DataFrame):
+        return not all(dtype.is_numeric() or dtype == pl.Boolean for dtype in X.dtypes)
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+        return False
+    return any(getattr(one, "kind", "O") not in "biuf" for one in X.dtypes)
+
+
+def as_polars(X: Any) -> pl.DataFrame:
+    """Return a frame of pandas or Polars as one of Polars, NaN as NULL."""
+    frame = X if isinstance(X, pl.DataFrame) else pl.from_pandas(X)
+    return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
+
+
+def dense(X: Rows) -> Matrix:
+    """Return an array of what may be sparse."""
+    return np.asarray(X.toarray() if issparse(X) else X)
+
+
+def complete(found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return predictions, all of which are there.
+
+    Raises
+    ------
+    DataError : one is not
+    """
+    lacking = np.flatnonzero(np.isnan(found.reshape(len(found), -1)).any(axis=1))
+    if lacking.size:
+        raise DataError(
+            f"row {lacking[0]} of X lacks a value that no row of the fit lacked, or has a text "
+            "that none had; with budget= each row has the longest prefix that it can have"
+        )
+    return found
+
+
+_NUMBERS: dict[str, Any] = {
+    "dtype": np.float64, "accept_sparse": "csr", "ensure_all_finite": "allow-nan",
+}  # fmt: skip

@@ -1,0 +1,83 @@
+"""What a summary prints above its terms: statsmodels' numbers, and one table below them."""
+
+import numpy as np
+import polars as pl
+import pytest
+import statsmodels.api as sm
+
+import dbselect as ds
+
+
+@pytest.fixture(scope="module")
+def rows() -> pl.DataFrame:
+    rng = np.random.default_rng(12)
+    X = rng.normal([30.0, 0.0, -3.0], size=(150, 3))
+    y = X @ [0.5, -1.0, 0.2] + rng.normal(size=150)
+    return pl.DataFrame(X, list("abc")).with_columns(
+        y=pl.Series(y), w=pl.Series(rng.uniform(0.5, 3.0, 150)), late=pl.Series(y > np.median(y))
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_numbers_of_a_linear_model_are_those_of_statsmodels(rows, weighted, intercept):
+    X = rows.select("a", "b", "c").to_numpy()
+    X = np.column_stack([np.ones(150), X]) if intercept else X
+    weight = rows["w"].to_numpy() if weighted else np.ones(150)
+    truth = sm.WLS(rows["y"].to_numpy(), X, weights=weight).fit()
+    table = rows.select("a", "b", "c", "y", *(["w"] if weighted else []))
+    weighting = "w" if weighted else None
+    model = ds.fit(table, "y", list("abc"), weight=weighting, intercept=intercept)
+    assert model.df_residual == truth.df_resid
+    assert model.sigma == pytest.approx(truth.scale**0.5, rel=1e-9)
+    assert model.adjusted_r2 == pytest.approx(truth.rsquared_adj, rel=1e-9)
+    # Weights add a constant of the rows to statsmodels' likelihood.
+    constant = float(np.log(weight).sum())
+    assert model.aic == pytest.approx(truth.aic + constant, rel=1e-9)
+    assert model.bic == pytest.approx(truth.bic + constant, rel=1e-9)
+    found = model.covariance()
+    own = found.select(pl.exclude("term")).to_numpy()
+    assert found["term"].to_list() == found.columns[1:]
+    np.testing.assert_allclose(own, truth.cov_params(), rtol=1e-5, atol=1e-12)
+    errors = model.summary()["std_error"].to_numpy()
+    np.testing.assert_allclose(np.sqrt(np.diagonal(own)), errors, rtol=1e-12)
+
+
+def test_a_test_of_the_likelihood_ratio_is_that_of_statsmodels(rows):
+    X = sm.add_constant(rows.select("b", "c").to_numpy())
+    truth = sm.Logit(rows["late"].to_numpy().astype(float), X).fit(disp=False)
+    model = ds.fit(rows.select("b", "c", "late"), "late", family="binomial")
+    (test,) = model.lr_test().rows(named=True)
+    assert test["df"] == 2
+    assert test["statistic"] == pytest.approx(truth.llr, rel=1e-6)
+    assert test["p_value"] == pytest.approx(truth.llr_pvalue, rel=1e-4)
+    assert model.df_residual == truth.df_resid
+
+
+def test_a_summary_prints_its_fit_and_is_a_table(rows):
+    model = ds.fit(rows.select("b", "c", "y"), "y")
+    printed = str(model.summary())
+    for fact in (
+        "target y",
+        "rows 150",
+        "residual df 147",
+        "sigma",
+        "AIC",
+        "F(2, 147)",
+        "(intercept)",
+    ):
+        assert fact in printed
+    assert "AIC" not in str(model.summary().select("term"))
+    assert isinstance(pl.concat([model.summary(), model.summary()]), pl.DataFrame)
+    assert "<pre>" in model.summary()._repr_html_()
+    family = ds.fit(rows.select("b", "late"), "late", family="binomial")
+    assert "LR(1)" in str(family.summary())
+
+
+def test_without_digits_or_rows_facts_are_left_out(rows):
+    exact = ds.fit(rows.select("b", "c", "y"), "y", exact=True)
+    assert "AIC" not in str(exact.summary())
+    with pytest.raises(ds.errors.ArgumentError, match="exact=True"):
+        exact.covariance()
+    with pytest.raises(ds.errors.ArgumentError, match=r"ridge is 0\.1"):
+        ds.fit(rows.select("b", "c", "y"), "y", ridge=0.1).covariance()
