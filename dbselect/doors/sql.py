@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from dbselect.doors import macros
 from dbselect.doors.answers import RecordCall, python_value
-from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import LOWEST_DUCKDB, extension_path
 from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.macros import sql_type
@@ -309,29 +308,6 @@ class _Options:
         return self._values
 
 
-def _a_optimal(*arguments: pa.ChunkedArray) -> pa.ListArray:
-    """Answer a chunk of `dbselect_a_optimal(candidates, k, options...)`.
-
-    Candidates are lists of STRUCT(key, row); places in them come back, counted from 1.
-    """
-    lists, *options = (_flat(argument) for argument in arguments)
-    with _TURN:
-        places = [
-            _places(candidates, *(python_value(option[i].as_py()) for option in options))
-            for i, candidates in enumerate(lists)
-        ]
-    return pa.array(places, pa.list_(pa.int64()))
-
-
-def _places(candidates: pa.ListScalar, k: Any, *options: Any) -> list[int] | None:
-    if not candidates.is_valid:
-        return None
-    names = ("beta2", "sigma2", "scale_rows")
-    # NULL means the default.
-    given = {name: value for name, value in zip(names, options, strict=True) if value is not None}
-    return [at + 1 for at in chosen_of(candidates.values.field("row"), k, **given)]
-
-
 def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer a chunk of `dbselect_extend(record, sums, table, options)`.
 
@@ -357,7 +333,6 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     **{f"dbselect_{kind}": (_answering(kind), sql_type(TYPES[kind])) for kind in TYPES},
     "dbselect_sequence_glm": (_glm_sequences, sql_type(GLM_TYPE)),
     "dbselect_sequence_wide": (_wide_sequences, sql_type(pa.list_(STEP_TYPE))),
-    "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
     "dbselect_extend": (_extended, sql_type(PLAIN_RECORD)),
 }
 #: Those that read tables: what they return is more than what they are given.

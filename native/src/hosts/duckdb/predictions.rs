@@ -40,22 +40,6 @@ unsafe fn predict_by(name: &'static str, chunk: Handle, out: Handle) -> Result<(
     }
 }
 
-/// `dbselect_predict(sequence, row, budget, handle_unknown, missing_columns)`.
-pub unsafe extern "C" fn predict_told(info: Handle, chunk: Handle, out: Handle) {
-    scalar_guard(info, ANYTIME, || {
-        // SAFETY: as above.
-        unsafe {
-            let argument = |at| vec![Vector::of_chunk(chunk, at)];
-            let (budgets, unknowns, absents) = (argument(2), argument(3), argument(4));
-            predict_rows(
-                chunk,
-                out,
-                &Told { name: ANYTIME, options: &OPTIONS, budgets, unknowns, absents },
-            )
-        }
-    });
-}
-
 /// The arguments beside the row; NULL is the default.
 #[derive(Default)]
 pub struct Told {
