@@ -83,7 +83,7 @@ class AOptimal:
         _, singular, V = linalg.svd(X, full_matrices=False)
         precision = self.beta2 + singular**2 / self.sigma2
         shrink = self.beta2**-0.5 - precision**-0.5
-        return np.eye(X.shape[1]) * self.beta2**-0.5 - _product(V.T * shrink, V)
+        return np.asarray(np.eye(X.shape[1]) * self.beta2**-0.5 - _product(V.T * shrink, V))
 
 
 class ChosenRows:

@@ -337,6 +337,7 @@ def test_python_reads_a_sequence_of_sql(raw):
         ("fit_glm(t, 'y', 'multinomial')", "family is 'multinomial'; .* which Python fits"),
         ("fit_glm(t, 'y', 'negative_binomial')", "it needs a dispersion > 0"),
         ("fit_glm(t, 'y', 'binomial', {'ridg': 1})", "unknown option 'ridg'; there is 'ridge'"),
+        (f"{SEARCH}, {{'cost': 1}})", "Error: anytime_sequence_glm has unknown option 'cost'"),
         ("fit_glm(t, 'y', 'binomial', {'ridge': -1})", "ridge is -1.0; it must be a number >= 0"),
         ("summary_glm(t, 'y', 'binomial', {'ridge': 1})", "ridge is 1.0; standard errors are"),
         ("fit_glm({'y': y, 'k': k, 'k.l1': x}, 'y', 'binomial')", "would have the name 'k.l1'"),
@@ -408,7 +409,8 @@ def test_models_and_sequences_of_families_are_plain_sql(raw, text):
     exposure = rng.uniform(0.5, 2.0, len(eta))
     stored(raw, table.with_columns(y=drawn(rng, text, eta), e=exposure))
     with_e = ", {'exposure': 'e'}" if text == "poisson" else ", {'columns': ['a', 'k']}"
-    costs = "{'costs': {'a': 1, 'b': 1, 'k': 3, 'c': 2}, 'groups': {'a': 'a', 'b': 'b', 'c': 'c', 'k': 'k'}}"
+    groups = "'groups': {'a': 'a', 'b': 'b', 'c': 'c', 'k': 'k'}"
+    costs = f"{{'costs': {{'a': 1, 'b': 1, 'k': 3, 'c': 2}}, {groups}}}"
     raw.execute(f"CREATE TABLE m AS SELECT fit_glm(t, 'y', '{text}'{with_e}) AS m FROM t")
     raw.execute(
         f"CREATE TABLE s AS SELECT anytime_sequence_glm(t, 'y', '{text}', {costs}) AS s FROM t"
@@ -433,7 +435,7 @@ def test_a_model_of_several_classes_names_what_predicts_it():
         con.execute("CREATE TABLE t AS SELECT i % 3 AS y, sin(i) AS x FROM range(60) r(i)")
         con.execute("CREATE TABLE s AS SELECT anytime_sequence_glm('t', 'y', 'multinomial') AS s")
         for call in ("predict(s, t)", "model_sql(s)"):
-            with pytest.raises(duckdb.Error, match="several classes.*glm_predict reads there"):
+            with pytest.raises(duckdb.Error, match=r"several classes.*glm_predict reads there"):
                 con.execute(f"SELECT {call} FROM t, s").fetchall()
         shares = one(con, "SELECT glm_predict(s, t).probabilities FROM t, s LIMIT 1")
         assert sum(shares.values()) == pytest.approx(1.0)

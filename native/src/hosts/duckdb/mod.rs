@@ -427,20 +427,23 @@ unsafe extern "C" fn fold_of(info: Handle, chunk: Handle, out: Handle) {
 fn aggregate_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_aggregate_function_set_error(info, text) };
-    guard(info, failed, || work().map_err(|message| format!("{function}: {message}")));
+    guard(info, failed, || work().map_err(|message| told_by(function, message)));
 }
 
 fn scalar_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_scalar_function_set_error(info, text) };
-    // Some sentences are about the function: it has no such option.
-    let told = |message: String| match message.strip_prefix(function) {
+    guard(info, failed, || work().map_err(|message| told_by(function, message)));
+}
+
+/// An error of a function; some sentences are about the function: it has no such option.
+fn told_by(function: &str, message: String) -> String {
+    match message.strip_prefix(function) {
         Some(rest) if [" has ", " is given ", " needs "].iter().any(|is| rest.starts_with(is)) => {
             message
         }
         _ => format!("{function}: {message}"),
-    };
-    guard(info, failed, || work().map_err(told));
+    }
 }
 
 /// Run `work`; hand an error or a panic to DuckDB as text.
