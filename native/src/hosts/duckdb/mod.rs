@@ -18,7 +18,7 @@
 //! | `dbselect_a_optimal(candidates, k, beta2, sigma2, scale_rows)` | scalar: which rows to observe, behind `dbselect.a_optimal` |
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
-//! | `predict(model or sequence, row [, options])` | scalar; a model is a STRUCT with intercept and coefficients |
+//! | `predict(model or sequence, row [, options])`, `glm_predict` | scalar; a model is a STRUCT with intercept and coefficients |
 //! | `model_sql(model or sequence [, options])` | scalar: the prediction as an SQL expression |
 //!
 //! `names` gives them named arguments, as `dbselect.anytime_sequence(g, 'y', budget := 5)`.
@@ -188,6 +188,8 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of, &any], n))).collect();
         let rows: Vec<&[LogicalType]> = rows.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"predict", &rows, &prediction, predictions::predict)?;
+        let (name, call) = (c"glm_predict", predictions::glm_predict);
+        register_scalar(connection, name, &rows, &prediction, call)?;
         let models: Vec<_> =
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
         let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();

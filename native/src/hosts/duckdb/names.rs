@@ -35,8 +35,14 @@ const A_OPTIMAL: (&str, &str, &str) = (
     "The keys of the k rows to observe so that a linear model is known best: \
          dbselect.a_optimal(id, {'a': a, 'b': b}, 10)",
 );
-/// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 5] = [
+/// Parameters of a prediction, and what is passed on of them.
+const PREDICT: (&str, &str) = (
+    "model, \"row\", budget := NULL, handle_unknown := NULL, missing_columns := NULL",
+    "model, \"row\", {'budget': budget, 'handle_unknown': handle_unknown, \
+     'missing_columns': missing_columns}",
+);
+/// Names, parameters, what is passed on of them, and what comes of it.
+const OTHERS: [(&str, &str, &str, &str); 6] = [
     (
         "gram_check",
         "record, target",
@@ -61,14 +67,18 @@ const OTHERS: [(&str, &str, &str, &str); 5] = [
         "The prediction of the longest prefix within the budget whose columns are all there: \
          dbselect.anytime_predict(s, {'a': 1.5}, budget := 5)",
     ),
-    // Its place is PREDICT.
     (
         "predict",
-        "model, \"row\", budget := NULL, handle_unknown := NULL, missing_columns := NULL",
-        "model, \"row\", {'budget': budget, 'handle_unknown': handle_unknown, \
-         'missing_columns': missing_columns}",
+        PREDICT.0,
+        PREDICT.1,
         "What a model of any method and family predicts, or a sequence within a budget: \
          dbselect.predict(m, {'a': 1.5}, budget := 5)",
+    ),
+    (
+        "glm_predict",
+        PREDICT.0,
+        PREDICT.1,
+        "The same of a model or a sequence of a family: dbselect.glm_predict(s, {'a': 1.5})",
     ),
     (
         "model_sql",
@@ -78,9 +88,6 @@ const OTHERS: [(&str, &str, &str, &str); 5] = [
          dbselect.model_sql(m)",
     ),
 ];
-/// `predict`, which is `glm_predict` as well.
-const PREDICT: usize = 3;
-
 /// Whether nothing of the user's is called as the catalog is, which would hide it or be hidden.
 ///
 /// # Safety
@@ -110,9 +117,7 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
         .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
     OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {
         define(name, &[(parameters.to_string(), passed.to_string())], does, run)
-    })?;
-    let (_, parameters, passed, does) = OTHERS[PREDICT];
-    create("glm_predict", &format!("({parameters}) AS system.main.predict({passed})"), does, run)
+    })
 }
 
 /// What the macro of a method takes and passes on: its places, options, and all by name.

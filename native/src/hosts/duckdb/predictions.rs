@@ -27,6 +27,12 @@ pub unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, PREDICT, || unsafe { predict_by(PREDICT, chunk, out) });
 }
 
+/// The same by the name that it has for families.
+pub unsafe extern "C" fn glm_predict(info: Handle, chunk: Handle, out: Handle) {
+    // SAFETY: as above.
+    scalar_guard(info, GLM_PREDICT, || unsafe { predict_by(GLM_PREDICT, chunk, out) });
+}
+
 /// # Safety
 /// A live chunk of models and rows, and what else the function of that name takes.
 unsafe fn predict_by(name: &'static str, chunk: Handle, out: Handle) -> Result<(), String> {
@@ -55,6 +61,7 @@ pub struct Told {
 /// The functions.
 const ANYTIME: &str = "anytime_predict";
 const PREDICT: &str = "predict";
+const GLM_PREDICT: &str = "glm_predict";
 /// What becomes of levels that the fit has not seen and of columns that the rows lack.
 type Treatment = (Unknown, MissingColumns);
 
