@@ -1,9 +1,11 @@
 """Ten thousand random searches, by the compiled library and by Python: `make oracle`.
 
 The problems and comparisons are those of tests/sequences/test_native_search.py,
-tests/sets/test_native_sets.py and tests/sets/test_native_penalised.py, which have some hundred of
-them. Columns, 1 to 200, may be equal, dependent, nearly dependent or constant, scores tie; all
-methods, rules and options. Sets within a budget are compared with all sets of at most ten groups.
+tests/sets/test_native_sets.py, tests/sets/test_native_penalised.py and
+tests/sets/test_native_answers.py, which have some hundred of them. Columns, 1 to 200, may be equal,
+dependent, nearly dependent or constant, scores tie; all methods, rules and options. Sets within a
+budget are compared with all sets of at most ten groups, designs with all next rows, diagnostics
+with least squares by NumPy.
 """
 
 import os
@@ -23,6 +25,7 @@ from dbselect.search import compiled
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sequences"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sets"))
+import test_native_answers as answers
 import test_native_penalised as penalised
 import test_native_search as comparison
 import test_native_sets as sets
@@ -30,6 +33,8 @@ import test_native_sets as sets
 BATCHES, BATCH, WIDEST = 40, 250, 200
 #: Problems of a batch whose sets are compared, and the most groups that all sets are made of.
 SETS, MOST_GROUPS = 25, 10
+#: What is compared beside the sets of a problem.
+ANSWERS = (answers.assert_design, answers.assert_diagnostics, answers.assert_knockoffs)
 #: Share of the problems in which rounding may decide between groups.
 ROUNDING_SHARE = 0.02
 #: The same of exchanges, which begin with all columns where some depend on others.
@@ -62,6 +67,8 @@ def sets_of(seed: int) -> Counter[str]:
             became["exchange: " + exchanged] += 1
             best = sets.assert_best(*sets.random_budget(rng, MOST_GROUPS))
             became["best_within: " + best] += 1
+            for at, one in enumerate(ANSWERS):
+                became[one(np.random.default_rng([seed, i, 2 + at]), WIDEST)] += 1
     return became
 
 

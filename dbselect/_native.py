@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, ColumnError, DataError, GroupError, RecordError
+from dbselect.errors import (
+    ArgumentError,
+    ColumnError,
+    DataError,
+    GroupError,
+    RecordError,
+    SourceError,
+)
 
 _Vector = npt.NDArray[np.float64]
 _Index = npt.NDArray[np.intp]
@@ -22,7 +29,10 @@ _Index = npt.NDArray[np.intp]
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
 
 #: Errors that the library names before their sentence.
-_ERRORS = {error.__name__: error for error in (ArgumentError, ColumnError, GroupError, RecordError)}
+_ERRORS = {
+    error.__name__: error
+    for error in (ArgumentError, ColumnError, GroupError, RecordError, SourceError)
+}
 #: What is a mapping in Python and no STRUCT in Arrow.
 _MAPS = {
     "groups": pa.map_(pa.string(), pa.list_(pa.string())),
@@ -66,75 +76,55 @@ def library_path() -> Path:
     return Path(spec.origin)
 
 
+_POINTER, _TEXT, _SIZE, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64
+_FLAG, _DOUBLE = ctypes.c_bool, ctypes.c_double
+_TEXTS, _SIZES = (ctypes.POINTER(_TEXT), _SIZE), (ctypes.POINTER(_SIZE), _SIZE)
+#: Where an Arrow array and its type are written.
+_ARRAY = (_POINTER, _POINTER)
+_BYTES = (_TEXT, _SIZE)
+_VECTOR = (_POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE)
+#: What each function of the library returns, and what it takes.
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "reader_new": (_POINTER, *_TEXTS, _TEXT, _TEXT, _TEXT, _TEXT),
+    "reader_category": (_FLAG, _POINTER, _TEXT, *_TEXTS, *_TEXTS, _TEXT),
+    "reader_add": (_POINTER, _POINTER, _POINTER),
+    "reader_order": (_FLAG, _POINTER, *_SIZES),
+    "reader_finish": (_POINTER, _POINTER, *_ARRAY),
+    "reader_state": (_POINTER, _POINTER, *_BYTES, *_ARRAY),
+    "state_note": (_POINTER, _POINTER, *_BYTES, *_ARRAY),
+    "reader_load": (_POINTER, _POINTER, *_BYTES, *_SIZES),
+    "reader_free": (None, _POINTER),
+    "folds": (_POINTER, _POINTER, *_TEXTS, _INT, _INT, *_ARRAY),
+    "distinct": (_POINTER, _POINTER, *_ARRAY),
+    "project": (_POINTER, *_VECTOR, _POINTER),
+    "support_table": (_POINTER, *_VECTOR, *_ARRAY),
+    "sets": (_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _INT, _POINTER, _POINTER),
+    "search": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
+    "answer": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
+    "check": (_POINTER, _POINTER, _TEXT, *_ARRAY),
+    "penalised_path": (_POINTER, _POINTER, _OnTurn, *_ARRAY),
+    "penalised_degrees": (_POINTER, _POINTER, _POINTER, _POINTER),
+    "knockoffs": (
+        _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _SIZE, ctypes.c_uint8, _INT, _SIZE,
+        _POINTER, _POINTER,
+    ),
+    "knockoff_select": (_POINTER, _POINTER, _SIZE, _SIZE, _DOUBLE, _POINTER),
+    "design_new": (_POINTER, _SIZE, _DOUBLE, _DOUBLE, _SIZE),
+    "design_read": (_POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "design_next": (_POINTER, _POINTER, _FLAG, _POINTER, _POINTER),
+    "design_take": (_DOUBLE, _POINTER, _POINTER),
+    "design_covariance": (None, _POINTER, _POINTER),
+    "design_free": (None, _POINTER),
+    "text_free": (None, _POINTER),
+}  # fmt: skip
+
+
 @cache
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
-    text, pointer = ctypes.c_char_p, ctypes.c_void_p
-    library.dbselect_reader_new.argtypes = [
-        ctypes.POINTER(text), ctypes.c_size_t, text, text, text, text
-    ]  # fmt: skip
-    library.dbselect_reader_new.restype = pointer
-    library.dbselect_reader_category.argtypes = [
-        pointer, text,
-        ctypes.POINTER(text), ctypes.c_size_t,
-        ctypes.POINTER(text), ctypes.c_size_t, text,
-    ]  # fmt: skip
-    library.dbselect_reader_category.restype = ctypes.c_bool
-    library.dbselect_reader_add.argtypes = [pointer, pointer]
-    library.dbselect_reader_add.restype = pointer
-    library.dbselect_reader_order.argtypes = [
-        pointer, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t
-    ]  # fmt: skip
-    library.dbselect_reader_order.restype = ctypes.c_bool
-    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
-    library.dbselect_reader_finish.restype = pointer
-    library.dbselect_reader_state.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
-    library.dbselect_reader_state.restype = pointer
-    library.dbselect_state_note.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
-    library.dbselect_state_note.restype = pointer
-    library.dbselect_reader_load.argtypes = [
-        pointer, text, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t
-    ]  # fmt: skip
-    library.dbselect_reader_load.restype = pointer
-    library.dbselect_reader_free.argtypes = [pointer]
-    library.dbselect_reader_free.restype = None
-    library.dbselect_folds.argtypes = [
-        pointer, ctypes.POINTER(text), ctypes.c_size_t, ctypes.c_int64, ctypes.c_int64,
-        pointer, pointer,
-    ]  # fmt: skip
-    library.dbselect_folds.restype = pointer
-    library.dbselect_distinct.argtypes = [pointer, pointer, pointer]
-    library.dbselect_distinct.restype = pointer
-    vector: list[Any] = [pointer, ctypes.c_size_t, pointer, pointer, *3 * [ctypes.c_size_t]]
-    library.dbselect_project.argtypes = [*vector, pointer]
-    library.dbselect_project.restype = pointer
-    library.dbselect_support_table.argtypes = [*vector, pointer, pointer]
-    library.dbselect_support_table.restype = pointer
-    library.dbselect_sets.argtypes = [
-        pointer, *3 * [ctypes.c_size_t], ctypes.c_int64, *2 * [pointer]
-    ]  # fmt: skip
-    library.dbselect_sets.restype = pointer
-    library.dbselect_search.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
-    library.dbselect_search.restype = pointer
-    library.dbselect_answer.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
-    library.dbselect_answer.restype = pointer
-    library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
-    library.dbselect_check.restype = pointer
-    library.dbselect_penalised_path.argtypes = [pointer, _OnTurn, pointer, pointer]
-    library.dbselect_penalised_path.restype = pointer
-    library.dbselect_penalised_degrees.argtypes = [pointer, pointer, pointer]
-    library.dbselect_penalised_degrees.restype = pointer
-    library.dbselect_knockoffs.argtypes = [
-        *3 * [pointer], *2 * [ctypes.c_size_t], ctypes.c_uint8, ctypes.c_int64, ctypes.c_size_t,
-        pointer, pointer,
-    ]  # fmt: skip
-    library.dbselect_knockoffs.restype = pointer
-    library.dbselect_knockoff_select.argtypes = [
-        pointer, *2 * [ctypes.c_size_t], ctypes.c_double, pointer
-    ]  # fmt: skip
-    library.dbselect_knockoff_select.restype = pointer
-    library.dbselect_text_free.argtypes = [pointer]
-    library.dbselect_text_free.restype = None
+    for name, (returned, *taken) in _SIGNATURES.items():
+        function = getattr(library, f"dbselect_{name}")
+        function.restype, function.argtypes = returned, taken
     return library
 
 
@@ -349,6 +339,68 @@ class RandomSets:
         )  # fmt: skip
         self.drawn = drawn.value
         return found.tolist()
+
+
+class RowDesign:
+    """Rows that are taken one by one, so that coefficients are known best.
+
+    Parameters
+    ----------
+    width : d, columns of a row
+    beta2 : > 0, prior precision of each coefficient
+    sigma2 : > 0, variance of the noise
+    capacity : >= 2, rows held in memory, of 24 d bytes
+    """
+
+    def __init__(self, width: int, beta2: float, sigma2: float, capacity: int) -> None:
+        self._width = width
+        self._handle = _library().dbselect_design_new(width, beta2, sigma2, capacity)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _library().dbselect_design_free(self._handle)
+        self._handle = None
+
+    def read(self, numbers: _Index, X: _Vector) -> npt.NDArray[np.bool_]:
+        """Read some rows, shape (m, d); True for those that may be taken before the next reading.
+
+        Raises
+        ------
+        SourceError : a row that was taken is another one now
+        """
+        numbers, X = np.ascontiguousarray(numbers, np.uintp), np.ascontiguousarray(X)
+        near = np.empty(len(numbers), np.bool_)
+        given = numbers.ctypes.data, X.ctypes.data, len(numbers), near.ctypes.data
+        _check(_library().dbselect_design_read(self._handle, *given))
+        return near
+
+    def best(self) -> tuple[int, float] | None:
+        """Take the best row in memory: its number and gain; None if all must be read first."""
+        found = self._next(is_read=False)
+        return None if found[0] == np.iinfo(np.uintp).max else found
+
+    def best_read(self) -> tuple[int, float]:
+        """Take the best row since the last one was taken so; SourceError as `read`."""
+        return self._next(is_read=True)
+
+    def _next(self, is_read: bool) -> tuple[int, float]:
+        row, gain = ctypes.c_size_t(), ctypes.c_double()
+        given = is_read, ctypes.addressof(row), ctypes.addressof(gain)
+        _check(_library().dbselect_design_next(self._handle, *given))
+        return row.value, gain.value
+
+    def take(self, x: _Vector) -> float:
+        """Take a row that was never read and return its gain."""
+        x = np.ascontiguousarray(x)
+        return float(_library().dbselect_design_take(self._handle, x.ctypes.data))
+
+    def covariance(self) -> _Vector:
+        """Return the posterior covariance, shape (d, d)."""
+        found = np.empty((self._width, self._width))
+        _library().dbselect_design_covariance(self._handle, found.ctypes.data)
+        return found
 
 
 class Penalised:

@@ -24,9 +24,9 @@ CREATE OR REPLACE TEMP MACRO glm_predict(
 ) AS list_transform(
     [list_transform(
         sequence.predictors,
-        lambda one: dbselect_predict(
-            one.sequence, "row", budget, handle_unknown, missing_columns
-        )
+        lambda one: system.main.anytime_predict(one.sequence, "row", {
+            'budget': budget, 'handle_unknown': handle_unknown, 'missing_columns': missing_columns
+        })
     )],
     lambda found: CASE WHEN found[1] IS NOT NULL THEN {
         'prediction': CASE WHEN sequence.family <> 'multinomial'

@@ -3,11 +3,11 @@
 -- The prediction of a model as the text of an SQL expression over the columns of the raw table:
 -- a view of it works where the extension is not installed.
 --
---   model            as fit(...), best_within(...) and others return it, or a sequence
+--   model            as in predict
 --   budget           of sequences: the prefix to write, in the unit of the costs; NULL: the last
 --   handle_unknown   as in predict
 --
--- Returns VARCHAR; NULL if the sequence is empty. Curves and entries, which only Python makes, are
+-- Returns VARCHAR, of families the mean; NULL if the sequence is empty. Curves and entries, which only Python makes, are
 -- an error.
 CREATE OR REPLACE TEMP MACRO model_sql(
     model,

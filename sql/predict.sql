@@ -4,7 +4,8 @@
 -- What a model predicts of a row of the raw table, as it was read for the fit: text as text,
 -- dates as dates. A sequence predicts as anytime_predict does.
 --
---   model            as fit(...), best_within(...) and others return it, or a sequence
+--   model            as fit(...), fit_glm(...), best_within(...) and others return it, or a
+--                    sequence, also of anytime_sequence_glm(...)
 --   row              any STRUCT, also a table name; names match without regard to case
 --   budget           of sequences, in the unit of the costs; NULL: no limit
 --   handle_unknown   how to treat a level that the fit has not seen and no column 'other' takes:
@@ -14,7 +15,8 @@
 --                    'unavailable' gives NULL
 --
 -- Returns STRUCT(prediction DOUBLE, step BIGINT, spent DOUBLE, next_group VARCHAR); of models
--- only the prediction. NULL where a column is NULL that the fit did not fill.
+-- only the prediction; of families the mean of the target. NULL where a column is NULL that the fit
+-- did not fill.
 CREATE OR REPLACE TEMP MACRO predict(
     model,
     "row",

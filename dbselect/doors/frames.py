@@ -9,7 +9,6 @@ import pyarrow as pa
 from polars.plugins import register_plugin_function
 
 from dbselect._native import library_path
-from dbselect.doors.designs import chosen_of
 from dbselect.doors.searching import Searching
 from dbselect.options.kinds import COUNT
 from dbselect.options.methods import METHODS
@@ -26,7 +25,7 @@ from dbselect.record.inputs import (
 from dbselect.record.policies import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
-from dbselect.sources.engines.polars import LazyTable, plain_dtype
+from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.joins.key_sums import KeySums
 from dbselect.sources.joins.keys import Key, check_keys, fields_of
 from dbselect.sources.joins.left_join import LookUp
@@ -379,15 +378,8 @@ class ExprNamespace(Searching):
         options = {"beta2": beta2, "sigma2": sigma2, "scale_rows": scale_rows}
         COUNT.check("k", k)
         checked_options(DesignOptions, "a_optimal", options)
-
-        def places(rows: pl.Series) -> pl.Series:
-            found: list[int | None] = [None] * len(rows)
-            structs = rows.cast(plain_dtype(rows.dtype)).to_arrow()
-            for place, at in enumerate(chosen_of(structs, k, **options), start=1):
-                found[at] = place
-            return pl.Series(rows.name, found, pl.Int64)
-
-        return self._expr.map_batches(places, return_dtype=pl.Int64)
+        given = [pl.lit(k, pl.Int64), *(pl.lit(float(one)) for one in options.values())]
+        return _plugin("a_optimal", [self._expr, *given])
 
 
 def _record(gram: Gram) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""The SQL macros of the methods: named arguments for what the extension and Python answer.
+"""The SQL macros of the methods: named arguments for what the extension answers.
 
 They are made from the options of each method (`dbselect.options`), so that a name and its text
 stand once. Macros without options of a method are written out in ``sql/``.
@@ -12,17 +12,13 @@ from importlib import resources
 import pyarrow as pa
 
 from dbselect.methods.answer_types import TYPES
-from dbselect.methods.fits.by import ANSWERED
 from dbselect.options.fields import ProblemOptions
 from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import REQUIRED, Option, options_of
 from dbselect.options.table import AnytimeOptions
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE
-from dbselect.search.compiled import METHODS as COMPILED
 
-#: Methods that the extension itself has.
-NATIVE = (*COMPILED, *ANSWERED)
 _SQL_TYPES = {
     pa.int64(): "BIGINT",
     pa.string(): "VARCHAR",
@@ -146,12 +142,11 @@ def _of_record(name: str, method: Method) -> Macro:
     groups = {} if "columns" in places else _GROUPS
     fields = method.fields_in_engines
     first, placed = _FIRST | _texts(required), _texts(optional) | _OPTIONS
-    native, without = name in NATIVE, "empty" if method.returns == "sequence" else "NULL"
+    without = "empty" if method.returns == "sequence" else "NULL"
     return Macro(
-        name, method.about, first, placed, groups | _texts(known | fields),
-        f"system.main.{name}(" if native else f"dbselect_{method.returns}('{name}', ",
+        name, method.about, first, placed, groups | _texts(known | fields), f"system.main.{name}(",
         TYPES[method.returns], f"{without} if the record is unusable; gram_check returns why",
-        direct=len({**first, **placed}) if native else 2,
+        direct=len({**first, **placed}),
     )  # fmt: skip
 
 

@@ -5,12 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
-from dbselect.doors.answers import RecordCall
-from dbselect.methods.answer_types import dtype_of
+from dbselect.methods.answer_types import TYPES, dtype_of
+from dbselect.methods.fits.by import answers_of
 from dbselect.methods.records import by_blocks, statuses
+from dbselect.methods.sequences.by import searched
 from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import in_order, option_lines, with_parameters
+from dbselect.problem.records import of_records
+from dbselect.search.compiled import METHODS as COMPILED
 
 
 class Searching:
@@ -26,14 +30,20 @@ class Searching:
 
         return self._expr.map_batches(reasons, return_dtype=pl.String, is_elementwise=True)
 
-    def _asked(self, call: RecordCall) -> pl.Expr:
+    def _asked(self, method: str, target: Any, given: dict[str, Any]) -> pl.Expr:
         """Return the answer of a method for each record, many at a time."""
-        dtype = dtype_of(call.type)
+        problem, options = of_records(method, target, given)
+        dtype = dtype_of(TYPES[OF_RECORDS[method].returns])
 
-        def answers(records: pl.Series) -> pl.Series:
-            return by_blocks(records, call.answers, dtype)
+        def answers(block: pa.Array) -> pa.Array:
+            if method in COMPILED:
+                return searched(block, problem, method, options).field("sequence")
+            return answers_of(block, problem, method, options).field("found")
 
-        return self._expr.map_batches(answers, return_dtype=dtype, is_elementwise=True)
+        return self._expr.map_batches(
+            lambda records: by_blocks(records, answers, dtype),
+            return_dtype=dtype, is_elementwise=True,
+        )  # fmt: skip
 
 
 def _method(name: str, method: Method) -> Callable[..., pl.Expr]:
@@ -61,7 +71,7 @@ def _method(name: str, method: Method) -> Callable[..., pl.Expr]:
         if len(given) > len(names):
             raise TypeError(f"{name} takes {len(names)} arguments after the target")
         placed = dict(zip(names, given, strict=False))
-        return self._asked(RecordCall.of(name, target, {**placed, **options}))
+        return self._asked(name, target, {**placed, **options})
 
     texts = option_lines({one: method.known[one] for one in places} | known | fields)
     groups = ["groups, costs : as in Python"] if has_groups else []

@@ -1,22 +1,19 @@
 """The door to DuckDB: native aggregates, selection as functions, and macros of named arguments."""
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from dbselect.doors import macros
-from dbselect.doors.answers import RecordCall, python_value
-from dbselect.doors.designs import chosen_of
 from dbselect.doors.extension import LOWEST_DUCKDB, extension_path
 from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.macros import sql_type
 from dbselect.doors.tables import number_of, reading
 from dbselect.errors import ArgumentError, EngineError, shown
-from dbselect.methods.answer_types import TYPES
 from dbselect.methods.sequences.anytime import sequence_in_passes
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import checked_options as check_options
@@ -28,9 +25,6 @@ from dbselect.results.store import write_sequences
 
 #: What a table is asked about its data.
 _FIELDS = ("groups", "costs", *PROBLEM_FIELDS)
-#: DuckDB calls from several threads; those that run in Python would only take the interpreter
-#: from each other. The compiled library runs without it.
-_TURN = Lock()
 
 
 def connect(
@@ -144,41 +138,6 @@ def _load(connection: duckdb.DuckDBPyConnection) -> None:
         ) from None
 
 
-def _answering(returns: str) -> Callable[..., pa.Array]:
-    """Return what answers a chunk of `dbselect_<returns>(method, record, target, options)`.
-
-    The compiled library runs without the interpreter; what Python answers takes turns.
-    """
-
-    def answer(*arguments: pa.ChunkedArray) -> pa.Array:
-        if returns == "sequence":
-            return _answer(TYPES[returns], *arguments)
-        with _TURN:
-            return _answer(TYPES[returns], *arguments)
-
-    return answer
-
-
-def _answer(
-    empty: pa.DataType,
-    names: pa.ChunkedArray,
-    records: pa.ChunkedArray,
-    targets: pa.ChunkedArray,
-    options: pa.ChunkedArray,
-) -> pa.Array:
-    if len(records) == 0:
-        return pa.array([], empty)
-    method = names[0].as_py()
-    records, targets, options = _flat(records), _flat(targets), _flat(options)
-    read = _Options(options)
-    return pa.concat_arrays(
-        RecordCall.of(method, targets[start].as_py(), _spread(method, read.at(start))).answers(
-            records[start:end]
-        )
-        for start, end in _runs(targets, *options.flatten())
-    )
-
-
 def _spread(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was given by name, and in a STRUCT as the native functions take it."""
     named = dict(given)
@@ -205,10 +164,7 @@ def _glm_sequences(
     families: pa.ChunkedArray,
     options: pa.ChunkedArray,
 ) -> pa.StructArray:
-    """Answer a chunk of `dbselect_sequence_glm(connection, path, table, target, ...)`.
-
-    Not in turn: a query that is read may call other functions of ours.
-    """
+    """Answer a chunk of `dbselect_sequence_glm(connection, path, table, target, ...)`."""
     if len(tables) == 0:
         return pa.array([], GLM_TYPE)
 
@@ -229,10 +185,7 @@ def _wide_sequences(
     targets: pa.ChunkedArray,
     options: pa.ChunkedArray,
 ) -> pa.ListArray:
-    """Answer a chunk of `dbselect_sequence_wide(connection, path, table, target, options)`.
-
-    Not in turn, as `_glm_sequences`.
-    """
+    """Answer a chunk of `dbselect_sequence_wide(connection, path, table, target, options)`."""
     if len(tables) == 0:
         return pa.array([], pa.list_(STEP_TYPE))
 
@@ -301,35 +254,12 @@ class _Options:
             scalar = column[row]
             if name not in self._last or not scalar.equals(self._last[name]):
                 self._last[name] = scalar
-                value = python_value(scalar.as_py())
+                value = _python_value(scalar.as_py())
                 if value is None:
                     self._values.pop(name, None)
                 else:
                     self._values[name] = value
         return self._values
-
-
-def _a_optimal(*arguments: pa.ChunkedArray) -> pa.ListArray:
-    """Answer a chunk of `dbselect_a_optimal(candidates, k, options...)`.
-
-    Candidates are lists of STRUCT(key, row); places in them come back, counted from 1.
-    """
-    lists, *options = (_flat(argument) for argument in arguments)
-    with _TURN:
-        places = [
-            _places(candidates, *(python_value(option[i].as_py()) for option in options))
-            for i, candidates in enumerate(lists)
-        ]
-    return pa.array(places, pa.list_(pa.int64()))
-
-
-def _places(candidates: pa.ListScalar, k: Any, *options: Any) -> list[int] | None:
-    if not candidates.is_valid:
-        return None
-    names = ("beta2", "sigma2", "scale_rows")
-    # NULL means the default.
-    given = {name: value for name, value in zip(names, options, strict=True) if value is not None}
-    return [at + 1 for at in chosen_of(candidates.values.field("row"), k, **given)]
 
 
 def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
@@ -341,12 +271,22 @@ def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
     if len(records) == 0:
         return pa.array([], PLAIN_RECORD)
     read = _Options(options)
-    with _TURN:
-        found = [
-            with_table(records[row], sums[row], tables[row], read.at(row))
-            for row in range(len(records))
-        ]
+    found = [
+        with_table(records[row], sums[row], tables[row], read.at(row))
+        for row in range(len(records))
+    ]
     return pa.array(found, PLAIN_RECORD)
+
+
+def _python_value(value: Any) -> Any:
+    """Return an SQL value as the Python value that a method takes."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _python_value(item) for name, item in value.items()}
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return {name: _python_value(item) for name, item in value}  # a MAP
+    return value
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
@@ -354,10 +294,8 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
 
 
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
-    **{f"dbselect_{kind}": (_answering(kind), sql_type(TYPES[kind])) for kind in TYPES},
     "dbselect_sequence_glm": (_glm_sequences, sql_type(GLM_TYPE)),
     "dbselect_sequence_wide": (_wide_sequences, sql_type(pa.list_(STEP_TYPE))),
-    "dbselect_a_optimal": (_a_optimal, "BIGINT[]"),
     "dbselect_extend": (_extended, sql_type(PLAIN_RECORD)),
 }
 #: Those that read tables: what they return is more than what they are given.

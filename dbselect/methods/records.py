@@ -19,7 +19,7 @@ from dbselect.errors import (
 )
 from dbselect.linear.condition import CONDITION_LIMIT
 from dbselect.record.gram import Gram, check_type
-from dbselect.record.groups import costs_by_name
+from dbselect.record.groups import costs_by_name, groups_of
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -76,16 +76,41 @@ def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype:
     return pl.concat(parts, rechunk=False)
 
 
-def has_labels(problem: "Problem") -> bool:
-    """Whether costs are by name: others are in the order of groups that each record has."""
-    return problem.groups is not None or not isinstance(problem.costs, pl.Series)
+def asked_of(
+    records: pa.Array,
+    problem: "Problem",
+    options: Mapping[str, Any],
+    ask: Callable[[pa.Array, dict[str, Any]], pa.StructArray],
+) -> pa.StructArray:
+    """Ask the compiled library, each record by itself where costs are in the order of its groups.
+
+    Parameters
+    ----------
+    ask : records, what is asked by name -> a row for each
+    """
+    own = {"groups": problem.groups, **problem.changed(), **options}
+    if problem.groups is not None or not isinstance(problem.costs, pl.Series) or not len(records):
+        costs = problem.costs
+        prices = None if costs is None else costs_by_name(costs, list(problem.groups or ()))
+        return ask(records, {**own, "costs": prices})
+    prices_of = (_prices(problem, record) for record in records)
+    found = [
+        ask(records.slice(at, 1), {**own, "costs": prices}) for at, prices in enumerate(prices_of)
+    ]
+    return pa.concat_arrays(found)
 
 
-def asked_of(problem: "Problem", options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the compiled library is asked of groups, by name."""
-    costs = problem.costs
-    prices = None if costs is None else costs_by_name(costs, list(problem.groups or ()))
-    return {"groups": problem.groups, "costs": prices, **problem.changed(), **options}
+def _prices(problem: "Problem", record: pa.Scalar) -> dict[str, float] | None:
+    """Return costs without labels by the groups of a record; None of an unusable one."""
+    try:
+        gram = Gram.from_struct(record) if record.is_valid else None
+    except RecordError:
+        gram = None
+    if gram is None or not gram.rows:
+        return None
+    features = [name for name in gram.columns if name not in problem.targets]
+    groups = groups_of(features, costs=problem.costs, target=problem.targets, terms=gram.terms)
+    return dict(zip(groups.names, groups.costs.tolist(), strict=True))
 
 
 def result_of(run: Callable[[Gram], Result], record: pa.Scalar, target: str) -> Result | None:

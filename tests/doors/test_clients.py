@@ -23,7 +23,6 @@ from problems import random_problem
 
 import dbselect as ds
 from dbselect.doors.extension import extension_path
-from dbselect.doors.macros import NATIVE
 from dbselect.options.methods import OF_RECORDS, places_of
 from dbselect.results.store import write_sequences
 
@@ -541,11 +540,11 @@ def test_the_catalog_tells_what_there_is(raw):
     told = raw.execute("""SELECT function_name, comment, parameters FROM duckdb_functions()
         WHERE database_name = 'dbselect' ORDER BY 1""").fetchall()
     others = ["anytime_predict", "gram_check", "gram_extend", "key_sums", "model_sql", "predict"]
-    others += ["anytime_sequence_glm", "fit_glm", "glm_predict", "summary_glm"]
-    assert [name for name, *_ in told] == sorted([*NATIVE, *others])
+    others += ["a_optimal", "anytime_sequence_glm", "fit_glm", "glm_predict", "summary_glm"]
+    assert [name for name, *_ in told] == sorted([*OF_RECORDS, *others])
     assert all(f"dbselect.{name}(" in comment for name, comment, _ in told if comment)
     for name, _, parameters in told:
-        if name in NATIVE:
+        if name in OF_RECORDS:
             method = OF_RECORDS[name]
             places = places_of(method)
             groups = [] if "columns" in places else ["groups", "costs"]

@@ -15,6 +15,9 @@ import statsmodels.api as sm
 
 import dbselect as ds
 from dbselect.doors.extension import extension_path
+from dbselect.glm.named import family_of
+from dbselect.record.formulas import column, translate
+from dbselect.record.formulas import sql as algebra_of_sql
 
 FAMILIES = sm.families
 LINKS = sm.families.links
@@ -334,6 +337,7 @@ def test_python_reads_a_sequence_of_sql(raw):
         ("fit_glm(t, 'y', 'multinomial')", "family is 'multinomial'; .* which Python fits"),
         ("fit_glm(t, 'y', 'negative_binomial')", "it needs a dispersion > 0"),
         ("fit_glm(t, 'y', 'binomial', {'ridg': 1})", "unknown option 'ridg'; there is 'ridge'"),
+        (f"{SEARCH}, {{'cost': 1}})", "Error: anytime_sequence_glm has unknown option 'cost'"),
         ("fit_glm(t, 'y', 'binomial', {'ridge': -1})", "ridge is -1.0; it must be a number >= 0"),
         ("summary_glm(t, 'y', 'binomial', {'ridge': 1})", "ridge is 1.0; standard errors are"),
         ("fit_glm({'y': y, 'k': k, 'k.l1': x}, 'y', 'binomial')", "would have the name 'k.l1'"),
@@ -382,13 +386,59 @@ def test_a_sort_and_a_window_of_one_state_keep_their_rows(raw):
     assert framed.fetchall() == [(g, 700) for g in range(3) for _ in range(700)]
 
 
-def test_a_model_of_a_family_is_no_plain_sql(raw):
-    call = "fit_glm({'y': i % 2, 'x': sin(i)}, 'y', 'binomial(probit)')"
-    with pytest.raises(duckdb.Error, match="it writes linear models; predict reads"):
-        raw.execute(f"SELECT model_sql({call}) FROM range(60) r(i)").fetchall()
-    model = f"SELECT {call} AS m FROM range(60) r(i)"
-    row = "{'x': NULL::DOUBLE}"
-    assert one(raw, f"SELECT predict(m, {row}).prediction FROM ({model})") is None
+@pytest.mark.parametrize("text", [*CASES, "tweedie(1.5, inverse)", "binomial(cauchit)"])
+def test_a_mean_is_plain_sql_by_every_link(raw, text):
+    """The link alone, far beyond where its mean is bounded, is that of the library and Python's."""
+    eta = [-750.0, -101.0, -30.0, -7.0, -1.0, -1e-9, 0.0, 1e-9, 0.3, 1.0, 2.5, 7.0, 30.0, 101.0]
+    stored(raw, pl.DataFrame({"x": [*eta, 750.0, None]}))
+    model = f"{{'family': '{text}', 'intercept': 0e0, 'coefficients': MAP {{'x': 1e0}}}}"
+    sql = one(raw, f"SELECT model_sql({model})")
+    found = raw.execute(f"SELECT {sql}, predict({model}, t).prediction, x FROM t").fetchall()
+    mean = family_of(text).means([column(("x",))])[0]
+    by_python = raw.execute(f"SELECT {translate(mean, algebra_of_sql())} FROM t").fetchall()
+    for (*both, x), (other,) in zip(found, by_python, strict=True):
+        # Where there is no mean, NULL; next to nothing is left of some.
+        numbers = [np.nan if value is None else value for value in (*both, other)]
+        # exp(-450) keeps its digits but for those of 450.
+        np.testing.assert_allclose(numbers, numbers[1], rtol=1e-12, atol=1e-300, err_msg=str(x))
+
+
+@pytest.mark.parametrize("text", ["poisson", "binomial(probit)"])
+def test_models_and_sequences_of_families_are_plain_sql(raw, text):
+    rng, table, eta = features()
+    exposure = rng.uniform(0.5, 2.0, len(eta))
+    stored(raw, table.with_columns(y=drawn(rng, text, eta), e=exposure))
+    with_e = ", {'exposure': 'e'}" if text == "poisson" else ", {'columns': ['a', 'k']}"
+    groups = "'groups': {'a': 'a', 'b': 'b', 'c': 'c', 'k': 'k'}"
+    costs = f"{{'costs': {{'a': 1, 'b': 1, 'k': 3, 'c': 2}}, {groups}}}"
+    raw.execute(f"CREATE TABLE m AS SELECT fit_glm(t, 'y', '{text}'{with_e}) AS m FROM t")
+    raw.execute(
+        f"CREATE TABLE s AS SELECT anytime_sequence_glm(t, 'y', '{text}', {costs}) AS s FROM t"
+    )
+    for model, options in [("m", ""), ("s", ""), ("s", ", {'budget': 3}")]:
+        sql = one(raw, f"SELECT model_sql({model}{options}) FROM {model}")
+        rows = raw.execute(
+            f"SELECT {sql}, predict({model}, t{options}).prediction FROM t, {model}"
+        ).fetchnumpy()
+        plain, own = rows.values()
+        np.testing.assert_allclose(plain, own, rtol=1e-12)
+        assert np.ptp(own) > 0.01
+    both = raw.execute(
+        "SELECT predict(s, t, {'budget': 3}) = dbselect.glm_predict(s, t, budget := 3), "
+        "predict(s, t, {'budget': 3}).spent <= 3 FROM t, s"
+    ).fetchall()
+    assert set(both) == {(True, True)}
+
+
+def test_a_model_of_several_classes_names_what_predicts_it():
+    with ds.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT i % 3 AS y, sin(i) AS x FROM range(60) r(i)")
+        con.execute("CREATE TABLE s AS SELECT anytime_sequence_glm('t', 'y', 'multinomial') AS s")
+        for call in ("predict(s, t)", "model_sql(s)"):
+            with pytest.raises(duckdb.Error, match=r"several classes.*glm_predict reads there"):
+                con.execute(f"SELECT {call} FROM t, s").fetchall()
+        shares = one(con, "SELECT glm_predict(s, t).probabilities FROM t, s LIMIT 1")
+        assert sum(shares.values()) == pytest.approx(1.0)
 
 
 def test_on_a_connection_of_python_the_aggregate_has_its_full_name():

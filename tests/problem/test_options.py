@@ -14,7 +14,7 @@ import pytest
 import dbselect as ds
 from dbselect import _native
 from dbselect.doors.cli import main
-from dbselect.doors.macros import COMPILED, NATIVE, texts
+from dbselect.doors.macros import texts
 from dbselect.glm.named import FAMILIES
 from dbselect.linear.information import SIGNS
 from dbselect.options import names
@@ -22,6 +22,7 @@ from dbselect.options.fields import ProblemOptions
 from dbselect.options.methods import METHODS, OF_FITS, OF_RECORDS, places_of
 from dbselect.options.option import REQUIRED, options_of
 from dbselect.problem import calls
+from dbselect.search.compiled import METHODS as COMPILED
 from dbselect.selection.criteria import RULES, rules_of_foba
 from dbselect.selection.penalised.descent import VARIANTS
 from dbselect.selection.removal import USEFULNESS
@@ -249,9 +250,7 @@ def refusal(ask: Callable[[], Any]) -> str:
 WRONG = [-1, -1.0, 0, 1.5, True, "nonsense", ["a", 1]]
 
 
-@pytest.mark.parametrize(
-    ("name", "option"), options_at({name: OF_RECORDS[name] for name in NATIVE}, engine=True)
-)
+@pytest.mark.parametrize(("name", "option"), options_at(OF_RECORDS, engine=True))
 def test_the_extension_allows_and_says_what_the_table_does(name, option):
     gram = ds.gram(pl.DataFrame({"a": [1, 2, 3], "y": [1, 3, 2]})).to_struct()
     one = {**OF_RECORDS[name].known, **FIELDS}[option]

@@ -10,7 +10,6 @@ from dbselect import _native
 from dbselect.methods.answer_types import TYPES, dtype_of
 from dbselect.methods.fits.fit import check_columns
 from dbselect.methods.records import answered, asked_of, warn_of_condition, warn_of_traces
-from dbselect.options.methods import OF_FITS
 from dbselect.record.gram import check_type
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 CHOICES = (
     "exchange", "dash", "best_within", "sght", "lasso", "sparse_group_lasso", "knockoffs"
 )  # fmt: skip
-#: Methods of records that the compiled library has and that return no sequence.
-ANSWERED = ("fit", *OF_FITS, *CHOICES)
 
 
 def fits_of_records(
@@ -84,7 +81,7 @@ def answers_of(
 
     Parameters
     ----------
-    options : of the method, columns among them; costs have labels
+    options : of the method, columns among them
 
     Raises
     ------
@@ -96,9 +93,13 @@ def answers_of(
         name: list(value) for name, value in options.items()
         if isinstance(value, Sequence) and not isinstance(value, str)
     }  # fmt: skip
-    own = {**options, **lists}
-    request = asked_of(problem, own) if method in CHOICES else {**problem.changed(), **own}
-    found = _native.answers(records, method, problem.targets[0], request)
+    own, target = {**options, **lists}, problem.targets[0]
+    if method in CHOICES:
+        found = asked_of(
+            records, problem, own, lambda some, asked: _native.answers(some, method, target, asked)
+        )
+    else:
+        found = _native.answers(records, method, target, {**problem.changed(), **own})
     warn_of_condition(found.field("condition"))
     warn_of_traces(found.field("trace"))
     return found

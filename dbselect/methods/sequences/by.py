@@ -11,7 +11,6 @@ from dbselect import _native
 from dbselect.methods.records import (
     answered,
     asked_of,
-    has_labels,
     result_of,
     statuses,
     warn_of_condition,
@@ -104,9 +103,12 @@ def searched(
     """
     check_type(records)
     rule = RULES.get(options.get("rule", "fr"))
-    if not has_labels(problem) or rule is None or not rule.compiled:
+    if rule is None or not rule.compiled:
         return _in_python(records, problem, method, options)
-    found = _native.search(records, method, problem.targets[0], asked_of(problem, options))
+    target = problem.targets[0]
+    found = asked_of(
+        records, problem, options, lambda some, asked: _native.search(some, method, target, asked)
+    )
     warn_of_condition(found.field("condition"))
     warn_of_traces(found.field("trace"))
     return found
@@ -115,7 +117,7 @@ def searched(
 def _in_python(
     records: pa.Array, problem: "Problem", method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
-    """Search one record after the other, for what the library does not have."""
+    """Search one record after the other, by a rule that the library does not have."""
     target = problem.targets[0]
     found = [
         result_of(lambda gram: getattr(problem.on(gram), method)(**options), record, target)

@@ -1,21 +1,21 @@
 """Which rows to observe: Bayesian A-optimal designs."""
 
 from collections.abc import Iterator, Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
+from dbselect._native import RowDesign
 from dbselect.errors import ArgumentError, SourceError
-from dbselect.objectives.a_optimal import AOptimal, ChosenRows, Posterior
+from dbselect.objectives.a_optimal import AOptimal, ChosenRows
 from dbselect.options.kinds import COUNT
 from dbselect.options.option import checked_options, options_of, shows
 from dbselect.options.table import DashOptions, DesignOptions
-from dbselect.record.gram import Matrix, Vector
+from dbselect.record.gram import Vector
 from dbselect.results.design import Design
-from dbselect.selection.candidates import Block, Pick
 from dbselect.selection.dash import best_guess
-from dbselect.selection.lazy_greedy import lazy_greedy
-from dbselect.sources.rows import TableRows, usable
+from dbselect.selection.lazy_greedy import Block, lazy_greedy
+from dbselect.sources.rows import TableRows
 from dbselect.sources.types import TableSource
 
 #: Lines of the docstring for what has no option.
@@ -101,33 +101,34 @@ def a_optimal(
                     f"more than {capacity} rows do not fit into memory_limit {memory_limit}, and "
                     f"{why}; raise the limit{'' if rows.again else ' or write it to Parquet'}"
                 )
-            yield Block(*block)
+            yield block
         if count < k and not enough:
             left_out = f"; {rows.skipped} rows with NULL or NaN are none" if rows.skipped else ""
             raise ArgumentError(f"k is {k}; there are {count} candidates{left_out}")
         enough = True
 
-    posterior = Posterior(width, beta2, sigma2)
-    if method == "greedy":
-        picks, gain = lazy_greedy(posterior, read, k, capacity)
-    else:
-        picks, gain = _sampled(posterior, list(read()), k, known)
+    with RowDesign(width, beta2, sigma2, capacity) as search:
+        if method == "greedy":
+            chosen, keys, gain = lazy_greedy(search, read, k)
+        else:
+            chosen, keys, gain = _sampled(search, list(read()), k, known)
+        covariance = search.covariance()
     return Design(
         columns=rows.names,
-        rows=np.array([pick.row for pick in picks]),
-        keys=None if key is None else [pick.key for pick in picks],
+        rows=np.array(chosen),
+        keys=None if key is None else keys,
         gain=gain,
         value=np.cumsum(gain),
-        covariance=posterior.covariance,
+        covariance=covariance,
         skipped=rows.skipped,
     )
 
 
 def _sampled(
-    posterior: Posterior, blocks: list[Block], k: int, known: DesignOptions
-) -> tuple[list[Pick], Vector]:
+    search: RowDesign, blocks: list[Block], k: int, known: DesignOptions
+) -> tuple[list[int], list[Any], Vector]:
     """Choose by DASH; gains are those of the rows one by one, in the order taken."""
-    X = np.concatenate([block.X for block in blocks])
+    X = np.concatenate([X for _, X, _ in blocks])
     defaults = options_of(DashOptions)
     run = best_guess(
         ChosenRows(AOptimal(X, known["beta2"], known["sigma2"])),
@@ -139,40 +140,11 @@ def _sampled(
         alpha=None,
         seed=known["seed"],
     )
-    starts = np.cumsum([0, *(len(block.numbers) for block in blocks)])
-    picks = []
-    for at in run.objective.held:
-        number = int(np.searchsorted(starts, at, side="right")) - 1
-        picks.append(blocks[number].pick(at - int(starts[number])))
-    return picks, np.array([posterior.add(pick.x) for pick in picks])
-
-
-def chosen(
-    X: Matrix, columns: Sequence[str], k: int, **options: Unpack[DesignOptions]
-) -> list[int]:
-    """Return the positions that `a_optimal` chooses from a matrix, all if k is more.
-
-    Parameters
-    ----------
-    X : shape (n, d)
-    columns : their names, for errors
-    """
-    COUNT.check("k", k)
-    known = checked_options(DesignOptions, "a_optimal", options)
-    used, X = usable(X, columns, known["scale_rows"])
-    if not len(used):
-        return []
-    count, width = X.shape
-    size = _block_rows(width)
-
-    def read() -> Iterator[Block]:
-        for start in range(0, count, size):
-            yield Block(used[start : start + size], X[start : start + size])
-
-    picks, _ = lazy_greedy(
-        Posterior(width, known["beta2"], known["sigma2"]), read, min(k, count), count
-    )
-    return [pick.row for pick in picks]
+    held = run.objective.held
+    numbers = np.concatenate([numbers for numbers, _, _ in blocks])
+    keys = [key for _, _, own in blocks if own is not None for key in own]
+    gain = np.array([search.take(X[at]) for at in held])
+    return numbers[held].tolist(), [keys[at].as_py() for at in held if keys], gain
 
 
 def _block_rows(width: int) -> int:

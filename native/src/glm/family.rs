@@ -209,10 +209,11 @@ impl Family {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    const TEXTS: [&str; 12] = [
+    /// Families of all kinds.
+    pub const TEXTS: [&str; 12] = [
         "gaussian",
         "gaussian(log)",
         "binomial",

@@ -10,9 +10,9 @@ use super::normal;
 /// means stay finite, so that a step that far is seen to be a bad one.
 pub const LARGEST_LOG: f64 = 100.0;
 /// Largest exponent of the complementary log-log: exp of it leaves a probability that is not 0.
-const LARGEST_EXPONENT: f64 = 6.5;
+pub const LARGEST_EXPONENT: f64 = 6.5;
 /// How far a probability by the log link is from 1, at least.
-const LEAST_OTHER: f64 = 1e-12;
+pub const LEAST_OTHER: f64 = 1e-12;
 
 /// What a linear predictor is a function of the mean of.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `family`, `named` | a distribution of the target and a link; its text |
 //! | `link`, `normal` | the mean of a predictor, and both tails of a probability |
+//! | `written` | a mean as an SQL expression |
 //! | `request` | what is asked, read from values by name |
 //! | `intake` | which columns of a row are kept, and which values are refused |
 //! | `rows`, `totals` | kept rows as columns of a problem; a pass over them, and what it sums up |
@@ -33,3 +34,4 @@ mod secant;
 pub mod sequence;
 pub mod stored;
 pub mod totals;
+pub mod written;

@@ -43,8 +43,8 @@ impl Family {
         };
         if ELSEWHERE.contains(&name) {
             return Err(refused(
-                "it has a predictor for each of several classes, which Python fits: \
-                 dbselect.fit(table, ..., family='multinomial')"
+                "it has a predictor for each of several classes, which Python fits, \
+                 dbselect.fit(table, ..., family='multinomial'), and glm_predict reads there"
                     .to_string(),
             ));
         }
@@ -126,21 +126,7 @@ fn default_link(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const TEXTS: [&str; 12] = [
-        "gaussian",
-        "gaussian(log)",
-        "binomial",
-        "binomial(probit)",
-        "binomial(cauchit)",
-        "poisson",
-        "poisson(sqrt)",
-        "gamma(inverse)",
-        "inverse_gaussian(inverse_squared)",
-        "tweedie(1.5)",
-        "negative_binomial(0.8, identity)",
-        "tweedie(2.5, inverse)",
-    ];
+    use crate::glm::family::tests::TEXTS;
 
     #[test]
     fn a_family_is_its_text() {

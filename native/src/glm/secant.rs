@@ -18,6 +18,7 @@
 //! (1995), Statistica Sinica 5; Nocedal, Wright (2006), chapter 6 and procedure 18.2.
 
 use super::problem::{Expansion, Point};
+use crate::search::algebra::cholesky::{cholesky, solve};
 use crate::search::algebra::dense::dot;
 
 /// Least curvature along a step, as a share of what is expected there.
@@ -91,7 +92,8 @@ pub fn secant_step(
             }
         }
     }
-    let step = solve(curvature, slope.clone())?;
+    let mut step = slope.clone();
+    solve(&cholesky(&curvature, n)?, &mut step);
     let predicted = dot(&slope, &step);
     let mut found = Point { intercept: 0.0, coef: vec![0.0; at.coef.len()] };
     for (&i, step) in used.iter().zip(step) {
@@ -128,46 +130,4 @@ fn information(model: &Expansion) -> Vec<f64> {
 
 fn times(matrix: &[f64], x: &[f64]) -> Vec<f64> {
     matrix.chunks_exact(x.len()).map(|row| dot(row, x)).collect()
-}
-
-/// Solve by Cholesky's factor; nothing if the matrix has none.
-fn solve(mut matrix: Vec<f64>, mut x: Vec<f64>) -> Option<Vec<f64>> {
-    let n = x.len();
-    for j in 0..n {
-        for k in 0..j {
-            let below = matrix[j * n + k];
-            for i in j..n {
-                matrix[i * n + j] -= matrix[i * n + k] * below;
-            }
-        }
-        let pivot = matrix[j * n + j];
-        if pivot.is_nan() || pivot <= 0.0 {
-            return None;
-        }
-        let root = pivot.sqrt();
-        (j..n).for_each(|i| matrix[i * n + j] /= root);
-    }
-    for i in 0..n {
-        let known = dot(&matrix[i * n..i * n + i], &x[..i]);
-        x[i] = (x[i] - known) / matrix[i * n + i];
-    }
-    for i in (0..n).rev() {
-        let known: f64 = (i + 1..n).map(|k| matrix[k * n + i] * x[k]).sum();
-        x[i] = (x[i] - known) / matrix[i * n + i];
-    }
-    Some(x)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::solve;
-
-    #[test]
-    fn a_positive_definite_system_is_solved() {
-        let found = solve(vec![4.0, 2.0, 0.0, 2.0, 5.0, 3.0, 0.0, 3.0, 6.0], vec![8.0, 21.0, 24.0]);
-        for (x, y) in found.unwrap().iter().zip([1.0, 2.0, 3.0]) {
-            assert!((x - y).abs() < 1e-14);
-        }
-        assert!(solve(vec![1.0, 2.0, 2.0, 1.0], vec![1.0, 1.0]).is_none());
-    }
 }

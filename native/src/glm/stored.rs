@@ -17,38 +17,34 @@ use crate::search::methods::answer::{Cell, Type};
 use crate::search::steps::{Choice, Stop};
 use crate::search::value::Value;
 
+/// A step, and what else it has.
+macro_rules! step_type {
+    ($($more:expr),*) => {
+        Type::Struct(&[
+            ("step", Type::Whole),
+            ("action", Type::Text),
+            ("group", Type::Text),
+            ("cost", Type::Number),
+            ("spent", Type::Number),
+            ("score", Type::Number),
+            ("gain", Type::Number),
+            ("explained", Type::Number),
+            ("r2", Type::Number),
+            ("useful", Type::Truth),
+            $($more),*
+        ])
+    };
+}
+
 /// A step of one linear predictor, as those of a linear sequence.
-static PREDICTOR_STEP: Type = Type::Struct(&[
-    ("step", Type::Whole),
-    ("action", Type::Text),
-    ("group", Type::Text),
-    ("cost", Type::Number),
-    ("spent", Type::Number),
-    ("score", Type::Number),
-    ("gain", Type::Number),
-    ("explained", Type::Number),
-    ("r2", Type::Number),
-    ("useful", Type::Truth),
+static PREDICTOR_STEP: Type = step_type!(
     ("intercept", Type::Number),
     ("coefficients", Type::Coefficients),
-    ("terms", Type::Text),
-]);
+    ("terms", Type::Text)
+);
 /// A step without its model.
-static STEP: Type = Type::Struct(&[
-    ("step", Type::Whole),
-    ("action", Type::Text),
-    ("group", Type::Text),
-    ("cost", Type::Number),
-    ("spent", Type::Number),
-    ("score", Type::Number),
-    ("gain", Type::Number),
-    ("explained", Type::Number),
-    ("r2", Type::Number),
-    ("useful", Type::Truth),
-    ("deviance", Type::Number),
-    ("status", Type::Text),
-    ("passes", Type::Whole),
-]);
+static STEP: Type =
+    step_type!(("deviance", Type::Number), ("status", Type::Text), ("passes", Type::Whole));
 static GROUP: Type = Type::Struct(&[
     ("name", Type::Text),
     ("columns", Type::List(&Type::Text)),

@@ -35,6 +35,7 @@ use crate::record::prefix::{self, Case, Plan, Prediction};
 use crate::record::rows::{Column, Group, Rows, Shape, terms_of};
 use crate::record::sequences::{Sequence, Sequences};
 use crate::record::texts::Limit;
+use crate::search::design::candidates::{Asked, Candidates};
 
 /// A Series on its way across the boundary.
 #[repr(C)]
@@ -116,6 +117,7 @@ expression!(
     DataType::Struct(prediction_fields()),
     predict
 );
+expression!(_polars_plugin_a_optimal, _polars_plugin_field_a_optimal, DataType::Int64, a_optimal);
 expression!(_polars_plugin_fold, _polars_plugin_field_fold, DataType::Int64, fold_of);
 
 /// `gram(row, options [, weight])`: one record, NULL for no rows.
@@ -282,6 +284,44 @@ fn fold_of(inputs: &[Input]) -> Result<Int64Array, String> {
         }
     }
     Ok(folds.into())
+}
+
+/// `a_optimal(row, k, beta2, sigma2, scale_rows)`: the place 1, 2, ..., k of each row that is
+/// chosen, NULL of the others.
+fn a_optimal(inputs: &[Input]) -> Result<Int64Array, String> {
+    let pieces = pieces(inputs)?;
+    let mut known: Option<(Asked, Candidates)> = None;
+    let mut rows = 0;
+    for piece in &pieces {
+        let leaves = leaves(piece.table(0)?, piece.place(0));
+        if let Some(leaf) = leaves.iter().find(|leaf| !leaf.is_number()) {
+            let own = leaf.values().data_type();
+            return Err(format!("column '{}' has type {own}; columns must be numeric", leaf.name));
+        }
+        if known.is_none() {
+            let number = |at, name| Ok::<_, String>(piece.leaf(at, name)?.doubles(0..1)?[0]);
+            let asked = Asked {
+                k: piece.whole(1, "k")? as usize,
+                beta2: number(2, "beta2")?,
+                sigma2: number(3, "sigma2")?,
+                scale_rows: number(4, "scale_rows")? != 0.0,
+            };
+            let names = leaves.iter().map(|leaf| leaf.name.clone()).collect();
+            known = Some((asked, Candidates::new(names, &asked)));
+        }
+        let Some((_, candidates)) = &mut known else { continue };
+        let columns: Vec<_> =
+            leaves.iter().map(|leaf| leaf.present(0..piece.rows)).collect::<Result<_, _>>()?;
+        let is_whole = |row: &usize| !columns.iter().any(|(_, none)| none.contains(*row));
+        for row in (0..piece.rows).filter(is_whole) {
+            candidates.add(rows + row, columns.iter().map(|(values, _)| values[row]))?;
+        }
+        rows += piece.rows;
+    }
+    let chosen = known.map_or(Ok(Vec::new()), |(asked, candidates)| candidates.choose(&asked))?;
+    let mut places = vec![None; rows];
+    (1..).zip(chosen).for_each(|(place, row)| places[row] = Some(place));
+    Ok(places.into())
 }
 
 fn prediction_fields() -> Fields {

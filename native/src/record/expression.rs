@@ -1,8 +1,8 @@
 //! A model as the text of an SQL expression, for engines that have no extension.
 //!
 //! It reads the table as it was read for the fit, as `Predicting.sql` in
-//! `dbselect/results/prediction/predict.py` does, which also writes families, curves, entries and
-//! other dialects than DuckDB's.
+//! `dbselect/results/prediction/predict.py` does, which also writes curves, entries, several classes
+//! and other dialects than DuckDB's. `glm::written` writes the mean of a family.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -73,7 +73,19 @@ fn made(names: impl Iterator<Item = impl AsRef<str>>, terms: &Terms) -> HashSet<
 /// What a field adds.
 fn term(part: &Part, input: &Input, terms: &Terms, unknown: Unknown) -> Result<String, String> {
     let name = path(input.source.name(), terms);
+    let or_missing = |value: &str, own: String| match part.missing {
+        Some(missing) => format!(
+            "CASE WHEN {value} IS NULL OR isnan({value}) THEN {} ELSE {own} END",
+            number(missing)
+        ),
+        None => own,
+    };
     match &input.source {
+        Source::Curve(curve) if curve.is_log() => {
+            let value = format!("CAST({name} AS DOUBLE)");
+            let log = format!("CASE WHEN {value} > 0e0 THEN ln({value}) END");
+            Ok(or_missing(&value, format!("{} * {log}", number(part.coefficients[0]))))
+        }
         Source::Curve(_) => Err(refused("curves")),
         Source::Levels(lookup) => Ok(levels(part, lookup, &name, unknown)),
         Source::Number(own) => {
@@ -83,13 +95,7 @@ fn term(part: &Part, input: &Input, terms: &Terms, unknown: Unknown) -> Result<S
                 None => format!("CAST({name} AS DOUBLE)"),
             };
             let own = format!("{} * {value}", number(part.coefficients[0]));
-            Ok(match part.missing {
-                Some(missing) => format!(
-                    "CASE WHEN {value} IS NULL OR isnan({value}) THEN {} ELSE {own} END",
-                    number(missing)
-                ),
-                None => own,
-            })
+            Ok(or_missing(&value, own))
         }
     }
 }

@@ -309,6 +309,11 @@ impl Curve {
         Some(Curve { column, names, shape: Shape::Spline { knots: extended(&knots) } })
     }
 
+    /// Whether it is the logarithm.
+    pub(super) fn is_log(&self) -> bool {
+        matches!(self.shape, Shape::Log)
+    }
+
     /// The sum of the columns, each times its coefficient; one of splines more has none.
     /// Nothing where there is no logarithm.
     fn value(&self, x: f64, coefficients: &[f64]) -> Option<f64> {

@@ -17,10 +17,12 @@
 //! | `steps`, `sequence` | what they write down |
 //! | `penalised` | the lasso, the group lasso and their paths |
 //! | `sets` | sets of groups, chosen all at once |
+//! | `design` | which rows to observe, instead of which columns |
 //! | `knockoffs`, `draws` | groups preferred to copies of them; random numbers |
 //! | `run` | from a record to a sequence, in memory that is used again |
 
 pub mod algebra;
+pub mod design;
 pub mod draws;
 pub mod error;
 pub mod given;

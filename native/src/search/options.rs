@@ -7,7 +7,7 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 44] = [
+const ALLOWED: [(&str, &str); 47] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("level", "lie between 0 and 1, both excluded"),
@@ -52,6 +52,9 @@ const ALLOWED: [(&str, &str); 44] = [
     ("weight", "be the name of a field of the row"),
     ("offset", "be the name of a field of the row"),
     ("exposure", "be the name of a field of the row"),
+    ("beta2", "be a number > 0"),
+    ("sigma2", "be a number > 0"),
+    ("scale_rows", "be True or False"),
 ];
 
 /// Fields of a problem that a method refuses, and why; those of `dbselect/options/refusals.py`

@@ -10,9 +10,9 @@ use std::thread;
 
 use super::answers::write;
 use super::api::{self, Handle, State, type_id};
+use super::sequences::child_of;
 use super::states::{self, Slot, States};
 use super::table::{Leaf, leaves};
-use super::types::LogicalType;
 use super::values::Values;
 use super::vectors::{Vector, bytes, text};
 use super::{aggregate_guard, scalar_guard};
@@ -294,9 +294,6 @@ pub unsafe extern "C" fn mean(info: Handle, chunk: Handle, out: Handle) {
 pub unsafe fn to_means(families: Vector, rows: usize, out: Vector) -> Result<(), String> {
     let mut last: Option<(&[u8], Family)> = None;
     for row in 0..rows {
-        if out.is_null(row) {
-            continue;
-        }
         if families.is_null(row) {
             out.set_null(row);
             continue;
@@ -309,9 +306,10 @@ pub unsafe fn to_means(families: Vector, rows: usize, out: Vector) -> Result<(),
                 _ => Family::parse(&text(families, row)).map_err(|error| error.message)?,
             };
             last = Some((own, family));
-            match family.mean(out.get(row)) {
-                mean if mean.is_nan() => out.set_null(row),
-                mean => out.data::<f64>().add(row).write(mean),
+            match out.is_null(row) {
+                true => {}
+                false if family.mean(out.get(row)).is_nan() => out.set_null(row),
+                false => out.data::<f64>().add(row).write(family.mean(out.get(row))),
             }
         }
     }
@@ -320,13 +318,5 @@ pub unsafe fn to_means(families: Vector, rows: usize, out: Vector) -> Result<(),
 
 /// The families of generalised linear models, where models are such.
 pub fn families_of(models: Vector) -> Option<Vector> {
-    let model = models.logical_type();
-    if model.id() != type_id::STRUCT {
-        return None;
-    }
-    let is_family = |(name, of): &(String, LogicalType)| {
-        name.eq_ignore_ascii_case("family") && of.id() == type_id::VARCHAR
-    };
-    let at = model.fields().iter().position(is_family)?;
-    Some(models.child(at as u64))
+    child_of(models, "family").filter(|own| own.logical_type().id() == type_id::VARCHAR)
 }

@@ -15,11 +15,11 @@
 //! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
 //! | `anytime_sequence(record, target [, options])` | scalar; so are all of `search::methods` |
+//! | `dbselect_a_optimal(candidates, k, beta2, sigma2, scale_rows)` | scalar: which rows to observe, behind `dbselect.a_optimal` |
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
-//! | `predict(model or sequence, row [, options])` | scalar; a model is a STRUCT with intercept and coefficients |
+//! | `predict(model or sequence, row [, options])`, `glm_predict` | scalar; a model is a STRUCT with intercept and coefficients |
 //! | `model_sql(model or sequence [, options])` | scalar: the prediction as an SQL expression |
-//! | `dbselect_predict(sequence, row, budget, handle_unknown, missing_columns)` | the same, behind `glm_predict` |
 //!
 //! `names` gives them named arguments, as `dbselect.anytime_sequence(g, 'y', budget := 5)`.
 
@@ -27,6 +27,7 @@ mod aggregates;
 mod answers;
 mod api;
 mod asked;
+mod designs;
 mod glm;
 mod grams;
 mod lookups;
@@ -166,10 +167,11 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let checks = asked(0);
         let checks: Vec<&[LogicalType]> = checks.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"gram_check", &checks, &text(), searches::gram_check)?;
+        let design = arguments(&[], 5);
+        let places = types::of_answer(&designs::PLACES);
+        let name = c"dbselect_a_optimal";
+        register_scalar(connection, name, &[&design], &places, designs::a_optimal)?;
         let prediction = types::prediction();
-        let told = [types::sequence(), any(), double(), text(), text()];
-        let (name, call) = (c"dbselect_predict", predictions::predict_told);
-        register_scalar(connection, name, &[&told], &prediction, call)?;
         let kinds: [&dyn Fn() -> LogicalType; 4] =
             [&types::sequence, &types::sequence_of_entries, &types::nothing_listed, &null];
         let rows = |sequence: &dyn Fn() -> LogicalType| {
@@ -186,6 +188,8 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of, &any], n))).collect();
         let rows: Vec<&[LogicalType]> = rows.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"predict", &rows, &prediction, predictions::predict)?;
+        let (name, call) = (c"glm_predict", predictions::glm_predict);
+        register_scalar(connection, name, &rows, &prediction, call)?;
         let models: Vec<_> =
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
         let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();
@@ -425,20 +429,23 @@ unsafe extern "C" fn fold_of(info: Handle, chunk: Handle, out: Handle) {
 fn aggregate_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_aggregate_function_set_error(info, text) };
-    guard(info, failed, || work().map_err(|message| format!("{function}: {message}")));
+    guard(info, failed, || work().map_err(|message| told_by(function, message)));
 }
 
 fn scalar_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_scalar_function_set_error(info, text) };
-    // Some sentences are about the function: it has no such option.
-    let told = |message: String| match message.strip_prefix(function) {
+    guard(info, failed, || work().map_err(|message| told_by(function, message)));
+}
+
+/// An error of a function; some sentences are about the function: it has no such option.
+fn told_by(function: &str, message: String) -> String {
+    match message.strip_prefix(function) {
         Some(rest) if [" has ", " is given ", " needs "].iter().any(|is| rest.starts_with(is)) => {
             message
         }
         _ => format!("{function}: {message}"),
-    };
-    guard(info, failed, || work().map_err(told));
+    }
 }
 
 /// Run `work`; hand an error or a panic to DuckDB as text.

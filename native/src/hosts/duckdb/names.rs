@@ -25,8 +25,24 @@ const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
 /// The records of the facts by key as one value, which `gram_extend` takes.
 const KEY_SUMS: &str = "CREATE OR REPLACE MACRO dbselect.main.key_sums(\"key\", record) AS \
     list({'key': \"key\", 'gram': record})";
-/// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 5] = [
+/// The keys of the rows to observe: an aggregate, as `list` is one.
+const A_OPTIMAL: (&str, &str, &str) = (
+    "a_optimal",
+    "(\"key\", \"row\", k, beta2 := NULL, sigma2 := NULL, scale_rows := NULL) AS \
+         list_transform(list_select(list({'key': \"key\", 'row': \"row\"} ORDER BY \"key\"), \
+         system.main.dbselect_a_optimal(list({'key': \"key\", 'row': \"row\"} ORDER BY \"key\"), \
+         k, beta2, sigma2, scale_rows)), lambda one: one.key)",
+    "The keys of the k rows to observe so that a linear model is known best: \
+         dbselect.a_optimal(id, {'a': a, 'b': b}, 10)",
+);
+/// Parameters of a prediction, and what is passed on of them.
+const PREDICT: (&str, &str) = (
+    "model, \"row\", budget := NULL, handle_unknown := NULL, missing_columns := NULL",
+    "model, \"row\", {'budget': budget, 'handle_unknown': handle_unknown, \
+     'missing_columns': missing_columns}",
+);
+/// Names, parameters, what is passed on of them, and what comes of it.
+const OTHERS: [(&str, &str, &str, &str); 6] = [
     (
         "gram_check",
         "record, target",
@@ -53,11 +69,16 @@ const OTHERS: [(&str, &str, &str, &str); 5] = [
     ),
     (
         "predict",
-        "model, \"row\", budget := NULL, handle_unknown := NULL, missing_columns := NULL",
-        "model, \"row\", {'budget': budget, 'handle_unknown': handle_unknown, \
-         'missing_columns': missing_columns}",
-        "What a model of fit or another method predicts, or a sequence within a budget: \
-         dbselect.predict(m, {'a': 1.5})",
+        PREDICT.0,
+        PREDICT.1,
+        "What a model of any method and family predicts, or a sequence within a budget: \
+         dbselect.predict(m, {'a': 1.5}, budget := 5)",
+    ),
+    (
+        "glm_predict",
+        PREDICT.0,
+        PREDICT.1,
+        "The same of a model or a sequence of a family: dbselect.glm_predict(s, {'a': 1.5})",
     ),
     (
         "model_sql",
@@ -67,21 +88,6 @@ const OTHERS: [(&str, &str, &str, &str); 5] = [
          dbselect.model_sql(m)",
     ),
 ];
-
-/// Predictions by sequences of families, on the scale of the target: parameters, body, and what
-/// comes of it.
-const OF_FAMILIES: [(&str, &str, &str, &str); 1] = [(
-    "glm_predict",
-    "sequence, \"row\", budget := NULL, handle_unknown := 'unavailable', \
-         missing_columns := 'error'",
-    "list_transform([system.main.dbselect_predict(sequence.predictors[1].sequence, \"row\", \
-         budget, handle_unknown, missing_columns)], lambda found: CASE WHEN found IS NOT NULL \
-         THEN {'prediction': system.main.glm_mean(sequence.family, found.prediction), \
-         'step': found.step, 'spent': found.spent, 'next_group': found.next_group} END)[1]",
-    "The mean of the target by the longest prefix of anytime_sequence_glm within the budget \
-         whose columns are all there: dbselect.glm_predict(s, {'a': 1.5}, budget := 5)",
-)];
-
 /// Whether nothing of the user's is called as the catalog is, which would hide it or be hidden.
 ///
 /// # Safety
@@ -105,12 +111,10 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
         define(method.name, &bodies(method, takes_places), method.about, run)
     })?;
     run(KEY_SUMS)?;
+    create(A_OPTIMAL.0, A_OPTIMAL.1, A_OPTIMAL.2, run)?;
     OF_ROWS
         .iter()
         .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
-    OF_FAMILIES.iter().try_for_each(|(name, parameters, body, does)| {
-        create(name, &format!("({parameters}) AS {body}"), does, run)
-    })?;
     OTHERS.iter().try_for_each(|(name, parameters, passed, does)| {
         define(name, &[(parameters.to_string(), passed.to_string())], does, run)
     })

@@ -27,6 +27,12 @@ pub unsafe extern "C" fn predict(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, PREDICT, || unsafe { predict_by(PREDICT, chunk, out) });
 }
 
+/// The same by the name that it has for families.
+pub unsafe extern "C" fn glm_predict(info: Handle, chunk: Handle, out: Handle) {
+    // SAFETY: as above.
+    scalar_guard(info, GLM_PREDICT, || unsafe { predict_by(GLM_PREDICT, chunk, out) });
+}
+
 /// # Safety
 /// A live chunk of models and rows, and what else the function of that name takes.
 unsafe fn predict_by(name: &'static str, chunk: Handle, out: Handle) -> Result<(), String> {
@@ -38,22 +44,6 @@ unsafe fn predict_by(name: &'static str, chunk: Handle, out: Handle) -> Result<(
         }
         predict_rows(chunk, out, &told)
     }
-}
-
-/// `dbselect_predict(sequence, row, budget, handle_unknown, missing_columns)`.
-pub unsafe extern "C" fn predict_told(info: Handle, chunk: Handle, out: Handle) {
-    scalar_guard(info, ANYTIME, || {
-        // SAFETY: as above.
-        unsafe {
-            let argument = |at| vec![Vector::of_chunk(chunk, at)];
-            let (budgets, unknowns, absents) = (argument(2), argument(3), argument(4));
-            predict_rows(
-                chunk,
-                out,
-                &Told { name: ANYTIME, options: &OPTIONS, budgets, unknowns, absents },
-            )
-        }
-    });
 }
 
 /// The arguments beside the row; NULL is the default.
@@ -71,6 +61,7 @@ pub struct Told {
 /// The functions.
 const ANYTIME: &str = "anytime_predict";
 const PREDICT: &str = "predict";
+const GLM_PREDICT: &str = "glm_predict";
 /// What becomes of levels that the fit has not seen and of columns that the rows lack.
 type Treatment = (Unknown, MissingColumns);
 

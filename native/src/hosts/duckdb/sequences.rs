@@ -13,6 +13,8 @@ use crate::search::steps::Action;
 
 /// The fields of some sequences, or of models, each of which is as one step.
 pub struct Fields {
+    /// Which sequence each row has, where they lie in the predictors of families.
+    predictors: Option<View<ListEntry>>,
     /// Which steps each row has; none of models.
     lists: Option<View<ListEntry>>,
     /// The steps, or the models.
@@ -38,8 +40,15 @@ pub struct Key {
 
 impl Fields {
     /// Those of a vector of sequences or models, in which fields may stand in any order.
+    ///
+    /// Sequences of a family lie in its `predictors`, a LIST of STRUCT(class, sequence).
     pub fn of(models: Vector) -> Result<Fields, String> {
-        let is_list = models.logical_type().id() == type_id::LIST;
+        let predictors = child_of(models, "predictors").filter(|own| own.is_list());
+        let inner = predictors.and_then(|own| child_of(own.elements(), "sequence"));
+        // SAFETY: a LIST.
+        let predictors = predictors.filter(|_| inner.is_some()).map(|own| unsafe { View::of(own) });
+        let models = inner.unwrap_or(models);
+        let is_list = models.is_list();
         let steps = if is_list { models.elements() } else { models };
         let what = if is_list { "sequence" } else { "model" };
         if steps.logical_type().id() != type_id::STRUCT {
@@ -69,6 +78,7 @@ impl Fields {
         let terms = fields.iter().any(|one| one.0 == "terms").then(|| field("terms", &terms));
         let text = |own: &Vector| own.logical_type().id() == type_id::VARCHAR;
         Ok(Fields {
+            predictors,
             // SAFETY: a LIST.
             lists: is_list.then(|| unsafe { View::of(models) }),
             steps,
@@ -97,7 +107,7 @@ impl Fields {
     pub unsafe fn are_one(&self, rows: usize) -> bool {
         // SAFETY: see the caller's promise; the fields have these types.
         unsafe {
-            if let Some(lists) = self.lists {
+            if let Some(lists) = self.predictors.or(self.lists) {
                 return lists.has_one_value(rows);
             }
             let there = self.steps.are_there(rows);
@@ -112,9 +122,10 @@ impl Fields {
         }
     }
 
-    /// What tells rows apart, and where the steps of a row lie; nothing where it is NULL.
+    /// What tells rows apart, and where the steps of a row lie; nothing where it is NULL, or has
+    /// a predictor for each of several classes, which `Family::parse` refuses.
     pub fn keys(&self) -> impl Fn(usize) -> Option<(Key, ListEntry)> {
-        let Fields { lists, steps, .. } = *self;
+        let Fields { predictors, lists, steps, .. } = *self;
         // SAFETY: the fields have these types.
         let (coefficients, intercepts, terms) = unsafe {
             let terms = self.terms.map(|terms| View::<Text>::of(terms));
@@ -123,6 +134,10 @@ impl Fields {
         // SAFETY: the callers ask for rows of the chunk.
         move |row| unsafe {
             if let Some(lists) = lists {
+                let row = match predictors {
+                    Some(own) => own.at(row).filter(|own| own.length == 1)?.offset as usize,
+                    None => row,
+                };
                 let entry = lists.at(row)?;
                 return Some((Key { entry, intercept: 0, terms: None }, entry));
             }
@@ -254,6 +269,14 @@ impl Fields {
                 && range.zip(&known.coefficients).all(same)
         }
     }
+}
+
+/// A field of a STRUCT vector, of any case; nothing where there is none.
+pub fn child_of(models: Vector, name: &str) -> Option<Vector> {
+    let model = models.logical_type();
+    let fields = if model.id() == type_id::STRUCT { model.fields() } else { Vec::new() };
+    let at = fields.iter().position(|(own, _)| own.eq_ignore_ascii_case(name))?;
+    Some(models.child(at as u64))
 }
 
 /// The steps of one sequence, or one model, and its terms, which the first has.

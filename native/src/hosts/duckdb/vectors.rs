@@ -6,7 +6,7 @@
 
 use std::slice;
 
-use super::api::{self, Handle};
+use super::api::{self, Handle, type_id};
 use super::types::LogicalType;
 
 /// A vector of the chunk at hand.
@@ -32,6 +32,11 @@ impl Vector {
     pub fn logical_type(self) -> LogicalType {
         // SAFETY: a live vector; the type is ours to destroy.
         unsafe { LogicalType::own(api::duckdb_vector_get_column_type(self.0)) }
+    }
+
+    /// Whether it is a LIST vector.
+    pub fn is_list(self) -> bool {
+        self.logical_type().id() == type_id::LIST
     }
 
     /// Field `index` of a STRUCT vector.

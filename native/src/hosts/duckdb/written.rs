@@ -5,7 +5,8 @@ use super::glm::families_of;
 use super::predictions::{OPTIONS, Told, is_nothing};
 use super::scalar_guard;
 use super::sequences::{Fields, Stored};
-use super::vectors::{Vector, write_text};
+use super::vectors::{Vector, text, write_text};
+use crate::glm::family::Family;
 use crate::record::expression::expression;
 use crate::record::inputs::Unknown;
 use crate::record::prefix::best_step;
@@ -28,21 +29,23 @@ pub unsafe extern "C" fn model_sql(info: Handle, chunk: Handle, out: Handle) {
                 out.set_first_null(rows);
                 return Ok(());
             }
-            if families_of(models).is_some() {
-                return Err(
-                    "it writes linear models; predict reads a model of a family".to_string()
-                );
-            }
+            let families = families_of(models);
             let fields = Fields::of(models)?;
             let (keys, mut treat) = (fields.keys(), told.treatments());
             for (row, &budget) in told.budgets(rows)?.iter().enumerate() {
+                let family = families.filter(|own| !own.is_null(row));
+                let family = family.map(|own| Family::parse(&text(own, row))).transpose();
+                let family = family.map_err(|error| error.message)?;
                 let Some((_, entry)) = keys(row) else {
                     out.set_null(row);
                     continue;
                 };
                 let (unknown, _) = treat(row)?;
                 match text_of(&fields.read(entry)?, budget, unknown)? {
-                    Some(text) => write_text(out, row, &text),
+                    Some(found) => {
+                        let found = family.map_or(found.clone(), |family| family.sql(&found));
+                        write_text(out, row, &found);
+                    }
                     None => out.set_null(row),
                 }
             }

@@ -65,6 +65,15 @@ vectorised! {
     }
 }
 
+vectorised! {
+    /// As `subtract_products`, where the share of row k in row i stands in `shares`, the shares in
+    /// row i one after the other.
+    pub fn subtract_shares(x: &mut [f64], rows: &[f64], width: usize, shares: &[f64]) {
+        let count = rows.len() / width;
+        take(x, rows, width, |_| width, |k, i| shares[i * count + k]);
+    }
+}
+
 /// Take combinations of rows; those before row `end` have `used(end)` doubles.
 #[inline(always)]
 fn take(
@@ -192,6 +201,22 @@ mod tests {
             for (at, found) in found.iter().enumerate() {
                 let (i, j) = (at / width, at % width);
                 let term = |k: usize| rows[k * width + first + i] * rows[k * width + j];
+                let expected = x[at] - (0..count).map(term).sum::<f64>();
+                assert!((found - expected).abs() < 1e-13 * (1 + count) as f64);
+            }
+        }
+    }
+
+    #[test]
+    fn shares_may_stand_elsewhere() {
+        for (width, count, size) in SHAPES {
+            let (x, rows, mut random) = numbers(width, count, size);
+            let shares: Vec<f64> = (0..size * count).map(|_| random.uniform()).collect();
+            let mut found = x.clone();
+            subtract_shares(&mut found, &rows, width, &shares);
+            for (at, found) in found.iter().enumerate() {
+                let (i, j) = (at / width, at % width);
+                let term = |k: usize| shares[i * count + k] * rows[k * width + j];
                 let expected = x[at] - (0..count).map(term).sum::<f64>();
                 assert!((found - expected).abs() < 1e-13 * (1 + count) as f64);
             }
