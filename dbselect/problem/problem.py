@@ -49,6 +49,7 @@ from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_name, patterns_by_name
 from dbselect.record.terms import Terms
+from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.search.open import call_of, open_search
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import Source
@@ -249,6 +250,15 @@ class Problem:
         """
         found: Objective = open_search(self, call_of(self, "greedy", {})).state
         return found
+
+    def predictor(self) -> AnytimePredictor:
+        """Return what predicts a row from any of its groups, and names the next to buy.
+
+        Raises
+        ------
+        ArgumentError : the family is not gaussian, or there are several targets
+        """
+        return AnytimePredictor(self)
 
     def on(self, source: Any) -> Self:
         """Return the same problem of another source."""

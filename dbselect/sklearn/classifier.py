@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from dbselect.errors import DataError
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
-from dbselect.sklearn.predictor import AnytimePredictor, coefficients_on
+from dbselect.sklearn.predictor import AnytimeEstimator, coefficients_on
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import splits_of
 from dbselect.sklearn.weights import rows_that_count
@@ -20,7 +20,7 @@ from dbselect.sklearn.weights import rows_that_count
 FAMILIES = ("auto", "binomial", "multinomial")
 
 
-class AnytimeClassifier(ClassifierMixin, AnytimePredictor):
+class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):
     """Logistic regression on the groups that a budget buys.
 
     Parameters

@@ -625,6 +625,43 @@ impl Inputs {
         (sums, left)
     }
 
+    /// Mark those of some rows that lack a field of a model: it is missing, infinite, or has a
+    /// level that counts as missing.
+    pub fn mark_lacking(
+        &self,
+        model: &Model,
+        columns: &[Column],
+        rows: &Rows,
+        unknown: Unknown,
+        lacks: &mut [bool],
+    ) -> Result<(), String> {
+        for part in &model.parts {
+            let input = &self.inputs[part.input];
+            match (&input.source, input.column.map(|at| &columns[at])) {
+                (_, None) => lacks.fill(true),
+                (Source::Number(_), _) if part.missing.is_some() => {}
+                (Source::Number(_), Some(column)) => {
+                    let (values, missing) = &*column.numbers;
+                    if let Rows::All(_) = rows {
+                        let each = lacks.iter_mut().zip(&values[..]);
+                        each.for_each(|(lacks, x)| *lacks |= !x.is_finite());
+                    }
+                    if !(missing.is_empty() && matches!(rows, Rows::All(_))) {
+                        for (at, lacks) in lacks.iter_mut().enumerate() {
+                            *lacks |= column.number(rows.at(at)).is_none_or(|x| !x.is_finite());
+                        }
+                    }
+                }
+                _ => {
+                    for (at, lacks) in lacks.iter_mut().enumerate() {
+                        *lacks |= self.part(part, columns, rows.at(at), unknown)?.is_none();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What a model predicts of a row; nothing if something is missing.
     pub fn value(
         &self,

@@ -18,6 +18,7 @@
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
 //! | `predict(model or sequence, row [, options])` | scalar; a model is a STRUCT with intercept and coefficients |
+//! | `predict_available(record, target, row [, options])` | scalar: the prediction from the groups that the row has |
 //! | `model_sql(model or sequence [, options])` | scalar: the prediction as an SQL expression |
 //! | `dbselect_predict(sequence, row, budget, handle_unknown, missing_columns)` | the same, behind `glm_predict` |
 //!
@@ -26,6 +27,7 @@
 mod aggregates;
 mod answers;
 mod api;
+mod arrived;
 mod asked;
 mod glm;
 mod grams;
@@ -56,6 +58,7 @@ use vectors::Vector;
 use crate::kernel::fold;
 use crate::kernel::gaps::impute;
 use crate::search::linear::select::select;
+use crate::search::methods::answer::ARRIVED;
 use crate::search::methods::{METHODS, Method};
 use crate::search::options;
 
@@ -186,6 +189,14 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of, &any], n))).collect();
         let rows: Vec<&[LogicalType]> = rows.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"predict", &rows, &prediction, predictions::predict)?;
+        let of_records: [&dyn Fn() -> LogicalType; 3] = [&record, &types::record_of_before, &null];
+        let available: Vec<_> = of_records
+            .into_iter()
+            .flat_map(|of| (0..3).map(move |n| arguments(&[of, &text, &any], n)))
+            .collect();
+        let available: Vec<&[LogicalType]> = available.iter().map(Vec::as_slice).collect();
+        let (name, returns) = (c"predict_available", types::of_answer(&ARRIVED));
+        register_scalar(connection, name, &available, &returns, arrived::predict_available)?;
         let models: Vec<_> =
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
         let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();

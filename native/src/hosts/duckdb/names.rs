@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 
 use super::api::{self, Handle};
 use crate::glm::request::METHODS as OF_ROWS;
-use crate::search::methods::{METHODS, Method};
+use crate::search::methods::{METHODS, Method, PREDICT_AVAILABLE};
 
 /// An error if the name is somebody's: a database in a file, one in memory without our macros,
 /// or a schema of the database that is open.
@@ -26,7 +26,7 @@ const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
 const KEY_SUMS: &str = "CREATE OR REPLACE MACRO dbselect.main.key_sums(\"key\", record) AS \
     list({'key': \"key\", 'gram': record})";
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 5] = [
+const OTHERS: [(&str, &str, &str, &str); 6] = [
     (
         "gram_check",
         "record, target",
@@ -58,6 +58,16 @@ const OTHERS: [(&str, &str, &str, &str); 5] = [
          'missing_columns': missing_columns}",
         "What a model of fit or another method predicts, or a sequence within a budget: \
          dbselect.predict(m, {'a': 1.5})",
+    ),
+    (
+        "predict_available",
+        "record, target, \"row\", groups := NULL, costs := NULL, budget := NULL, level := NULL, \
+         handle_unknown := NULL, missing_columns := NULL, intercept := NULL, ridge := NULL, \
+         scale := NULL, always := NULL",
+        "record, target, \"row\", {'groups': groups, 'costs': costs, 'budget': budget, \
+         'level': level, 'handle_unknown': handle_unknown, 'missing_columns': missing_columns, \
+         'intercept': intercept, 'ridge': ridge, 'scale': scale, 'always': always}",
+        PREDICT_AVAILABLE.about,
     ),
     (
         "model_sql",
