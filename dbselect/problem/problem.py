@@ -56,6 +56,7 @@ from dbselect.sources.types import Source
 from dbselect.validation.cross_validate import cross_validate
 from dbselect.validation.drift import drift_between
 from dbselect.validation.knockoffs import knockoffs
+from dbselect.validation.simulate import simulate
 from dbselect.validation.stability import stability
 from dbselect.validation.stopped_sequence import stopped_sequence
 
@@ -235,6 +236,7 @@ class Problem:
     drift = drift_between
     coverage = coverage
     foba_epsilon = foba_epsilon
+    simulate = simulate
 
     def objective(self) -> "Objective":
         """Return how much groups explain, an objective for searches of your own.

@@ -52,7 +52,7 @@ class Pattern:
     spent : what the groups cost
     r2 : share of the target's variance that the model explains
     sigma : standard deviation of the residuals; None where no row is left to estimate it
-    free : rows that are left to estimate it
+    free : rows that are left to estimate it, by the effective number of parameters
     gains : group -> change of `explained` if it came as well
     """
 
@@ -62,7 +62,7 @@ class Pattern:
     spent: float
     r2: float
     sigma: float | None
-    free: int
+    free: float
     gains: dict[str, float]
 
     def next_group(self, costs: Mapping[str, float], limit: float) -> str | None:
@@ -77,7 +77,7 @@ class Pattern:
 
     def reach(self, level: float) -> float | None:
         """Return how far from its prediction a row lies at most, with a probability."""
-        return self.sigma and self.sigma * float(stdtrit(self.free, (1.0 + level) / 2.0))
+        return self.sigma and self.sigma * float(stdtrit(int(self.free), (1.0 + level) / 2.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,8 +31,8 @@ pub struct Pattern {
     pub r2: f64,
     /// Standard deviation of the residuals; NaN where no row is left to estimate it.
     pub sigma: f64,
-    /// Rows that are left to estimate it; may be <= 0.
-    pub free: i64,
+    /// Rows that are left to estimate it, by the effective number of parameters; may be <= 0.
+    pub free: f64,
     /// What each group would add to the share that is explained; 0 for those that are there.
     pub gains: Vec<f64>,
 }
@@ -52,11 +52,12 @@ impl Pattern {
         }
         let mut gains = Vec::new();
         state.gains(&mut gains);
-        let used = state.support().len() as i64 + i64::from(asked.fields.intercept);
-        let free = asked.gram.rows - used;
         let chosen = Chosen::of_state(asked, &mut state);
+        let free = asked.gram.rows as f64
+            - f64::from(u8::from(asked.fields.intercept))
+            - degrees(&mut state);
         let left = chosen.residual * asked.gram.comoment(asked.target, asked.target);
-        let sigma = if free > 0 { (left / free as f64).sqrt() } else { f64::NAN };
+        let sigma = if free > 0.0 { (left / free).sqrt() } else { f64::NAN };
         let own = chosen.in_units(asked.problem);
         let named = |(&column, w): (&usize, f64)| (all.members[column].clone(), w);
         Ok(Pattern {
@@ -82,7 +83,7 @@ impl Pattern {
 
     /// How far from its prediction a row lies at most, with a probability.
     pub fn reach(&self, level: f64) -> f64 {
-        self.sigma * Student::new(self.free).within(level)
+        self.sigma * Student::new(self.free as i64).within(level)
     }
 
     fn cell<'a>(&self, all: &'a Groups) -> Cell<'a> {
@@ -95,10 +96,24 @@ impl Pattern {
             Cell::Number(self.spent),
             Cell::Number(self.r2),
             Cell::Number(self.sigma),
-            Cell::Whole(self.free),
+            Cell::Number(self.free),
             Cell::List(self.gains.iter().map(|&gain| Cell::Number(gain)).collect()),
         ])
     }
+}
+
+/// The effective number of parameters, `tr(C_SS^-1 G_SS)`: of least squares the rank.
+///
+/// Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, eq. 3.50.
+fn degrees(state: &mut State) -> f64 {
+    state.invert();
+    let width = state.problem.width().max(1);
+    let mut degrees = state.support().len() as f64;
+    for (k, row) in state.inverse().chunks_exact(width).enumerate() {
+        let own = row[..=k].iter().zip(state.support());
+        degrees -= own.map(|(m, &column)| m * m * state.problem.ridge[column]).sum::<f64>();
+    }
+    degrees
 }
 
 /// Patterns that are asked for by the names of their groups.

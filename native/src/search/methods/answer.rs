@@ -180,7 +180,7 @@ pub static PATTERNS: Type = Type::List(&Type::Struct(&[
     ("spent", Type::Number),
     ("r2", Type::Number),
     ("sigma", Type::Number),
-    ("free", Type::Whole),
+    ("free", Type::Number),
     ("gains", Type::List(&Type::Number)),
 ]));
 /// A row predicted from the groups that it has.
