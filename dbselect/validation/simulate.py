@@ -7,13 +7,14 @@ it has. A group that the row lacks fails as well, and what fails is paid for.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dbselect.errors import ArgumentError, GroupError, shown, unknown
+from dbselect.errors import ArgumentError, shown
 from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import inputs_of
@@ -25,9 +26,7 @@ from dbselect.validation.simulation import Simulation
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
-Mask = npt.NDArray[np.bool_]
-#: Returns the groups that each row has, shape (n, J), and what it spent, shape (n,).
-Buyer = Callable[["_Market", float], tuple[Mask, Vector]]
+Mask = npt.NDArray[Any]
 
 
 def simulate(
@@ -75,11 +74,9 @@ def simulate(
     >>> found.table.select("rule", "spent", pl.col("r2").round(2)).rows()
     [('prefix', 1.0, 0.0), ('pattern', 2.0, 0.77), ('next_group', 2.0, 0.77)]
     """
-    market = _Market.of(problem, rows, unavailable, seed)
-    if budget is None:
-        prices = market.predictor.groups.costs[market.order].cumsum()
-        budgets = [0.0, *prices.tolist()]
-    else:
+    market = _Market(problem, rows, unavailable or {}, seed)
+    budgets = [0.0, *market.costs[market.order].cumsum().tolist()]
+    if budget is not None:
         budgets = [budget] if isinstance(budget, int | float) else list(budget)
     for one in budgets:
         AT_LEAST_ZERO.check("budget", one)
@@ -100,28 +97,15 @@ class _Market:
     there : shape (n, J), whether a look-up succeeds
     """
 
-    def __init__(
-        self, predictor: AnytimePredictor, order: list[int], frame: pl.DataFrame, y: Vector
-    ) -> None:
-        self.predictor, self.order, self.frame, self.y = predictor, order, frame, y
-        names = predictor.groups.names
-        self.fields = _fields_of(predictor)
-        has = predictor.predict(frame)["groups"]
-        self.there = np.column_stack([has.list.contains(name).to_numpy() for name in names])
-        self._gains: dict[bytes, Vector] = {}
-
-    @classmethod
-    def of(
-        cls, problem: "Problem", rows: Any, unavailable: Mapping[str, float] | None, seed: int
-    ) -> "_Market":
-        """Read the rows, and let look-ups fail."""
-        predictor = problem.predictor()
-        names = predictor.groups.names
-        for name, share in (unavailable or {}).items():
-            if name not in names:
-                raise GroupError(f"unavailable names {unknown('group', name, names)}")
+    def __init__(self, problem: "Problem", rows: Any, fails: Mapping[str, float], seed: int) -> None:
+        self.predictor = predictor = problem.predictor()
+        self.names, self.costs = predictor.groups.names, predictor.groups.costs
+        for name, share in fails.items():
+            predictor.groups.number(name, "unavailable")
             FRACTION.check(f"unavailable of '{name}'", share)
         steps = problem.on_gram(predictor.gram).anytime_sequence().records
+        self.order = [step.group for step in steps]
+        self.fields = _fields_of(predictor)
         target = predictor.target
         read = inputs_of([target, *predictor.groups.members], predictor.gram.terms)
         frame = prediction_table(rows, None, read, lambda _: None)
@@ -129,29 +113,17 @@ class _Market:
             raise ArgumentError(
                 f"rows is {shown(rows)}; it must be a table with the target '{target}'"
             )
-        frame = frame.filter(pl.col(target).is_not_null() & pl.col(target).is_not_nan()
-                             if frame.schema[target].is_float() else pl.col(target).is_not_null())  # fmt: skip
-        y = frame[target].cast(pl.Float64).to_numpy()
-        found = cls(predictor, [step.group for step in steps], frame, y)
-        draws = np.random.default_rng(seed).random(found.there.shape)
-        fails = np.array([(unavailable or {}).get(name, 0.0) for name in names])
-        found.there &= draws >= fails
-        return found
+        self.frame = frame.filter(pl.col(target).cast(pl.Float64).is_finite())
+        self.y = self.frame[target].cast(pl.Float64).to_numpy()
+        has = predictor.predict(self.frame)["groups"]
+        there = [has.list.contains(name).to_numpy() for name in self.names]
+        draws = np.random.default_rng(seed).random((len(self.y), len(self.names)))
+        self.there = np.column_stack(there) & (draws >= [fails.get(one, 0.0) for one in self.names])
 
-    @property
-    def costs(self) -> Vector:
-        """What each group costs."""
-        return self.predictor.groups.costs
-
-    def rates(self, has: Mask) -> Vector:
-        """Return the gain per cost of each group, given those of a row; shape (J,)."""
-        key = has.tobytes()
-        if key not in self._gains:
-            names = self.predictor.groups.names
-            pattern = self.predictor.pattern([names[g] for g in np.flatnonzero(has)])
-            gains = np.array([pattern.gains.get(name, 0.0) for name in names])
-            self._gains[key] = gains / self.costs
-        return self._gains[key]
+    def gains(self, has: Mask) -> Mask:
+        """Return the gains of all groups, given those of some patterns; shape (m, J)."""
+        sets = [[self.names[group] for group in np.flatnonzero(one)] for one in has]
+        return np.array([pattern["gains"] for pattern in self.predictor.patterns(sets)])
 
     def judged(self, has: Mask, spent: Vector) -> dict[str, float]:
         """Return how well rows are predicted by the groups that they have."""
@@ -162,30 +134,28 @@ class _Market:
         ]
         found = self.predictor.predict(self.frame.with_columns(lost))["prediction"].to_numpy()
         mse = float(np.mean((self.y - found) ** 2))
-        nothing = float(np.mean((self.y - self.predictor.pattern([]).intercept) ** 2))
+        (empty,) = self.predictor.patterns([[]])
         return {
             "spent": float(spent.mean()),
             "groups": float(has.sum(axis=1).mean()),
             "mse": mse,
             "r2": 1.0 - mse / float(self.y.var()),
-            "explained": 1.0 - mse / nothing,
+            "explained": 1.0 - mse / float(np.mean((self.y - empty["intercept"]) ** 2)),
         }
 
 
 def _fields_of(predictor: AnytimePredictor) -> list[list[str]]:
     """Return the fields of the table that each group reads, which no other does."""
     owner: dict[str, str] = {}
-    found = []
     for name, columns in predictor.groups.columns.items():
-        fields = {str(one.path[0]) for one in inputs_of(list(columns), predictor.gram.terms)}
-        for field in fields:
+        for one in inputs_of(list(columns), predictor.gram.terms):
+            field = str(one.path[0])
             if owner.setdefault(field, name) != name:
                 raise ArgumentError(
                     f"groups '{owner[field]}' and '{name}' share field '{field}'; each look-up "
                     "must bring fields of its own"
                 )
-        found.append(sorted(fields))
-    return found
+    return [[one for one in owner if owner[one] == name] for name in predictor.groups.names]
 
 
 def _in_order(market: _Market, budget: float, *, goes_on: bool) -> tuple[Mask, Vector]:
@@ -193,9 +163,8 @@ def _in_order(market: _Market, budget: float, *, goes_on: bool) -> tuple[Mask, V
     has = np.zeros_like(market.there)
     spent, buys = np.zeros(len(has)), np.ones(len(has), dtype=bool)
     for group in market.order:
-        cost = market.costs[group]
-        bought = buys & (spent + cost <= budget * (1.0 + BUDGET_SLACK))
-        spent[bought] += cost
+        bought = buys & (spent + market.costs[group] <= budget * (1.0 + BUDGET_SLACK))
+        spent[bought] += market.costs[group]
         has[:, group] = bought & market.there[:, group]
         if not goes_on:
             buys &= has[:, group]
@@ -207,12 +176,12 @@ def _by_gain(market: _Market, budget: float) -> tuple[Mask, Vector]:
     has, tried = np.zeros_like(market.there), np.zeros_like(market.there)
     spent = np.zeros(len(has))
     for _ in market.costs:
-        fits = ~tried & (spent[:, None] + market.costs <= budget * (1.0 + BUDGET_SLACK))
         kinds, kind_of = np.unique(has, axis=0, return_inverse=True)
-        rates = np.array([market.rates(one) for one in kinds])[kind_of.ravel()]
-        rates = np.where(fits, rates, 0.0)
+        gains = market.gains(kinds)
+        fits = ~tried & (spent[:, None] + market.costs <= budget * (1.0 + BUDGET_SLACK))
+        rates = np.where(fits, (gains / market.costs)[kind_of.ravel()], 0.0)
         chosen = rates.argmax(axis=1)
-        rows = np.flatnonzero(rates[np.arange(len(rates)), chosen] > 0)
+        rows = np.flatnonzero(rates.max(axis=1) > 0)
         if not rows.size:
             break
         groups = chosen[rows]
@@ -223,8 +192,8 @@ def _by_gain(market: _Market, budget: float) -> tuple[Mask, Vector]:
 
 
 #: The rules, by the names of the results.
-BUYERS: dict[str, Buyer] = {
-    "prefix": lambda market, budget: _in_order(market, budget, goes_on=False),
-    "pattern": lambda market, budget: _in_order(market, budget, goes_on=True),
+BUYERS: dict[str, Callable[[_Market, float], tuple[Mask, Vector]]] = {
+    "prefix": partial(_in_order, goes_on=False),
+    "pattern": partial(_in_order, goes_on=True),
     "next_group": _by_gain,
 }

@@ -46,7 +46,7 @@ class Refit:
         self.explained = self.r2 - ridge * (spread * self.coef) @ (spread * self.coef) / total
         kept = np.flatnonzero(share @ centred**2)
         hat = rows[:, kept] @ np.linalg.pinv(rows[:, kept], rcond=1e-10) if X.size else rows[:0, :0]
-        degrees = np.trace(hat[:len(y), :len(y)])
+        degrees = np.trace(hat[: len(y), : len(y)])
         self.sigma = np.sqrt(rss * w.sum() / (len(y) - degrees - 1))
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -87,7 +87,9 @@ def test_every_pattern_is_the_refit_on_its_columns(seed, ridge):
             for one in GROUPS
             if one not in groups
         }
-        assert predictor.pattern(groups).gains == pytest.approx(gains, abs=1e-10)
+        (pattern,) = predictor.patterns([groups])
+        told = dict(zip(GROUPS, pattern["gains"], strict=True))
+        assert told == pytest.approx(gains | dict.fromkeys(groups, 0.0), abs=1e-10)
         best = max(gains, key=lambda one: gains[one] / COSTS[one], default=None)
         assert found["next_group"][0] == best
         if best is not None:
@@ -105,12 +107,12 @@ def test_the_pattern_of_a_full_prefix_is_the_model_of_the_prefix():
     seq, predictor = problem.anytime_sequence(), problem.predictor()
     for step in range(len(seq.spent)):
         model = seq.model(step)
-        pattern = predictor.pattern(model.groups)
+        (pattern,) = predictor.patterns([model.groups])
         gone = [name for one in GROUPS if one not in model.groups for name in GROUPS[one]]
         lost = frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in gone)
         assert np.allclose(predictor.predict(lost)["prediction"], model.predict(frame), atol=1e-10)
-        assert pattern.spent == pytest.approx(model.spent)
-        assert pattern.r2 == pytest.approx(model.r2, abs=1e-12)
+        assert pattern["spent"] == pytest.approx(model.spent)
+        assert pattern["r2"] == pytest.approx(model.r2, abs=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +145,12 @@ def test_rows_of_all_patterns_come_back_in_their_order(mixed, problem):
     assert found["next_group"].to_list() == [one["next_group"] for one in each]
     shuffled = mixed.sample(fraction=1.0, shuffle=True, seed=3).with_row_index()
     again = predictor.predict(shuffled)
-    assert again["prediction"].to_list() == (
-        mixed.with_columns(found["prediction"]).sample(fraction=1.0, shuffle=True, seed=3)
-    )["prediction"].to_list()
+    assert (
+        again["prediction"].to_list()
+        == (mixed.with_columns(found["prediction"]).sample(fraction=1.0, shuffle=True, seed=3))[
+            "prediction"
+        ].to_list()
+    )
 
 
 def test_an_interval_holds_its_share(problem):
@@ -162,8 +167,9 @@ def test_a_budget_limits_what_may_still_be_bought(mixed, problem):
     free = predictor.predict(mixed)
     assert found["prediction"].equals(free["prediction"])
     for row, limit in zip(found.iter_rows(named=True), limits.tolist(), strict=True):
-        gains = predictor.pattern(row["groups"]).gains
-        can = [one for one in gains if not COSTS[one] > limit]
+        (pattern,) = predictor.patterns([row["groups"]])
+        gains = dict(zip(GROUPS, pattern["gains"], strict=True))
+        can = [one for one in gains if gains[one] > 0 and not COSTS[one] > limit]
         best = max(can, key=lambda one: gains[one] / COSTS[one], default=None)
         assert row["next_group"] == best
     one = {"k": "AA"}
@@ -236,15 +242,13 @@ def test_what_a_row_may_not_hold_is_refused_in_a_sentence(mixed, problem):
     predictor = problem.predictor()
     wrong = [
         ({"x0": "12"}, "the row has '12' in column 'x0'"),
-        ({"k": 3}, "the row has 3 in column 'k'; the levels of its category are texts"),
-        ({"kk": "AA", "zz": 1.0}, None),
+        ({"k": 3}, "the row has 3 in column 'k'; the levels of its category are text"),
         (mixed.drop("z"), "the rows lack column 'z'"),
         (mixed.with_columns(k=pl.lit(3)), "column 'k' has type"),
     ]
     for rows, message in wrong:
-        if message is not None:
-            with pytest.raises(ds.DbselectError, match=message.replace("(", r"\(")):
-                predictor.predict(rows)
+        with pytest.raises(ds.DbselectError, match=message):
+            predictor.predict(rows)
     with pytest.raises(ds.errors.ColumnError, match="lack"):
         predictor.predict({"k": "AA"}, missing_columns="error")
     new = {"k": "new", "z": 1.0}
@@ -280,7 +284,7 @@ def test_what_no_pattern_can_have_is_refused(problem):
     with pytest.raises(ds.errors.DataError, match="constant"):
         ds.AnytimePredictor(frame.with_columns(y=pl.lit(1.0)), "y")
     with pytest.raises(ds.errors.GroupError, match="unknown group 'skY'"):
-        problem.predictor().pattern(["skY"])
+        problem.predictor().patterns([["skY"]])
 
 
 def test_fields_that_the_fit_filled_are_always_there():

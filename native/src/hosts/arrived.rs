@@ -13,7 +13,7 @@ use crate::arrived::pattern::Pattern;
 use crate::arrived::predictor::Predictor;
 use crate::arrived::rows::{Alike, Arrivals};
 use crate::record::gram::Record;
-use crate::record::inputs::{Column, MissingColumns, Rows, Unknown};
+use crate::record::inputs::{Column, Kind, MissingColumns, Rows, Unknown, fields_of};
 use crate::record::prefix::Case;
 use crate::search::value::Value;
 
@@ -44,6 +44,18 @@ impl Asked {
         let absent = text("missing_columns");
         let absent = absent.map_or(Ok(MissingColumns::default()), |one| MissingColumns::of(&one));
         Ok(Asked { target, unknown: unknown?, absent: absent?, given })
+    }
+
+    /// What becomes of columns that rows lack.
+    pub fn absent(&self) -> MissingColumns {
+        self.absent
+    }
+
+    /// The fields that a record's groups read of a row, as the fit met them.
+    pub fn fields(&self, record: Record) -> Result<Vec<(String, Kind)>, String> {
+        let found = Predictor::of(record, &self.target, self.given.clone());
+        let found = found.map_err(String::from)??;
+        fields_of(&found.groups().members, found.terms.clone())
     }
 
     /// What predicts rows of some columns by a record; nothing if it cannot be used.

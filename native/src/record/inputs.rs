@@ -722,6 +722,25 @@ impl Inputs {
     }
 }
 
+/// The fields that some columns come of, of a table like that of the fit.
+pub fn fields_of(
+    names: &[String],
+    terms: std::sync::Arc<Terms>,
+) -> Result<Vec<(String, Kind)>, String> {
+    let made = super::expression::made(names.iter(), &terms);
+    let columns = [Column::nothing()];
+    let place = |name: &str| (!made.contains(name)).then_some(0);
+    let inputs = Inputs::new(names.iter().map(String::as_str), terms, &columns, place)?;
+    let field = |input: Input| {
+        let kind = match &input.source {
+            Source::Levels(lookup) => lookup.kind.clone().unwrap_or(Kind::Text),
+            _ => Kind::Number,
+        };
+        (input.source.name().to_string(), kind)
+    };
+    Ok(inputs.inputs.into_iter().map(field).collect())
+}
+
 /// The error of a category whose levels have no shares. `no_shares` in
 /// `dbselect/record/inputs.py` says the same.
 fn no_shares(column: &str) -> String {

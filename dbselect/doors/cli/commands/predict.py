@@ -76,9 +76,7 @@ def _run(options: argparse.Namespace) -> None:
             write(batch)
         # Within: what is refused leaves no file.
         check_skipped(options, rows - missing, missing)
-    line = (
-        f"{options.out}: {rows:,} rows, {shorter:,} by {told}, {missing:,} without a prediction"
-    )
+    line = f"{options.out}: {rows:,} rows, {shorter:,} by {told}, {missing:,} without a prediction"
     tell(options, [line], {"rows": rows, "shorter": shorter, "missing": missing})
 
 
