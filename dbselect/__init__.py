@@ -9,8 +9,9 @@ from dbselect import _forked  # noqa: F401 - hears of forks from now on
 from dbselect._lazy import public as _public
 from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
 
-#: Public modules; `dbselect.reference` and `dbselect.sklearn` are imported by name.
-_MODULES = ("errors", "families", "io", "objectives", "results")
+#: Public modules; those of `_BY_NAME` are imported by name.
+_MODULES = ("errors", "families", "objectives", "results")
+_BY_NAME = ("io", "reference", "sklearn")
 __all__, _getattr, _dir = _public(__name__, _MODULES)
 
 
@@ -25,7 +26,7 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("dbselect")
-    if name in ("reference", "sklearn"):
+    if name in _BY_NAME:
         from importlib import import_module
 
         return import_module(f"dbselect.{name}")

@@ -32,6 +32,7 @@ from dbselect.problem.calls import step as step
 from dbselect.problem.problem import Problem as Problem
 from dbselect.record.gram import Gram as Gram
 from dbselect.record.terms import Terms as Terms
+from dbselect.results.prediction.arrived import AnytimePredictor as AnytimePredictor
 from dbselect.results.stored import read as read
 from dbselect.sources.joins.key_sums import key_sums as key_sums
 from dbselect.sources.partial.learn import terms as terms
@@ -44,6 +45,7 @@ from dbselect.validation.timeliness import compare as compare
 __version__: str
 
 __all__ = [
+    "AnytimePredictor",
     "DbselectError",
     "Gram",
     "GramStore",
@@ -72,7 +74,6 @@ __all__ = [
     "gram_by",
     "greedy",
     "group_lasso_path",
-    "io",
     "key_sums",
     "knockoffs",
     "lasso_path",

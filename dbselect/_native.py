@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -115,6 +116,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "design_take": (_DOUBLE, _POINTER, _POINTER),
     "design_covariance": (None, _POINTER, _POINTER),
     "design_free": (None, _POINTER),
+    "arrived_new": (_POINTER, _POINTER, _TEXT, _POINTER),
+    "arrived_row": (_POINTER, _POINTER, _TEXT, _SIZE, _DOUBLE, _POINTER),
+    "arrived_free": (None, _POINTER),
     "text_free": (None, _POINTER),
 }  # fmt: skip
 
@@ -682,6 +686,33 @@ def check(records: pa.Array, target: str) -> pa.StringArray:
     """
     with _stream(_batch(records)) as stream:
         return _array(partial(_library().dbselect_check, stream, target.encode()))
+
+
+class RowPredictor:
+    """Predicts single rows from whatever groups they have, from several threads at once.
+
+    Parameters
+    ----------
+    record : array of one Gram record
+    asked : JSON of the target and the options
+    """
+
+    def __init__(self, record: pa.Array, asked: str) -> None:
+        handle = ctypes.c_void_p()
+        with _stream(_batch(record)) as stream:
+            _check(_library().dbselect_arrived_new(stream, asked.encode(), ctypes.byref(handle)))
+        self._handle, self._row = handle, _library().dbselect_arrived_row
+        weakref.finalize(self, _library().dbselect_arrived_free, handle)
+
+    def predict(self, row: bytes, budget: float) -> bytes:
+        """Return the prediction of a row, JSON of JSON."""
+        found = ctypes.c_void_p()
+        error = self._row(self._handle, row, len(row), budget, ctypes.byref(found))
+        if error:
+            _check(error)
+        text = ctypes.string_at(found)
+        _library().dbselect_text_free(found)
+        return text
 
 
 def _batch(records: pa.Array) -> pa.RecordBatch:

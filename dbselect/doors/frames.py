@@ -10,12 +10,16 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import library_path
 from dbselect.doors.searching import Searching
-from dbselect.options.kinds import COUNT
+from dbselect.methods.records import asked_of
+from dbselect.options.kinds import COUNT, SHARE
 from dbselect.options.methods import METHODS
 from dbselect.options.option import checked_options
+from dbselect.options.refusals import require_single_target
 from dbselect.options.table import DesignOptions
 from dbselect.problem import calls
+from dbselect.problem.problem import Problem
 from dbselect.record.gram import RECORD_DTYPE, Gram
+from dbselect.record.groups import Costs, GroupColumns
 from dbselect.record.inputs import (
     HandleUnknown,
     MissingColumns,
@@ -25,6 +29,7 @@ from dbselect.record.inputs import (
 from dbselect.record.policies import policies_of
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
+from dbselect.results.prediction.arrived import available_expr
 from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.joins.key_sums import KeySums
 from dbselect.sources.joins.keys import Key, check_keys, fields_of
@@ -351,6 +356,50 @@ class ExprNamespace(Searching):
         told = [pl.lit(handle_unknown), pl.lit(missing_columns)]
         arguments = [_sequence(self._expr), row, _number(budget), *told]
         return _plugin("predict", arguments, is_elementwise=True)
+
+    def predict_available(
+        self,
+        target: str,
+        row: pl.Expr,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        budget: str | pl.Expr | float | None = None,
+        *,
+        level: float | None = None,
+        handle_unknown: HandleUnknown = "unavailable",
+        missing_columns: MissingColumns = "error",
+        intercept: bool = True,
+        ridge: float = 0.0,
+        scale: bool = True,
+    ) -> pl.Expr:
+        """Return a struct for each row: its prediction from all groups that it has.
+
+        The fields are the columns of `AnytimePredictor.predict`, with lower and upper, which
+        are null without `level`; null where a record cannot be used.
+
+        Parameters
+        ----------
+        target : column to predict
+        row : struct of the columns
+        groups, costs : as in Python
+        budget : what may still be bought: number, column or expression; None = no limit
+        level, handle_unknown, missing_columns : as of `AnytimePredictor.predict`
+        intercept, ridge, scale : as of `dbselect.Problem`
+
+        Raises
+        ------
+        ArgumentError, ColumnError, GroupError : a value is not allowed, whatever the record
+        ComputeError : of Polars, once rows are read: as in `predict`
+        """
+        check_unknown(handle_unknown)
+        check_missing_columns(missing_columns)
+        SHARE.or_none().check("level", level)
+        fields: Any = {"intercept": intercept, "ridge": ridge, "scale": scale}
+        require_single_target(target)
+        problem = Problem(None, target, groups, costs, **fields)
+        told = {"target": target, **asked_of(problem, {}), "level": level}
+        told |= {"handle_unknown": handle_unknown, "missing_columns": missing_columns}
+        return available_expr(self._expr.cast(RECORD_DTYPE), row, _number(budget), told)
 
     def a_optimal(
         self, k: int, *, beta2: float = 1.0, sigma2: float = 1.0, scale_rows: bool = False

@@ -87,6 +87,11 @@ REFUSED: dict[str, dict[str, str]] = {
         "rows": "sums by key are those of all facts",
         "terms": "texts of facts and candidates are categories by themselves",
     },
+    "predictor": {
+        "target": _ONE,
+        "gram": _WHOLE,
+        "family": "every set of groups needs a fit of its own",
+    },
     "coverage": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
     "foba_epsilon": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
 }

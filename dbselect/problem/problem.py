@@ -49,12 +49,14 @@ from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_name, patterns_by_name
 from dbselect.record.terms import Terms
+from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.search.open import call_of, open_search
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import Source
 from dbselect.validation.cross_validate import cross_validate
 from dbselect.validation.drift import drift_between
 from dbselect.validation.knockoffs import knockoffs
+from dbselect.validation.simulate import simulate
 from dbselect.validation.stability import stability
 from dbselect.validation.stopped_sequence import stopped_sequence
 
@@ -234,6 +236,7 @@ class Problem:
     drift = drift_between
     coverage = coverage
     foba_epsilon = foba_epsilon
+    simulate = simulate
 
     def objective(self) -> "Objective":
         """Return how much groups explain, an objective for searches of your own.
@@ -249,6 +252,15 @@ class Problem:
         """
         found: Objective = open_search(self, call_of(self, "greedy", {})).state
         return found
+
+    def predictor(self) -> AnytimePredictor:
+        """Return what predicts a row from any of its groups, and names the next to buy.
+
+        Raises
+        ------
+        ArgumentError : the family is not gaussian, or there are several targets
+        """
+        return AnytimePredictor(self)
 
     def on(self, source: Any) -> Self:
         """Return the same problem of another source."""

@@ -9,11 +9,13 @@ from dbselect.record.gram import FIELDS, Gram
 from dbselect.record.terms import Terms
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
+from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.sequence import Sequence
 from dbselect.results.wide import WideSequence
 
-#: Kinds of sequences, each with a field that those after it do not have.
-_SEQUENCES = (
+#: Kinds of results, each with a field that those after it do not have.
+_KINDS = (
+    (AnytimePredictor, "predictor"),
     (GlmSequence, "family"),
     (JointSequence, "responses"),
     (WideSequence, "scans"),
@@ -24,7 +26,7 @@ _TERMS = {"categories", "bases", "dates", "means", "indicators", "flat", "entrie
 
 
 def read(path: str | Path) -> Any:
-    """Read a stored Gram, sequence or terms; the file states which.
+    """Read a stored Gram, sequence, predictor or terms; the file states which.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ def read(path: str | Path) -> Any:
 
     Returns
     -------
-    Gram, Sequence, JointSequence, GlmSequence, WideSequence or Terms
+    Gram, Sequence, JointSequence, GlmSequence, WideSequence, AnytimePredictor or Terms
 
     Raises
     ------
@@ -76,7 +78,7 @@ def of_record(record: Any, path: str | Path) -> Any:
     SourceError : it is no result
     """
     if isinstance(record, dict):
-        for kind, field in _SEQUENCES:
+        for kind, field in _KINDS:
             if field in record:
                 return kind.from_struct(record)
         if {*FIELDS} <= {*record}:

@@ -13,7 +13,7 @@ from dbselect.errors import DataError
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
 from dbselect.sklearn.inputs import validated
-from dbselect.sklearn.predictor import AnytimePredictor
+from dbselect.sklearn.predictor import AnytimeEstimator
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import splits_of
 from dbselect.sklearn.weights import rows_that_count
@@ -22,7 +22,7 @@ from dbselect.sklearn.weights import rows_that_count
 FAMILIES = ("auto", "binomial", "multinomial")
 
 
-class AnytimeClassifier(ClassifierMixin, AnytimePredictor):
+class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):
     """Logistic regression on the groups that a budget buys.
 
     Parameters

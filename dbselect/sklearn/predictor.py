@@ -21,7 +21,7 @@ from dbselect.sklearn.tuning import Splits, check_choice, chosen_step
 Numbers = npt.NDArray[np.float64]
 
 
-class AnytimePredictor(Portable):
+class AnytimeEstimator(Portable):
     """A sequence of groups, of which a prefix predicts.
 
     A subclass has the parameters in its signature, as scikit-learn wants it.

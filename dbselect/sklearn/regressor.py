@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
 from dbselect.sklearn.inputs import validated
-from dbselect.sklearn.predictor import AnytimePredictor
+from dbselect.sklearn.predictor import AnytimeEstimator
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import splits_of
 from dbselect.sklearn.weights import rows_that_count
@@ -18,7 +18,7 @@ from dbselect.sklearn.weights import rows_that_count
 FAMILIES = ("gaussian", "poisson")
 
 
-class AnytimeRegressor(RegressorMixin, AnytimePredictor):
+class AnytimeRegressor(RegressorMixin, AnytimeEstimator):
     """Least squares, or Poisson regression, on the groups that a budget buys.
 
     Parameters

@@ -5,9 +5,11 @@
 //! | `kernel` | rows of numbers to centred moments; it knows no engine |
 //! | `record` | the Gram record: how a table becomes one, what is read of it, to and from Arrow |
 //! | `search` | which groups of columns buy most prediction: searches on one record |
+//! | `arrived` | prediction from whatever groups of a row are there |
 //! | `glm` | generalised linear models of rows in memory |
 //! | `hosts` | entry points for DuckDB, Polars and Python |
 
+pub mod arrived;
 pub mod glm;
 pub mod hosts;
 pub mod kernel;

@@ -8,7 +8,9 @@ from dbselect.doors.cli.out import STDOUT
 from dbselect.errors import SourceError
 from dbselect.record import files
 from dbselect.record.gram import Gram
+from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.prefixes import Prefixes
+from dbselect.results.sequence import Sequence
 from dbselect.results.stored import of_record, read
 
 
@@ -24,10 +26,29 @@ def stored_sequence(path: str) -> Any:
     ------
     SourceError : there is no such file, or it holds something else
     """
-    found = of_record(_piped("a sequence"), path) if path == STDOUT else read(path)
+    found = _stored(path)
     if not isinstance(found, Prefixes):
         raise SourceError(f"'{path}' is no sequence, which 'dbselect sequence --out' writes")
     return found
+
+
+def stored_predictor(path: str) -> AnytimePredictor:
+    """Read a predictor, or make it of the Gram of a linear sequence.
+
+    Raises
+    ------
+    SourceError : there is no such file, or it holds something else
+    """
+    found = _stored(path)
+    if isinstance(found, Sequence):
+        return found.problem.on_gram(found.gram).predictor()
+    if not isinstance(found, AnytimePredictor):
+        raise SourceError(f"'{path}' is neither a predictor nor a sequence of one linear model")
+    return found
+
+
+def _stored(path: str) -> Any:
+    return of_record(_piped("a sequence"), path) if path == STDOUT else read(path)
 
 
 def _piped(what: str) -> Any:

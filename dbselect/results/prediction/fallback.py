@@ -7,7 +7,7 @@ a group change.
 """
 
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -94,18 +94,41 @@ def served(
     asked = _Asked(sequence, float(np.max(limits, initial=0.0)), missing_columns)
     if issparse(rows):
         rows = as_table(rows, inputs_of(sequence.columns, sequence._prepared))
-    frame = prediction_table(rows, columns, asked.inputs, asked.refuse)
-    if frame is None:
-        names = sequence._inputs if columns is None else list(columns)
-        _check_names(names)
-        frame = frame_of(array_of(rows, names), names)
-    if isinstance(limits, np.ndarray) and len(limits) != frame.height:
-        raise ArgumentError(f"budget has {len(limits)} values; there are {frame.height} rows")
+    own = sequence._inputs
+    frame = frame_asked(rows, columns, own, asked.inputs, asked.refuse, limits)
     read = asked.refuse(frame)
     for one in read:
         if isinstance(one, Levels):
             one.check_shares(unknown)
     return _served(asked, _Rows(*_finite(frame, read), unknown), limits)
+
+
+def frame_asked(
+    rows: Any,
+    columns: Sequence[str] | None,
+    names: Sequence[str],
+    inputs: list[Input],
+    refuse: Callable[[pl.DataFrame], object],
+    limits: float | Vector,
+) -> pl.DataFrame:
+    """Return the rows of a prediction as a frame.
+
+    Parameters
+    ----------
+    names : of an array's columns
+    inputs, refuse : as of `prediction_table`
+    limits : budgets, one for each row or one for all
+    """
+    frame = prediction_table(rows, columns, inputs, refuse)
+    if frame is None:
+        names = list(names) if columns is None else list(columns)
+        doubled = next((name for name in names if names.count(name) > 1), None)
+        if doubled is not None:
+            raise ArgumentError(f"columns names '{doubled}' twice")
+        frame = frame_of(array_of(rows, names), names)
+    if isinstance(limits, np.ndarray) and len(limits) != frame.height:
+        raise ArgumentError(f"budget has {len(limits)} values; there are {frame.height} rows")
+    return frame
 
 
 def limits_of(budget: Any) -> float | Vector:
@@ -148,12 +171,6 @@ def _numbers_of(budget: Any) -> Vector:
         return budget.cast(pl.Float64).fill_null(np.inf).to_numpy()
     found = np.array(budget, dtype=np.float64)
     return np.where(np.isnan(found), np.inf, found)
-
-
-def _check_names(names: Sequence[str]) -> None:
-    doubled = next((name for name in names if names.count(name) > 1), None)
-    if doubled is not None:
-        raise ArgumentError(f"columns names '{doubled}' twice")
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,8 @@ use arrow_array::{Array, ArrayRef, Int64Array, StructArray, make_array};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Fields};
 
+use super::arrived::{self, Arrived};
+use crate::arrived::rows::Arrivals;
 use crate::kernel::accumulator::CHUNK_ROWS;
 use crate::kernel::chunk::Labels;
 use crate::kernel::fold;
@@ -118,6 +120,12 @@ expression!(
     predict
 );
 expression!(_polars_plugin_a_optimal, _polars_plugin_field_a_optimal, DataType::Int64, a_optimal);
+expression!(
+    _polars_plugin_predict_available,
+    _polars_plugin_field_predict_available,
+    arrived::data_type(),
+    predict_available
+);
 expression!(_polars_plugin_fold, _polars_plugin_field_fold, DataType::Int64, fold_of);
 
 /// `gram(row, options [, weight])`: one record, NULL for no rows.
@@ -265,6 +273,64 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
                 match &plan_of(row)? {
                     Some(plan) => out.push(plan.predict(&columns, row, limit, absent)?),
                     None => out.push(None),
+                }
+            }
+        }
+    }
+    Ok(out.finish())
+}
+
+/// `predict_available(record, row, budget, options)`: a struct a row. Options are JSON.
+fn predict_available(inputs: &[Input]) -> Result<StructArray, String> {
+    let mut out = Arrived::default();
+    for piece in pieces(inputs)? {
+        let (records, leaves) = (piece.table(0)?, leaves(piece.table(1)?, piece.place(1)));
+        let options = piece.arrays[3].as_string_view_opt().map(|text| text.value(0));
+        let asked = arrived::Asked::of(options.unwrap_or_default())?;
+        let budget = piece.leaf(2, "budget")?;
+        let mut plans: Vec<(Record, Option<Arrivals>)> = Vec::new();
+        for start in (0..piece.rows).step_by(CHUNK_ROWS) {
+            let rows = start..(start + CHUNK_ROWS).min(piece.rows);
+            let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
+            let limits =
+                prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
+            // Rows of equal records, the last found first.
+            let mut alike: Vec<Vec<usize>> = vec![Vec::new(); plans.len()];
+            let mut last = None;
+            for (row, at) in rows.clone().map(|row| piece.place(0).of(row)).enumerate() {
+                let plan = match last {
+                    Some((known, plan)) if known == at => plan,
+                    _ => match read_record(records, at)? {
+                        None => None,
+                        Some(record) => {
+                            let plan = match plans.iter().rposition(|(own, _)| own.is(&record)) {
+                                Some(plan) => plan,
+                                None => {
+                                    let plan = asked.plan(record.clone(), &columns)?;
+                                    plans.push((record, plan));
+                                    alike.push(Vec::new());
+                                    plans.len() - 1
+                                }
+                            };
+                            Some(plan)
+                        }
+                    },
+                };
+                last = Some((at, plan));
+                if let Some(plan) = plan {
+                    alike[plan].push(row);
+                }
+            }
+            out.begin(limits.len());
+            for ((_, plan), own) in plans.iter_mut().zip(&alike).filter(|(_, own)| !own.is_empty())
+            {
+                let Some(plan) = plan else { continue };
+                let which = match own.len() == limits.len() {
+                    true => inputs::Rows::All(own.len()),
+                    false => inputs::Rows::These(own),
+                };
+                for found in plan.predict(&columns, &which)? {
+                    out.write(&plan.predictor, found, &which, &limits);
                 }
             }
         }

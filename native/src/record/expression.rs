@@ -53,7 +53,7 @@ fn refused(what: &str) -> String {
 }
 
 /// The columns that are made of others, and lie in no table.
-fn made(names: impl Iterator<Item = impl AsRef<str>>, terms: &Terms) -> HashSet<String> {
+pub(super) fn made(names: impl Iterator<Item = impl AsRef<str>>, terms: &Terms) -> HashSet<String> {
     let wanted: HashSet<String> = names.map(|name| name.as_ref().to_string()).collect();
     let mut made: HashSet<String> = HashSet::new();
     for category in &terms.categories {

@@ -148,6 +148,20 @@ impl Record {
         check_overflow(&self.columns, &self.moments)
     }
 
+    /// Whether another record has the same columns, terms and moments, to the last digit.
+    pub fn is(&self, other: &Record) -> bool {
+        let (own, others) = (&self.moments, &other.moments);
+        let mean = |moments: &Moments| {
+            let Mean { high, low } = moments.exact_mean();
+            (high, low)
+        };
+        (own.rows, own.weight) == (others.rows, others.weight)
+            && self.columns == other.columns
+            && own.comoment == others.comoment
+            && mean(own) == mean(others)
+            && self.terms == other.terms
+    }
+
     /// Take away the rows of a record that is a part of this one.
     pub fn remove(&mut self, other: &Record) -> Result<(), String> {
         let other = self.align(other)?;

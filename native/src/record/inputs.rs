@@ -630,6 +630,43 @@ impl Inputs {
         (sums, left)
     }
 
+    /// Mark those of some rows that lack a field of a model: it is missing, infinite, or has a
+    /// level that counts as missing.
+    pub fn mark_lacking(
+        &self,
+        model: &Model,
+        columns: &[Column],
+        rows: &Rows,
+        unknown: Unknown,
+        lacks: &mut [bool],
+    ) -> Result<(), String> {
+        for part in &model.parts {
+            let input = &self.inputs[part.input];
+            match (&input.source, input.column.map(|at| &columns[at])) {
+                (_, None) => lacks.fill(true),
+                (Source::Number(_), _) if part.missing.is_some() => {}
+                (Source::Number(_), Some(column)) => {
+                    let (values, missing) = &*column.numbers;
+                    if let Rows::All(_) = rows {
+                        let each = lacks.iter_mut().zip(&values[..]);
+                        each.for_each(|(lacks, x)| *lacks |= !x.is_finite());
+                    }
+                    if !(missing.is_empty() && matches!(rows, Rows::All(_))) {
+                        for (at, lacks) in lacks.iter_mut().enumerate() {
+                            *lacks |= column.number(rows.at(at)).is_none_or(|x| !x.is_finite());
+                        }
+                    }
+                }
+                _ => {
+                    for (at, lacks) in lacks.iter_mut().enumerate() {
+                        *lacks |= self.part(part, columns, rows.at(at), unknown)?.is_none();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What a model predicts of a row; nothing if something is missing.
     pub fn value(
         &self,
@@ -688,6 +725,25 @@ impl Inputs {
             },
         })
     }
+}
+
+/// The fields that some columns come of, of a table like that of the fit.
+pub fn fields_of(
+    names: &[String],
+    terms: std::sync::Arc<Terms>,
+) -> Result<Vec<(String, Kind)>, String> {
+    let made = super::expression::made(names.iter(), &terms);
+    let columns = [Column::nothing()];
+    let place = |name: &str| (!made.contains(name)).then_some(0);
+    let inputs = Inputs::new(names.iter().map(String::as_str), terms, &columns, place)?;
+    let field = |input: Input| {
+        let kind = match &input.source {
+            Source::Levels(lookup) => lookup.kind.clone().unwrap_or(Kind::Text),
+            _ => Kind::Number,
+        };
+        (input.source.name().to_string(), kind)
+    };
+    Ok(inputs.inputs.into_iter().map(field).collect())
 }
 
 /// The error of a category whose levels have no shares. `no_shares` in

@@ -90,17 +90,8 @@ impl Plan {
         case: Case,
         unknown: Unknown,
     ) -> Result<Plan, String> {
-        let named = |name: &str| match case {
-            Case::Sensitive => name.to_string(),
-            Case::Insensitive => name.to_ascii_lowercase(),
-        };
-        let places: HashMap<&str, usize> =
-            columns.iter().enumerate().map(|(at, column)| (&column.name[..], at)).collect();
-        let others: HashMap<String, usize> =
-            columns.iter().enumerate().rev().map(|(at, one)| (named(&one.name), at)).collect();
-        let place = |name: &str| places.get(name).or_else(|| others.get(&named(name))).copied();
         let names = steps.iter().flat_map(|step| &step.coefficients).map(|(name, _)| &name[..]);
-        let inputs = Inputs::new(names, terms, columns, place)?;
+        let inputs = Inputs::new(names, terms, columns, placing(columns, case))?;
         if unknown == Unknown::Mean {
             inputs.check_shares()?;
         }
@@ -119,17 +110,9 @@ impl Plan {
         if !self.lacking_from.is_some_and(|spent| fits(spent, budget)) {
             return Ok(());
         }
-        let mut lacking: Vec<&str> = Vec::new();
-        for (k, model) in self.models.iter().enumerate() {
-            let Err(fields) = model else { continue };
-            if fits(self.steps[k].spent, budget) && self.order.contains(&k) {
-                let new = fields.iter().map(|name| &name[..]);
-                lacking.extend(new.filter(|name| !lacking.contains(name)).collect::<Vec<_>>());
-            }
-        }
-        let there: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-        let advice = "missing_columns='unavailable' allows this";
-        Err(format!("{}; {advice}", nearest::lacking(&lacking, &there)))
+        let can = |k: &usize| fits(self.steps[*k].spent, budget) && self.order.contains(k);
+        let within = (0..self.steps.len()).filter(can);
+        refused_columns(within.filter_map(|k| self.models[k].as_ref().err()), columns)
     }
 
     /// The prefix that rows get which are complete; nothing if none serves any row.
@@ -189,6 +172,38 @@ impl Plan {
         };
         next.and_then(|j| self.steps[j].group.as_deref())
     }
+}
+
+/// Where a column stands that is named.
+pub fn placing(columns: &[Column], case: Case) -> impl Fn(&str) -> Option<usize> {
+    let named = move |name: &str| match case {
+        Case::Sensitive => name.to_string(),
+        Case::Insensitive => name.to_ascii_lowercase(),
+    };
+    let each = || columns.iter().enumerate();
+    let places: HashMap<&str, usize> = each().map(|(at, one)| (&one.name[..], at)).collect();
+    let others: HashMap<String, usize> =
+        each().rev().map(|(at, one)| (named(&one.name), at)).collect();
+    move |name| places.get(name).or_else(|| others.get(&named(name))).copied()
+}
+
+/// Refuse columns that lack fields, if there are such.
+pub fn refused_columns<'f>(
+    fields: impl Iterator<Item = &'f Vec<String>>,
+    columns: &[Column],
+) -> Result<(), String> {
+    let mut lacking: Vec<&str> = Vec::new();
+    for name in fields.flatten() {
+        if !lacking.contains(&&name[..]) {
+            lacking.push(name);
+        }
+    }
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let there: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let advice = "missing_columns='unavailable' allows this";
+    Err(format!("{}; {advice}", nearest::lacking(&lacking, &there)))
 }
 
 /// The step whose model serves rows that are complete within a budget.

@@ -23,6 +23,7 @@ use super::penalised::lasso::{LassoOptions, Penalised};
 use super::sets::sght::SghtOptions;
 use super::setup::{self, Request};
 use super::value::Value;
+use crate::arrived::pattern::Available;
 
 /// The probability with which an interval of a summary holds its coefficient, unless one is given.
 const LEVEL: f64 = 0.95;
@@ -87,6 +88,7 @@ pub fn read_fit(
 /// What a choice of groups is by.
 fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
     Ok(match given.method.name {
+        "patterns" | "predict_available" => Arc::new(Available::read(given)?),
         "lasso" => Arc::new(LassoOptions::read(Penalised::Columns, given)?),
         "sparse_group_lasso" => Arc::new(LassoOptions::read(Penalised::Groups, given)?),
         "sght" => Arc::new(SghtOptions::read(given)?),

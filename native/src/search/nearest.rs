@@ -51,6 +51,11 @@ fn quoted(names: &[&str]) -> String {
 
 /// The known names most like a name, best first.
 fn near<'n>(name: &str, names: &'n [String]) -> Vec<&'n str> {
+    alike(name, names, CUTOFF)
+}
+
+/// The same that are at least so much like it, 1 being the name itself.
+pub fn alike<'n>(name: &str, names: &'n [String], least: f64) -> Vec<&'n str> {
     let word: Vec<char> = name.chars().collect();
     let likeness = |other: &str| {
         let letters: Vec<char> = other.chars().collect();
@@ -59,7 +64,7 @@ fn near<'n>(name: &str, names: &'n [String]) -> Vec<&'n str> {
     let mut found: Vec<(f64, &str)> = names
         .iter()
         .map(|other| (likeness(other), other.as_str()))
-        .filter(|(likeness, _)| *likeness >= CUTOFF)
+        .filter(|(likeness, _)| *likeness >= least)
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| b.1.cmp(a.1)));
     found.into_iter().take(NEAR).map(|(_, other)| other).collect()

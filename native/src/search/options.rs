@@ -7,9 +7,10 @@ use super::error::{Error, listed};
 use super::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 47] = [
+const ALLOWED: [(&str, &str); 48] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
+    ("available", "list the groups of each pattern"),
     ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),
     ("scale", "be True or False"),

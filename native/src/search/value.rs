@@ -35,11 +35,17 @@ impl Value {
         }
     }
 
+    /// The items of a list, if it is one.
+    pub fn items(&self) -> Option<&[Value]> {
+        match self {
+            Value::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
     /// The value as a list of texts, if it is one.
     pub fn texts(&self) -> Option<Vec<String>> {
-        let Value::List(items) = self else {
-            return None;
-        };
+        let items = self.items()?;
         let text = |item: &Value| match item {
             Value::Text(text) => Some(text.clone()),
             _ => None,

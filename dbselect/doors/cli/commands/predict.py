@@ -1,8 +1,9 @@
 """``dbselect predict``: the rows of a table with what a sequence predicts for them."""
 
 import argparse
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbselect.doors.cli.arguments import SOURCE, UNSET, add_prediction, options_given
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from dbselect.sources.request import Table
 
+    #: Rows and options -> their predictions, and how many have less than the best.
+    Answer = Callable[[pl.DataFrame, dict[str, Any]], tuple[pl.DataFrame, int]]
+
 #: Of the column that is added; several responses or classes have one each, ``prediction.<name>``.
 NAME = "prediction"
 
@@ -27,6 +31,14 @@ def _add(parser: argparse.ArgumentParser) -> None:
         default=UNSET,
         help="columns that the source lacks: error, or unavailable for a prefix without them",
     )
+    parser.add_argument(
+        "--available",
+        action="store_true",
+        help="predict each row from all groups that it has, not from a prefix of the order",
+    )
+    parser.add_argument(
+        "--level", default=UNSET, type=float, help="of --available: probability of an interval"
+    )
     parser.add_argument("source", help=SOURCE)
     parser.add_argument(
         "--keep", nargs="+", action="extend", help="columns to write beside; default: all"
@@ -36,35 +48,70 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from dbselect.doors.cli.stored import stored_sequence
+    from dbselect.doors.cli.stored import stored_predictor, stored_sequence
     from dbselect.options.kinds import BUDGET
-    from dbselect.record.steps import longest_within
     from dbselect.sources.open import open_table
 
     if options.out is None and options.json:
         raise ArgumentError("--json reports on the file that is written, so it needs --out")
     options.out = options.out or STDOUT
-    given = options_given(options, ("budget", "handle_unknown", "missing_columns"))
-    sequence = stored_sequence(options.sequence)
+    given = options_given(options, ("budget", "handle_unknown", "missing_columns", "level"))
     BUDGET.check("budget", given.get("budget"))
-    longest = longest_within(sequence.spent, given.get("budget"))
+    if options.available:
+        answer, told = _by_groups(stored_predictor(options.sequence), options.out), "some groups"
+    elif "level" in given:
+        raise ArgumentError("--level is for --available, which predicts with intervals")
+    else:
+        sequence = stored_sequence(options.sequence)
+        answer, told = _by_prefix(sequence, given.get("budget")), "a shorter prefix"
     table = open_table(options.source, None)
     kept = _kept(table, options)
     rows = shorter = missing = 0
-    batches = _predicted(sequence, table, kept, given)
+    batches = _predicted(answer, table, kept, given)
     with writing_rows(options.out) as write, closing(batches):
-        for batch, steps, without in batches:
+        for batch, fewer, without in batches:
             rows += batch.height
-            shorter += int((steps != longest).sum())
+            shorter += fewer
             missing += without
             write(batch)
         # Within: what is refused leaves no file.
         check_skipped(options, rows - missing, missing)
-    line = (
-        f"{options.out}: {rows:,} rows, {shorter:,} by a shorter prefix, "
-        f"{missing:,} without a prediction"
-    )
+    line = f"{options.out}: {rows:,} rows, {shorter:,} by {told}, {missing:,} without a prediction"
     tell(options, [line], {"rows": rows, "shorter": shorter, "missing": missing})
+
+
+def _by_prefix(sequence: Any, budget: float | None) -> "Answer":
+    """Return what predicts rows by their prefixes, and counts those of shorter ones."""
+    import polars as pl
+
+    from dbselect.record.steps import longest_within
+
+    longest = longest_within(sequence.spent, budget)
+
+    def answer(batch: "pl.DataFrame", given: dict[str, Any]) -> "tuple[pl.DataFrame, int]":
+        answers = sequence.anytime_predict(batch, **given)
+        found = answers.select(NAME)
+        if isinstance(found.schema[NAME], pl.Struct):
+            found = found[NAME].struct.unnest().select(pl.all().name.prefix(f"{NAME}."))
+        return found, int((answers["step"] != longest).sum())
+
+    return answer
+
+
+def _by_groups(predictor: Any, out: str) -> "Answer":
+    """Return what predicts rows by the groups that they have, and counts those without some."""
+    import polars as pl
+
+    is_flat = out == STDOUT or Path(out).suffix in (".csv", ".tsv")
+
+    def answer(batch: "pl.DataFrame", given: dict[str, Any]) -> "tuple[pl.DataFrame, int]":
+        found = predictor.predict(batch, **given)
+        fewer = (found["groups"].list.len() < len(predictor.costs)).sum()
+        # A text has no lists.
+        shown = found.with_columns(pl.col("groups").list.join(", ")) if is_flat else found
+        return shown, int(fewer)
+
+    return answer
 
 
 def _kept(table: "Table", options: argparse.Namespace) -> list[str]:
@@ -83,22 +130,24 @@ def _kept(table: "Table", options: argparse.Namespace) -> list[str]:
 
 
 def _predicted(
-    sequence: Any, table: "Table", kept: list[str], given: dict[str, Any]
-) -> "Generator[tuple[pl.DataFrame, pl.Series, int]]":
-    """Yield rows with their predictions, their steps, and how many have none; at least one batch.
+    answer: "Answer", table: "Table", kept: list[str], given: dict[str, Any]
+) -> "Generator[tuple[pl.DataFrame, int, int]]":
+    """Yield rows with their predictions, how many have less than the best, and how many none.
 
-    A row that no prefix serves has no step.
+    At least one batch.
     """
     import polars as pl
 
-    def predicted(batch: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series, int]:
-        answers = sequence.anytime_predict(batch, **given)
-        found = answers.select(NAME)
-        if isinstance(found.schema[NAME], pl.Struct):
-            found = found[NAME].struct.unnest().select(pl.all().name.prefix(f"{NAME}."))
-        without = found.select(pl.any_horizontal(pl.all().is_null()).sum()).item()
-        rows = pl.concat([batch.select(kept), found], how="horizontal")
-        return rows, answers["step"], int(without)
+    def predicted(batch: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
+        found, fewer = answer(batch, given)
+        own = [name for name in found.columns if name.split(".")[0] == NAME]
+        without = found.select(pl.any_horizontal(pl.col(own).is_null()).sum()).item()
+        taken = [name for name in found.columns if name in kept]
+        if taken:
+            raise ColumnError(
+                f"the table has a column '{taken[0]}' already; choose columns with --keep"
+            )
+        return pl.concat([batch.select(kept), found], how="horizontal"), fewer, int(without)
 
     came = False
     with closing(table.batches(table.schema.names)) as batches:

@@ -19,6 +19,7 @@
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
 //! | `predict(model or sequence, row [, options])`, `glm_predict` | scalar; a model is a STRUCT with intercept and coefficients |
+//! | `predict_available(record, target, row [, options])` | scalar: the prediction from the groups that the row has |
 //! | `model_sql(model or sequence [, options])` | scalar: the prediction as an SQL expression |
 //!
 //! `names` gives them named arguments, as `dbselect.anytime_sequence(g, 'y', budget := 5)`.
@@ -26,6 +27,7 @@
 mod aggregates;
 mod answers;
 mod api;
+mod arrived;
 mod asked;
 mod designs;
 mod glm;
@@ -57,6 +59,7 @@ use vectors::Vector;
 use crate::kernel::fold;
 use crate::kernel::gaps::impute;
 use crate::search::linear::select::select;
+use crate::search::methods::answer::ARRIVED;
 use crate::search::methods::{METHODS, Method};
 use crate::search::options;
 
@@ -190,6 +193,14 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_scalar(connection, c"predict", &rows, &prediction, predictions::predict)?;
         let (name, call) = (c"glm_predict", predictions::glm_predict);
         register_scalar(connection, name, &rows, &prediction, call)?;
+        let of_records: [&dyn Fn() -> LogicalType; 3] = [&record, &types::record_of_before, &null];
+        let available: Vec<_> = of_records
+            .into_iter()
+            .flat_map(|of| (0..3).map(move |n| arguments(&[of, &text, &any], n)))
+            .collect();
+        let available: Vec<&[LogicalType]> = available.iter().map(Vec::as_slice).collect();
+        let (name, returns) = (c"predict_available", types::of_answer(&ARRIVED));
+        register_scalar(connection, name, &available, &returns, arrived::predict_available)?;
         let models: Vec<_> =
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
         let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();

@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 
 use super::api::{self, Handle};
 use crate::glm::request::METHODS as OF_ROWS;
-use crate::search::methods::{METHODS, Method};
+use crate::search::methods::{METHODS, Method, PREDICT_AVAILABLE};
 
 /// An error if the name is somebody's: a database in a file, one in memory without our macros,
 /// or a schema of the database that is open.
@@ -41,8 +41,8 @@ const PREDICT: (&str, &str) = (
     "model, \"row\", {'budget': budget, 'handle_unknown': handle_unknown, \
      'missing_columns': missing_columns}",
 );
-/// Names, parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 6] = [
+/// Parameters, what is passed on of them, and what comes of it.
+const OTHERS: [(&str, &str, &str, &str); 7] = [
     (
         "gram_check",
         "record, target",
@@ -79,6 +79,16 @@ const OTHERS: [(&str, &str, &str, &str); 6] = [
         PREDICT.0,
         PREDICT.1,
         "The same of a model or a sequence of a family: dbselect.glm_predict(s, {'a': 1.5})",
+    ),
+    (
+        "predict_available",
+        "record, target, \"row\", groups := NULL, costs := NULL, budget := NULL, level := NULL, \
+         handle_unknown := NULL, missing_columns := NULL, intercept := NULL, ridge := NULL, \
+         scale := NULL, always := NULL",
+        "record, target, \"row\", {'groups': groups, 'costs': costs, 'budget': budget, \
+         'level': level, 'handle_unknown': handle_unknown, 'missing_columns': missing_columns, \
+         'intercept': intercept, 'ridge': ridge, 'scale': scale, 'always': always}",
+        PREDICT_AVAILABLE.about,
     ),
     (
         "model_sql",

@@ -63,7 +63,7 @@ const ANYTIME: &str = "anytime_predict";
 const PREDICT: &str = "predict";
 const GLM_PREDICT: &str = "glm_predict";
 /// What becomes of levels that the fit has not seen and of columns that the rows lack.
-type Treatment = (Unknown, MissingColumns);
+pub type Treatment = (Unknown, MissingColumns);
 
 /// What options may be called.
 pub const OPTIONS: [&str; 3] = ["budget", "handle_unknown", "missing_columns"];
@@ -89,30 +89,34 @@ impl Told {
         }
         for (index, (name, field)) in argument_type.fields().into_iter().enumerate() {
             let value = argument.child(index as u64);
-            let own = name.to_ascii_lowercase();
-            let texts = match &own[..] {
-                "budget" => {
-                    self.budgets.push(value);
-                    continue;
-                }
-                "handle_unknown" => &mut self.unknowns,
-                "missing_columns" if self.options.contains(&&own[..]) => &mut self.absents,
-                _ => {
-                    let names: Vec<_> = self.options.iter().map(|own| own.to_string()).collect();
-                    let unknown = nearest::unknown("option", &name, &names);
-                    return Err(format!("{} has {unknown}", self.name));
-                }
-            };
-            match field.id() {
-                type_id::VARCHAR => texts.push(value),
-                type_id::SQLNULL => {}
-                other => {
-                    let kind = type_id::name(other);
-                    return Err(format!("{own} has type {kind}; it must be text"));
-                }
+            if !self.take(&name.to_ascii_lowercase(), field.id(), value)? {
+                let names: Vec<_> = self.options.iter().map(|own| own.to_string()).collect();
+                let unknown = nearest::unknown("option", &name, &names);
+                return Err(format!("{} has {unknown}", self.name));
             }
         }
         Ok(())
+    }
+
+    /// Take an option of a type, if it is one of these.
+    pub fn take(&mut self, name: &str, kind: u32, value: Vector) -> Result<bool, String> {
+        let texts = match name {
+            _ if !self.options.contains(&name) => return Ok(false),
+            "budget" => {
+                self.budgets.push(value);
+                return Ok(true);
+            }
+            "handle_unknown" => &mut self.unknowns,
+            _ => &mut self.absents,
+        };
+        match kind {
+            type_id::VARCHAR => texts.push(value),
+            type_id::SQLNULL => {}
+            other => {
+                return Err(format!("{name} has type {}; it must be text", type_id::name(other)));
+            }
+        }
+        Ok(true)
     }
 
     /// The budgets of some rows; without one there is no limit.

@@ -352,9 +352,11 @@ impl Predictions {
     }
 }
 
+/// Write a value to each of some rows.
+///
 /// # Safety
 /// An output vector of the type with these rows.
-unsafe fn write_each<T>(out: Vector, rows: &Rows, value: impl Fn(usize) -> T) {
+pub unsafe fn write_each<T>(out: Vector, rows: &Rows, value: impl Fn(usize) -> T) {
     let out = out.data::<T>();
     // SAFETY: see the caller's promise.
     unsafe {

@@ -172,5 +172,29 @@ pub static F_TEST: Type = Type::Struct(&[
     ("statistic", Type::Number),
     ("p_value", Type::Number),
 ]);
+/// The models of patterns: `gains` has what each group would add, in the order of the groups.
+pub static PATTERNS: Type = Type::List(&Type::Struct(&[
+    ("groups", Type::List(&Type::Text)),
+    ("intercept", Type::Number),
+    ("coefficients", Type::Coefficients),
+    ("spent", Type::Number),
+    ("r2", Type::Number),
+    ("sigma", Type::Number),
+    ("free", Type::Number),
+    ("gains", Type::List(&Type::Number)),
+]));
+/// A row predicted from the groups that it has.
+pub static ARRIVED: Type = Type::Struct(&[
+    ("prediction", Type::Number),
+    ("groups", Type::List(&Type::Text)),
+    ("spent", Type::Number),
+    ("r2", Type::Number),
+    ("sigma", Type::Number),
+    ("lower", Type::Number),
+    ("upper", Type::Number),
+    ("next_group", Type::Text),
+    ("next_gain", Type::Number),
+    ("next_cost", Type::Number),
+]);
 /// One number.
 pub static NUMBER: Type = Type::Number;

@@ -21,6 +21,8 @@ pub struct Chosen {
     pub explained: f64,
     /// 1 - RSS/TSS.
     pub r2: f64,
+    /// RSS / TSS, in more digits than 1 - r2 where little is left.
+    pub residual: f64,
     /// Condition number of the columns' correlations.
     pub condition: f64,
     /// The dependent column whose trace may explain much.
@@ -39,10 +41,13 @@ impl Chosen {
         let penalty = |(row, w): (usize, &f64)| w * w * problem.ridge[state.support()[row]];
         let explained = state.explained();
         let r2 = explained + coef.iter().enumerate().map(penalty).sum::<f64>();
+        let mut residual = (1.0 - r2).max(0.0);
         if ridge == 0.0 && is_correctable(condition) {
             let mut refiner = Refiner::default();
             refiner.set_up(&setting.gram, state, &setting.plan.at, setting.target);
             refiner.refine(problem, state.inverse(), &mut coef);
+            let total = setting.gram.comoment(setting.target, setting.target);
+            residual = refiner.left_over(&coef, total) / total;
         }
         let groups: Vec<usize> = state.held().iter().map(|held| held.group).collect();
         let columns: Vec<usize> = groups.iter().flat_map(|&group| state.columns(group)).collect();
@@ -53,6 +58,7 @@ impl Chosen {
             columns,
             explained: explained.min(1.0),
             r2: r2.min(1.0),
+            residual,
             condition,
             trace: trace.map(|trace| trace.column),
         }
@@ -62,17 +68,12 @@ impl Chosen {
     pub fn found<'a>(&self, setting: &Setting<'a>, more: Vec<Cell<'a>>) -> Found<'a> {
         let (problem, groups) = (setting.problem, &setting.plan.groups);
         let name = |&column: &usize| Cell::text(&groups.members[column]);
-        let own = self
-            .coefficients
-            .iter()
-            .zip(&self.columns)
-            .map(|(w, &column)| w * (problem.target_spread / problem.spread[column]));
-        let own: Vec<f64> = own.collect();
+        let own = self.in_units(problem);
         let entry = |(&column, &w): (&usize, &f64)| (Cow::from(&groups.members[column][..]), w);
         let mut fields = vec![
             Cell::List(self.columns.iter().map(name).collect()),
             Cell::List(self.groups.iter().map(|&group| Cell::text(&groups.names[group])).collect()),
-            Cell::Number(intercept(problem, &self.columns, &own)),
+            Cell::Number(self.intercept(problem, &own)),
             Cell::Map(self.columns.iter().zip(&own).map(entry).collect()),
             Cell::Number(self.explained),
             Cell::Number(self.r2),
@@ -85,9 +86,16 @@ impl Chosen {
             trace: self.trace.map(|column| groups.members[column].as_str()),
         }
     }
-}
 
-fn intercept(problem: &Linear, columns: &[usize], own: &[f64]) -> f64 {
-    let shares = columns.iter().zip(own).map(|(&column, w)| w * problem.mean[column]);
-    problem.target_mean - shares.sum::<f64>()
+    /// The coefficients in the table's units.
+    pub fn in_units(&self, problem: &Linear) -> Vec<f64> {
+        let unit = |column: usize| problem.target_spread / problem.spread[column];
+        self.coefficients.iter().zip(&self.columns).map(|(w, &column)| w * unit(column)).collect()
+    }
+
+    /// The constant term beside coefficients in the table's units.
+    pub fn intercept(&self, problem: &Linear, own: &[f64]) -> f64 {
+        let shares = self.columns.iter().zip(own).map(|(&column, w)| w * problem.mean[column]);
+        problem.target_mean - shares.sum::<f64>()
+    }
 }

@@ -53,7 +53,7 @@ pub enum Kind {
 impl Method {
     /// The method of a name.
     pub fn of(name: &str) -> Option<&'static Method> {
-        METHODS.iter().find(|method| method.name == name)
+        METHODS.iter().chain([&PATTERNS]).find(|method| method.name == name)
     }
 
     /// The names of all that it takes after the target.
@@ -70,6 +70,25 @@ impl Method {
         [self.places, groups, self.own, fields].concat()
     }
 }
+
+/// The models of patterns, and the gains of the groups that each lacks.
+pub static PATTERNS: Method = Method {
+    name: "patterns",
+    about: "The model of each of some sets of groups",
+    places: &[],
+    own: &["available"],
+    kind: Kind::Groups(&answer::PATTERNS),
+};
+
+/// Rows predicted from the groups that they have; an option of rows is read by the hosts.
+pub static PREDICT_AVAILABLE: Method = Method {
+    name: "predict_available",
+    about: "The prediction of a row from whatever groups it has, and which to buy next: \
+            dbselect.predict_available(g, 'y', {'a': 1.5}, costs := {'a': 1, 'b': 5})",
+    places: &[],
+    own: &["budget", "level", "handle_unknown", "missing_columns"],
+    kind: Kind::Groups(&answer::ARRIVED),
+};
 
 /// All methods, in the order of the documentation.
 pub static METHODS: [Method; 18] = [

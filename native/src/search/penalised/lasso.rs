@@ -233,6 +233,7 @@ impl LassoOptions {
             columns,
             explained: r2,
             r2,
+            residual: 1.0 - r2,
             condition: path.condition(&quadratic, &weights),
             trace: None,
         };

@@ -197,6 +197,7 @@ impl SghtOptions {
             coefficients: w,
             explained: (r2 - penalty).min(1.0),
             r2: r2.min(1.0),
+            residual: (1.0 - r2).max(0.0),
             condition: state.condition(),
             trace: trace.map(|trace| columns[trace.column]),
             columns,

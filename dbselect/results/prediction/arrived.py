@@ -1,0 +1,345 @@
+"""Prediction from whatever groups of a row have arrived, and what to buy next.
+
+The groups that a row has are its pattern. On a Gram the best linear prediction from any pattern
+is one solve, and so is the gain of every further group; `native/src/arrived` has both.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import polars as pl
+import pyarrow as pa
+from polars.plugins import register_plugin_function
+
+from dbselect import _native
+from dbselect._lazy import load
+from dbselect.errors import ArgumentError, DataError, shown
+from dbselect.options.kinds import BUDGET, SHARE
+from dbselect.options.refusals import refuse
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
+from dbselect.record import files
+from dbselect.record.gram import RECORD_DTYPE, RECORD_TYPE, Gram
+from dbselect.record.groups import groups_of
+from dbselect.record.inputs import (
+    HandleUnknown,
+    Input,
+    MissingColumns,
+    check_missing_columns,
+    check_unknown,
+    inputs_of,
+)
+from dbselect.record.missing import features_of
+from dbselect.results.call import Call
+from dbselect.results.prediction.fallback import frame_asked, limits_of
+from dbselect.results.prediction.predict import check_there, read_of
+from dbselect.results.store import to_table
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Columns that the predictions have only with a level.
+BOUNDS = ("lower", "upper")
+_BUDGET = "__dbselect_budget"
+_STORED = pa.struct([("predictor", pa.string()), ("gram", RECORD_TYPE)])
+
+
+class AnytimePredictor(files.Stored, InNotebooks):
+    """Predicts each row from all groups that it has, and names the group to buy next.
+
+    Each set of groups has the least-squares model on its columns, over the rows of the fit: not
+    only the prefixes of one order.
+
+    Parameters
+    ----------
+    source : Problem, or what a `Problem` takes: a table, a Gram, its record or a file of it
+    target, groups, costs, options : as of `Problem`; of a Problem none
+
+    Attributes
+    ----------
+    problem : what is asked, without its rows
+    gram : of the target and the columns of the groups
+    groups : Groups, their columns and costs
+
+    Raises
+    ------
+    ArgumentError : a family, an offset, several targets or a lazy Gram; the record has fields of
+        entries
+    DataError : no usable rows, or a constant target
+
+    Notes
+    -----
+    A set of groups is solved once, O(D^2 |S|) for D columns of which |S| are there. 4,096 sets
+    are kept, then all are forgotten. Safe for threads; it pickles without the sets.
+
+    Exact for rows in which groups are missing at random given those that are there. Where it
+    tells of the target that a group is missing, read the table with ``null_policy="indicator"``.
+
+    References
+    ----------
+    Mercaldo, Blume (2020), Missing data and prediction: the pattern submodel, Biostatistics 21.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> predictor = ds.AnytimePredictor(table, "y", costs={"a": 5.0, "b": 1.0})
+    >>> predictor.predict({"b": 1.0})["next_group"]
+    'a'
+    >>> rows = pl.DataFrame({"a": [1, None], "b": [None, 1]})
+    >>> predictor.predict(rows).select("prediction", "groups", "spent").rows()
+    [(2.5, ['a'], 5.0), (6.0, ['b'], 1.0)]
+    """
+
+    def __init__(
+        self, source: Any, target: Any = None, groups: Any = None, costs: Any = None, **options: Any
+    ) -> None:
+        kind = load("problem.problem", "Problem")
+        if isinstance(source, kind):
+            given = {"target": target, "groups": groups, "costs": costs, **options}
+            name = next((name for name, value in given.items() if value is not None), None)
+            if name is not None:
+                raise ArgumentError(
+                    f"{name} is {shown(given[name])}; the problem has its own: "
+                    f"problem.replace({name}=...).predictor()"
+                )
+        problem = source if isinstance(source, kind) else kind(
+            source, target, groups, costs, **options
+        )  # fmt: skip
+        refuse(problem, "predictor")
+        gram, _ = load("search.table", "gram_of_problem")(problem)
+        load("linear.problem", "check_usable")(gram, problem.targets)
+        if gram.terms.entries:
+            raise ArgumentError(
+                f"source has entries in field '{gram.terms.entries[0].column}'; a predictor reads "
+                "none: leave the field out"
+            )
+        features = features_of(gram.columns, problem.targets, gram.terms)
+        self.problem: Problem = problem.without_rows()
+        self.groups = groups_of(features, problem.groups, problem.costs, problem.targets, gram.terms)
+        kept = [*problem.targets, *self.groups.members]
+        self.gram = gram if set(kept) == set(gram.columns) else gram.spread(kept, gram.terms)
+        self._readers: dict[Any, _native.RowPredictor] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: nothing that is solved anew."""
+        return {"problem": self.problem, "groups": self.groups, "gram": self.gram, "_readers": {}}
+
+    def __repr__(self) -> str:
+        rows = f"{self.gram.rows} rows"
+        return f"AnytimePredictor({self.target} ~ {listed(self.groups.names)}; {rows})"
+
+    @property
+    def _glance(self) -> Glance:
+        (alone,) = self.patterns([[]])
+        own = {"group": self.groups.names, "cost": self.groups.costs, "gain alone": alone["gains"]}
+        return Glance(pl.DataFrame(own))
+
+    @property
+    def target(self) -> str:
+        """The column that is predicted."""
+        return self.problem.targets[0]
+
+    @cached_property
+    def costs(self) -> dict[str, float]:
+        """What each group costs."""
+        return dict(zip(self.groups.names, self.groups.costs.tolist(), strict=True))
+
+    def patterns(self, sets: Iterable[Iterable[str]]) -> list[dict[str, Any]]:
+        """Return the model of each of some sets of groups.
+
+        Parameters
+        ----------
+        sets : names of groups each
+
+        Returns
+        -------
+        For each its groups, in the order of the problem; intercept and coefficients; spent; r2
+        and sigma, as of `predict`; free, the rows that are left to estimate sigma; and gains,
+        what each group of the problem would add to the share that is explained
+
+        Raises
+        ------
+        GroupError : there is no group of a name
+        """
+        asked = [[*one] for one in sets]
+        for name in {name for one in asked for name in one}:
+            self.groups.number(name, "sets")
+        found = _native.answers(
+            self.gram.to_arrow(), "patterns", self.target, {**self._asked, "available": asked}
+        )
+        if found.field("status")[0].is_valid:
+            raise DataError(str(found.field("status")[0]))
+        each = found.field("found")[0].as_py()
+        return [{**one, "coefficients": dict(one["coefficients"])} for one in each]
+
+    @cached_property
+    def _asked(self) -> dict[str, Any]:
+        """What the library is asked, by name."""
+        own = {name: getattr(self.problem, name) for name in ("intercept", "ridge", "scale")}
+        return {"groups": self.groups.columns, "costs": self.costs, **own}
+
+    def predict(
+        self,
+        rows: Any,
+        budget: Any = None,
+        *,
+        level: float | None = None,
+        columns: Sequence[str] | None = None,
+        handle_unknown: HandleUnknown = "unavailable",
+        missing_columns: MissingColumns | None = None,
+    ) -> Any:
+        """Predict each row from all groups that it has.
+
+        Parameters
+        ----------
+        rows : a frame or Arrow table as the one of the fit, read by its own names; or numbers
+            of shape (n, d); or one row, a mapping of names to values
+        budget : what may still be bought, in the unit of cost: the next group costs no more.
+            None = no limit; or one for each row, where missing is no limit
+        level : probability of an interval, between 0 and 1
+        columns : names of d columns; default: those of the groups, in their order
+        handle_unknown : how to treat a level that the fit has not seen: ``"unavailable"`` takes
+            its group as missing; ``"error"`` and ``"mean"`` as in `Model.expr`
+        missing_columns : how to treat a column that the rows lack: ``"error"`` raises,
+            ``"unavailable"`` takes its group as missing; default: ``"unavailable"`` of a
+            mapping, which has no type, else ``"error"``
+
+        Returns
+        -------
+        DataFrame, one row a row; of a mapping a dict. prediction; groups that the row has, and
+        spent, what they cost; r2, the share of the target's variance that they explain, and
+        sigma, the standard deviation of the residuals, on the rows of the fit; with `level`
+        lower and upper; next_group, of the others the one of the largest gain per cost,
+        next_gain, what it adds to what is explained, and next_cost; NULL where none gains or
+        fits the budget
+
+        Raises
+        ------
+        ArgumentError : rows have another shape, or text where a number was learnt; a budget is
+            no number >= 0; `level` is not between 0 and 1
+        ColumnError : the rows lack a column, or a category has another type; a mapping has a
+            name that is nearly one that it lacks
+        DataError : with ``"error"``, a level that the fit has not seen
+
+        Notes
+        -----
+        A NULL, a NaN and an infinite value are not available, unless the fit filled them. The
+        interval is ``prediction -+ t sigma`` by Student's t; it leaves out how uncertain the
+        coefficients are. A mapping takes some 20 microseconds once its pattern is known.
+        """
+        check_unknown(handle_unknown)
+        if missing_columns is not None:
+            check_missing_columns(missing_columns)
+        SHARE.or_none().check("level", level)
+        if isinstance(rows, Mapping):
+            BUDGET.check("budget", budget)
+            absent = missing_columns or "unavailable"
+            reader = self._reader(level, handle_unknown, absent)
+            limit = math.inf if budget is None else float(budget)
+            return json.loads(reader.predict(_json_of(rows), limit))
+        limits, absent = limits_of(budget), missing_columns or "error"
+
+        def refused(frame: pl.DataFrame) -> list[Input]:
+            read, lacks = read_of(frame, self._inputs)
+            check_there(lacks, frame, absent)
+            return read
+
+        frame = frame_asked(rows, columns, self.groups.members, self._inputs, refused, limits)
+        fields = dict.fromkeys(str(one.path[0]) for one in refused(frame))
+        asked = frame.select([*fields] or frame.columns[:1])
+        limit = pl.lit(limits, pl.Float64)
+        if not isinstance(limits, float):
+            asked, limit = asked.with_columns(pl.Series(_BUDGET, limits)), pl.col(_BUDGET)
+        row = pl.struct(pl.exclude(_BUDGET))
+        told = self._told(level, handle_unknown, absent)
+        found = available_expr(self._literal, row, limit, told).alias("found")
+        try:
+            table = asked.lazy().select(found).collect().unnest("found")
+        except pl.exceptions.ComputeError as error:
+            raise DataError(str(error).split("\n")[0].rpartition("message: ")[2]) from None
+        return table if level is not None else table.drop(BOUNDS)
+
+    def _told(self, level: Any, unknown: str, absent: str) -> dict[str, Any]:
+        own = {"level": level, "handle_unknown": unknown, "missing_columns": absent}
+        return {"target": self.target, **self._asked, **own}
+
+    def _reader(self, *told: Any) -> _native.RowPredictor:
+        if told not in self._readers:
+            asked = _json_of_options(self._told(*told))
+            self._readers[told] = _native.RowPredictor(self.gram.to_arrow(), asked)
+        return self._readers[told]
+
+    @cached_property
+    def _inputs(self) -> list[Input]:
+        """The fields that are read."""
+        return inputs_of(self.groups.members, self.gram.terms)
+
+    @cached_property
+    def _literal(self) -> pl.Expr:
+        """The record, as one value for all rows."""
+        return pl.lit(self.gram.to_struct(), dtype=RECORD_DTYPE)
+
+    def to_struct(self) -> dict[str, Any]:
+        """Return the predictor as plain Python data: the problem and its Gram."""
+        return {"predictor": Call(self.problem, "predictor").to_json(),
+                "gram": self.gram.to_struct()}  # fmt: skip
+
+    @classmethod
+    def from_struct(cls, record: Any) -> Self:
+        """Read what `to_struct` gave.
+
+        Raises
+        ------
+        RecordError : a field is missing or of another kind
+        """
+        problem = Call.from_json(str(record["predictor"])).problem
+        return cls(problem.on_gram(Gram.from_struct(record["gram"])))
+
+    def write_parquet(self, path: Any) -> None:
+        """Write a Parquet file of one row; in SQL ``predict_available`` takes its ``gram``."""
+        files.write_parquet(to_table(self.to_struct(), _STORED), path)
+
+
+def available_expr(
+    record: pl.Expr, row: pl.Expr, budget: pl.Expr, asked: Mapping[str, Any]
+) -> pl.Expr:
+    """Return the predictions of rows by records as an expression."""
+    return register_plugin_function(
+        plugin_path=_native.library_path(),
+        function_name="predict_available",
+        args=[record, row, budget, pl.lit(_json_of_options(asked))],
+        is_elementwise=True,
+    )
+
+
+def _json_of_options(asked: Mapping[str, Any]) -> str:
+    return json.dumps({name: one for name, one in asked.items() if one is not None}, default=list)
+
+
+def _json_of(row: Mapping[str, Any]) -> bytes:
+    """Return a row as the library takes it."""
+    try:
+        return json.dumps(row, default=_plain, allow_nan=False).encode()
+    except ValueError:
+        # NaN and infinite values, which are missing.
+        finite = {
+            name: None if isinstance(one, float) and not math.isfinite(one) else one
+            for name, one in row.items()
+        }
+        return json.dumps(finite, default=_plain, allow_nan=False).encode()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON does not know: a date as its seconds since 1970."""
+    if isinstance(value, date):
+        day = value if isinstance(value, datetime) else datetime(*value.timetuple()[:3])
+        return {"seconds": day.replace(tzinfo=day.tzinfo or UTC).timestamp()}
+    if hasattr(value, "item"):
+        return value.item()
+    return float(value) if hasattr(value, "__float__") else str(value)

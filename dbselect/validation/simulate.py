@@ -1,0 +1,199 @@
+"""Groups bought row by row while look-ups fail: what is spent, and how well rows are predicted.
+
+Three buyers see the same failures. ``prefix`` buys in the order of the sequence until a look-up
+fails, as nothing that comes after counts; ``pattern`` goes on, and predicts from whatever
+arrived; ``next_group`` chooses for each row the group of the largest gain per cost, given what
+it has. A group that the row lacks fails as well, and what fails is paid for.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dbselect.errors import ArgumentError, shown
+from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION
+from dbselect.record.gram import Vector
+from dbselect.record.inputs import inputs_of
+from dbselect.record.steps import BUDGET_SLACK
+from dbselect.results.prediction.arrived import AnytimePredictor
+from dbselect.results.prediction.predict import prediction_table
+from dbselect.validation.simulation import Simulation
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+Mask = npt.NDArray[Any]
+
+
+def simulate(
+    problem: "Problem",
+    rows: Any,
+    budget: float | Iterable[float] | None = None,
+    unavailable: Mapping[str, float] | None = None,
+    *,
+    seed: int = 0,
+) -> Simulation:
+    """Buy groups row by row while look-ups fail, and judge the predictions.
+
+    Parameters
+    ----------
+    rows : table with the columns of the groups and the target, best of rows that the problem has
+        not seen; a NULL is a group that its row does not have
+    budget : of each row, in the unit of cost; or several; default: what each prefix of
+        `anytime_sequence` costs
+    unavailable : group -> probability that its look-up fails, 1 for a source that is down
+    seed : of the failures, which all buyers and budgets share
+
+    Returns
+    -------
+    Simulation, whose ``table`` has a row for each rule and budget: spent, the mean over rows;
+    groups, how many a row has; mse, r2 and explained, against predicting the mean of the fit
+
+    Raises
+    ------
+    ArgumentError : a budget is no number >= 0; a probability is not from 0 to 1; a problem for
+        which there is no predictor, or whose groups share a field
+    GroupError : `unavailable` names an unknown group
+    ColumnError : the rows lack a column
+
+    Notes
+    -----
+    Rows without the target are left out. O(J) looks at the rows for J groups, and a prediction of
+    all rows, for each rule and budget.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 3, 2, 5], "y": [3, 4, 6, 9]})
+    >>> found = ds.Problem(table, "y").simulate(table, budget=2, unavailable={"a": 1.0})
+    >>> found.table.select("rule", "spent", pl.col("r2").round(2)).rows()
+    [('prefix', 1.0, 0.0), ('pattern', 2.0, 0.77), ('next_group', 2.0, 0.77)]
+    """
+    market = _Market(problem, rows, unavailable or {}, seed)
+    budgets = [0.0, *market.costs[market.order].cumsum().tolist()]
+    if budget is not None:
+        budgets = [budget] if isinstance(budget, int | float) else list(budget)
+    for one in budgets:
+        AT_LEAST_ZERO.check("budget", one)
+    found = [
+        {"rule": rule, "budget": float(one), **market.judged(*buy(market, float(one)))}
+        for rule, buy in BUYERS.items()
+        for one in budgets
+    ]
+    return Simulation(pl.DataFrame(found), dict(unavailable or {}), len(market.y))
+
+
+class _Market:
+    """Rows, and which groups a look-up of them would bring.
+
+    Attributes
+    ----------
+    order : numbers of the groups in the order of the sequence
+    there : shape (n, J), whether a look-up succeeds
+    """
+
+    def __init__(self, problem: "Problem", rows: Any, fails: Mapping[str, float], seed: int) -> None:
+        self.predictor = predictor = problem.predictor()
+        self.names, self.costs = predictor.groups.names, predictor.groups.costs
+        for name, share in fails.items():
+            predictor.groups.number(name, "unavailable")
+            FRACTION.check(f"unavailable of '{name}'", share)
+        steps = problem.on_gram(predictor.gram).anytime_sequence().records
+        self.order = [step.group for step in steps]
+        self.fields = _fields_of(predictor)
+        target = predictor.target
+        read = inputs_of([target, *predictor.groups.members], predictor.gram.terms)
+        frame = prediction_table(rows, None, read, lambda _: None)
+        if frame is None or target not in frame.columns:
+            raise ArgumentError(
+                f"rows is {shown(rows)}; it must be a table with the target '{target}'"
+            )
+        self.frame = frame.filter(pl.col(target).cast(pl.Float64).is_finite())
+        self.y = self.frame[target].cast(pl.Float64).to_numpy()
+        has = predictor.predict(self.frame)["groups"]
+        there = [has.list.contains(name).to_numpy() for name in self.names]
+        draws = np.random.default_rng(seed).random((len(self.y), len(self.names)))
+        self.there = np.column_stack(there) & (draws >= [fails.get(one, 0.0) for one in self.names])
+
+    def gains(self, has: Mask) -> Mask:
+        """Return the gains of all groups, given those of some patterns; shape (m, J)."""
+        sets = [[self.names[group] for group in np.flatnonzero(one)] for one in has]
+        return np.array([pattern["gains"] for pattern in self.predictor.patterns(sets)])
+
+    def judged(self, has: Mask, spent: Vector) -> dict[str, float]:
+        """Return how well rows are predicted by the groups that they have."""
+        lost = [
+            pl.when(pl.Series(has[:, number])).then(pl.col(field)).alias(field)
+            for number, fields in enumerate(self.fields)
+            for field in fields
+        ]
+        found = self.predictor.predict(self.frame.with_columns(lost))["prediction"].to_numpy()
+        mse = float(np.mean((self.y - found) ** 2))
+        (empty,) = self.predictor.patterns([[]])
+        return {
+            "spent": float(spent.mean()),
+            "groups": float(has.sum(axis=1).mean()),
+            "mse": mse,
+            "r2": 1.0 - mse / float(self.y.var()),
+            "explained": 1.0 - mse / float(np.mean((self.y - empty["intercept"]) ** 2)),
+        }
+
+
+def _fields_of(predictor: AnytimePredictor) -> list[list[str]]:
+    """Return the fields of the table that each group reads, which no other does."""
+    owner: dict[str, str] = {}
+    for name, columns in predictor.groups.columns.items():
+        for one in inputs_of(list(columns), predictor.gram.terms):
+            field = str(one.path[0])
+            if owner.setdefault(field, name) != name:
+                raise ArgumentError(
+                    f"groups '{owner[field]}' and '{name}' share field '{field}'; each look-up "
+                    "must bring fields of its own"
+                )
+    return [[one for one in owner if owner[one] == name] for name in predictor.groups.names]
+
+
+def _in_order(market: _Market, budget: float, *, goes_on: bool) -> tuple[Mask, Vector]:
+    """Buy in the order of the sequence what fits the budget."""
+    has = np.zeros_like(market.there)
+    spent, buys = np.zeros(len(has)), np.ones(len(has), dtype=bool)
+    for group in market.order:
+        bought = buys & (spent + market.costs[group] <= budget * (1.0 + BUDGET_SLACK))
+        spent[bought] += market.costs[group]
+        has[:, group] = bought & market.there[:, group]
+        if not goes_on:
+            buys &= has[:, group]
+    return has, spent
+
+
+def _by_gain(market: _Market, budget: float) -> tuple[Mask, Vector]:
+    """Buy for each row the group of the largest gain per cost, given what it has."""
+    has, tried = np.zeros_like(market.there), np.zeros_like(market.there)
+    spent = np.zeros(len(has))
+    for _ in market.costs:
+        kinds, kind_of = np.unique(has, axis=0, return_inverse=True)
+        gains = market.gains(kinds)
+        fits = ~tried & (spent[:, None] + market.costs <= budget * (1.0 + BUDGET_SLACK))
+        rates = np.where(fits, (gains / market.costs)[kind_of.ravel()], 0.0)
+        chosen = rates.argmax(axis=1)
+        rows = np.flatnonzero(rates.max(axis=1) > 0)
+        if not rows.size:
+            break
+        groups = chosen[rows]
+        tried[rows, groups] = True
+        spent[rows] += market.costs[groups]
+        has[rows, groups] = market.there[rows, groups]
+    return has, spent
+
+
+#: The rules, by the names of the results.
+BUYERS: dict[str, Callable[[_Market, float], tuple[Mask, Vector]]] = {
+    "prefix": partial(_in_order, goes_on=False),
+    "pattern": partial(_in_order, goes_on=True),
+    "next_group": _by_gain,
+}

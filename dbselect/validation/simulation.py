@@ -1,0 +1,79 @@
+"""What buying groups row by row costs while look-ups fail, and how well rows are predicted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from dbselect.errors import ArgumentError
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pictures.curve import curves_beside
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation(InNotebooks):
+    """Error against what is spent, of the rules that buy.
+
+    Parameters
+    ----------
+    table : one row a rule and budget, as `Problem.simulate` describes
+    unavailable : group -> probability that its look-up fails
+    rows : how many were bought for
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 3, 2, 5], "y": [3, 4, 6, 9]})
+    >>> found = ds.Problem(table, "y").simulate(table, unavailable={"a": 1.0})
+    >>> found.curve("pattern").select("spent", pl.col("explained").round(2)).rows()
+    [(0.0, 0.0), (1.0, 0.0), (2.0, 0.77)]
+    """
+
+    table: pl.DataFrame
+    unavailable: Mapping[str, float]
+    rows: int
+
+    def __repr__(self) -> str:
+        best = self.table.group_by("rule", maintain_order=True).last()
+        told = ", ".join(f"{rule} r2 {r2:.4f}" for rule, r2 in best.select("rule", "r2").rows())
+        return f"Simulation({self.rows} rows; {told})"
+
+    @property
+    def _glance(self) -> Glance:
+        return Glance(self.table)
+
+    def curve(self, rule: str) -> pl.DataFrame:
+        """Return what a rule spends and explains at each budget, as `dbselect.compare` takes it.
+
+        Parameters
+        ----------
+        rule : ``"prefix"``, ``"pattern"`` or ``"next_group"``
+        """
+        rules = self.table["rule"].unique(maintain_order=True).to_list()
+        if rule not in rules:
+            raise ArgumentError(f"rule is {rule!r}; it must be one of {rules}")
+        return self.table.filter(rule=rule).drop("rule")
+
+    def plot(self) -> Any:
+        """Return a picture of what each rule explains against what it spends.
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn
+
+        Raises
+        ------
+        EngineError : altair is not installed
+        """
+        frame = self.table.select(
+            name="rule",
+            step=pl.int_range(pl.len()).over("rule"),
+            group=pl.lit(None, pl.String),
+            spent="spent",
+            explained="explained",
+        )
+        failing = ", ".join(f"{name} {share:.0%}" for name, share in self.unavailable.items())
+        told = [f"{self.rows:,} rows; look-ups that fail: {failing or 'those of missing values'}."]
+        return curves_beside(frame, "What each rule explains for what it spends", told, None)

@@ -1,0 +1,166 @@
+//! The model of some groups, and what each of the others would add to it.
+
+use std::borrow::Cow;
+
+use crate::kernel::possible::INDEFINITE;
+use crate::search::algebra::student::Student;
+use crate::search::error::Error;
+use crate::search::given::Given;
+use crate::search::groups::Groups;
+use crate::search::linear::state::{Buffers, State};
+use crate::search::methods::answer::{Cell, Found};
+use crate::search::methods::chosen::Chosen;
+use crate::search::methods::question::{Choice, Setting};
+use crate::search::options::refused_by;
+use crate::search::sets::exchange::GoesOn;
+use crate::search::setup::Limited;
+use crate::search::steps::{ROUNDING_GAIN, fits, is_possible};
+
+/// A pattern: groups that are there.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    /// Their numbers, ascending.
+    pub groups: Vec<usize>,
+    /// Constant term.
+    pub intercept: f64,
+    /// Columns of the groups with their coefficients, in the table's units; aliased ones have 0.
+    pub coefficients: Vec<(String, f64)>,
+    /// What the groups cost.
+    pub spent: f64,
+    /// Share of the target's variance that the model explains.
+    pub r2: f64,
+    /// Standard deviation of the residuals; NaN where no row is left to estimate it.
+    pub sigma: f64,
+    /// Rows that are left to estimate it, by the effective number of parameters; may be <= 0.
+    pub free: f64,
+    /// What each group would add to the share that is explained; 0 for those that are there.
+    pub gains: Vec<f64>,
+}
+
+impl Pattern {
+    /// Solve for some groups, ascending; O(D^2 |S|) for D columns.
+    ///
+    /// The error says that the record is that of no rows.
+    pub fn solve(asked: &Setting, groups: &[usize]) -> Result<Pattern, String> {
+        let all = &asked.plan.groups;
+        let mut state = State::new(asked.problem, &all.starts, Buffers::default());
+        groups.iter().for_each(|&group| {
+            state.add(group);
+        });
+        if state.is_indefinite() || !is_possible(state.explained()) {
+            return Err(INDEFINITE.to_string());
+        }
+        let mut gains = Vec::new();
+        state.gains(&mut gains);
+        let chosen = Chosen::of_state(asked, &mut state);
+        let free = asked.gram.rows as f64
+            - f64::from(u8::from(asked.fields.intercept))
+            - degrees(&mut state);
+        let left = chosen.residual * asked.gram.comoment(asked.target, asked.target);
+        let sigma = if free > 0.0 { (left / free).sqrt() } else { f64::NAN };
+        let own = chosen.in_units(asked.problem);
+        let named = |(&column, w): (&usize, f64)| (all.members[column].clone(), w);
+        Ok(Pattern {
+            intercept: chosen.intercept(asked.problem, &own),
+            coefficients: chosen.columns.iter().zip(own).map(named).collect(),
+            spent: groups.iter().fold(0.0, |sum, &group| sum + all.costs[group]),
+            r2: chosen.r2,
+            groups: groups.to_vec(),
+            sigma,
+            free,
+            gains,
+        })
+    }
+
+    /// The group that gains most for its cost among those that cost no more than a limit; the
+    /// first of equals. Nothing if none gains more than rounding.
+    pub fn next(&self, costs: &[f64], limit: f64) -> Option<usize> {
+        let can = |&group: &usize| self.gains[group] > ROUNDING_GAIN && fits(costs[group], Some(limit));
+        let rate = |group: usize| self.gains[group] / costs[group];
+        let best = |best: usize, group: usize| if rate(group) > rate(best) { group } else { best };
+        (0..costs.len()).filter(can).reduce(best)
+    }
+
+    /// How far from its prediction a row lies at most, with a probability.
+    pub fn reach(&self, level: f64) -> f64 {
+        self.sigma * Student::new(self.free as i64).within(level)
+    }
+
+    fn cell<'a>(&self, all: &'a Groups) -> Cell<'a> {
+        let name = |&group: &usize| Cell::text(&all.names[group]);
+        let entries = |(name, w): &(String, f64)| (Cow::Owned(name.clone()), *w);
+        Cell::List(vec![
+            Cell::List(self.groups.iter().map(name).collect()),
+            Cell::Number(self.intercept),
+            Cell::Map(self.coefficients.iter().map(entries).collect()),
+            Cell::Number(self.spent),
+            Cell::Number(self.r2),
+            Cell::Number(self.sigma),
+            Cell::Number(self.free),
+            Cell::List(self.gains.iter().map(|&gain| Cell::Number(gain)).collect()),
+        ])
+    }
+}
+
+/// The effective number of parameters, `tr(C_SS^-1 G_SS)`: of least squares the rank.
+///
+/// Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, eq. 3.50.
+fn degrees(state: &mut State) -> f64 {
+    state.invert();
+    let width = state.problem.width().max(1);
+    let mut degrees = state.support().len() as f64;
+    for (k, row) in state.inverse().chunks_exact(width).enumerate() {
+        let own = row[..=k].iter().zip(state.support());
+        degrees -= own.map(|(m, &column)| m * m * state.problem.ridge[column]).sum::<f64>();
+    }
+    degrees
+}
+
+/// Patterns that are asked for by the names of their groups.
+#[derive(Clone, Debug)]
+pub struct Available {
+    sets: Vec<Vec<String>>,
+}
+
+impl Available {
+    /// Read a list of lists of names.
+    pub fn read(given: &Given) -> Result<Available, Error> {
+        let Some(value) = given.get("available") else {
+            return Ok(Available { sets: Vec::new() });
+        };
+        let refusal = || refused_by(given.method.name, "available", value);
+        let sets = value.items().ok_or_else(refusal)?;
+        let sets = sets.iter().map(|set| set.texts().ok_or_else(refusal));
+        Ok(Available { sets: sets.collect::<Result<_, _>>()? })
+    }
+}
+
+impl Limited for Available {
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn limits(&self) -> (Option<f64>, Option<i64>) {
+        (None, None)
+    }
+}
+
+impl Choice for Available {
+    fn choose<'a>(
+        &self,
+        asked: &Setting<'a>,
+        _: Buffers,
+        _: &mut GoesOn,
+    ) -> Result<(Found<'a>, Vec<f64>), String> {
+        let all = &asked.plan.groups;
+        let solved = |set: &Vec<String>| {
+            let number = |name: &String| all.number(name, "available").map_err(|error| error.message);
+            let mut groups: Vec<usize> = set.iter().map(number).collect::<Result<_, _>>()?;
+            groups.sort_unstable();
+            groups.dedup();
+            Ok::<_, String>(Pattern::solve(asked, &groups)?.cell(all))
+        };
+        let cells = self.sets.iter().map(solved).collect::<Result<_, _>>()?;
+        Ok((Found { cell: Cell::List(cells), condition: 1.0, trace: None }, Vec::new()))
+    }
+}

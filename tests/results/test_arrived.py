@@ -1,0 +1,311 @@
+"""Prediction from whatever groups have arrived: each pattern is the refit on its columns."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dbselect as ds
+
+GROUPS = {"sky": ["x0", "x1"], "route": ["z"], "firm": ["k"], "age": ["u"]}
+COSTS = {"sky": 25.0, "route": 0.5, "firm": 0.2, "age": 8.0}
+ROWS = 200
+
+
+def schema(seed: int) -> tuple[pl.DataFrame, ds.Terms]:
+    """Return a random table of numbers, a text and a curve, and its terms."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(ROWS, 3)) @ rng.normal(size=(3, 3))
+    k = rng.choice(["AA", "UA", "B6"], ROWS)
+    u = rng.uniform(0, 10, ROWS)
+    y = x @ [1.0, -0.5, 0.3] + np.sin(u) + (k == "AA") * 1.5 + rng.normal(size=ROWS)
+    w = rng.integers(1, 4, ROWS).astype(float)
+    frame = pl.DataFrame({"x0": x[:, 0], "x1": x[:, 1], "z": x[:, 2], "k": k, "u": u})
+    frame = frame.with_columns(y=y, w=w)
+    return frame, ds.terms(frame, categories=["k"], basis={"u": ("spline", 4)})
+
+
+class Refit:
+    """Least squares on some columns by numpy, weighted, with a ridge on unit variances."""
+
+    def __init__(self, X: np.ndarray, y: np.ndarray, w: np.ndarray, ridge: float) -> None:
+        share = w / w.sum()
+        self.mean, self.level = share @ X, share @ y
+        centred, left = X - self.mean, y - self.level
+        spread = np.sqrt(share @ centred**2)
+        root = np.sqrt(share)
+        rows = np.vstack([root[:, None] * centred, np.sqrt(ridge) * np.diag(spread)])
+        target = np.concatenate([root * left, np.zeros(X.shape[1])])
+        self.coef, *_ = np.linalg.lstsq(rows, target, rcond=1e-10)
+        total, rss = share @ left**2, share @ (left - centred @ self.coef) ** 2
+        self.r2 = 1 - rss / total
+        self.explained = self.r2 - ridge * (spread * self.coef) @ (spread * self.coef) / total
+        kept = np.flatnonzero(share @ centred**2)
+        hat = rows[:, kept] @ np.linalg.pinv(rows[:, kept], rcond=1e-10) if X.size else rows[:0, :0]
+        degrees = np.trace(hat[: len(y), : len(y)])
+        self.sigma = np.sqrt(rss * w.sum() / (len(y) - degrees - 1))
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return self.level + (X - self.mean) @ self.coef
+
+
+def patterns() -> list[list[str]]:
+    return [list(one) for n in range(len(GROUPS) + 1) for one in combinations(GROUPS, n)]
+
+
+@pytest.mark.parametrize(("seed", "ridge"), [(0, 0.0), (1, 0.0), (2, 0.1), (3, 0.5)])
+def test_every_pattern_is_the_refit_on_its_columns(seed, ridge):
+    frame, terms = schema(seed)
+    weight = "w" if seed % 2 else None
+    problem = ds.Problem(frame, "y", GROUPS, COSTS, weight=weight, ridge=ridge, terms=terms)
+    predictor = problem.predictor()
+    made = terms.transform(frame)
+    w = frame["w"].to_numpy() if weight else np.ones(ROWS)
+
+    def refit(groups: list[str]) -> tuple[Refit, np.ndarray]:
+        columns = [name for one in groups for name in predictor.groups.columns[one]]
+        X = made.select(columns).to_numpy() if columns else np.empty((ROWS, 0))
+        return Refit(X, frame["y"].to_numpy(), w, ridge), X
+
+    for groups in patterns():
+        own, X = refit(groups)
+        gone = [name for one in GROUPS if one not in groups for name in GROUPS[one]]
+        lost = frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in gone)
+        found = predictor.predict(lost)
+        assert found["groups"][0].to_list() == groups
+        assert np.allclose(found["prediction"], own.predict(X), atol=1e-9)
+        assert found["r2"][0] == pytest.approx(own.r2, abs=1e-10)
+        assert found["sigma"][0] == pytest.approx(own.sigma, rel=1e-9)
+        assert found["spent"][0] == pytest.approx(sum(COSTS[one] for one in groups))
+        gains = {
+            one: refit([name for name in GROUPS if name in groups or name == one])[0].explained
+            - own.explained
+            for one in GROUPS
+            if one not in groups
+        }
+        (pattern,) = predictor.patterns([groups])
+        told = dict(zip(GROUPS, pattern["gains"], strict=True))
+        assert told == pytest.approx(gains | dict.fromkeys(groups, 0.0), abs=1e-10)
+        best = max(gains, key=lambda one: gains[one] / COSTS[one], default=None)
+        assert found["next_group"][0] == best
+        if best is not None:
+            assert found["next_gain"][0] == pytest.approx(gains[best], abs=1e-10)
+            assert found["next_cost"][0] == COSTS[best]
+        one = predictor.predict(lost.drop("y", "w").row(5, named=True))
+        told = found.row(5, named=True)
+        assert one.pop("groups") == told.pop("groups")
+        assert one == pytest.approx(told, abs=1e-9)
+
+
+def test_the_pattern_of_a_full_prefix_is_the_model_of_the_prefix():
+    frame, terms = schema(4)
+    problem = ds.Problem(frame, "y", GROUPS, COSTS, terms=terms)
+    seq, predictor = problem.anytime_sequence(), problem.predictor()
+    for step in range(len(seq.spent)):
+        model = seq.model(step)
+        (pattern,) = predictor.patterns([model.groups])
+        gone = [name for one in GROUPS if one not in model.groups for name in GROUPS[one]]
+        lost = frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in gone)
+        assert np.allclose(predictor.predict(lost)["prediction"], model.predict(frame), atol=1e-10)
+        assert pattern["spent"] == pytest.approx(model.spent)
+        assert pattern["r2"] == pytest.approx(model.r2, abs=1e-12)
+
+
+@pytest.fixture(scope="module")
+def mixed() -> pl.DataFrame:
+    """Rows of one table, each with some groups."""
+    frame, _ = schema(5)
+    rng = np.random.default_rng(9)
+    for name, columns in GROUPS.items():
+        gone = pl.Series(rng.random(ROWS) < (0.3 if name != "sky" else 0.1))
+        frame = frame.with_columns(pl.when(~gone).then(pl.col(columns)) for columns in columns)
+    return frame.drop("w")
+
+
+@pytest.fixture(scope="module")
+def problem() -> ds.Problem:
+    frame, _ = schema(5)
+    return ds.Problem(ds.gram(frame.drop("w")), "y", GROUPS, COSTS)
+
+
+def test_rows_of_all_patterns_come_back_in_their_order(mixed, problem):
+    predictor = problem.predictor()
+    found = predictor.predict(mixed, level=0.9)
+    assert found["groups"].n_unique() > 10
+    rows = mixed.drop("y").iter_rows(named=True)
+    each = [predictor.predict(row, level=0.9) for row in rows]
+    assert [one["groups"] for one in each] == found["groups"].to_list()
+    for name in found.columns[2:]:
+        values = [one[name] for one in each]
+        assert values == (values if name == "next_group" else pytest.approx(found[name].to_list()))
+    assert found["next_group"].to_list() == [one["next_group"] for one in each]
+    shuffled = mixed.sample(fraction=1.0, shuffle=True, seed=3).with_row_index()
+    again = predictor.predict(shuffled)
+    assert (
+        again["prediction"].to_list()
+        == (mixed.with_columns(found["prediction"]).sample(fraction=1.0, shuffle=True, seed=3))[
+            "prediction"
+        ].to_list()
+    )
+
+
+def test_an_interval_holds_its_share(problem):
+    frame, _ = schema(5)
+    found = problem.predictor().predict(frame, level=0.8)
+    inside = ((found["lower"] < frame["y"]) & (frame["y"] < found["upper"])).mean()
+    assert 0.74 < inside < 0.86
+
+
+def test_a_budget_limits_what_may_still_be_bought(mixed, problem):
+    predictor = problem.predictor()
+    limits = np.resize([np.nan, 0.3, 1.0, 10.0, 0.0], ROWS)
+    found = predictor.predict(mixed, budget=limits)
+    free = predictor.predict(mixed)
+    assert found["prediction"].equals(free["prediction"])
+    for row, limit in zip(found.iter_rows(named=True), limits.tolist(), strict=True):
+        (pattern,) = predictor.patterns([row["groups"]])
+        gains = dict(zip(GROUPS, pattern["gains"], strict=True))
+        can = [one for one in gains if gains[one] > 0 and not COSTS[one] > limit]
+        best = max(can, key=lambda one: gains[one] / COSTS[one], default=None)
+        assert row["next_group"] == best
+    one = {"k": "AA"}
+    assert predictor.predict(one, budget=0.1)["next_group"] is None
+    assert predictor.predict(one, budget=0.5)["next_group"] == "route"
+
+
+def asked_of(connection: Any, query: str) -> pl.DataFrame:
+    return pl.DataFrame(connection.sql(query).to_arrow_table())
+
+
+def test_every_door_answers_the_same(mixed, problem, connection):
+    expected = problem.predictor().predict(mixed, budget=9.0, level=0.9)
+    record = problem.source.to_struct()
+    asked = pl.DataFrame({"g": [record]}).join(mixed, how="cross")
+    by_expression = asked.select(
+        pl.col("g").dbselect.predict_available(
+            "y", pl.struct(mixed.columns), GROUPS, COSTS, budget=9.0, level=0.9
+        ).alias("found")
+    ).unnest("found")  # fmt: skip
+    assert by_expression.equals(expected)
+    connection.register("mixed", mixed.to_arrow())
+    connection.register("records", pl.DataFrame({"g": [record]}).to_arrow())
+    call = (
+        "predict_available(g, 'y', t, groups := {'sky': ['x0', 'x1'], 'route': ['z'], "
+        "'firm': ['k'], 'age': ['u']}, costs := {'sky': 25, 'route': 0.5, 'firm': 0.2, 'age': 8}, "
+        "budget := 9, level := 0.9)"
+    )
+    for name in (call, f"dbselect.{call}"):
+        by_sql = asked_of(connection, f"SELECT unnest({name}) FROM (FROM mixed) AS t, records")
+        assert by_sql.select(expected.columns).equals(expected)
+    plain = asked_of(
+        connection,
+        "SELECT system.main.predict_available(g, 'y', t, {'groups': {'f': 'k'}}).groups AS g "
+        "FROM mixed AS t, records LIMIT 3",
+    )
+    assert plain["g"].list.len().max() <= 1
+
+
+def test_a_stored_predictor_answers_the_same(tmp_path, mixed, problem, connection):
+    predictor = problem.predictor()
+    expected = predictor.predict(mixed)
+    predictor.write_parquet(tmp_path / "p.parquet")
+    predictor.write_json(tmp_path / "p.json")
+    for name in ("p.parquet", "p.json"):
+        again = ds.read(tmp_path / name)
+        assert isinstance(again, ds.AnytimePredictor)
+        assert again.predict(mixed).equals(expected)
+        assert again.problem == predictor.problem
+    assert pickle.loads(pickle.dumps(predictor)).predict(mixed).equals(expected)
+    connection.register("mixed", mixed.to_arrow())
+    found = asked_of(
+        connection,
+        "SELECT predict_available(gram, 'y', t, missing_columns := 'error').prediction AS p "
+        f"FROM mixed AS t, '{tmp_path}/p.parquet'",
+    )
+    alone = ds.AnytimePredictor(predictor.gram, "y").predict(mixed)
+    assert found["p"].to_list() == pytest.approx(alone["prediction"].to_list())
+
+
+def test_threads_share_a_predictor(mixed, problem):
+    predictor = problem.predictor()
+    rows = list(mixed.drop("y").iter_rows(named=True))
+    expected = [problem.predictor().predict(row) for row in rows[:40]]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(predictor.predict, rows[:40])) == expected
+
+
+def test_what_a_row_may_not_hold_is_refused_in_a_sentence(mixed, problem):
+    predictor = problem.predictor()
+    wrong = [
+        ({"x0": "12"}, "the row has '12' in column 'x0'"),
+        ({"k": 3}, "the row has 3 in column 'k'; the levels of its category are text"),
+        (mixed.drop("z"), "the rows lack column 'z'"),
+        (mixed.with_columns(k=pl.lit(3)), "column 'k' has type"),
+    ]
+    for rows, message in wrong:
+        with pytest.raises(ds.DbselectError, match=message):
+            predictor.predict(rows)
+    with pytest.raises(ds.errors.ColumnError, match="lack"):
+        predictor.predict({"k": "AA"}, missing_columns="error")
+    new = {"k": "new", "z": 1.0}
+    assert predictor.predict(new)["groups"] == ["route"]
+    assert predictor.predict(new, handle_unknown="mean")["groups"] == ["route", "firm"]
+    for rows in (new, pl.DataFrame([new])):
+        with pytest.raises(ds.DbselectError, match="has the level"):
+            predictor.predict(rows, handle_unknown="error", missing_columns="unavailable")
+    for options in ({"budget": -1}, {"level": 1.0}, {"handle_unknown": "no"}):
+        with pytest.raises(ds.errors.ArgumentError, match=next(iter(options))):
+            predictor.predict(mixed, **options)
+        with pytest.raises(ds.errors.ArgumentError, match=next(iter(options))):
+            predictor.predict({"k": "AA"}, **options)
+
+
+def test_a_name_that_is_nearly_a_field_is_a_mistake():
+    table = pl.DataFrame({"weather": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]})
+    predictor = ds.AnytimePredictor(table, "y")
+    with pytest.raises(ds.errors.ColumnError, match="unknown column 'wether'; there is 'weather'"):
+        predictor.predict({"wether": 1.0})
+    assert predictor.predict({"id": 7})["groups"] == []
+
+
+def test_what_no_pattern_can_have_is_refused(problem):
+    frame, _ = schema(5)
+    late = frame.with_columns(y=(pl.col("y") > 0).cast(int))
+    with pytest.raises(ds.errors.ArgumentError, match=r"family is 'binomial'; every set of groups"):
+        ds.AnytimePredictor(late, "y", family="binomial")
+    with pytest.raises(ds.errors.ArgumentError, match=r"target is .*; it must be one column"):
+        ds.AnytimePredictor(frame, ["y", "z"])
+    with pytest.raises(ds.errors.ArgumentError, match=r"costs is .*problem.replace\(costs="):
+        ds.AnytimePredictor(problem, costs={"sky": 1.0})
+    with pytest.raises(ds.errors.DataError, match="constant"):
+        ds.AnytimePredictor(frame.with_columns(y=pl.lit(1.0)), "y")
+    with pytest.raises(ds.errors.GroupError, match="unknown group 'skY'"):
+        problem.predictor().patterns([["skY"]])
+
+
+def test_fields_that_the_fit_filled_are_always_there():
+    frame, _ = schema(6)
+    holes = frame.with_columns(z=pl.when(pl.int_range(pl.len()) % 5 > 0).then("z")).drop("k", "w")
+    predictor = ds.AnytimePredictor(holes, "y", null_policy={"z": "indicator"})
+    rows = holes.with_columns(x0=pl.lit(None, pl.Float64)).head(6)
+    found = predictor.predict(rows)
+    assert found["groups"].to_list() == [["x1", "z", "u"]] * 6
+    filled = holes.with_columns(pl.col("z").fill_null(0.0), m=pl.col("z").is_null().cast(float))
+    X = filled.select("x1", "z", "m", "u").to_numpy()
+    own = Refit(X, holes["y"].to_numpy(), np.ones(ROWS), 0.0).predict(X)
+    assert found["prediction"].to_list() == pytest.approx(own[:6].tolist())
+    one = predictor.predict(rows.row(0, named=True))
+    assert one["prediction"] == pytest.approx(own[0])
+
+
+def test_through_the_origin():
+    frame, _ = schema(7)
+    predictor = ds.AnytimePredictor(frame.select("x0", "x1", "z", "y"), "y", intercept=False)
+    X = frame.select("x0", "z").to_numpy()
+    coef, *_ = np.linalg.lstsq(X, frame["y"].to_numpy(), rcond=None)
+    found = predictor.predict(frame.with_columns(x1=pl.lit(None, pl.Float64)))
+    assert np.allclose(found["prediction"], X @ coef)
