@@ -1,5 +1,14 @@
-// Curves against cost as SVG: step lines, bands, the names of the steps, a movable budget.
+// Charts as SVG in the colours of the style sheet: curves against cost, points, lines and bars.
 "use strict";
+
+const SVG = new DOMParser().parseFromString("<svg></svg>", "text/html").body.firstChild.namespaceURI;
+
+function svgNode(tag, attributes, text) {
+  const one = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) { one.setAttribute(name, value); }
+  if (text !== undefined) { one.textContent = text; }
+  return one;
+}
 
 // A number in three significant digits, whole where it is large.
 function number(value, digits = 3) {
@@ -55,12 +64,7 @@ function costTicks(axis, apart) {
 // names: of the steps of the first line. points: {spent, value, kind, name}. Returns what moves
 // the budget.
 function drawChart(holder, { lines, names, points, axis, titles, words }) {
-  const node = (tag, attributes, text) => {
-    const one = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) { one.setAttribute(name, value); }
-    if (text !== undefined) { one.textContent = text; }
-    return one;
-  };
+  const node = svgNode;
   const width = Math.max(holder.clientWidth, 280), height = Math.max(260, Math.min(360, width / 2));
   const [left, right, top, bottom] = [48, 14, 26, 46];
   const finite = lines.flatMap((line) => [line.value, line.low ?? [], line.high ?? []]).flat()
@@ -160,4 +164,44 @@ function drawChart(holder, { lines, names, points, axis, titles, words }) {
     marker.setAttribute("x1", x);
     marker.setAttribute("x2", x);
   };
+}
+
+// Draw points, a line or bars into a holder; points and lines beside the line of equals.
+function drawPlot(holder, { kind, x, y, titles, words }) {
+  const width = Math.max(holder.clientWidth, 280), height = Math.max(240, Math.min(320, width / 2));
+  const [left, right, top, bottom] = [52, 14, 26, 46];
+  const ends = (values) => [Math.min(...values), Math.max(...values)];
+  let [xs, ys] = [ends(x), kind === "bars" ? [0, 1.05 * Math.max(...y)] : ends(y)];
+  if (kind !== "bars") {
+    const [low, high] = ends([...xs, ...ys]), room = 0.04 * (high - low || 1);
+    xs = ys = [low - room, high + room];
+  }
+  const across = (value) => left + (value - xs[0]) / (xs[1] - xs[0]) * (width - left - right);
+  const up = (value) => height - bottom - (value - ys[0]) / (ys[1] - ys[0]) * (height - top - bottom);
+  const svg = svgNode("svg", { class: "chart", role: "img", "aria-label": words,
+    viewBox: `0 0 ${width} ${height}` });
+  const text = (at, below, what, anchor) =>
+    svg.append(svgNode("text", { x: at, y: below, "text-anchor": anchor }, what));
+  for (const tick of roundNumbers(...ys, 5)) {
+    svg.append(svgNode("line", { class: "grid", x1: left, x2: width - right, y1: up(tick), y2: up(tick) }));
+    text(left - 6, up(tick) + 4, number(tick), "end");
+  }
+  roundNumbers(...xs, width / 90).forEach((tick) => text(across(tick), height - bottom + 16, number(tick), "middle"));
+  text(4, 14, titles[1], "start");
+  text((left + width - right) / 2, height - 8, titles[0], "middle");
+  if (kind === "bars") {
+    y.forEach((share, at) => svg.append(svgNode("rect", { class: "bar", x: across(x[at]), y: up(share),
+      width: Math.max(across(x[at + 1]) - across(x[at]) - 1, 0.5), height: up(0) - up(share) })));
+  } else {
+    const equal = `M${across(xs[0])} ${up(ys[0])}L${across(xs[1])} ${up(ys[1])}`;
+    svg.append(svgNode("path", { class: "line c1", d: equal }));
+  }
+  if (kind === "points") {
+    x.forEach((one, at) => svg.append(svgNode("circle", { class: "point", cx: across(one), cy: up(y[at]), r: 4 })));
+  }
+  if (kind === "line") {
+    const path = x.map((one, at) => `${across(one)} ${up(y[at])}`).join("L");
+    svg.append(svgNode("path", { class: "line c0", d: `M${path}` }));
+  }
+  holder.replaceChildren(svg);
 }

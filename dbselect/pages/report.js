@@ -288,13 +288,17 @@
     });
   }
 
+  const plots = () => document.querySelectorAll(".plot").forEach((holder) =>
+    drawPlot(holder, JSON.parse(holder.dataset.chart)));
   draw();
+  plots();
   showOpen(data.chosen.budget);
   let width = byId("chart").clientWidth;
   const fit = () => {
     if (byId("chart").clientWidth === width) { return; }
     width = byId("chart").clientWidth;
     draw();
+    plots();
     moveTo(Number(budget.value));
   };
   window.addEventListener("resize", fit);

@@ -31,7 +31,8 @@ class Section:
     ----------
     title : its heading
     paragraphs : sentences, as text
-    charts : SVG
+    charts : what `chart.js` draws: kind "points", "line" or "bars", x and y of shape (n,), of bars
+        n + 1 edges in x; titles of both axes; words for screen readers
     table : rows that can be sorted by each column; None for no table
     curves : beside each row of the table a small curve, SVG
     code : language -> text to copy; its element is called by the language in small letters
@@ -39,7 +40,7 @@ class Section:
 
     title: str
     paragraphs: Sequence[str] = ()
-    charts: Sequence[str] = ()
+    charts: Sequence[dict[str, Any]] = ()
     table: pl.DataFrame | None = None
     curves: Sequence[str] = ()
     code: dict[str, str] = field(default_factory=dict)
@@ -48,11 +49,12 @@ class Section:
         """Return the section as HTML."""
         parts = [f"<section><h2>{escape(self.title)}</h2>"]
         parts += [f"<p>{escape(text)}</p>" for text in self.paragraphs]
-        parts += self.charts
+        charts = (escape(json.dumps(one)) for one in self.charts)
+        parts += [f'<div class="plot" data-chart="{one}"></div>' for one in charts]
         if self.table is not None:
             parts.append(_sortable(self.table, self.curves))
         for language, text in self.code.items():
-            name = language.split(" ")[0].lower()
+            name = language.partition(" ")[0].strip(",").lower()
             code = f'<pre><code id="{name}">{escape(text)}</code></pre>'
             parts.append(f"<div><h3>{escape(language)}</h3>{code}</div>")
         return "".join([*parts, "</section>"])
@@ -81,7 +83,7 @@ def page(
     texts, numbers = ["term", "group"], ["coefficient", "standard error", "p"]
     heads = [(text, False) for text in texts] + [("cost of the group", True)]
     heads += [(text, False) for text in several] + [(number, True) for number in numbers]
-    return _PAGE.format(
+    return _file("report.html").format(
         policy=POLICY + (WASM if module else ""),
         title=escape(title),
         style=_file("report.css"),
@@ -128,73 +130,3 @@ def _kind(number: bool) -> str:
 def _key(value: Any) -> str:
     """Return what a row is sorted by."""
     return "" if value is None else escape(str(value))
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<link rel="icon" href="data:,">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{question}
-<section aria-labelledby="what">
-<h2 id="what">What a budget buys</h2>
-<div class="control">
-<label for="slider">Budget, up to <span id="most"></span></label>
-<input id="slider" type="range" min="0" max="1000" step="any">
-<label for="budget">exactly</label>
-<input id="budget" type="number" min="0" step="any">
-</div>
-<dl aria-live="polite">
-<dt>step</dt><dd id="step"></dd>
-<dt>spent</dt><dd id="spent"></dd>
-<dt>groups</dt><dd id="groups"></dd>
-<dt>r2, fitted rows</dt><dd id="r2"></dd>
-<dt>r2, held-out rows</dt><dd id="held"></dd>
-<dt>next to buy</dt><dd id="next"></dd>
-<div id="better-row" hidden><dt>better set</dt><dd id="better"></dd></div>
-</dl>
-<div id="chart"></div>
-</section>
-<section aria-labelledby="if">
-<h2 id="if">What if?</h2>
-<p id="refused">{refused}</p>
-<form id="what-if" hidden>
-<p>Edit a cost, require or exclude a group, or change the search: the page answers at once, offline.</p>
-<div class="control">
-<label>Rule <select id="rule"></select></label>
-<label>Ridge <input id="ridge" type="number" min="0" step="any"></label>
-<label><input id="within" type="checkbox"> skip groups that no longer fit the budget</label>
-<button id="reset" type="button">Reset</button>
-</div>
-<p id="state" role="status">As in the report.</p>
-<p id="refusal" role="alert"></p>
-<div class="scroll" tabindex="0"><table><thead><tr><th scope="col">group</th>
-<th scope="col">cost{unit}</th><th scope="col">use</th></tr></thead><tbody id="uses"></tbody></table>
-</div>
-</form>
-</section>
-<section aria-labelledby="model-head">
-<h2 id="model-head">The model</h2>
-<p class="note" id="certainty"></p>
-<p id="left-out" hidden>The coefficients of this step are left out to keep the page small;
-<code>seq.at(budget)</code> has them.</p>
-<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead>
-<tbody id="model"></tbody></table></div>
-</section>
-{sections}
-</main>
-<noscript><p>The curve and the slider need the script within this page.</p></noscript>
-<script type="application/json" id="data">{data}</script>
-{module}
-<script>{script}</script>
-</body>
-</html>
-"""

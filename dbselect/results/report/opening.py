@@ -8,8 +8,10 @@ import polars as pl
 from dbselect import _native
 from dbselect.linear.numbered import TARGET, numbered
 from dbselect.linear.state import shares_columns
+from dbselect.record.groups import numbers_of
 from dbselect.record.steps import longest_within
 from dbselect.results.heights import cost_of_height, flat_from
+from dbselect.results.report.what_if import asked_of
 from dbselect.results.sequence import Sequence
 
 #: Columns up to which better sets are searched for, and budgets at which, spread over the costs.
@@ -33,7 +35,8 @@ def opening_of(sequence: Any, held_out: Any, held: pl.DataFrame | None) -> dict[
         (step,) = held_out.one_standard_error["step"].to_list()
         why = "cross-validated choice"
     elif held is not None:
-        step, why = held["step"].to_list()[held["value"].arg_max()], "best on held-out rows"
+        best = held.sort("value", descending=True, maintain_order=True)
+        step, why = best["step"][0], "best on held-out rows"
     else:
         fraction = flat_from(spent, sequence.explained)
         if fraction < 1.0:
@@ -53,13 +56,13 @@ def better_sets(sequence: Any) -> list[dict[str, Any]]:
     groups, problem, spent = sequence.groups, sequence.problem, sequence.spent
     if shares_columns(groups.positions):
         return []
+    _, columns, fields = asked_of(sequence)
     record = numbered(sequence.gram, sequence.columns, sequence.target)
-    always = [groups.number(name, "always") for name in problem.always]
+    always = numbers_of(problem.always, groups)
     asked = {
-        "groups": {str(g): list(map(str, at.tolist())) for g, at in enumerate(groups.positions)},
-        "costs": {str(g): float(cost) for g, cost in enumerate(groups.costs)},
-        "always": list(map(str, always)), "ridge": float(problem.ridge), "scale": problem.scale,
-        "intercept": problem.intercept, "time_limit": SECONDS,
+        "groups": {str(g): own for g, own in enumerate(columns)},
+        "costs": {str(g): cost for g, cost in enumerate(groups.costs.tolist())},
+        "always": list(map(str, always)), "time_limit": SECONDS, **fields,
     }  # fmt: skip
     least = max(float(groups.costs[always].sum()), float(groups.costs.min()))
     budgets = np.concatenate([spent, np.linspace(least, spent.max(), BUDGETS)])

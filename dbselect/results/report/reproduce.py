@@ -42,9 +42,7 @@ def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Se
         notes.append(f"No SQL: {error}.")
     else:
         if len(expression) <= MOST_SQL:
-            code["SQL of the prediction"] = (
-                f"SELECT *, {expression} AS prediction\nFROM your_table"
-            )
+            code["SQL of the prediction"] = f"SELECT *, {expression} AS prediction\nFROM your_table"
         else:
             notes.append("The prediction in SQL is long; seq.sql(budget) writes it.")
     return Section("Repeat it", notes, code=code)
@@ -117,8 +115,8 @@ def _search_in_sql(sequence: Any) -> str | None:
     groups = problem.groups
     named = {"groups": groups, "costs": _costs(problem.costs), **fields, **call.options}
     arguments = [f"{name} := {_sql(value)}" for name, value in named.items() if value is not None]
-    asked = ", ".join(["gram(t)", _sql(problem.target), *arguments])
-    return f"LOAD dbselect;\nSELECT dbselect.{call.method}({asked})\nFROM your_table AS t"
+    asked = ", ".join(["gram(your_table)", _sql(problem.target), *arguments])
+    return f"LOAD dbselect;\nSELECT dbselect.{call.method}({asked})\nFROM your_table"
 
 
 def _sql(value: Any) -> str:
@@ -141,7 +139,9 @@ def _gram(sequence: Any, terms: Any, named: Mapping[str, Any]) -> list[str]:
     given = {**named, **({"null_policy": policies} if policies else {})}
     return [
         "# The source was a Gram, which does not say whether its rows had a weight.",
-        _call("gram = ds.gram", ["table", _text(columns)], [(k, _text(v)) for k, v in given.items()]),
+        _call(
+            "gram = ds.gram", ["table", _text(columns)], [(k, _text(v)) for k, v in given.items()]
+        ),
     ]
 
 

@@ -39,21 +39,26 @@ def worth_of_groups(sequence: Any) -> pl.DataFrame:
     partner, share = _partners(state, alone)
     names = np.array(groups.names, dtype=object)
     near = share >= OVERLAP
-    return pl.DataFrame(
-        {
-            "group": groups.names,
-            "cost": groups.costs,
-            "columns": [len(own) for own in groups.columns.values()],
-            "gain alone": alone,
-            "gain per cost": alone / groups.costs,
-            "lost without it": rest,
-            "overlaps with": [
-                str(names[one]) if there else None for one, there in zip(partner, near, strict=True)
-            ],
-            "overlap": np.where(near, share, np.nan),
-        },
-        schema_overrides={"overlaps with": pl.String},
-    ).with_columns(pl.col("overlap").fill_nan(None)).sort("gain per cost", descending=True)
+    return (
+        pl.DataFrame(
+            {
+                "group": groups.names,
+                "cost": groups.costs,
+                "columns": [len(own) for own in groups.columns.values()],
+                "gain alone": alone,
+                "gain per cost": alone / groups.costs,
+                "lost without it": rest,
+                "overlaps with": [
+                    str(names[one]) if there else None
+                    for one, there in zip(partner, near, strict=True)
+                ],
+                "overlap": np.where(near, share, np.nan),
+            },
+            schema_overrides={"overlaps with": pl.String},
+        )
+        .with_columns(pl.col("overlap").fill_nan(None))
+        .sort("gain per cost", descending=True)
+    )
 
 
 def _partners(state: State, alone: Any) -> tuple[Any, Any]:

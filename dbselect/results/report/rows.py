@@ -14,7 +14,6 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect._lazy import load
-from dbselect.pages.chart import bar_chart, point_chart
 from dbselect.pages.report import Section
 from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.inputs import inputs_as_fitted
@@ -149,19 +148,21 @@ def _section(title: str, name: str, found: Checked, waiting: int) -> Section:
     return Section(
         title,
         [
-            f"{found.rows:,} rows, root mean squared error {error:.3g}; {found.skipped + waiting:,} "
-            "rows are left out because a value is missing.",
+            f"{found.rows:,} rows, root mean squared error {error:.3g}; "
+            f"{found.skipped + waiting:,} rows are left out because a value is missing.",
             told,
             calibration,
         ],
         [
             other,
-            point_chart(predicted, observed, ("mean prediction", f"mean of {name}"), calibration),
+            _chart(
+                "points", predicted, observed, "mean prediction", f"mean of {name}", calibration
+            ),
         ],
     )
 
 
-def _ranked(found: Checked, name: str) -> tuple[str, str] | None:
+def _ranked(found: Checked, name: str) -> tuple[str, dict[str, Any]] | None:
     """Return the AUC in words and the ROC curve; None of a target that is not 0 and 1 both."""
     score, positive = (
         np.concatenate(parts) for parts in zip(*(found.ranked or [([], [])]), strict=True)
@@ -176,15 +177,14 @@ def _ranked(found: Checked, name: str) -> tuple[str, str] | None:
     hits = np.cumsum(positive[order])[ends]
     true, false = hits / ones, (ends + 1 - hits) / (len(positive) - ones)
     told = (
-        f"AUC {auc:.3f}: so often a row with {name} is ranked above a row without, by the ROC curve "
-        "below; 0.5 is chance."
+        f"AUC {auc:.3f}: the probability that a row with {name} is ranked above one without; 0.5 "
+        "is guessing. The ROC curve has it as its area."
     )
-    titles = ("false positive rate", "true positive rate")
     x, y = np.append(0.0, false), np.append(0.0, true)
-    return told, point_chart(x, y, titles, told, joined=True)
+    return told, _chart("line", x, y, "false positive rate", "true positive rate", told)
 
 
-def _residuals(found: Checked, name: str) -> tuple[str, str]:
+def _residuals(found: Checked, name: str) -> tuple[str, dict[str, Any]]:
     """Return the residuals in words and their histogram."""
     shares = found.residuals / found.rows
     left = float(shares[found.residual_edges[1:] <= 0].sum())
@@ -192,4 +192,10 @@ def _residuals(found: Checked, name: str) -> tuple[str, str]:
         f"Residuals: {name} less prediction, from {found.residual_edges[0]:.3g} to "
         f"{found.residual_edges[-1]:.3g}; the outer bars hold all beyond. {left:.0%} lie below 0."
     )
-    return told, bar_chart(found.residual_edges, shares, f"{name} less prediction", told)
+    edges = found.residual_edges
+    return told, _chart("bars", edges, shares, f"{name} less prediction", "share of rows", told)
+
+
+def _chart(kind: str, x: Any, y: Any, across: str, up: str, words: str) -> dict[str, Any]:
+    """Return a chart as `Section` has it."""
+    return {"kind": kind, "x": x.tolist(), "y": y.tolist(), "titles": [across, up], "words": words}

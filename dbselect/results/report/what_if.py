@@ -37,36 +37,39 @@ def module_text() -> str:
     return b64encode(gzip.compress(file.read_bytes(), mtime=0)).decode()
 
 
-def question_of(sequence: Any) -> dict[str, Any] | str:
-    """Return what the page asks of the compiled search, or a sentence that says why it cannot.
+def asked_of(sequence: Sequence) -> tuple[dict[str, Any], list[list[str]], dict[str, Any]]:
+    """Return a record, the columns of each group in it, and the fields of the problem.
 
     Columns are called by their numbers, which no glob can mean.
     """
+    problem = sequence.problem
+    (record,) = numbered(sequence.gram, sequence.columns, sequence.target).to_pylist()
+    columns = [list(map(str, at.tolist())) for at in sequence.groups.positions]
+    fields = {"ridge": float(problem.ridge), "scale": problem.scale, "intercept": problem.intercept}
+    return record, columns, fields
+
+
+def question_of(sequence: Any) -> dict[str, Any] | str:
+    """Return what the page asks of the compiled search, or a sentence that says why it cannot."""
     call = sequence.call
     if type(sequence) is not Sequence:
         return "Costs can be edited in reports of linear models with one response."
     if call.method not in METHODS or sequence.rule.endswith("at other costs"):
         return f"Costs can be edited in reports of {', '.join(METHODS)}, at their own costs."
-    (struct,) = numbered(sequence.gram, sequence.columns, sequence.target).to_pylist()
-    size = len(json.dumps(struct))
+    record, columns, fields = asked_of(sequence)
+    size = len(json.dumps(record))
     if size > MOST_RECORD:
         return (
             f"Costs cannot be edited here: the record of {len(sequence.columns)} columns takes "
             f"{size / 1e6:.1f} MB, and a page holds {MOST_RECORD / 1e6:.0f} MB."
         )
-    groups = sequence.groups
-    problem = call.problem
-    numbers = [list(map(str, at.tolist())) for at in groups.positions]
-    fields = {"ridge": float(problem.ridge), "scale": problem.scale,
-              "intercept": problem.intercept, "always": list(problem.always)}  # fmt: skip
-    rules = METHODS[call.method]
     return {
-        "record": struct,
+        "record": record,
         "target": TARGET,
         "method": call.method,
-        "groups": list(zip(groups.names, numbers, strict=True)),
-        "options": {**fields, **dict(call.options)},
-        "rules": [(name, RULES[name]) for name in rules],
+        "groups": list(zip(sequence.groups.names, columns, strict=True)),
+        "options": {**fields, "always": list(call.problem.always), **call.options},
+        "rules": [(name, RULES[name]) for name in METHODS[call.method]],
         # The limits of a backward search are another thing.
         "budget": call.method != "backward",
     }

@@ -14,6 +14,7 @@ from dbselect.pages.short import listed
 from dbselect.record.steps import Stop
 from dbselect.record.writing import check_place
 from dbselect.results.drawing import MOST_RESPONSES, SAME_SHARE, held_out_curve
+from dbselect.results.glm.model import predicted
 from dbselect.results.report.models import steps_of
 from dbselect.results.report.opening import better_sets, opening_of
 from dbselect.results.report.reproduce import code_of, parts_of
@@ -84,7 +85,8 @@ def report_page(
         sections.append(listed_segments)
     sections.append(code_of(sequence, data["code"], opening))
     refused = asked if isinstance(asked, str) else NO_MODULE if not module else LOADING
-    best = f"Which data best predict {sequence._summary[0]} for their cost"
+    target = predicted(listed(sequence.problem.targets), getattr(sequence, "levels", ()))
+    best = f"Which data best predict {target} for their cost"
     return page(
         best if title is None else title, _question(sequence, unit), data, sections, refused,
         module if data["ask"] else "",
@@ -122,7 +124,9 @@ def _lines(sequence: Any, held: pl.DataFrame | None) -> list[dict[str, Any]]:
     lines = []
     if held is not None:
         band = {} if held["low"].null_count() else {key: held[key] for key in ("low", "high")}
-        lines.append(line("held-out rows", held["spent"].to_numpy(), held["value"].to_numpy(), **band))
+        lines.append(
+            line("held-out rows", held["spent"].to_numpy(), held["value"].to_numpy(), **band)
+        )
     if sequence._is_quadratic:
         budgets = _budgets(sequence.groups.costs, float(sequence.spent.max()))
         bound = sequence.certificate(budgets)["bound"].to_numpy()
