@@ -16,12 +16,12 @@ CURVE_WIDTH, CURVE_HEIGHT, CURVE_EDGE = 160, 40, 3
 CURVE_POINTS = 160
 
 
-def cell_text(value: Any) -> str:
-    """Return a value as text for HTML: four digits of a number, nothing for NULL."""
+def cell_text(value: Any, digits: int = 4) -> str:
+    """Return a value as text for HTML: some digits of a number, nothing for NULL."""
     if value is None or (isinstance(value, float) and isnan(value)):
         return ""
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+        return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)

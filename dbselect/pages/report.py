@@ -1,6 +1,7 @@
 """A report as one page that needs nothing else: no file beside it, no network, no library.
 
-The page has a content security policy that makes browsers refuse any request.
+The page has a content security policy that makes browsers refuse any request. Where it holds the
+compiled search, scripts may compile WebAssembly, and still no text.
 """
 
 import json
@@ -15,7 +16,11 @@ import polars as pl
 from dbselect.pages.html import cell_text
 
 #: No requests are allowed; style and script are part of the page.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'"
+#: What a page with the compiled search may do beside.
+WASM = " 'wasm-unsafe-eval'"
+#: Significant digits of numbers in tables.
+DIGITS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +31,16 @@ class Section:
     ----------
     title : its heading
     paragraphs : sentences, as text
-    charts : SVG
+    charts : what `chart.js` draws: kind "points", "line" or "bars", x and y of shape (n,), of bars
+        n + 1 edges in x; titles of both axes; words for screen readers
     table : rows that can be sorted by each column; None for no table
     curves : beside each row of the table a small curve, SVG
-    code : language -> text to copy
+    code : language -> text to copy; its element is called by the language in small letters
     """
 
     title: str
     paragraphs: Sequence[str] = ()
-    charts: Sequence[str] = ()
+    charts: Sequence[dict[str, Any]] = ()
     table: pl.DataFrame | None = None
     curves: Sequence[str] = ()
     code: dict[str, str] = field(default_factory=dict)
@@ -43,20 +49,24 @@ class Section:
         """Return the section as HTML."""
         parts = [f"<section><h2>{escape(self.title)}</h2>"]
         parts += [f"<p>{escape(text)}</p>" for text in self.paragraphs]
-        parts += self.charts
+        charts = (escape(json.dumps(one)) for one in self.charts)
+        parts += [f'<div class="plot" data-chart="{one}"></div>' for one in charts]
         if self.table is not None:
             parts.append(_sortable(self.table, self.curves))
         for language, text in self.code.items():
-            parts.append(f"<h3>{escape(language)}</h3><pre><code>{escape(text)}</code></pre>")
+            name = language.partition(" ")[0].strip(",").lower()
+            code = f'<pre><code id="{name}">{escape(text)}</code></pre>'
+            parts.append(f"<div><h3>{escape(language)}</h3>{code}</div>")
         return "".join([*parts, "</section>"])
 
 
 def page(
     title: str,
     question: Sequence[str],
-    chart: str,
     data: dict[str, Any],
     sections: Sequence[Section],
+    refused: str,
+    module: str,
 ) -> str:
     """Return the page.
 
@@ -64,27 +74,28 @@ def page(
     ----------
     title : of the page
     question : what was asked, in sentences
-    chart : SVG of the curves against cost
-    data : what the slider shows, as `report.js` reads it
+    data : what `report.js` shows
     sections : what follows the slider
+    refused : why costs cannot be edited, until the module runs
+    module : the compiled search in base64; empty without it
     """
     several = ["of"] if data["responses"] else []
     texts, numbers = ["term", "group"], ["coefficient", "standard error", "p"]
     heads = [(text, False) for text in texts] + [("cost of the group", True)]
     heads += [(text, False) for text in several] + [(number, True) for number in numbers]
-    return _PAGE.format(
-        policy=POLICY,
+    return _file("report.html").format(
+        policy=POLICY + (WASM if module else ""),
         title=escape(title),
         style=_file("report.css"),
         question="".join(f"<p>{escape(text)}</p>" for text in question),
-        most=f"{data['axis']['most']:.6g}",
-        chart=chart,
+        unit=escape(f", in {data['unit']}" if data["unit"] else ""),
+        refused=escape(refused),
         heads="".join(f'<th scope="col"{_kind(number)}>{head}</th>' for head, number in heads),
-        certainty=escape(data["certainty"]),
         sections="".join(one.html() for one in sections),
         # Text of a table may hold the end of a script.
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
-        script=_file("report.js"),
+        module=f'<script type="text/plain" id="module">{module}</script>' if module else "",
+        script="\n".join(map(_file, ["search.js", "chart.js", "report.js"])),
     )
 
 
@@ -101,7 +112,7 @@ def _sortable(table: pl.DataFrame, curves: Sequence[str]) -> str:
     lines = []
     for at, row in enumerate(table.rows()):
         cells = "".join(
-            f'<td{_kind(number)} data-value="{_key(value)}">{cell_text(value)}</td>'
+            f'<td{_kind(number)} data-value="{_key(value)}">{cell_text(value, DIGITS)}</td>'
             for value, number in zip(row, numbers, strict=True)
         )
         lines.append(f"<tr>{cells}{f'<td>{curves[at]}</td>' if curves else ''}</tr>")
@@ -119,51 +130,3 @@ def _kind(number: bool) -> str:
 def _key(value: Any) -> str:
     """Return what a row is sorted by."""
     return "" if value is None else escape(str(value))
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<link rel="icon" href="data:,">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{question}
-<section aria-labelledby="what">
-<h2 id="what">What a budget buys</h2>
-<div class="control">
-<label for="slider">Budget, 0 to {most}</label>
-<input id="slider" type="range" min="0" max="1000" step="1" value="1000">
-<label for="budget">exactly</label>
-<input id="budget" type="number" min="0" step="any" value="{most}">
-</div>
-<dl aria-live="polite">
-<dt>step</dt><dd id="step"></dd>
-<dt>spent</dt><dd id="spent"></dd>
-<dt>groups</dt><dd id="groups"></dd>
-<dt>r2, fitted rows</dt><dd id="r2"></dd>
-<dt>r2, held-out rows</dt><dd id="held"></dd>
-<dt>next to buy</dt><dd id="next"></dd>
-</dl>
-{chart}
-<h3>The model</h3>
-<p class="note">{certainty}</p>
-<p id="left-out" hidden>The coefficients of this step are left out to keep the page small;
-<code>seq.at(budget)</code> has them.</p>
-<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead>
-<tbody id="model"></tbody></table></div>
-</section>
-{sections}
-</main>
-<noscript><p>The slider needs the script within this page.</p></noscript>
-<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""

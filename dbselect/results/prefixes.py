@@ -23,7 +23,7 @@ from dbselect._lazy import load
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Linear
-from dbselect.options.kinds import BUDGET, FRACTION, POSITIVE, is_whole
+from dbselect.options.kinds import BUDGET, FRACTION, POSITIVE, TEXT, is_whole
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
@@ -748,32 +748,39 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         source: Any = None,
         held_out: Any = None,
         segments: pl.DataFrame | None = None,
+        title: str | None = None,
+        unit: str = "",
     ) -> None:
         """Write a report: one page of HTML that needs no network and no file beside it.
 
-        It has what was asked, the rows used and left out, the curve with a slider for the
-        budget that shows the model it buys, what each group is worth, and the code for it.
+        It has the curve with a slider for the budget, which shows the model it buys; costs, groups,
+        rule and ridge that can be edited; the rows used and left out, what each group is worth,
+        and the code. It opens at the choice of `held_out`, or where the curve gets flat.
 
         Parameters
         ----------
         path : file to write
-        source : the table, read once more for residuals and calibration of the whole model;
-            any that `dbselect.gram` reads
+        source : the table, read once more for calibration, and residuals or of a target of 0
+            and 1 AUC and ROC curve; any that `dbselect.gram` reads
         held_out : as of `plot`
         segments : what `anytime_sequence_by` found, as a table with small curves
+        title : of the page
+        unit : of the costs, such as ``"€"``
 
         Raises
         ------
-        ArgumentError : `held_out` or `segments` is something else; `path` lies in no folder,
-            or ends as another format does
+        ArgumentError : an option is something else; `path` lies in no folder, or ends as another
+            format does
         SourceError, ColumnError : there is no such table, or it lacks a column; at the path is
             something else than a file
 
         Notes
         -----
-        Standard errors cost O(D^3) a step, redundancy O(J D^2) for J groups. The page grows
-        with steps times coefficients, to some 15 MB; beyond, those of steps between are left
-        out, and the page says so.
+        Standard errors cost O(D^3) a step, overlaps O(J D^2) for J groups, and the best groups
+        within some 20 budgets at most 0.25 s each, for up to 200 columns. The page grows with
+        steps times coefficients, to some 15 MB; beyond, those of steps between are left out, and
+        the page says so. Edits are answered by the compiled search within the page, for linear
+        models with one response and at most 450 columns or so.
 
         Examples
         --------
@@ -792,7 +799,9 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         from dbselect.results.report.write import check_page, report_page
 
         check_page(path)
-        text = report_page(self, source, held_out, segments)
+        TEXT.or_none().check("title", title)
+        TEXT.check("unit", unit)
+        text = report_page(self, source, held_out, segments, title, unit)
         with replacing(path) as written:
             written.write_text(text, encoding="utf-8")
 

@@ -1,5 +1,6 @@
 """The code that a report shows as "the same again" is run, and finds the same model."""
 
+import json
 import re
 from html import unescape
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 import dbselect as ds
 
 ROWS = 400
+#: Blocks of code, by language.
+CODE = re.compile(r'<code id="(\w+)">(.*?)</code>', re.DOTALL)
 
 
 def table() -> pl.DataFrame:
@@ -64,12 +67,42 @@ def test_the_code_of_a_report_finds_the_same_model(name, tmp_path):
     expected = getattr(ds.Problem(frame, target, **fields), method)(**options)
     expected.report(tmp_path / "report.html", source=frame)
     page = (tmp_path / "report.html").read_text()
-    code = unescape(re.search(r"<h3>Python</h3><pre><code>(.*?)</code>", page, re.DOTALL)[1])
+    code = {name: unescape(text) for name, text in CODE.findall(page)}
     found: dict[str, Any] = {"table": frame}
-    exec(code, found)
+    exec(code["python"], found)
     assert found["seq"].steps["group"].to_list() == expected.steps["group"].to_list()
-    model, same = expected.at(), found["model"]
+    step = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])["chosen"]["step"]
+    model, same = expected.model(step), found["model"]
     assert same.columns == model.columns
     assert same.coefficients == pytest.approx(model.coefficients, rel=1e-9)
     rows = frame.drop(target)
     np.testing.assert_allclose(same.predict(rows), model.predict(rows), rtol=1e-9)
+    with ds.connect() as con:
+        con.register("your_table", frame.to_arrow())
+        if "duckdb" in code:
+            assert code["duckdb"].startswith("LOAD dbselect;\n")
+            ((steps,),) = con.sql(code["duckdb"].partition("\n")[2]).fetchall()
+            assert [one["group"] for one in steps] == expected.steps["group"].to_list()
+            assert [one["r2"] for one in steps] == pytest.approx(expected.r2)
+        predicted = con.sql(code["sql"]).pl()["prediction"]
+    whole = predicted.is_not_null().to_numpy()
+    assert whole.any()
+    np.testing.assert_allclose(predicted.to_numpy()[whole], model.predict(rows)[whole], rtol=1e-9)
+
+
+def test_code_in_duckdb_has_every_field_that_a_record_can_have(tmp_path):
+    problem = ds.Problem(
+        TABLE.select("z", "t", "k", "y"), "y", {"it's": ["z", "t"], "k": ["k"]},
+        {"it's": 2.5, "k": 1}, ridge=0.5, always=["k"],
+    )  # fmt: skip
+    expected = problem.anytime_sequence(rule="omp")
+    expected.report(tmp_path / "report.html")
+    code = {
+        name: unescape(text) for name, text in CODE.findall((tmp_path / "report.html").read_text())
+    }
+    with ds.connect() as con:
+        con.register("your_table", TABLE.select("z", "t", "k", "y").to_arrow())
+        ((steps,),) = con.sql(code["duckdb"].partition("\n")[2]).fetchall()
+    assert [one["group"] for one in steps] == expected.steps["group"].to_list()
+    for name in ("spent", "r2"):
+        assert [one[name] for one in steps] == pytest.approx(expected.steps[name].to_list())

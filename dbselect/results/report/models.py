@@ -22,23 +22,20 @@ MOST_TESTED = 150
 DIGITS = 10
 
 
-def steps_of(sequence: Any, held_out: pl.DataFrame | None, axis: dict[str, Any]) -> dict[str, Any]:
+def steps_of(sequence: Any, held_out: pl.DataFrame | None) -> dict[str, Any]:
     """Return what the slider shows of each step.
 
     Parameters
     ----------
     held_out : step, value, low, high of the curve on other rows; None if there is none
-    axis : most and constant of the axis of cost
 
     Returns
     -------
-    dict: axis, slack, stop; terms, each with its group and cost; responses, or classes, if
+    dict: slack, stop; terms, each with its group; responses, or classes, if
     there are several; steps, each with what it spent and its rows, NULL where they are left
     out; certainty, a sentence on the standard errors
     """
-    names = sequence.groups.names
     owner = {column: name for name, own in sequence.groups.columns.items() for column in own}
-    costs = dict(zip(names, sequence.groups.costs.tolist(), strict=True))
     terms = [INTERCEPT, *sequence.columns]
     number = {term: at for at, term in enumerate(terms)}
     responses = _responses(sequence.model(0))
@@ -66,10 +63,9 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None, axis: dict[str, Any])
             }
         )  # fmt: skip
     return {
-        "axis": axis,
         "slack": BUDGET_SLACK,
         "stop": sequence.stop.value,
-        "terms": [[term, owner.get(term), costs.get(owner.get(term, ""))] for term in terms],
+        "terms": [[term, owner.get(term)] for term in terms],
         "responses": responses,
         "steps": steps,
         "certainty": _certainty(refusal, untested),
@@ -149,8 +145,8 @@ def _certainty(refusal: str | None, untested: bool) -> str:
         else ""
     )
     return most + (
-        "The rows that chose the groups also judge them: standard errors and p-values are smaller "
-        "than they should be, unless all groups are held."
+        "Standard errors and p-values ignore the selection and are too small. Refit on new rows to "
+        "use them."
     )
 
 

@@ -1,6 +1,7 @@
-"""The same again, in Python and in SQL."""
+"""Code that repeats a report, in Python and in SQL."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from pprint import pformat
 from typing import Any
@@ -9,59 +10,124 @@ import polars as pl
 
 from dbselect.errors import DbselectError
 from dbselect.pages.report import Section
+from dbselect.record.steps import longest_within
+from dbselect.results.report.what_if import METHODS
+from dbselect.results.sequence import Sequence
 
 #: Characters of an SQL expression that a reader would copy from a page.
 MOST_SQL = 20_000
 _WIDTH = 92
 
 
-def code_of(sequence: Any, source: Any) -> Section:
-    """Return the section with the code.
+def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Section:
+    """Return the section with the code of the model that a page opens at.
 
     Parameters
     ----------
-    source : shown by its name where it is a path
+    parts : of the code, as `parts_of` returns them
+    opening : step and budget
     """
-    code = {"Python": python_of(sequence, source)}
+    last = opening["step"] == longest_within(sequence.spent, None)
+    model = f"model = seq.at({'' if last else opening['budget']})"
+    problem = _call("problem = ds.Problem", [parts["of"], repr(parts["target"])], parts["fields"])
+    asked = _call(f"seq = problem.{parts['method']}", [], parts["options"])
+    code = {"Python": "\n".join([*parts["before"], problem, asked, *parts["after"], model])}
     notes = []
+    asked_in_sql = _search_in_sql(sequence)
+    if asked_in_sql is not None:
+        code["DuckDB, with the extension dbselect"] = asked_in_sql
     try:
-        expression = sequence.sql()
+        expression = sequence.model(opening["step"]).sql()
     except DbselectError as error:
         notes.append(f"No SQL: {error}.")
     else:
         if len(expression) <= MOST_SQL:
-            code["SQL"] = f"SELECT *, {expression} AS prediction FROM your_table"
+            code["SQL of the prediction"] = f"SELECT *, {expression} AS prediction\nFROM your_table"
         else:
             notes.append("The prediction in SQL is long; seq.sql(budget) writes it.")
-    return Section("The same again", notes, code=code)
+    return Section("Repeat it", notes, code=code)
 
 
-def python_of(sequence: Any, source: Any) -> str:
-    """Return the lines of Python that ask the same problem again."""
+def parts_of(sequence: Any, source: Any) -> dict[str, Any]:
+    """Return the lines of Python that ask the same problem again, in parts that a page may change.
+
+    Returns
+    -------
+    dict: before and after, whole lines; of, target, fields and method, options, arguments as
+    text; groups, what each is made of; columns, each in SQL, None where terms made them
+    """
     call = sequence.call
     problem = call.problem
     fields = {"groups": problem.groups, "costs": _costs(problem.costs), **problem.changed()}
     fields = {name: value for name, value in fields.items() if value is not None}
     if "family" in fields:
         fields["family"] = str(fields["family"])
-    lines = ["import dbselect as ds", ""]
+    before = ["import dbselect as ds", ""]
     is_path = isinstance(source, str | Path)
-    lines.append(f"table = {str(source)!r}" if is_path else "# table: the rows that were searched")
+    before.append(f"table = {str(source)!r}" if is_path else "# table: the rows that were searched")
     terms = fields.pop("terms", None) or (sequence.terms if call.of_gram else None)
     if terms:
-        lines.append(_call("terms = ds.Terms.from_dict", [terms.to_dict()], {}))
+        before.append(_call("terms = ds.Terms.from_dict", [_text(terms.to_dict())], []))
     named = {"terms": _Name("terms")} if terms else {}
     if call.of_gram:
-        lines += _gram(sequence, terms, named)
+        before += _gram(sequence, terms, named)
     else:
         fields |= named
-    of = _Name("gram" if call.of_gram else "table")
-    lines.append(_call("problem = ds.Problem", [of, problem.target], fields))
-    lines.append(_call(f"seq = problem.{call.method}", [], call.options))
     asked = dict(zip(sequence.groups.names, sequence.groups.costs.tolist(), strict=True))
-    if sequence.rule.endswith("at other costs"):
-        lines.append(_call("seq = seq.with_costs", [asked], {}))
-    return "\n".join([*lines, "model = seq.at()"])
+    priced = sequence.rule.endswith("at other costs")
+    groups = problem.groups or {name: [name] for name in asked}
+    return {
+        "before": before,
+        "of": "gram" if call.of_gram else "table",
+        "target": problem.target,
+        "fields": [(name, _text(value)) for name, value in fields.items()],
+        "method": call.method,
+        "options": [(name, _text(value)) for name, value in call.options.items()],
+        "after": [_call("seq = seq.with_costs", [_text(asked)], [])] if priced else [],
+        "groups": [(name, [own] if isinstance(own, str) else list(own))
+                   for name, own in groups.items()],
+        "columns": _in_sql(sequence),
+    }  # fmt: skip
+
+
+def _in_sql(sequence: Any) -> list[tuple[str, str]] | None:
+    """Return each column as SQL has it; None where a column of the table is not one of these."""
+    if type(sequence) is not Sequence or sequence.terms:
+        return None
+    model = sequence.model(0)
+    return [
+        (name, replace(model, intercept=0.0, coefficients={name: 1.0}).sql())
+        for name in sequence.columns
+    ]
+
+
+def _search_in_sql(sequence: Any) -> str | None:
+    """Return the search in DuckDB; None where a record does not hold what it needs."""
+    call = sequence.call
+    problem = call.problem
+    if type(sequence) is not Sequence or call.of_gram or call.method not in METHODS:
+        return None
+    fields = problem.changed()
+    if not set(fields) <= {"ridge", "scale", "intercept", "always"} or sequence.rule.endswith(
+        "at other costs"
+    ):
+        return None
+    groups = problem.groups
+    named = {"groups": groups, "costs": _costs(problem.costs), **fields, **call.options}
+    arguments = [f"{name} := {_sql(value)}" for name, value in named.items() if value is not None]
+    asked = ", ".join(["gram(your_table)", _sql(problem.target), *arguments])
+    return f"LOAD dbselect;\nSELECT dbselect.{call.method}({asked})\nFROM your_table"
+
+
+def _sql(value: Any) -> str:
+    """Return a value as DuckDB reads it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_sql(name)}: {_sql(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool | int | float):
+        return repr(value).lower()
+    return "[" + ", ".join(map(_sql, value)) + "]"
 
 
 def _gram(sequence: Any, terms: Any, named: Mapping[str, Any]) -> list[str]:
@@ -73,7 +139,9 @@ def _gram(sequence: Any, terms: Any, named: Mapping[str, Any]) -> list[str]:
     given = {**named, **({"null_policy": policies} if policies else {})}
     return [
         "# The source was a Gram, which does not say whether its rows had a weight.",
-        _call("gram = ds.gram", [_Name("table"), columns], given),
+        _call(
+            "gram = ds.gram", ["table", _text(columns)], [(k, _text(v)) for k, v in given.items()]
+        ),
     ]
 
 
@@ -84,12 +152,13 @@ class _Name(str):
         return str(self)
 
 
-def _call(function: str, places: list[Any], named: Mapping[str, Any]) -> str:
+def _text(value: Any) -> str:
+    return pformat(value, width=_WIDTH, sort_dicts=False)
+
+
+def _call(function: str, places: list[str], named: Iterable[tuple[str, str]]) -> str:
     """Return a call as code, an argument a line where they do not fit into one."""
-    arguments = [pformat(one, width=_WIDTH, sort_dicts=False) for one in places]
-    arguments += [
-        f"{name}={pformat(value, width=_WIDTH, sort_dicts=False)}" for name, value in named.items()
-    ]
+    arguments = [*places, *(f"{name}={value}" for name, value in named)]
     line = f"{function}({', '.join(arguments)})"
     if len(line) <= _WIDTH and "\n" not in line:
         return line

@@ -1,4 +1,4 @@
-"""The gain of each group, alone and given all others, and the group it is redundant with."""
+"""The gain of each group, alone and given all others, and the group it overlaps most."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ import polars as pl
 
 from dbselect.linear.state import State
 
-#: Groups of which redundancy is computed, each against each other: J states of one group.
+#: Groups of which overlap is computed, each against each other: J states of one group.
 MOST_GROUPS = 300
-#: A group that takes less than this share of another's gain away is not redundant with it.
-REDUNDANT = 0.1
+#: Groups that take less than this share of each other's gain do not overlap.
+OVERLAP = 0.1
 
 
 def worth_of_groups(sequence: Any) -> pl.DataFrame:
@@ -22,9 +22,9 @@ def worth_of_groups(sequence: Any) -> pl.DataFrame:
 
     Returns
     -------
-    DataFrame, one row a group: group, cost, columns; gain alone, the share of variance that it
-    explains without others; gain given the rest, what is lost without it; redundant with, the
-    group that takes the largest share of its gain, and that share (1: nothing is left beside it)
+    DataFrame, one row a group, those of the largest gain per cost first: group, cost, columns;
+    gain alone, the share of variance that it explains without others; lost without it, when all
+    others are held; overlaps with, the group that takes the largest share of its gain; overlap
 
     Notes
     -----
@@ -38,21 +38,27 @@ def worth_of_groups(sequence: Any) -> pl.DataFrame:
     rest = np.asarray(whole.losses())
     partner, share = _partners(state, alone)
     names = np.array(groups.names, dtype=object)
-    near = share >= REDUNDANT
-    return pl.DataFrame(
-        {
-            "group": groups.names,
-            "cost": groups.costs,
-            "columns": [len(own) for own in groups.columns.values()],
-            "gain alone": alone,
-            "gain given the rest": rest,
-            "redundant with": [
-                str(names[one]) if there else None for one, there in zip(partner, near, strict=True)
-            ],
-            "share taken": np.where(near, share, np.nan),
-        },
-        schema_overrides={"redundant with": pl.String},
-    ).with_columns(pl.col("share taken").fill_nan(None))
+    near = share >= OVERLAP
+    return (
+        pl.DataFrame(
+            {
+                "group": groups.names,
+                "cost": groups.costs,
+                "columns": [len(own) for own in groups.columns.values()],
+                "gain alone": alone,
+                "gain per cost": alone / groups.costs,
+                "lost without it": rest,
+                "overlaps with": [
+                    str(names[one]) if there else None
+                    for one, there in zip(partner, near, strict=True)
+                ],
+                "overlap": np.where(near, share, np.nan),
+            },
+            schema_overrides={"overlaps with": pl.String},
+        )
+        .with_columns(pl.col("overlap").fill_nan(None))
+        .sort("gain per cost", descending=True)
+    )
 
 
 def _partners(state: State, alone: Any) -> tuple[Any, Any]:

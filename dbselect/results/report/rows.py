@@ -1,19 +1,19 @@
-"""Residuals and calibration of a model, from one pass over the rows of a table.
+"""Calibration of a model, and its residuals or ROC curve, from one pass over the rows of a table.
 
-Sums over bins of predictions and of residuals are all that is kept. The bins come of the first
-batch, so that nothing need be known beforehand; the outer ones take what lies beyond.
+Sums over bins of predictions and of residuals are kept, and of targets of 0 and 1 the predictions,
+nine bytes a row. The bins come of the first batch; the outer ones take what lies beyond.
 """
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from dbselect.pages.chart import bar_chart, point_chart
+from dbselect._lazy import load
 from dbselect.pages.report import Section
 from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.inputs import inputs_as_fitted
@@ -24,7 +24,8 @@ from dbselect.sources.rows import values
 
 #: Bins of predictions, of about as many rows each, and bins of residuals, of equal width.
 PREDICTED, RESIDUALS = 20, 40
-TITLE = "How the whole model does on the rows"
+#: Points of a ROC curve that are drawn.
+DRAWN = 200
 #: Residuals of the first batch that lie in the outer bins, on each side.
 OUTER = 0.002
 
@@ -42,9 +43,15 @@ class Checked:
     rows: int = 0
     skipped: int = 0
     squares: float = 0.0
+    #: Predictions, and whether the target is 1; None where it is a number like others.
+    ranked: list[tuple[Any, Any]] | None = field(default_factory=list)
 
     def add(self, prediction: Any, target: Any) -> None:
         """Add rows without missing values."""
+        if not np.isin(target, (0.0, 1.0)).all():
+            self.ranked = None
+        if self.ranked is not None:
+            self.ranked.append((prediction.copy(), target == 1.0))
         at = np.searchsorted(self.edges, prediction, side="right")
         size = len(self.counts)
         self.counts += np.bincount(at, minlength=size)
@@ -57,13 +64,14 @@ class Checked:
         self.squares += float(residual @ residual)
 
 
-def checked_rows(model: Any, source: Any) -> list[Section]:
-    """Return the pictures of residuals and calibration, one section a prediction.
+def checked_rows(model: Any, source: Any, title: str) -> list[Section]:
+    """Return the pictures of calibration and of residuals or ranks, one section a prediction.
 
     Parameters
     ----------
     model : of any family
     source : a table, as in `dbselect.gram`
+    title : of the sections
 
     Raises
     ------
@@ -83,8 +91,11 @@ def checked_rows(model: Any, source: Any) -> list[Section]:
             found[name].skipped += int((~there).sum())
     if not found:
         told = f"No row of the source, of {waiting:,} read, has all that a prediction needs."
-        return [Section(TITLE, [told])]
-    return [_section(name, one, waiting // len(found)) for name, one in found.items()]
+        return [Section(title, [told])]
+    own = f"{title}: {{}}" if len(found) > 1 else title
+    return [
+        _section(own.format(name), name, one, waiting // len(found)) for name, one in found.items()
+    ]
 
 
 def _empty(prediction: Any, residual: Any) -> Checked:
@@ -123,33 +134,68 @@ def _predictions(model: Any, source: Any) -> Iterator[tuple[str, Any, Any]]:
             bar.update(batch.num_rows)
 
 
-def _section(name: str, found: Checked, waiting: int) -> Section:
+def _section(title: str, name: str, found: Checked, waiting: int) -> Section:
     there = found.counts > 0
     predicted = found.predicted[there] / found.counts[there]
     observed = found.observed[there] / found.counts[there]
-    worst = float(np.abs(predicted - observed).max())
     error = float(np.sqrt(found.squares / found.rows))
+    worst = float(np.abs(predicted - observed).max())
     calibration = (
-        f"Mean of {name} against mean prediction, in {there.sum()} bins of the prediction; where "
-        f"both are equal, points lie on the line. They differ by {worst:.4g} at most."
+        f"Calibration: mean of {name} against mean prediction, in {there.sum()} bins of the "
+        f"prediction. On the line both are equal; they differ by at most {worst:.3g}."
     )
+    told, other = _ranked(found, name) or _residuals(found, name)
+    return Section(
+        title,
+        [
+            f"{found.rows:,} rows, root mean squared error {error:.3g}; "
+            f"{found.skipped + waiting:,} rows are left out because a value is missing.",
+            told,
+            calibration,
+        ],
+        [
+            other,
+            _chart(
+                "points", predicted, observed, "mean prediction", f"mean of {name}", calibration
+            ),
+        ],
+    )
+
+
+def _ranked(found: Checked, name: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the AUC in words and the ROC curve; None of a target that is not 0 and 1 both."""
+    score, positive = (
+        np.concatenate(parts) for parts in zip(*(found.ranked or [([], [])]), strict=True)
+    )
+    ones = int(positive.sum())
+    if not 0 < ones < len(positive):
+        return None
+    auc = load("validation.scoring.ranks", "auc")(score, positive * 1.0, np.ones(len(score)))
+    order = np.argsort(-score, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
+    ends = ends[np.unique(np.linspace(0, len(ends) - 1, DRAWN).astype(int))]
+    hits = np.cumsum(positive[order])[ends]
+    true, false = hits / ones, (ends + 1 - hits) / (len(positive) - ones)
+    told = (
+        f"AUC {auc:.3f}: the probability that a row with {name} is ranked above one without; 0.5 "
+        "is guessing. The ROC curve has it as its area."
+    )
+    x, y = np.append(0.0, false), np.append(0.0, true)
+    return told, _chart("line", x, y, "false positive rate", "true positive rate", told)
+
+
+def _residuals(found: Checked, name: str) -> tuple[str, dict[str, Any]]:
+    """Return the residuals in words and their histogram."""
     shares = found.residuals / found.rows
     left = float(shares[found.residual_edges[1:] <= 0].sum())
-    residual = (
-        f"Share of rows by {name} less prediction, from {found.residual_edges[0]:.4g} to "
-        f"{found.residual_edges[-1]:.4g}, the outer bars with what lies beyond; {left:.0%} lie "
-        "below 0."
+    told = (
+        f"Residuals: {name} less prediction, from {found.residual_edges[0]:.3g} to "
+        f"{found.residual_edges[-1]:.3g}; the outer bars hold all beyond. {left:.0%} lie below 0."
     )
-    return Section(
-        f"{TITLE}: {name}",
-        [
-            f"{found.rows:,} rows, root mean squared error {error:.4g}; "
-            f"{found.skipped + waiting:,} rows are left out, as a value is missing.",
-            calibration,
-            residual,
-        ],
-        [
-            point_chart(predicted, observed, ("mean prediction", f"mean of {name}"), calibration),
-            bar_chart(found.residual_edges, shares, f"{name} less prediction", residual),
-        ],
-    )
+    edges = found.residual_edges
+    return told, _chart("bars", edges, shares, f"{name} less prediction", "share of rows", told)
+
+
+def _chart(kind: str, x: Any, y: Any, across: str, up: str, words: str) -> dict[str, Any]:
+    """Return a chart as `Section` has it."""
+    return {"kind": kind, "x": x.tolist(), "y": y.tolist(), "titles": [across, up], "words": words}

@@ -8,20 +8,27 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import check_folder
-from dbselect.pages.chart import LEFT, RIGHT, WIDTH, Line, cost_chart
 from dbselect.pages.html import small_curve
 from dbselect.pages.report import Section, page
 from dbselect.pages.short import listed
-from dbselect.pictures.cost import cost_axis
+from dbselect.record.steps import Stop
 from dbselect.record.writing import check_place
-from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
+from dbselect.results.drawing import MOST_RESPONSES, SAME_SHARE, held_out_curve
+from dbselect.results.glm.model import predicted
 from dbselect.results.report.models import steps_of
-from dbselect.results.report.reproduce import code_of
+from dbselect.results.report.opening import better_sets, opening_of
+from dbselect.results.report.reproduce import code_of, parts_of
 from dbselect.results.report.roles import MOST_GROUPS, worth_of_groups
 from dbselect.results.report.rows import checked_rows
+from dbselect.results.report.what_if import RULES, module_text, question_of
 
 #: Segments that the table lists.
 MOST_SEGMENTS = 2000
+NO_MODULE = (
+    "Costs cannot be edited here: dbselect was installed without its WebAssembly module, which its "
+    "wheels have and `make wasm` builds."
+)
+LOADING = "Costs can be edited once the script within this page runs."
 
 
 def check_page(path: Any) -> None:
@@ -38,61 +45,115 @@ def check_page(path: Any) -> None:
         raise ArgumentError(f"path is '{path}'; a report is HTML: .html or .htm, or no ending")
 
 
-def report_page(sequence: Any, source: Any, held_out: Any, segments: Any) -> str:
+def report_page(
+    sequence: Any, source: Any, held_out: Any, segments: Any, title: str | None, unit: str
+) -> str:
     """Return the page of `Prefixes.report`.
 
     Parameters
     ----------
     sequence : of any family
-    source, held_out, segments : as of `Prefixes.report`
+    source, held_out, segments, title, unit : as of `Prefixes.report`
     """
     listed_segments = None if segments is None else _segments(segments)
     held = None if held_out is None else held_out_curve(held_out)
-    axis = cost_axis(pl.DataFrame({"spent": sequence.spent, "r2": sequence.r2}), "r2")
-    lines = _lines(sequence, held)
-    words = (
-        f"{sequence._summary[0]}: share explained against cost. {sequence._summary[1]} at cost "
-        f"{sequence.spent[-1]:g}. The first groups: {listed(sequence._order)}."
-    )
-    about = {"most": axis.most, "constant": axis.constant}
-    data = steps_of(sequence, held, about) | {"left": LEFT, "width": WIDTH - LEFT - RIGHT}
+    opening = opening_of(sequence, held_out, held)
+    asked, module = question_of(sequence), module_text()
+    of = "deviance" if hasattr(sequence, "deviance") else "variance"
+    data = steps_of(sequence, held) | {
+        "lines": _lines(sequence, held),
+        "chosen": opening,
+        "best": better_sets(sequence),
+        "groups": _groups(sequence),
+        "ask": asked if module and isinstance(asked, dict) else None,
+        "stops": {one.name: one.value for one in Stop},
+        "unit": unit,
+        "titles": {
+            "value": f"share of {of} explained (r2)",
+            "cost": f"cost in {unit}" if unit else "cost",
+        },
+        "words": f"{sequence._summary[0]}: share explained against cost. {sequence._summary[1]} at "
+        f"cost {sequence.spent[-1]:.3g}. The first groups: {listed(sequence._order)}.",
+        "code": parts_of(sequence, source),
+    }
     sections = [_rows(sequence), _roles(sequence)]
     if source is not None:
-        sections += checked_rows(sequence.at(), source)
+        model = sequence.model(opening["step"])
+        checked = f"How the model of step {opening['step']} predicts the rows"
+        sections += checked_rows(model, source, checked)
     if listed_segments is not None:
         sections.append(listed_segments)
-    sections.append(code_of(sequence, source))
-    title = f"Which data best predict {sequence._summary[0]} for their cost"
-    return page(title, _question(sequence), cost_chart(lines, axis, words), data, sections)
+    sections.append(code_of(sequence, data["code"], opening))
+    refused = asked if isinstance(asked, str) else NO_MODULE if not module else LOADING
+    target = predicted(listed(sequence.problem.targets), getattr(sequence, "levels", ()))
+    best = f"Which data best predict {target} for their cost"
+    return page(
+        best if title is None else title, _question(sequence, unit), data, sections, refused,
+        module if data["ask"] else "",
+    )  # fmt: skip
 
 
-def _question(sequence: Any) -> list[str]:
-    groups = sequence.groups
-    costs = groups.costs
-    penalty = f", ridge {sequence.ridge:g}" if sequence.ridge else ""
+def _question(sequence: Any, unit: str) -> list[str]:
+    costs = sequence.groups.costs
+    own = f" {unit}" if unit else ""
+    each = f"{costs.min():.3g}{own}"
+    if costs.min() < costs.max():
+        each += f" to {costs.max():.3g}{own}"
+    call = sequence.call
+    rule = RULES.get(call.options.get("rule", "fr"), "")
+    found = {
+        "anytime_sequence": f"Forward selection by {rule}" if rule else "",
+        "backward": "Backward elimination",
+    }.get(call.method) or f"Found by {sequence.rule}"
+    ridge = f", ridge {sequence.ridge:g}" if sequence.ridge else ""
+    stop = "all groups were added" if sequence.stop is Stop.EXHAUSTED else sequence.stop.value
     return [
-        f"Which groups of columns best predict {sequence._summary[0]} for their cost, and in which "
-        f"order? There are {len(costs)} groups of {len(sequence.columns)} columns; a group costs "
-        f"{costs.min():g} to {costs.max():g}, {costs.sum():g} in total.",
-        f"Found by {sequence.rule}{penalty}. Stopped: {sequence.stop.value}.",
+        f"{len(costs)} groups of {len(sequence.columns)} columns. Each group costs {each}; "
+        f"{costs.sum():.3g}{own} in total.",
+        f"{found}{ridge}. Stopped: {stop}.",
     ]
 
 
-def _lines(sequence: Any, held: pl.DataFrame | None) -> list[Line]:
-    lines = [Line("r2, fitted rows", sequence.spent, sequence.r2)]
+def _lines(sequence: Any, held: pl.DataFrame | None) -> list[dict[str, Any]]:
+    """Return the curves beside that of the steps."""
+
+    def line(name: str, spent: Any, value: Any, **band: Any) -> dict[str, Any]:
+        ends = {key: one.to_list() for key, one in band.items()}
+        return {"name": name, "spent": spent.tolist(), "value": value.tolist(), **ends}
+
+    lines = []
+    if held is not None:
+        band = {} if held["low"].null_count() else {key: held[key] for key in ("low", "high")}
+        lines.append(
+            line("held-out rows", held["spent"].to_numpy(), held["value"].to_numpy(), **band)
+        )
+    if sequence._is_quadratic:
+        budgets = _budgets(sequence.groups.costs, float(sequence.spent.max()))
+        bound = sequence.certificate(budgets)["bound"].to_numpy()
+        drawn = line("bound: no groups explain more", budgets, bound)
+        lines.append(drawn | {"isJoined": True})
     if np.abs(sequence.explained - sequence.r2).max() > SAME_SHARE:
-        lines.append(Line("explained, less the penalty", sequence.spent, sequence.explained))
+        lines.append(line("explained, less the penalty", sequence.spent, sequence.explained))
     each = getattr(sequence, "responses", {})
     if len(each) <= MOST_RESPONSES:
-        lines += [Line(f"r2 of {name}", own.spent, own.r2) for name, own in each.items()]
-    if sequence._is_quadratic:
-        budgets = np.unique(sequence.spent)
-        bound = sequence.certificate(budgets)["bound"].to_numpy()
-        lines.append(Line("bound on any groups", budgets, bound))
-    if held is not None:
-        band = [None, None] if held["low"].null_count() else [held["low"], held["high"]]
-        lines.append(Line(HELD_OUT, held["spent"], held["value"], *band))
+        lines += [line(name, own.spent, own.r2) for name, own in each.items()]
     return lines
+
+
+def _budgets(costs: Any, most: float) -> Any:
+    """Return where a bound is drawn: it jumps where a budget reaches the cost of a group."""
+    least = float(costs.min())
+    grids = [np.linspace(0.0, most, 49), np.geomspace(least, max(most, least), 49)]
+    found = np.unique(np.concatenate([costs, costs * (1.0 - 1e-9), *grids]))
+    return found[found <= most]
+
+
+def _groups(sequence: Any) -> list[dict[str, Any]]:
+    """Return the groups with their costs, in the order of their first steps."""
+    names, costs = sequence.groups.names, sequence.groups.costs.tolist()
+    taken = [names[step.group] for step in sequence.records if step.action == "add"]
+    cost = dict(zip(names, costs, strict=True))
+    return [{"name": name, "cost": cost[name]} for name in dict.fromkeys([*taken, *names])]
 
 
 def _rows(sequence: Any) -> Section:
@@ -122,14 +183,15 @@ def _roles(sequence: Any) -> Section:
             "for this family the gains are those of the steps."
         ]
         taken = sequence.steps.filter(pl.col("group").is_not_null())
-        return Section("The groups", told, table=taken.select("step", "group", "cost", "gain"))
+        taken = taken.select("step", "group", "cost", "gain").sort("gain", descending=True)
+        return Section("What each group is worth", told, table=taken)
     told = [
-        "Gains are shares of the variance: alone, and lost without the group when all others are "
-        "held. A group is redundant with the one that takes most of its gain; a share of 1 leaves "
-        "nothing."
+        "Gains are shares of the variance explained: by the group alone, and lost without it when "
+        "all others are held. Overlap: the share of this group's gain that is lost once the named "
+        "group is in the model."
     ]
     if len(sequence.groups.names) > MOST_GROUPS:
-        told.append(f"With more than {MOST_GROUPS} groups redundancy is not computed.")
+        told.append(f"With more than {MOST_GROUPS} groups, overlap is not computed.")
     return Section("What each group is worth", told, table=worth_of_groups(sequence))
 
 
@@ -150,7 +212,7 @@ def _segments(segments: Any) -> Section:
         last = steps[-1] if steps else {"spent": None, "r2": None}
         rows.append((last["spent"], last["r2"], listed(order, "")))
         spent, r2 = ([one[name] for one in steps] for name in ("spent", "r2"))
-        words = f"r2 against cost, up to {last['r2']:.4g}" if steps else ""
+        words = f"r2 against cost, up to {last['r2']:.3g}" if steps else ""
         curves.append(small_curve(spent, r2, words) if steps else "")
     told_of = pl.DataFrame(
         rows, schema={"spent": pl.Float64, "r2": pl.Float64, "order": pl.String}, orient="row"

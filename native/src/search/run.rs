@@ -32,6 +32,11 @@ pub struct Workspace {
 }
 
 impl Workspace {
+    /// The linear problem of the last search.
+    pub fn problem(&self) -> &Linear {
+        &self.problem
+    }
+
     /// Search a record whose columns the plan was made for, for as long as `turn` returns true.
     ///
     /// A record that cannot be searched gives the reason, one sentence.

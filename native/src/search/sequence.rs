@@ -5,7 +5,7 @@
 
 use super::groups::Groups;
 use super::problem::Linear;
-use super::steps::{Action, Step, Stop};
+use super::steps::{Action, Step, Stop, fits};
 use crate::search::linear::state::{State, Trace};
 
 /// Groups in the order in which they buy prediction, with a model for each prefix.
@@ -127,6 +127,19 @@ impl Sequence {
             }
             self.spent.push(spent);
         }
+    }
+
+    /// The step whose model serves a budget: the longest prefix within it. Where everything was
+    /// given back in the end, it is the first within it after all groups were held.
+    pub fn serving(&self, budget: f64) -> usize {
+        let is_within = |step: &usize| fits(self.spent[*step], Some(budget));
+        let most = self.spent.iter().copied().fold(0.0, f64::max);
+        let steps = 0..self.spent.len();
+        let found = match self.spent.last() {
+            Some(last) if *last > 0.0 => steps.rev().find(is_within),
+            _ => steps.skip_while(|&step| self.spent[step] < most).find(is_within),
+        };
+        found.unwrap_or_default()
     }
 
     fn only_adds(&self) -> bool {

@@ -3,13 +3,14 @@
 //! | module | what |
 //! |---|---|
 //! | `columns`, `select` | which columns a name or a pattern means; a record cut to these |
-//! | `groupwise`, `relaxation` | what groups within a budget can explain at most |
+//! | `bounds`, `groupwise`, `relaxation` | what groups within a budget can explain at most |
 //! | `certain` | whether doubles tell what every set explains |
 //! | `state`, `refine` | what is selected, the last digits |
 //! | `fit`, `inference` | least squares on named columns, and how certain it is |
 //! | `told` | both as values |
 //! | `diagnosis` | how far columns depend on each other |
 
+pub mod bounds;
 pub mod certain;
 pub mod columns;
 mod diagnosis;

@@ -226,6 +226,27 @@ impl<'p> State<'p> {
         left
     }
 
+    /// The covariance of some columns given the selected ones, row by row.
+    pub fn conditional(&self, columns: &[usize]) -> Vec<f64> {
+        let width = self.problem.width();
+        let mut found = Vec::with_capacity(columns.len() * columns.len());
+        for &i in columns {
+            found.extend(columns.iter().map(|&j| match i == j {
+                true => self.problem.variance(i),
+                false => self.problem.row(i)[j],
+            }));
+        }
+        let mut own = Vec::with_capacity(columns.len());
+        for row in self.own.u[..self.own.support.len() * width].chunks_exact(width) {
+            own.clear();
+            own.extend(columns.iter().map(|&j| row[j]));
+            for (found, share) in found.chunks_exact_mut(own.len()).zip(&own) {
+                found.iter_mut().zip(&own).for_each(|(x, u)| *x -= share * u);
+            }
+        }
+        found
+    }
+
     /// Whether less than nothing is left of a column, as of no rows' columns; O(D |S|).
     ///
     /// Only columns that vary much beyond those before them are asked: what rounding does to
