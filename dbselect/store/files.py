@@ -1,4 +1,4 @@
-"""The parts of a table of files: each file is one, with its size and time as fingerprint.
+"""The parts of a table of files: each file is one, with size, time and footer as fingerprint.
 
 Keys may be columns of the files or names of folders, ``day=2013-01-01``; a file may have rows
 of many keys. Files have the names that they have below the folder of the source, so that a
@@ -6,6 +6,8 @@ folder may move.
 """
 
 import glob
+import os
+import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +20,15 @@ from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import is_of
 from dbselect.sources.engines.delta import delta_table, is_delta, refuse_files_of_delta
 from dbselect.sources.engines.formats import PARQUET, format_of
-from dbselect.store.parts import labelled, read_part
+from dbselect.sources.open import open_table
+from dbselect.store.fields import PartFields, fields_of, leaves_read, without
+from dbselect.store.parts import Unread, labelled, read_part
 from dbselect.store.reading import Reading
 
 #: The folder of rows without a value, in Hive.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+#: Bytes at the end of a file that hold most footers.
+FOOTER = 16 * 1024
 
 
 class Files(Protocol):
@@ -141,59 +147,73 @@ class FileParts:
     ----------
     files : which
     reading : how
+    fields : those that each part was read with
     """
 
     looked_at = True
 
-    def __init__(self, files: Files, reading: Reading) -> None:
+    def __init__(self, files: Files, reading: Reading, fields: PartFields) -> None:
         self._files = files
         self._reading = reading
+        self._fields = fields
         self._paths: dict[str, Path] = {}
         self._types: dict[str, pl.DataType] = {}
         self._told: dict[str, str] = {}
         self.shown = f"'{files.shown}'"
 
     def fingerprints(self) -> dict[str, str]:
-        """Return size and time of each file."""
+        """Return size, time and footer of each file."""
         self._paths = self._files.paths()
         self._types = self._files.types(self._paths)
         found = {name: _fingerprint(path) for name, path in self._paths.items()}
         self._told = {name: told for name, told in found.items() if told is not None}
         return self._told
 
-    def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
+    def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
         """Yield the records of each file; none of one that is gone or changes meanwhile."""
         for part in parts:
-            found = self._records(part)
-            if found is not None:
-                yield labelled(found, part, self._told[part], self._reading)
+            path = self._paths[part]
+            try:
+                yield self._records(part, path)
+            except (DbselectError, OSError, pl.exceptions.PolarsError) as error:
+                # Half a file is no table, but that it changes is what counts.
+                if _fingerprint(path) == self._told[part]:
+                    kind = type(error) if isinstance(error, DbselectError) else SourceError
+                    failure = kind(f"in the file '{path}': {error}")
+                    failure.__cause__ = error
+                    yield Unread(part, failure)
 
-    def _records(self, part: str) -> pl.DataFrame | None:
-        path = self._paths[part]
+    def _records(self, part: str, path: Path) -> pl.DataFrame:
         hive = {name: self._types[name] for name in _folders(part)}
         above = {name for name in _folders(path.absolute().as_posix()) if name not in hive}
         frame = pl.scan_parquet(path, glob=False, low_memory=True, hive_partitioning=bool(hive),
                                 hive_schema=hive or None)  # fmt: skip
-        try:
-            own = set(pl.read_parquet_schema(path))
-            found = read_part(frame.drop(above - own, strict=False), self._reading)
-        except (DbselectError, OSError, pl.exceptions.PolarsError) as error:
-            # Half a file is no table, but that it changes is what counts.
-            if _fingerprint(path) != self._told[part]:
-                return None
-            kind = type(error) if isinstance(error, DbselectError) else SourceError
-            raise kind(f"in the file '{path}': {error}") from error
+        own = set(pl.read_parquet_schema(path))
+        table = open_table(frame.drop(above - own, strict=False), None)
+        now = fields_of(leaves_read(table.schema, self._reading))
+        fields = self._fields.read(part, now)
+        if fields != now:
+            table = open_table(frame.select(without(table.schema, now, fields).names), None)
+        found = read_part(table, self._reading)
         # A file without rows is a part, too.
-        return found if found.height else found.clear(1)
+        found = found if found.height else found.clear(1)
+        return labelled(found, part, self._told[part], self._reading, fields)
 
 
 def _fingerprint(path: Path) -> str | None:
-    """Return size and time of a file, None if it is gone."""
+    """Return size and time of a file and a hash of its Parquet footer, None if it is gone."""
     try:
-        told = path.stat()
+        with path.open("rb", buffering=0) as file:
+            told = os.fstat(file.fileno())
+            file.seek(max(told.st_size - FOOTER, 0))
+            end = file.read(FOOTER)
+            size = int.from_bytes(end[-8:-4], "little") + 8
+            if len(end) < size <= told.st_size:
+                file.seek(told.st_size - size)
+                end = file.read(size)
     except FileNotFoundError:
         return None
-    return f"{told.st_size} bytes at {told.st_mtime_ns}"
+    return f"{told.st_size} bytes at {told.st_mtime_ns}, {zlib.crc32(end[-size:]):08x}"
 
 
 def _folders(name: str) -> dict[str, str]:
