@@ -286,7 +286,7 @@ class Reader:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 frames += self._records(wanted)
-            _tell(caught, len(wanted))
+            _tell(caught)
             if not self._parts.looked_at or self._parts.fingerprints() == found:
                 return found, frames
         raise BusyError(
@@ -298,7 +298,7 @@ class Reader:
         failures: list[Unread] = []
         steps = Steps(f"refresh of {self._parts.shown}", len(wanted), "parts")
         for found in self._parts.records(wanted):
-            steps.step()
+            steps.step(1 if isinstance(found, Unread) else found[PART].n_unique())
             if isinstance(found, Unread):
                 if self._skipping is None:
                     raise found.error
@@ -359,23 +359,24 @@ def _nothing(before: Shelved, reading: Reading) -> pl.DataFrame:
     return labelled(empty, "", "", reading)
 
 
-def _tell(caught: list[warnings.WarningMessage], parts: int) -> None:
-    """Repeat each warning once, with the number of parts that raised it."""
-    told = Counter((str(each.message), each.category) for each in caught)
-    for (message, category), count in told.items():
-        if issubclass(category, SkippedRowsWarning):
-            continue  # each part has other numbers; `_tell_skipped` adds them up
-        where = f" (in {count} of {parts} readings)" if count > 1 else ""
-        warn_caller(message + where, category)
+def _tell(caught: list[warnings.WarningMessage]) -> None:
+    """Repeat each warning once; `_tell_skipped` adds up those of rows left out."""
+    told = [(str(each.message), each.category) for each in caught]
+    for message, category in dict.fromkeys(told):
+        if not issubclass(category, SkippedRowsWarning):
+            warn_caller(message, category)
 
 
 def _tell_skipped(frames: list[pl.DataFrame], *, weighted: bool) -> None:
     """Warn where more than half of the rows that were read are left out."""
-    rows, skipped, missing = 0, 0, Counter[str]()
-    for record in (record for frame in frames for record in frame[GRAM].drop_nulls().to_arrow()):
+    records = pl.concat([frame.select(GRAM) for frame in frames])[GRAM] if frames else pl.Series()
+    rows, skipped = (
+        int(records.struct.field(name).sum()) if len(records) else 0 for name in ("rows", "skipped")
+    )
+    missing = Counter[str]()
+    for record in records.drop_nulls().to_arrow() if skipped > rows else []:
         gram = Gram.from_struct(record)
         policies = gram.terms.policies()
-        rows, skipped = rows + gram.rows, skipped + gram.skipped
         missing.update(
             {name: n for name, n in gram.missing.items() if policies.get(name, "skip") == "skip"}
         )
