@@ -430,15 +430,15 @@ class Penalised:
         square: npt.NDArray[Any],
     ) -> None:
         numbers = (products, target, norm, absolute, square)
-        self._parts = [np.ascontiguousarray(part, np.float64) for part in numbers]
-        self._parts.insert(2, np.ascontiguousarray(starts, np.intp))
+        self.parts = [np.ascontiguousarray(part, np.float64) for part in numbers]
+        self.parts.insert(2, np.ascontiguousarray(starts, np.intp))
 
     def at(self, penalties: _Vector | None, count: int, ratio: float = 0.0) -> _Penalised:
         """Return it as the library takes it, which keeps no array alive."""
-        before, after = self._parts[:3], self._parts[3:]
+        before, after = self.parts[:3], self.parts[3:]
         return _Penalised(
             *(part.ctypes.data for part in before),
-            len(self._parts[2]) - 1,
+            len(self.parts[2]) - 1,
             *(part.ctypes.data for part in after),
             None if penalties is None else penalties.ctypes.data,
             count,

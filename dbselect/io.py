@@ -1,5 +1,6 @@
-"""What goes in and out: plans for parts of a table, records of rows drawn anew, other formats."""
+"""What goes in and out: plans for parts of a table, rows drawn anew, other formats, logs."""
 
+from dbselect._log import JsonFormatter
 from dbselect.methods.tables.candidates import Candidate
 from dbselect.record.missing import impute_mean
 from dbselect.sources.engines.sparse_table import sparse_table
@@ -8,5 +9,6 @@ from dbselect.sources.partial.plan import plan_gram
 from dbselect.sources.sampling.resample import resample
 
 __all__ = [
-    "Candidate", "impute_mean", "plan_gram", "resample", "sparse_table", "svmlight_to_parquet",
+    "Candidate", "JsonFormatter", "impute_mean", "plan_gram", "resample", "sparse_table",
+    "svmlight_to_parquet",
 ]  # fmt: skip

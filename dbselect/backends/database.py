@@ -5,7 +5,10 @@ two steps from one state the database lets one through, and then checks that the
 unchanged.
 """
 
+import os
 import re
+import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +17,14 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from dbselect.backends.shelf import Shelved, was_first
+from dbselect.backends.shelf import Shelved, beside, was_first
 from dbselect.errors import BusyError, SourceError
 from dbselect.record.formulas import quote
 from dbselect.record.gram import RECORD_DTYPE
+from dbselect.record.writing import replacing
+
+if sys.platform != "win32":
+    import fcntl
 
 #: Name of the table in a file of its own.
 TABLE = "grams"
@@ -27,6 +34,10 @@ NEW = "dbselect_new_records"
 CONFLICT = re.compile("conflict|already exists", re.IGNORECASE)
 #: Seconds to wait for a file that another process has open, and between two looks at it.
 PATIENCE, PAUSE = 10.0, 0.05
+
+
+class OnlyReadError(BusyError):
+    """Other processes read a file, and none writes to it."""
 
 
 class DatabaseFile:
@@ -41,41 +52,123 @@ class DatabaseFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.unfinished: Path | None = beside(path)
 
     def read(self) -> Shelved:
-        """Return the state."""
+        """Return the state, of a file that other processes may read at the same time."""
         if not self._path.exists():
             return Shelved(None)
-        with self._opened() as table:
+        with self._opened(read_only=True) as table:
             return table.read()
 
     def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Put new records in the place of those gone, in one transaction."""
+        """Put new records in the place of those gone, in one transaction.
+
+        Where other processes have the file open to read, they keep it as it was, and a copy
+        with the new state takes its name.
+        """
         if not self._path.absolute().parent.is_dir():
             raise SourceError(f"the folder of the store '{self._path}' does not exist")
-        with self._opened() as table:
-            table.write(before, gone, new)
+        with _alone(self._path.absolute().parent):
+            try:
+                with self._opened() as table:
+                    table.write(before, gone, new)
+            except OnlyReadError:
+                self._write_copy(before, gone, new)
+
+    def _write_copy(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Write a step to a copy of the file, which takes its name."""
+        with self._opened(read_only=True) as table, replacing(self._path) as copy:
+            stamp = self._stamp()
+            if table.read().fingerprints != before.fingerprints:
+                raise was_first(str(self._path))
+            shutil.copyfile(self._path, copy)
+            with duckdb.connect(copy) as connection:
+                DatabaseTable(connection, TABLE, str(self._path)).write(before, gone, new)
+            if self._stamp() != stamp:
+                raise was_first(str(self._path))
+
+    def _is_only_read(self) -> bool:
+        """Whether the processes that have the file open cannot write, and a copy has all."""
+        # What a writer that was killed left beside the file would be lost.
+        left = self._path.with_name(f"{self._path.name}.wal").exists()
+        if left or sys.platform == "win32":
+            return False
+        try:
+            duckdb.connect(self._path, read_only=True).close()
+        except duckdb.Error:
+            return False
+        return True
+
+    def _stamp(self) -> tuple[int, int, int]:
+        told = self._path.stat()
+        return told.st_ino, told.st_size, told.st_mtime_ns
 
     @contextmanager
-    def _opened(self) -> Iterator["DatabaseTable"]:
-        end = time.monotonic() + PATIENCE
+    def _opened(self, *, read_only: bool = False) -> Iterator["DatabaseTable"]:
+        start = time.monotonic()
         while True:
             try:
-                connection = duckdb.connect(self._path)
+                connection = _connected(self._path, read_only)
                 break
             except duckdb.IOException as error:
                 if "lock" not in str(error):
                     raise SourceError(f"cannot open the store '{self._path}': {error}") from error
-                if time.monotonic() > end:
+                if not read_only and self._is_only_read():
+                    raise OnlyReadError(f"'{self._path}' is open to be read") from error
+                if time.monotonic() - start > PATIENCE:
                     raise BusyError(f"cannot open the store '{self._path}': {error}") from error
-                time.sleep(PAUSE)
             except duckdb.Error as error:
+                # Another thread may be about to close it.
+                is_open = isinstance(error, duckdb.ConnectionException)
+                if is_open and time.monotonic() - start < PATIENCE / 10:
+                    time.sleep(PAUSE)
+                    continue
                 raise SourceError(
                     f"cannot open the store '{self._path}': {error}; where this process has the "
                     "file open already, give GramStore that connection and the name of a table"
                 ) from error
+            time.sleep(PAUSE)
         with connection:
             yield DatabaseTable(connection, TABLE, str(self._path))
+
+
+def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(path, read_only=read_only)
+    except duckdb.ConnectionException:
+        # This process has the file open to write, which takes readers, too.
+        return duckdb.connect(path)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one store of a folder write at a time.
+
+    Raises
+    ------
+    BusyError : another process writes for long
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    handle, end = os.open(folder, os.O_RDONLY), time.monotonic() + PATIENCE
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise BusyError(
+                        f"another process is writing in '{folder}'; try again later"
+                    ) from None
+                time.sleep(PAUSE)
+            except OSError:  # a disk without locks
+                break
+        yield
+    finally:
+        os.close(handle)
 
 
 class DatabaseTable:
@@ -90,6 +183,7 @@ class DatabaseTable:
     """
 
     folder: Path | None = None
+    unfinished: Path | None = None
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, table: str, shown: str | None = None

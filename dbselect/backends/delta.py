@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dbselect.backends.shelf import Shelved, was_first
+from dbselect.backends.shelf import Shelved, beside, was_first
 from dbselect.errors import SourceError
 from dbselect.record.gram import RECORD_DTYPE
 from dbselect.sources.engines.delta import delta_table, is_delta
@@ -25,6 +25,7 @@ class DeltaFolder:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.folder: Path | None = path
+        self.unfinished: Path | None = beside(path)
 
     def read(self) -> Shelved:
         """Return the state."""

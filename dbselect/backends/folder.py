@@ -17,8 +17,9 @@ from typing import Any
 
 import polars as pl
 
-from dbselect.backends.shelf import Shelved, was_first
-from dbselect.errors import SourceError
+from dbselect.backends.shelf import Shelved, beside, was_first
+from dbselect.errors import RecordError, SourceError
+from dbselect.record.digest import FORMAT, VERSION, check_version
 
 #: Files of records above which a step writes all records into one.
 MOST_FILES = 16
@@ -44,6 +45,7 @@ class Folder:
             )
         self._path = path
         self.folder: Path | None = path
+        self.unfinished: Path | None = beside(path)
 
     def read(self) -> Shelved:
         """Return the state; a list that is followed by the next meanwhile is left for that."""
@@ -57,6 +59,8 @@ class Folder:
                 return Shelved(_records(self._path, files), (number, files))
             except FileNotFoundError:
                 continue
+            except RecordError:
+                raise
             except (OSError, ValueError, KeyError, pl.exceptions.PolarsError) as error:
                 raise SourceError(f"cannot read the store '{self._path}': {error}") from error
         raise SourceError(f"the store '{self._path}' lacks a file that its list {number} names")
@@ -78,7 +82,7 @@ class Folder:
             _write_synced(self._path / name, new)
             if not new.is_empty() or not kept:
                 kept[name] = new["part"].unique(maintain_order=True).to_list()
-            self._name(number, {"files": kept})
+            self._name(number, {FORMAT: VERSION, "files": kept})
         # A disk that fills up while Polars writes is a ComputeError.
         except (OSError, pl.exceptions.PolarsError) as error:
             raise SourceError(f"cannot write the store '{self._path}': {error}") from error
@@ -116,7 +120,11 @@ class Folder:
     def _list(self, number: int) -> dict[str, list[str]]:
         """Return the files of a list, with the parts whose records they have."""
         text = (self._path / _name_of(number)).read_text(encoding="utf-8")
-        files: dict[str, list[str]] = json.loads(text)["files"]
+        told = json.loads(text)
+        check_version(told.get(FORMAT, VERSION), f"the store '{self._path}'")
+        files: dict[str, list[str]] = told["files"]
+        if not all(RECORDS.fullmatch(name) for name in files):
+            raise ValueError(f"list {number} names files that are none of the store's")
         return files
 
     def _name(self, number: int, told: Any) -> None:

@@ -37,9 +37,11 @@ class Shelf(Protocol):
     Attributes
     ----------
     folder : that of its files, which are no part of a table around it; None if it has none
+    unfinished : folder for what a refresh has read before it ends; None: there is none
     """
 
     folder: Path | None
+    unfinished: Path | None
 
     def read(self) -> Shelved:
         """Return the state."""
@@ -58,6 +60,11 @@ class Shelf(Protocol):
         BusyError : another process has written since
         SourceError : nothing can be written
         """
+
+
+def beside(path: Path) -> Path:
+    """Return the folder beside a store for what is not finished."""
+    return path.with_name(f"{path.name}.unfinished")
 
 
 def was_first(path: str) -> BusyError:

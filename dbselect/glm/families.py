@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from dbselect._lazy import load
 from dbselect.record.formulas import (
     Formula,
     Lookup,
@@ -143,6 +144,10 @@ class FamilyFormulas:
     has_dispersion: bool = False
     classes: tuple[Any, ...] = ()
     levels: tuple[Any, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel by name, as the formulas are functions."""
+        return load("glm.named", "family_of"), (self.name, self.classes or self.levels)
 
 
 def one_number(path: Path) -> list[Formula]:

@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dbselect.errors import RecordError
+
+#: The version of what is stored, and its name in every file.
+FORMAT, VERSION = "format", 1
 #: Where a JSON file has its digest: the last field of the record.
 FIELD = "digest"
 #: What a seal begins with.
@@ -19,6 +23,20 @@ _MARK = b"dbselect sha256 "
 _SEAL = len(_MARK) + hashlib.sha256().digest_size
 #: A Parquet file ends with the length of its footer and a mark of four bytes.
 _END = 8
+
+
+def check_version(version: Any, what: str) -> None:
+    """Refuse what a newer release has written.
+
+    Raises
+    ------
+    RecordError : it has another version than this release reads
+    """
+    if version != VERSION:
+        raise RecordError(
+            f"{what} has format {version!r}, and this release of dbselect reads format {VERSION}; "
+            "update dbselect"
+        )
 
 
 def of_json(record: Mapping[str, Any]) -> str:

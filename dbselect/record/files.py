@@ -13,11 +13,15 @@ from dbselect.errors import SourceError
 from dbselect.record import digest
 from dbselect.record.writing import replacing
 
+#: Name of the version in the metadata of Parquet.
+_NAME = b"dbselect." + digest.FORMAT.encode()
+
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
     """Write a table, with checksums of its pages for every reader and a digest of all for ours."""
+    told = {**(table.schema.metadata or {}), _NAME: str(digest.VERSION).encode()}
     with replacing(path) as temporary:
-        pq.write_table(table, temporary, write_page_checksum=True)
+        pq.write_table(table.replace_schema_metadata(told), temporary, write_page_checksum=True)
         digest.seal(temporary)
 
 
@@ -30,9 +34,12 @@ def read_parquet(path: str | Path, what: str) -> pa.Table:
     """
     check_digest(path, what)
     try:
-        return pq.ParquetFile(path, page_checksum_verification=True).read()
+        table = pq.ParquetFile(path, page_checksum_verification=True).read()
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read {what} from '{path}': {error}") from None
+    version = (table.schema.metadata or {}).get(_NAME)
+    digest.check_version(digest.VERSION if version is None else int(version), f"'{path}'")
+    return table
 
 
 def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, pa.Scalar]:
@@ -73,7 +80,8 @@ def check_digest(path: str | Path, what: str) -> None:
 
 def sealed_json(record: Mapping[str, Any]) -> str:
     """Return a record and its digest as text; doubles survive unchanged."""
-    return json.dumps({**record, digest.FIELD: digest.of_json(record)}, allow_nan=False)
+    told = {**record, digest.FORMAT: digest.VERSION}
+    return json.dumps({**told, digest.FIELD: digest.of_json(told)}, allow_nan=False)
 
 
 def write_json(record: Mapping[str, Any], path: str | Path) -> None:
@@ -104,10 +112,11 @@ def unsealed(record: Any, path: str | Path) -> Any:
     ------
     SourceError : the record is damaged
     """
-    if isinstance(record, dict) and digest.FIELD in record:
-        expected = record.pop(digest.FIELD)
-        if expected != digest.of_json(record):
+    if isinstance(record, dict):
+        expected = record.pop(digest.FIELD, None)
+        if expected is not None and expected != digest.of_json(record):
             raise _damaged(path, "the record")
+        digest.check_version(record.pop(digest.FORMAT, digest.VERSION), f"'{path}'")
     return record
 
 

@@ -22,6 +22,7 @@ from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 from dbselect.results.choice import warn_of_choice
 from dbselect.results.diagnosed import Diagnosed
+from dbselect.results.fields import StoredFields
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.results.refit import Refitted
 from dbselect.results.summary import Summary
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Model(Diagnosed, Refitted, Predicting):
+class Model(Diagnosed, Refitted, StoredFields, Predicting):
     """A linear model on the groups of one prefix.
 
     Parameters
@@ -203,7 +204,7 @@ class Model(Diagnosed, Refitted, Predicting):
 
 
 @dataclass(frozen=True, eq=False)
-class JointModel(Predicting):
+class JointModel(StoredFields, Predicting):
     """Linear models of several responses on the same groups.
 
     Parameters

@@ -7,6 +7,7 @@ from dbselect.errors import SourceError
 from dbselect.record import files
 from dbselect.record.gram import FIELDS, Gram
 from dbselect.record.terms import Terms
+from dbselect.results.fields import of_fields
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.prediction.arrived import AnytimePredictor
@@ -26,7 +27,7 @@ _TERMS = {"categories", "bases", "dates", "means", "indicators", "flat", "entrie
 
 
 def read(path: str | Path) -> Any:
-    """Read a stored Gram, sequence, predictor or terms; the file states which.
+    """Read a stored result, Gram or terms; the file states which.
 
     Parameters
     ----------
@@ -35,7 +36,8 @@ def read(path: str | Path) -> Any:
 
     Returns
     -------
-    Gram, Sequence, JointSequence, GlmSequence, WideSequence, AnytimePredictor or Terms
+    Gram, Terms, a sequence, AnytimePredictor, a model, a path of penalties, CrossValidation,
+    StoppedSequence or Stability
 
     Raises
     ------
@@ -78,6 +80,8 @@ def of_record(record: Any, path: str | Path) -> Any:
     SourceError : it is no result
     """
     if isinstance(record, dict):
+        if {*record} == {"kind", "fields"}:
+            return of_fields(record)
         for kind, field in _KINDS:
             if field in record:
                 return kind.from_struct(record)

@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 from tqdm import tqdm
 
+from dbselect._log import Steps
 from dbselect.errors import (
     ArgumentError,
     RecordError,
@@ -271,9 +272,22 @@ def _can_be_looked_at(source: Any) -> bool:
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 
 
+class _Bar(tqdm):  # type: ignore[misc]
+    """A progress bar, whose steps the log has wherever no terminal shows it."""
+
+    def __init__(self, steps: Steps, **options: Any) -> None:
+        self._steps = steps
+        super().__init__(**options)
+
+    def update(self, n: float = 1) -> Any:
+        self._steps.step(int(n))
+        return super().update(n)
+
+
 def progress(total: int | None, unit: str = "rows") -> Any:
     """Return a progress bar of some rows, or turns of a search, for terminals only."""
-    return tqdm(
+    return _Bar(
+        Steps("reading" if unit == "rows" else "searching", total, unit),
         total=total,
         unit=f" {unit}",
         unit_scale=True,

@@ -12,14 +12,16 @@ from dbselect.options.table import AnytimeOptions
 from dbselect.problem.calls import AnytimeCall, drift
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.groups import Costs, GroupColumns
+from dbselect.record.terms import Terms
 from dbselect.results.drift import Drift
 from dbselect.sources.open import merged
 from dbselect.sources.request import FOLD, check_folds, check_seed
+from dbselect.store.fields import Fields, differences, levels_of, new_levels
 from dbselect.store.interval import keys_between
 from dbselect.store.merging import (
     Sliding,
     alike,
-    columns_of_table,
+    fields_of_gram,
     settled,
     settled_pair,
     settled_together,
@@ -143,7 +145,7 @@ class Cut:
         """Return the sums of records for each value of keys, or of expressions of them."""
         records, reading = self._now()
         keys = _evaluated(records.select(reading.by), list(cuts), "by")
-        grams = alike(_grams(records, self._EMPTY))
+        grams = alike(_grams(records, self._EMPTY), reading)
         names = keys.columns
         if GRAM in names:
             raise ArgumentError(f"by gives a column '{GRAM}'; the result has that name: use alias")
@@ -195,7 +197,7 @@ class Cut:
         records, reading = self._now()
         name = reading.by[0]
         records = records.filter(pl.col(name).is_not_null())
-        grams = alike(_grams(records, self._EMPTY))
+        grams = alike(_grams(records, self._EMPTY), reading)
         keys = records.get_column(name)
         keys = keys.dt.date() if isinstance(keys.dtype, pl.Datetime) else keys
         ends = ends_of_windows(keys, days, every)
@@ -238,20 +240,22 @@ class Cut:
         grams = [_grams(records.filter(rows), f"{name} is {value!r}, where no record has "
                         f"'{key.name}'; there are {key.min()!s} to {key.max()!s}")
                  for name, value, rows in zip("ab", (a, b), inside, strict=True)]  # fmt: skip
-        every = alike([*grams[0], *grams[1]])
+        every = alike([*grams[0], *grams[1]], reading)
         one, two = merged(every[: len(grams[0])]), merged(every[len(grams[0]) :])
         return drift(*settled_pair(one, two, reading), target, groups, costs, **options)
 
     def show(self) -> pl.DataFrame:
-        """Return what there is: the keys, part, rows, skipped, and version of each record.
+        """Return what there is: the keys, part, rows, skipped, version and fingerprint.
 
-        A count of which a key has the name is called ``rows_of_record``.
+        The version is that of the columns; the fingerprint is size, time and footer of a file,
+        number and hash of rows, or what `GramStore.put` was given. A count of which a key has
+        the name is called ``rows_of_record``.
         """
         records, reading = self._now()
-        numbers = _versions(records)
+        numbers, _ = _versions(records)
         counts = records[GRAM].struct
         told = [counts.field("rows"), counts.field("skipped")]
-        found = records.select(PART, *told, pl.Series("version", numbers, pl.Int64))
+        found = records.select(PART, *told, pl.Series("version", numbers, pl.Int64), FINGERPRINT)
         taken = [name for name in reading.by if name in found.columns]
         if taken:
             # Keys keep their names; a count makes way.
@@ -263,21 +267,22 @@ class Cut:
 
         Returns
         -------
-        DataFrame: version, columns of the table, first and last key of it, records
+        DataFrame: version, columns of the table, first and last key of it, records, and changes:
+        how columns and levels differ from the version before, in words
         """
         records, reading = self._now()
+        numbers, fields = _versions(records)
         key = pl.col("key")
-        columns = pl.Series(
-            "columns", [list(columns_of_table(Gram.from_struct(each))) for each in records[GRAM]],
-            pl.List(pl.String),
-        )  # fmt: skip
         keys = records.select(pl.col(reading.by[0]).alias("key"))
+        columns = pl.Series("columns", [list(each) for each in fields], pl.List(pl.String))
         return (
-            keys.with_columns(columns, pl.Series("version", _versions(records), pl.Int64))
+            keys.with_columns(columns, pl.Series("version", numbers, pl.Int64))
             .group_by("version")
             .agg(pl.col("columns").first(), key.min().alias("first"), key.max().alias("last"),
                  pl.len().alias("records"))
             .sort("version")
+            .with_columns(pl.Series("changes", _changes(records, numbers, fields),
+                                    pl.List(pl.String)))
         )  # fmt: skip
 
 
@@ -288,15 +293,32 @@ def column_of(grams: Sequence[Gram]) -> pl.Series:
 
 def sorted_records(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     """Return the records of a state, without parts that have no rows, sorted by the keys."""
-    found = frame.filter(pl.col(GRAM).is_not_null()).drop(FINGERPRINT, READING)
+    found = frame.filter(pl.col(GRAM).is_not_null()).drop(READING)
     return found.sort([*reading.by, PART], nulls_last=True)
 
 
-def _versions(records: pl.DataFrame) -> list[int]:
-    """Return a number for each record: records of one number have the same columns."""
-    numbers: dict[tuple[str, ...], int] = {}
-    told = (tuple(columns_of_table(Gram.from_struct(each))) for each in records[GRAM])
-    return [numbers.setdefault(columns, len(numbers) + 1) for columns in told]
+def _versions(records: pl.DataFrame) -> tuple[list[int], list[Fields]]:
+    """Return a number for each record, the same for those of the same columns; and these."""
+    numbers: dict[tuple[tuple[str, str], ...], int] = {}
+    fields: list[Fields] = [fields_of_gram(Gram.from_struct(each)) for each in records[GRAM]]
+    return [numbers.setdefault(tuple(each.items()), len(numbers) + 1) for each in fields], fields
+
+
+def _changes(
+    records: pl.DataFrame, numbers: Sequence[int], fields: Sequence[Fields]
+) -> list[list[str]]:
+    """Return in words how the columns of each version, and levels in it, differ from before."""
+    found: dict[int, list[str]] = {}
+    seen: dict[str, set[str]] = {}
+    terms = records[GRAM].struct.field("terms")
+    for at, (number, now, text) in enumerate(zip(numbers, fields, terms, strict=True)):
+        levels = levels_of([Terms.from_json(text)])
+        if number not in found:
+            found[number] = differences(fields[at - 1], now) if at else []
+        found[number] += new_levels(seen, levels)
+        for column, names in levels.items():
+            seen.setdefault(column, set()).update(names)
+    return list(found.values())
 
 
 def _grams(records: pl.DataFrame, why: str) -> list[Gram]:

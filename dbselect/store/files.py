@@ -1,4 +1,4 @@
-"""The parts of a table of files: each file is one, with its size and time as fingerprint.
+"""The parts of a table of files: each file is one, with size, time and footer as fingerprint.
 
 Keys may be columns of the files or names of folders, ``day=2013-01-01``; a file may have rows
 of many keys. Files have the names that they have below the folder of the source, so that a
@@ -6,6 +6,10 @@ folder may move.
 """
 
 import glob
+import os
+import warnings
+import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +17,29 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 import polars as pl
+import pyarrow as pa
 
 from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import is_of
+from dbselect.record.gram import Gram
 from dbselect.sources.engines.delta import delta_table, is_delta, refuse_files_of_delta
 from dbselect.sources.engines.formats import PARQUET, format_of
-from dbselect.store.parts import labelled, read_part
-from dbselect.store.reading import Reading
+from dbselect.sources.engines.polars import LazyTable, from_frame
+from dbselect.store.fields import Fields, PartFields, fields_of, leaves_read, without
+from dbselect.store.merging import trimmed
+from dbselect.store.parts import Unread, labelled, read_part
+from dbselect.store.reading import GRAM, Reading
 
 #: The folder of rows without a value, in Hive.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+#: Bytes at the end of a file that hold most footers.
+FOOTER = 16 * 1024
+#: Bytes of a file that is read with others; most bytes of these, and entries of their records.
+SMALL, TOGETHER = 2**20, 2**24
+#: Column of the path that a row is of.
+FILE = "__dbselect_file"
+#: How a file cannot be read.
+FAILURES = (DbselectError, OSError, pl.exceptions.PolarsError)
 
 
 class Files(Protocol):
@@ -66,9 +83,9 @@ class LocalFiles:
         names = glob.glob(self.pattern, root_dir=self.root, recursive=True)
         visible = (name for name in names if not Path(name).name.startswith((".", "_")))
         found = {Path(name).as_posix(): self.root / name for name in sorted(visible)}
-        own = None if self.own is None else self.own.resolve()
+        own = "." if self.own is None else os.path.relpath(self.own.resolve(), self.root.resolve())
         found = {name: path for name, path in found.items() if path.is_file()
-                 and (own is None or not path.resolve().is_relative_to(own))}  # fmt: skip
+                 and not name.startswith(f"{Path(own).as_posix()}/")}  # fmt: skip
         if not found:
             raise SourceError(
                 f"no Parquet file is at '{self.shown}'; a store never drops all parts"
@@ -141,59 +158,145 @@ class FileParts:
     ----------
     files : which
     reading : how
+    fields : those that each part was read with
     """
 
     looked_at = True
 
-    def __init__(self, files: Files, reading: Reading) -> None:
+    def __init__(self, files: Files, reading: Reading, fields: PartFields) -> None:
         self._files = files
         self._reading = reading
+        self._fields = fields
         self._paths: dict[str, Path] = {}
         self._types: dict[str, pl.DataType] = {}
         self._told: dict[str, str] = {}
         self.shown = f"'{files.shown}'"
 
     def fingerprints(self) -> dict[str, str]:
-        """Return size and time of each file."""
+        """Return size, time and footer of each file."""
         self._paths = self._files.paths()
         self._types = self._files.types(self._paths)
         found = {name: _fingerprint(path) for name, path in self._paths.items()}
         self._told = {name: told for name, told in found.items() if told is not None}
         return self._told
 
-    def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
-        """Yield the records of each file; none of one that is gone or changes meanwhile."""
-        for part in parts:
-            found = self._records(part)
-            if found is not None:
-                yield labelled(found, part, self._told[part], self._reading)
+    def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
+        """Yield the records of each file; none of one that is gone or changes meanwhile.
 
-    def _records(self, part: str) -> pl.DataFrame | None:
-        path = self._paths[part]
-        hive = {name: self._types[name] for name in _folders(part)}
-        above = {name for name in _folders(path.absolute().as_posix()) if name not in hive}
-        frame = pl.scan_parquet(path, glob=False, low_memory=True, hive_partitioning=bool(hive),
-                                hive_schema=hive or None)  # fmt: skip
+        Small files are read many at once: a reading costs some milliseconds, however few rows.
+        """
+        for batch in self._batches(parts):
+            found = self._together(batch) if len(batch) > 1 else None
+            if found is not None:
+                yield found
+                continue
+            for part in batch:
+                path = self._paths[part]
+                try:
+                    yield self._records(part, path)
+                except FAILURES as error:
+                    # Half a file is no table, but that it changes is what counts.
+                    if _fingerprint(path) == self._told[part]:
+                        kind = type(error) if isinstance(error, DbselectError) else SourceError
+                        failure = kind(f"in the file '{path}': {error}")
+                        failure.__cause__ = error
+                        yield Unread(part, failure)
+
+    def _batches(self, parts: Collection[str]) -> Iterator[list[str]]:
+        """Yield files that can be read at once: small ones of the same columns and keys."""
+        batches: dict[Any, list[str]] = {}
+        sizes = Counter[Any]()
+        for part in parts:
+            path = self._paths[part]
+            try:
+                size = path.stat().st_size
+                schema = pl.read_parquet_schema(path) if size <= SMALL else None
+            except FAILURES:
+                schema = None
+            if schema is None:
+                yield [part]
+                continue
+            known = self._fields.known.get(part)
+            kind = (*schema.items(), *_folders(part), None if known is None else tuple(known))
+            batches.setdefault(kind, []).append(part)
+            sizes[kind] += size
+            if sizes[kind] >= TOGETHER or len(batches[kind]) * len(kind) ** 2 >= TOGETHER:
+                yield batches.pop(kind)
+                sizes.pop(kind)
+        yield from batches.values()
+
+    def _together(self, parts: list[str]) -> pl.DataFrame | None:
+        """Return the records of some files, None where each has to be read by itself."""
+        paths = {str(self._paths[part]): part for part in parts}
         try:
-            own = set(pl.read_parquet_schema(path))
-            found = read_part(frame.drop(above - own, strict=False), self._reading)
-        except (DbselectError, OSError, pl.exceptions.PolarsError) as error:
-            # Half a file is no table, but that it changes is what counts.
-            if _fingerprint(path) != self._told[part]:
-                return None
-            kind = type(error) if isinstance(error, DbselectError) else SourceError
-            raise kind(f"in the file '{path}': {error}") from error
+            table, fields, texts = self._table(parts[0], list(paths))
+            # A scan would hand on each file by itself.
+            rows = table.frame.collect()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = read_part(rows, self._reading, FILE)
+        except FAILURES:
+            return None
+        grams = [Gram.from_struct(each) for each in found[GRAM]] if texts else []
+        if any({each.column for each in gram.terms.categories} != texts for gram in grams):
+            # A text has too many levels in all, which it may not have in each.
+            return None
+        for each in caught:
+            warnings.warn(each.message, each.category, stacklevel=1)
+        if texts:
+            own = [trimmed(gram, self._reading).to_struct() for gram in grams]
+            found = found.with_columns(pl.Series(GRAM, own, found.schema[GRAM]))
+        names = [paths[path] for path in found[FILE]]
+        found = found.drop(FILE)
         # A file without rows is a part, too.
-        return found if found.height else found.clear(1)
+        empty = [part for part in parts if part not in names]
+        found = pl.concat([found, found.clear(len(empty))])
+        names += empty
+        told = pl.Series([self._told[name] for name in names], dtype=pl.String)
+        part = pl.Series(names, dtype=pl.String)
+        return labelled(found, part, told, self._reading, fields)
+
+    def _records(self, part: str, path: Path) -> pl.DataFrame:
+        table, fields, _ = self._table(part, [str(path)])
+        found = read_part(table, self._reading)
+        found = found if found.height else found.clear(1)
+        return labelled(found, part, self._told[part], self._reading, fields)
+
+    def _table(self, part: str, paths: list[str]) -> tuple[LazyTable, Fields, set[str]]:
+        """Open files like one part; also return the fields to read, and those of text."""
+        hive = {name: self._types[name] for name in _folders(part)}
+        path = Path(paths[0])
+        above = {name for name in _folders(path.absolute().as_posix()) if name not in hive}
+        frame = pl.scan_parquet(
+            paths, glob=False, low_memory=True, hive_partitioning=bool(hive),
+            hive_schema=hive or None, include_file_paths=FILE if len(paths) > 1 else None,
+        )  # fmt: skip
+        own = set(pl.read_parquet_schema(path))
+        table = from_frame(frame.drop(above - own, strict=False))
+        apart = pa.schema([each for each in table.schema if each.name != FILE])
+        leaves = leaves_read(apart, self._reading)
+        now = fields_of(leaves)
+        fields = self._fields.read(part, now)
+        if fields != now:
+            table = from_frame(frame.select(without(table.schema, now, fields).names))
+        texts = {leaf.name for leaf in leaves if leaf.is_text and leaf.field in fields}
+        return table, fields, texts
 
 
 def _fingerprint(path: Path) -> str | None:
-    """Return size and time of a file, None if it is gone."""
+    """Return size and time of a file and a hash of its Parquet footer, None if it is gone."""
     try:
-        told = path.stat()
+        with path.open("rb", buffering=0) as file:
+            told = os.fstat(file.fileno())
+            file.seek(max(told.st_size - FOOTER, 0))
+            end = file.read(FOOTER)
+            size = int.from_bytes(end[-8:-4], "little") + 8
+            if len(end) < size <= told.st_size:
+                file.seek(told.st_size - size)
+                end = file.read(size)
     except FileNotFoundError:
         return None
-    return f"{told.st_size} bytes at {told.st_mtime_ns}"
+    return f"{told.st_size} bytes at {told.st_mtime_ns}, {zlib.crc32(end[-size:]):08x}"
 
 
 def _folders(name: str) -> dict[str, str]:

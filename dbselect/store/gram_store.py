@@ -2,20 +2,31 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from dbselect.backends.folder import Folder
-from dbselect.backends.shelf import Shelf, Shelved
+from dbselect.backends.shelf import Shelf
 from dbselect.errors import ArgumentError, SourceError
+from dbselect.options.kinds import TEXT, one_of, whole
 from dbselect.record.terms import Terms
 from dbselect.sources.engines.delta import is_delta
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import TableSource
 from dbselect.store.cut import Cut, sorted_records
-from dbselect.store.reading import READING, Reading, agreed
-from dbselect.store.refresh import Refreshed, refreshed
+from dbselect.store.putting import put
+from dbselect.store.reading import (
+    FINGERPRINT,
+    PART,
+    UNREAD,
+    Keep,
+    NewColumns,
+    Reading,
+    agreed,
+    reading_of,
+)  # fmt: skip
+from dbselect.store.refresh import Limits, Refreshed, refreshed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -24,6 +35,8 @@ if TYPE_CHECKING:
 DATABASES = (".duckdb", ".db", ".ddb")
 #: Endings of files of other kinds, refused as the name of a folder.
 OTHERS = (".parquet", ".sqlite", ".sqlite3", ".csv", ".json", ".arrow", ".feather", ".zip")
+#: What a refresh does about a file that cannot be read.
+OnError = Literal["raise", "skip"]
 
 
 class GramStore(Cut):
@@ -80,15 +93,20 @@ class GramStore(Cut):
         null_policy: NullPolicy | None = None,
         max_levels: int | None = None,
         terms: Terms | None = None,
+        keep: Keep | None = None,
+        new_columns: NewColumns | None = None,
+        max_dropped: int | None = None,
+        on_error: OnError = "raise",
     ) -> Refreshed:
         """Read what is new or has changed, and take out what is gone.
 
         Parameters
         ----------
         source : the whole table, as in `gram`. The parts of a Parquet path, folder or glob are
-            its files except those of the store, compared by size and time; those of a Delta
-            table are the files of that version; those of any other source are the rows of
-            equal keys, compared by number and hash, for which the columns are read once
+            its files except those of the store, compared by size, time and footer; those of a
+            Delta table are the files of that version; those of any other source are the rows of
+            equal keys, compared by number and hash, for which the columns are read once: those
+            of Spark, Dask and Ray by their workers
         by : one or more columns, of the files or of folders ``day=2013-01-01``: the keys; the
             first is that of windows. Needed at the first refresh
         columns, weight, null_policy, max_levels, terms : as in `gram`. The values
@@ -96,20 +114,31 @@ class GramStore(Cut):
             the same values may be passed again. Means are those of each window.
             Categories of text have the levels that the rows of a window have; what `terms`
             learnt stays as it is
+        keep : ``"table"``: parts that the table no longer has are dropped; ``"all"``: they are
+            retained. Holds for later refreshes until another is given
+        new_columns : what becomes of columns that parts before did not have. ``"version"``: new
+            parts have them, and a window has the columns of all its parts; ``"ignore"``: they
+            are not read; ``"null"``: rows before have no value in them, as `null_policy` says;
+            ``"error"``: any change of the columns or their types is refused. Parts before are
+            not read again. Holds until another is given
+        max_dropped : most parts that may be dropped; default: not all of several
+        on_error : ``"skip"`` leaves a file that cannot be read for the next refresh, and lists
+            it in `quarantine`
 
         Returns
         -------
-        Refreshed: the parts added, changed and dropped, and how many were not read
+        Refreshed: the parts added, changed and dropped, how many were not read, and how the
+        columns of the table, or levels of its texts, have changed
 
         Raises
         ------
         ArgumentError : `by` is missing at the first refresh, or an option differs from that
             of the first
         SourceError : there is no such table, it is a stream that can be read only once, or it
-            has no rows any more, which would drop all parts
+            has no rows any more, or other parts only, which would drop all of before
         BusyError : a part changes while it is read, or another process has refreshed
             meanwhile; the store is what it was
-        ColumnError, DataError : as `gram_by`
+        ColumnError, DataError : as `gram_by`; the columns change, and may not
 
         Warns
         -----
@@ -118,23 +147,75 @@ class GramStore(Cut):
         Notes
         -----
         A changed part is read as a whole and its record replaced; nothing is subtracted.
-        Time, beside that of the parts read: a look at each file, or one pass that hashes.
+        Time, beside that of the parts read: a look at each file, or one pass that hashes. What
+        is read of files is kept beside the store each minute: after a kill the next refresh
+        goes on from there.
         """
+        one_of(OnError).check("on_error", on_error)
+        whole(0).or_none(", or None").check("max_dropped", max_dropped)
         before = self._shelf.read()
         every: dict[str, Any] = {
             "by": _names(by), "columns": None if columns is None else _list("columns", columns),
             "weight": weight, "null_policy": null_policy, "max_levels": max_levels, "terms": terms,
+            "keep": keep, "new_columns": new_columns,
         }  # fmt: skip
         said = {name: value for name, value in every.items() if value not in (None, ())}
         given = Reading(**{"by": ()} | said)
-        kept = _reading(before)
+        kept = reading_of(before)
         if kept is None and not given.by:
             raise ArgumentError("by is missing; the first refresh needs the key, as by='day'")
-        return refreshed(self._shelf, before, source, given if kept is None else agreed(said, kept))
+        reading = given if kept is None else agreed(said, kept)
+        limits = Limits(max_dropped, on_error == "skip")
+        return refreshed(self._shelf, before, source, reading, limits)
+
+    def put(self, records: Any, *, part: str, version: str | int | None = None) -> Refreshed:
+        """Put records in that were computed elsewhere, in one step.
+
+        Parameters
+        ----------
+        records : a table with a column for each key and one of Gram records, as `gram_by`
+            returns; or one Gram or record, whose key is then `part`. A store that is empty
+            takes its keys from the first table
+        part : their name; records of this part that are there before are replaced
+        version : of what they were computed from: where it is that of before, nothing is
+            written; default: they are always written
+
+        Returns
+        -------
+        Refreshed; no refresh drops them, and one whose table has a part of the name replaces them
+
+        Raises
+        ------
+        ArgumentError : the keys are not those of the store
+        RecordError : a record is malformed
+        BusyError : another process has written meanwhile
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> import tempfile
+        >>> store = ds.GramStore(tempfile.mkdtemp() + "/stats")
+        >>> day = pl.DataFrame({"day": [1, 1], "x": [1.0, 2.0]})
+        >>> store.put(ds.gram_by(day, by="day"), part="day 1", version=7)
+        1 parts added, 0 changed, 0 dropped, 0 unchanged
+        >>> store.total().rows
+        2
+        """
+        TEXT.check("part", part)
+        return put(self._shelf, records, part, version)
+
+    def quarantine(self) -> pl.DataFrame:
+        """Return the parts that ``on_error="skip"`` left out: part, error."""
+        frame = self._shelf.read().frame
+        if frame is None:
+            return pl.DataFrame(schema={"part": pl.String, "error": pl.String})
+        bad = frame.filter(pl.col(FINGERPRINT).str.starts_with(UNREAD))
+        return bad.select(PART, pl.col(FINGERPRINT).str.strip_prefix(UNREAD).alias("error"))
 
     def _now(self) -> tuple[pl.DataFrame, Reading]:
         state = self._shelf.read()
-        reading = _reading(state)
+        reading = reading_of(state)
         if state.frame is None or reading is None:
             raise SourceError(f"the store '{self._path}' is empty; refresh it first")
         return sorted_records(state.frame, reading), reading
@@ -160,13 +241,6 @@ def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
     if connection is None:
         return DatabaseFile(own)
     return DatabaseTable(connection, str(path))
-
-
-def _reading(state: Shelved) -> Reading | None:
-    """Return how the table of a store was read; None if nothing was."""
-    if state.frame is None or state.frame.is_empty():
-        return None
-    return Reading.from_json(state.frame[READING][0])
 
 
 def _names(by: str | Sequence[str] | None) -> tuple[str, ...]:

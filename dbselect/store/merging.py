@@ -4,15 +4,19 @@ The Gram of a window has the columns that `dbselect.gram` of its rows has: no le
 indicator that is 0 in all of them.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dbselect.errors import LeftOutWarning, warn_caller
+import numpy as np
+
+from dbselect.errors import DataError, LeftOutWarning, warn_caller
 from dbselect.record.categories import Level
 from dbselect.record.columns import SUFFIX, match
 from dbselect.record.gram import Gram, aligned
 from dbselect.record.missing import fill, impute_mean, marks_of
+from dbselect.record.policies import policies_of
 from dbselect.sources.open import merged
 from dbselect.sources.read import seen
 from dbselect.store.reading import Reading
@@ -33,16 +37,18 @@ def window_of(grams: Sequence[Gram], reading: Reading) -> Gram:
     -----
     LeftOutWarning : the parts have different columns; only those of all are kept
     """
-    return settled(merged(alike(grams)), reading)
+    return settled(merged(alike(grams, reading)), reading)
 
 
-def alike(grams: Sequence[Gram]) -> list[Gram]:
-    """Return Grams of the same columns: those that all of them have.
+def alike(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
+    """Return Grams of the same columns: those that all have; with ``"null"`` those of any.
 
     Warns
     -----
-    LeftOutWarning : some are left out
+    LeftOutWarning : some are left out, or all rows of some Grams
     """
+    if reading.new_columns == "null":
+        grams = with_nulls(grams, reading)
     described = [columns_of_table(gram) for gram in grams]
     first = described[0]
     if all(list(each.items()) == list(first.items()) for each in described):
@@ -57,7 +63,7 @@ def alike(grams: Sequence[Gram]) -> list[Gram]:
             "out; rows that a missing value in them has left out stay so",
             LeftOutWarning,
         )
-    return aligned([_reduced(gram, shared) for gram in grams])
+    return aligned([of_columns(gram, shared) for gram in grams])
 
 
 def columns_of_table(gram: Gram) -> dict[str, Any]:
@@ -71,6 +77,15 @@ def columns_of_table(gram: Gram) -> dict[str, Any]:
         levels = each.levels if each.rest else None
         found[each.column] = RecordKind(each.kind, each.null_policy, levels)
     return found
+
+
+def fields_of_gram(gram: Gram) -> dict[str, str]:
+    """Return the fields of the table that a Gram is made of."""
+    texts = {each.column for each in gram.terms.categories}
+    return {
+        name: "text" if name in texts else unit or "number"
+        for name, unit in ((name, gram.terms.dates.get(name)) for name in columns_of_table(gram))
+    }
 
 
 @dataclass(frozen=True)
@@ -99,7 +114,7 @@ def _is_shared(name: str, described: Sequence[Mapping[str, Any]]) -> bool:
     return len(told) == 1
 
 
-def _reduced(gram: Gram, columns: Sequence[str]) -> Gram:
+def of_columns(gram: Gram, columns: Sequence[str]) -> Gram:
     """Return the Gram of some columns of the table, in this order."""
     sources = gram.terms.sources()
     made: dict[str, list[str]] = {column: [] for column in columns}
@@ -113,6 +128,70 @@ def _reduced(gram: Gram, columns: Sequence[str]) -> Gram:
     reduced = gram.spread(names, replace(terms, categories=categories))
     missing = {name: rows for name, rows in gram.missing.items() if name in made}
     return replace(reduced, missing=missing)
+
+
+def with_nulls(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
+    """Return Grams with the columns of all, in which rows of before have no value.
+
+    Warns
+    -----
+    LeftOutWarning : rows are left out by the policy for missing values
+
+    Raises
+    ------
+    DataError : a column has the policy ``"error"``
+    """
+    having = {name: gram for gram in grams for name in columns_of_table(gram)}
+    every = list(having)
+    policies = dict(zip(every, policies_of(reading.kept_policy, every), strict=True))
+    found, left_out = [], Counter[str]()
+    for given in grams:
+        gram = given
+        for name in [name for name in every if name not in columns_of_table(given)]:
+            if policies[name] == "error":
+                raise DataError(f"column '{name}' has no value in rows of before, and its "
+                                "null_policy is 'error'")  # fmt: skip
+            skips = policies[name] == "skip"
+            left_out[name] += gram.rows * skips
+            gram = _with_null(gram, name, having[name], skips)
+        found.append(gram)
+    if left_out := +left_out:
+        told = ", ".join(f"{rows:,} without '{name}'" for name, rows in left_out.items())
+        warn_caller(f"rows of before a column are left out: {told}", LeftOutWarning)
+    return found
+
+
+def _with_null(gram: Gram, name: str, other: Gram, skips: bool) -> Gram:
+    """Return a Gram with a column of the table that has no value in any row.
+
+    Parameters
+    ----------
+    other : a Gram that has the column
+    skips : whether a row without a value is left out
+    """
+    terms, read = gram.terms, gram.rows + gram.skipped
+    category = [replace(c, levels=()) for c in other.terms.categories if c.column == name]
+    mark = category[0].missing if category else name + SUFFIX
+    dates = {key: unit for key, unit in other.terms.dates.items() if key == name}
+    terms = replace(
+        terms,
+        categories=(*terms.categories, *category),
+        dates={**terms.dates, **dates},
+        indicators=(*terms.indicators, *([] if category or skips else [name])),
+        flat=(*terms.flat, *(key for key in other.terms.flat if key == name)),
+    )
+    own = [] if category else [name]
+    found = gram.spread([*gram.columns, *own, *([] if skips else [mark])], terms)
+    found = replace(found, missing={**gram.missing, name: read})
+    if not skips:
+        mean = found.mean.copy()
+        mean[-1] = 1.0 if gram.rows else 0.0
+        return replace(found, mean=mean)
+    width = len(found.columns)
+    nothing, comoment = np.zeros(width), np.zeros((width, width))
+    return replace(
+        found, rows=0, skipped=read, weight=0.0, mean=nothing, mean_low=nothing, comoment=comoment
+    )
 
 
 def settled(gram: Gram, reading: Reading) -> Gram:

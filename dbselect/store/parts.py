@@ -1,22 +1,32 @@
 """What the table of a store consists of, and which of it has changed.
 
 A part is a file, where there are files, and otherwise the rows of equal keys. Each has a
-fingerprint: size and time of a file, number and hash of rows. Only parts of a new fingerprint
-are read, and the fingerprint that is kept is that of the bytes or rows that were read: files are
-looked at before and after, rows are hashed while they pass.
+fingerprint: size, time and footer of a file, number and hash of rows. Only parts of a new
+fingerprint are read, and the fingerprint that is kept is that of the bytes or rows that were
+read: files are looked at before and after, rows are hashed while they pass.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import polars as pl
 
+from dbselect.errors import DbselectError
 from dbselect.record.gram import RECORD_DTYPE
 from dbselect.sources.read import gram_by
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
 
 #: Readings of a table that changes all the while, before that is an error.
 ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A part that cannot be read, and why."""
+
+    part: str
+    error: DbselectError
 
 
 class Partitions(Protocol):
@@ -35,15 +45,15 @@ class Partitions(Protocol):
     def fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of each part as it is now."""
 
-    def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
+    def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
         """Yield records of some parts, as `labelled` returns them; none of a part that is gone."""
 
 
-def read_part(source: Any, reading: Reading) -> pl.DataFrame:
-    """Return the keys and records of the rows of a table."""
+def read_part(source: Any, reading: Reading, *more: str) -> pl.DataFrame:
+    """Return the keys, and more columns like them, and records of the rows of a table."""
     return gram_by(
         source,
-        list(reading.by),
+        [*more, *reading.by],
         None if reading.columns is None else list(reading.columns),
         reading.weight,
         null_policy=reading.kept_policy,
@@ -52,16 +62,23 @@ def read_part(source: Any, reading: Reading) -> pl.DataFrame:
     )
 
 
-def labelled(records: pl.DataFrame, part: Any, fingerprint: Any, reading: Reading) -> pl.DataFrame:
+def labelled(
+    records: pl.DataFrame,
+    part: Any,
+    fingerprint: Any,
+    reading: Reading,
+    fields: Mapping[str, str] | None = None,
+) -> pl.DataFrame:
     """Return records as a store keeps them.
 
     Parameters
     ----------
     records : keys and ``gram``
     part, fingerprint : a text for all records, or a Series of one each
+    fields : of the table that the records were made of
     """
     by = list(reading.by)
-    told = {PART: part, FINGERPRINT: fingerprint, READING: reading.to_json()}
+    told = {PART: part, FINGERPRINT: fingerprint, READING: reading.to_json(fields)}
     columns = [
         value.alias(name) if isinstance(value, pl.Series) else pl.lit(value, pl.String).alias(name)
         for name, value in told.items()

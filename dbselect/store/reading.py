@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self
 
+from dbselect.backends.shelf import Shelved
 from dbselect.errors import ArgumentError, ColumnError, RecordError
-from dbselect.options.kinds import COLUMN
+from dbselect.options.kinds import COLUMN, one_of
+from dbselect.record.digest import FORMAT, VERSION, check_version
 from dbselect.record.policies import check_policies
 from dbselect.record.terms import Terms
 from dbselect.sources.partial.learn import MAX_LEVELS, check_max_levels
@@ -15,6 +17,15 @@ from dbselect.sources.request import NullPolicy
 #: Columns that a store has beside its keys.
 PART, FINGERPRINT, READING, GRAM = "part", "fingerprint", "reading", "gram"
 OWN = (PART, FINGERPRINT, READING, GRAM)
+#: What fingerprints begin with: of records that were put, with their version; of a part that
+#: could not be read, with the reason.
+PUT, UNREAD = "put: ", "not read: "
+
+#: What becomes of parts that the table no longer has, and of columns that it did not have.
+Keep = Literal["table", "all"]
+NewColumns = Literal["version", "ignore", "null", "error"]
+#: Options that a later refresh may change: they have no part in how a record is made.
+POLICIES = {"keep": one_of(Keep), "new_columns": one_of(NewColumns)}
 
 
 @dataclass(frozen=True)
@@ -23,7 +34,7 @@ class Reading:
 
     Parameters
     ----------
-    by, columns, weight, null_policy, max_levels, terms : as in `GramStore.refresh`
+    by, columns, weight, null_policy, max_levels, terms, keep, new_columns : as there
     """
 
     by: tuple[str, ...]
@@ -32,6 +43,8 @@ class Reading:
     null_policy: NullPolicy = "skip"
     max_levels: int = MAX_LEVELS
     terms: Terms | None = None
+    keep: Keep = "table"
+    new_columns: NewColumns = "version"
 
     def __post_init__(self) -> None:
         """Refuse what no table could make right."""
@@ -51,6 +64,8 @@ class Reading:
             raise ArgumentError(
                 f"terms is a {type(self.terms).__name__}; it must come from ds.terms"
             )
+        for name, kind in POLICIES.items():
+            kind.check(name, getattr(self, name))
 
     @property
     def kept_policy(self) -> NullPolicy:
@@ -63,10 +78,10 @@ class Reading:
             return kept(self.null_policy)
         return {pattern: kept(policy) for pattern, policy in self.null_policy.items()}
 
-    def to_json(self) -> str:
-        """Return the same text for equal readings."""
+    def to_json(self, fields: Mapping[str, str] | None = None) -> str:
+        """Return the same text for equal readings, and fields of the table that were read."""
         terms = None if self.terms is None else self.terms.without_shares().to_dict()
-        told = asdict(self) | {"terms": terms}
+        told = asdict(self) | {"terms": terms, FORMAT: VERSION, "fields": fields}
         return json.dumps(told)
 
     @classmethod
@@ -79,11 +94,26 @@ class Reading:
         """
         try:
             told = json.loads(text)
+            check_version(told.pop(FORMAT, VERSION), "the store")
+            told.pop("fields", None)
             terms = told["terms"]
             lists = {name: _tuple(told[name]) for name in ("by", "columns")}
             return cls(**{**told, **lists, "terms": terms and Terms.from_dict(terms)})
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"the store has no valid reading options: {error}") from None
+
+
+def reading_of(state: Shelved) -> Reading | None:
+    """Return how the table of a store was read; None if nothing was."""
+    if state.frame is None or state.frame.is_empty():
+        return None
+    return Reading.from_json(state.frame[READING][0])
+
+
+def fields_from(text: str) -> dict[str, str] | None:
+    """Return the fields of the table in what `Reading.to_json` gave; None if it names none."""
+    found: dict[str, str] | None = json.loads(text).get("fields")
+    return found
 
 
 def agreed(said: Mapping[str, Any], kept: Reading) -> Reading:
@@ -100,12 +130,12 @@ def agreed(said: Mapping[str, Any], kept: Reading) -> Reading:
     """
     for name, value in said.items():
         was = getattr(kept, name)
-        if value != was:
+        if value != was and name not in POLICIES:
             raise ArgumentError(
                 f"{name} is {_shown(value)}, but the store was made with {name} {_shown(was)}; its "
                 "records would not merge, so make another store"
             )
-    return kept
+    return replace(kept, **{name: said[name] for name in POLICIES if name in said})
 
 
 def untyped(name: str) -> ColumnError:

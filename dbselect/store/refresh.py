@@ -2,13 +2,14 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from dbselect._log import Steps, log
 from dbselect.backends.shelf import Shelf, Shelved
 from dbselect.errors import (
     ArgumentError,
@@ -17,13 +18,28 @@ from dbselect.errors import (
     SourceError,
     warn_caller,
 )
+from dbselect.pages.short import listed
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
 from dbselect.record.rows import warn_of_skipped
+from dbselect.record.terms import Terms
 from dbselect.sources.open import open_table, stored_gram
+from dbselect.store.fields import Fields, PartFields, levels_of, new_levels
 from dbselect.store.files import FileParts, files_of
-from dbselect.store.parts import ATTEMPTS, Partitions, labelled
-from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading, untyped
+from dbselect.store.journal import Journal
+from dbselect.store.parts import ATTEMPTS, Partitions, Unread, labelled
+from dbselect.store.reading import (
+    FINGERPRINT,
+    GRAM,
+    PART,
+    PUT,
+    READING,
+    UNREAD,
+    Reading,
+    fields_from,
+    reading_of,
+    untyped,
+)  # fmt: skip
 from dbselect.store.rows import RowParts
 
 
@@ -35,6 +51,9 @@ class Refreshed:
     ----------
     added, changed, dropped : names of parts: files, or keys as JSON
     unchanged : number of parts that are as they were
+    retained : parts that the table no longer has, and that ``keep="all"`` keeps
+    skipped : parts that could not be read -> why; the next refresh tries them again
+    schema : how the columns of the table, or levels of its texts, differ from before, in words
 
     Examples
     --------
@@ -50,21 +69,65 @@ class Refreshed:
     changed: list[str]
     dropped: list[str]
     unchanged: int
+    retained: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    schema: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return (
+        told = (
             f"{len(self.added)} parts added, {len(self.changed)} changed, "
             f"{len(self.dropped)} dropped, {self.unchanged} unchanged"
         )
+        told += f", {len(self.retained)} retained" if self.retained else ""
+        if self.skipped:
+            told += f", {len(self.skipped)} skipped: {listed(list(self.skipped))}"
+        return told + (f"; {listed(self.schema)}" if self.schema else "")
 
 
-def partitions_of(source: Any, reading: Reading, own: Path | None = None) -> Partitions:
+@dataclass(frozen=True)
+class Limits:
+    """What one refresh may do, beside what the store was made with.
+
+    Parameters
+    ----------
+    max_dropped : most parts that it drops; None: not all of several
+    skips : whether a file that cannot be read is left for the next refresh
+    """
+
+    max_dropped: int | None
+    skips: bool
+
+    def check(self, gone: int, known: int, found: int) -> None:
+        """Refuse to drop too many parts.
+
+        Raises
+        ------
+        SourceError : more go than may, as where another table is given, or none
+        """
+        # A table of one part, as of the last day, may have another each night.
+        if self.max_dropped is None and gone == known > bool(found):
+            what = "none of these parts" if found else "no rows"
+            raise SourceError(
+                f"the table has {what}, and the store has {known} parts of it, which a refresh "
+                f"would all drop; if the table is the right one, pass max_dropped={known}"
+            )
+        if self.max_dropped is not None and gone > self.max_dropped:
+            raise SourceError(
+                f"a refresh would drop {gone} of {known} parts, and max_dropped is "
+                f"{self.max_dropped}; the store is unchanged"
+            )
+
+
+def partitions_of(
+    source: Any, reading: Reading, fields: PartFields, own: Path | None = None
+) -> Partitions:
     """Return the parts of a table.
 
     Parameters
     ----------
     source : the table
     reading : how it is read
+    fields : those that each part was read with
     own : folder of the store, whose files are none of a table that lies around it
 
     Raises
@@ -74,9 +137,9 @@ def partitions_of(source: Any, reading: Reading, own: Path | None = None) -> Par
     """
     files = files_of(source, own)
     if files is not None:
-        return FileParts(files, reading)
+        return FileParts(files, reading, fields)
     if stored_gram(source) is not None:
-        raise ArgumentError("source has Gram records; a store makes its own, of a table")
+        raise ArgumentError("source has Gram records; `put` takes what was computed elsewhere")
     source = native(source)
     columns = None if reading.columns is None else list(reading.columns)
     table = open_table(source, columns)
@@ -85,10 +148,12 @@ def partitions_of(source: Any, reading: Reading, own: Path | None = None) -> Par
             "the source is a stream that can be read only once; a store looks for changes first, "
             "so give a table in memory, a LazyFrame, a relation or files"
         )
-    return RowParts(source, table, reading)
+    return RowParts(source, table, reading, fields)
 
 
-def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> Refreshed:
+def refreshed(
+    shelf: Shelf, before: Shelved, source: Any, reading: Reading, limits: Limits
+) -> Refreshed:
     """Bring the records of a store to the state of its table.
 
     Parameters
@@ -97,61 +162,160 @@ def refreshed(shelf: Shelf, before: Shelved, source: Any, reading: Reading) -> R
     before : its state
     source : the table
     reading : how it is read
+    limits : what it may do
     """
-    parts, known = partitions_of(source, reading, shelf.folder), before.fingerprints
-    found, frames = _read(parts, known, weighted=reading.weight is not None)
-    new = _alike(frames, before, reading)
+    known = before.fingerprints
+    # What was put belongs to no table; what could not be read is tried again.
+    of_table = {part: told for part, told in known.items() if not told.startswith(PUT)}
+    fields = PartFields(reading.new_columns, fields_in(before))
+    parts = partitions_of(source, reading, fields, shelf.folder)
+    if limits.skips and not parts.looked_at:
+        raise ArgumentError("on_error is 'skip', and the parts of the source are no files")
+
+    def check(found: Mapping[str, str]) -> None:
+        gone = [] if reading.keep == "all" else [part for part in of_table if part not in found]
+        limits.check(len(gone), len(of_table), len(found))
+
+    journal = Journal(shelf.unfinished, reading)
+    reader = Reader(parts, known, journal, reading if limits.skips else None)
+    found, frames = reader.read(check)
+    _tell_skipped(frames, weighted=reading.weight is not None)
+    new = alike(frames, before, reading)
     told = dict(new.select(PART, FINGERPRINT).iter_rows())
+    skipped = {part: why.removeprefix(UNREAD) for part, why in told.items() if UNREAD in why}
     # Rows may be as they were when they are read, or go between a look and the next.
     same = [part for part in told if known.get(part) == told[part]]
-    added = [part for part in told if part not in known]
-    changed = [part for part in told if part in known and part not in same]
-    kept = [part for part in known if found.get(part) == known[part] or part in same]
-    dropped = [part for part in known if part not in kept and part not in told]
-    if added or changed or dropped or before.frame is None:
-        shelf.write(before, [*changed, *dropped], new.filter(~pl.col(PART).is_in(same)))
-    return Refreshed(added, changed, dropped, len(kept))
+    fresh = [part for part in told if part not in same]
+    kept = {part for part in of_table if found.get(part) == known[part]}.union(same)
+    left = [part for part in of_table if part not in kept and part not in told]
+    retained, dropped = (sorted(left), []) if reading.keep == "all" else ([], left)
+    gone = [*dropped, *(part for part in fresh if part in known)]
+    new = new.filter(pl.col(PART).is_in(fresh))
+    changes = _changes(fields, before, new)
+    write(shelf, before, gone, new, reading)
+    journal.clear()
+    return Refreshed(
+        [part for part in fresh if part not in known and part not in skipped],
+        [part for part in fresh if part in known and part not in skipped],
+        dropped, len(kept.difference(skipped)), retained, skipped, changes,
+    )  # fmt: skip
 
 
-def _read(
-    parts: Partitions, known: Mapping[str, str], *, weighted: bool
-) -> tuple[dict[str, str], list[pl.DataFrame]]:
-    """Return the fingerprints of a table, and records of all parts that have new ones.
+def write(
+    shelf: Shelf, before: Shelved, gone: list[str], new: pl.DataFrame, reading: Reading
+) -> None:
+    """Write a step, unless nothing has changed; all records have the options of the last."""
+    frame = before.frame
+    if frame is not None and reading_of(before) not in (None, reading):
+        kept = frame.filter(~pl.col(PART).is_in(gone))
+        texts = [reading.to_json(fields_from(text)) for text in kept[READING]]
+        new = pl.concat([kept.with_columns(pl.Series(READING, texts, pl.String)), new])
+        gone = list(before.fingerprints)
+    if gone or new.height or frame is None:
+        shelf.write(before, gone, new)
 
-    Raises
-    ------
-    SourceError : no part is left
-    BusyError : the table changes while it is read, at each of some attempts
-    """
-    frames: list[pl.DataFrame] = []
-    fresh: dict[str, str] = {}
-    for _ in range(ATTEMPTS):
-        found = parts.fingerprints()
-        if known and not found:
-            # Rather a disk that is not there, or a query that went wrong, than no rows.
-            raise SourceError(
-                f"the table has no rows, and the store has {len(known)} parts of it, which a "
-                "refresh would all drop; remove the store if you want that"
-            )
-        wanted = [part for part, told in found.items() if {**known, **fresh}.get(part) != told]
-        stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
-        frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            frames += parts.records(wanted)
-        _tell(caught, len(wanted))
-        fresh = {part: told for frame in frames
-                 for part, told in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
-        if not parts.looked_at or parts.fingerprints() == found:
-            _tell_skipped(frames, weighted=weighted)
-            return found, frames
-    raise BusyError(
-        f"{parts.shown} changed during each of {ATTEMPTS} reads; refresh again when "
-        "nothing writes to it"
+
+def fields_in(before: Shelved) -> dict[str, Fields]:
+    """Return the fields that each part was read with, as far as they are known."""
+    if before.frame is None:
+        return {}
+    texts = dict(before.frame.select(PART, READING).iter_rows())
+    known = {text: fields_from(text) for text in set(texts.values())}
+    return {part: found for part, text in texts.items() if (found := known[text]) is not None}
+
+
+def _changes(fields: PartFields, before: Shelved, new: pl.DataFrame) -> list[str]:
+    """Return in words what new records have of columns and levels that those before have not."""
+    if before.frame is None or before.frame.is_empty():
+        return []
+    texts = new[READING].unique(maintain_order=True)
+    told = [each for text in texts for each in fields.changes(fields_from(text) or {})]
+    old, now = (
+        levels_of(map(Terms.from_json, frame[GRAM].struct.field("terms").unique()))
+        for frame in (before.frame, new)
     )
+    return [*dict.fromkeys(told), *new_levels(old, now)]
 
 
-def _alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.DataFrame:
+class Reader:
+    """Reads the parts that have changed.
+
+    Parameters
+    ----------
+    parts : of the table
+    known : part -> fingerprint in the store
+    journal : keeps what is read of a long refresh
+    skipping : how they are read, where a part that cannot be is left for the next refresh
+    """
+
+    def __init__(
+        self,
+        parts: Partitions,
+        known: Mapping[str, str],
+        journal: Journal,
+        skipping: Reading | None,
+    ) -> None:
+        self._parts = parts
+        self._known = known
+        self._journal = journal
+        self._skipping = skipping
+
+    def read(
+        self, check: Callable[[Mapping[str, str]], None]
+    ) -> tuple[dict[str, str], list[pl.DataFrame]]:
+        """Return the fingerprints of a table, and records of all parts that have new ones.
+
+        Parameters
+        ----------
+        check : refuses the parts there are, before any is read
+
+        Raises
+        ------
+        BusyError : the table changes while it is read, at each of some attempts
+        """
+        frames = self._journal.read()
+        for _ in range(ATTEMPTS):
+            found = self._parts.fingerprints()
+            check(found)
+            fresh = {part: told for frame in frames
+                     for part, told in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
+            known = {**self._known, **fresh}
+            wanted = [part for part, told in found.items() if known.get(part) != told]
+            stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
+            frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                frames += self._records(wanted)
+            _tell(caught)
+            if not self._parts.looked_at or self._parts.fingerprints() == found:
+                return found, frames
+        raise BusyError(
+            f"{self._parts.shown} changed during each of {ATTEMPTS} reads; refresh again when "
+            "nothing writes to it"
+        )
+
+    def _records(self, wanted: list[str]) -> Iterator[pl.DataFrame]:
+        failures: list[Unread] = []
+        steps = Steps(f"refresh of {self._parts.shown}", len(wanted), "parts")
+        for found in self._parts.records(wanted):
+            steps.step(1 if isinstance(found, Unread) else found[PART].n_unique())
+            if isinstance(found, Unread):
+                if self._skipping is None:
+                    raise found.error
+                failures.append(found)
+            else:
+                self._journal.add(found)
+                yield found
+        if failures and len(failures) == len(wanted) and not self._known:
+            raise failures[0].error
+        for one in failures:
+            log.warning("%s is skipped: %s", one.part, one.error)
+            assert self._skipping is not None
+            nothing = pl.DataFrame(schema=dict.fromkeys([*self._skipping.by, GRAM], pl.Null))
+            yield labelled(nothing.clear(1), one.part, f"{UNREAD}{one.error}", self._skipping)
+
+
+def alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.DataFrame:
     """Return records with the types of the state.
 
     Raises
@@ -167,7 +331,8 @@ def _alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.
             return _typed(new, reading)
         keys = new.select(reading.by)
         cast = keys.cast({name: before.frame.schema[name] for name in keys.columns})
-        if not cast.cast(keys.schema).equals(keys):
+        valued = keys.select(pl.selectors.exclude(pl.Null))
+        if not cast.select(valued.columns).cast(valued.schema).equals(valued):
             raise SourceError(
                 f"the keys {list(reading.by)} have values that the types of before, "
                 f"{[str(dtype) for dtype in cast.dtypes]}, cannot hold; make another store"
@@ -194,23 +359,24 @@ def _nothing(before: Shelved, reading: Reading) -> pl.DataFrame:
     return labelled(empty, "", "", reading)
 
 
-def _tell(caught: list[warnings.WarningMessage], parts: int) -> None:
-    """Repeat each warning once, with the number of parts that raised it."""
-    told = Counter((str(each.message), each.category) for each in caught)
-    for (message, category), count in told.items():
-        if issubclass(category, SkippedRowsWarning):
-            continue  # each part has other numbers; `_tell_skipped` adds them up
-        where = f" (in {count} of {parts} readings)" if count > 1 else ""
-        warn_caller(message + where, category)
+def _tell(caught: list[warnings.WarningMessage]) -> None:
+    """Repeat each warning once; `_tell_skipped` adds up those of rows left out."""
+    told = [(str(each.message), each.category) for each in caught]
+    for message, category in dict.fromkeys(told):
+        if not issubclass(category, SkippedRowsWarning):
+            warn_caller(message, category)
 
 
 def _tell_skipped(frames: list[pl.DataFrame], *, weighted: bool) -> None:
     """Warn where more than half of the rows that were read are left out."""
-    rows, skipped, missing = 0, 0, Counter[str]()
-    for record in (record for frame in frames for record in frame[GRAM].drop_nulls().to_arrow()):
+    records = pl.concat([frame.select(GRAM) for frame in frames])[GRAM] if frames else pl.Series()
+    rows, skipped = (
+        int(records.struct.field(name).sum()) if len(records) else 0 for name in ("rows", "skipped")
+    )
+    missing = Counter[str]()
+    for record in records.drop_nulls().to_arrow() if skipped > rows else []:
         gram = Gram.from_struct(record)
         policies = gram.terms.policies()
-        rows, skipped = rows + gram.rows, skipped + gram.skipped
         missing.update(
             {name: n for name, n in gram.missing.items() if policies.get(name, "skip") == "skip"}
         )

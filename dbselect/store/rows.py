@@ -3,12 +3,18 @@
 The hash of a row is that of folds, which depends on the values alone: not on the engine, its
 version, the order of the rows or their cut into batches. That of a part is the sum over its
 rows, beside their number, so that equal rows count each. One pass over the columns finds what
-has changed; a second reads only that and hashes the rows it hands on.
+has changed; a second reads only that and hashes the rows it hands on. An engine with workers
+hashes and sums there.
 """
 
+import io
 import json
+import pickle
 import zlib
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -16,24 +22,17 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from dbselect._native import folds
 from dbselect.errors import BusyError, SourceError
-from dbselect.record.columns import Leaf
+from dbselect.record.foreign import is_of
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.grouping import folds_of
-from dbselect.sources.request import (
-    LIMIT,
-    Consumer,
-    Folding,
-    Table,
-    check_field,
-    columns_of,
-    wanted_of,
-)
+from dbselect.sources.partial.partial_aggregates import Changed, Together, Work, gather
+from dbselect.sources.request import LIMIT, Consumer, Folding, Table
+from dbselect.store.fields import Fields, PartFields, fields_of, leaves_read, names_in, without
 from dbselect.store.parts import ATTEMPTS, labelled, read_part
-from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading, untyped
+from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
 
-#: Sums of a key: rows, and the halves of their hashes.
+#: Rows of a key, and the halves of the sum of their hashes, whose sums fit.
 ROWS, HIGH, LOW = "__dbselect_rows", "__dbselect_high", "__dbselect_low"
 #: Number of a row in its batch.
 AT = "__dbselect_row"
@@ -51,57 +50,180 @@ class RowParts:
     source : as the caller gave it
     table : the source, opened
     reading : how it is read
+    fields : those that each part was read with
     """
 
     looked_at = False
     shown = "the table"
 
-    def __init__(self, source: Any, table: Table, reading: Reading) -> None:
+    def __init__(self, source: Any, table: Table, reading: Reading, fields: PartFields) -> None:
         self._source = source
         self._table = table
         self._reading = reading
-        self._hashed = _hashed(table.schema, reading)
-        self._keys: pl.DataFrame | None = None
+        self._leaves = leaves_read(table.schema, reading)
+        self._now = fields_of(self._leaves)
+        self._fields = fields
+        self._keys = pl.DataFrame()
 
     def fingerprints(self) -> dict[str, str]:
-        """Return number and hash of the rows of each key."""
-        watched = Watched(self._table, self._reading, self._hashed, None)
-        watched.scan([], lambda batch: None)
-        self._keys = watched.seen()
-        return dict(self._keys.select(PART, FINGERPRINT).iter_rows())
+        """Return number and hash of the rows of each key, by the fields it was read with."""
+        lists = [self._now, *self._fields.known.values()]
+        usable = {tuple(each): each for each in lists if each.items() <= self._now.items()}
+        work = self._work(usable.values())
+        with work.begin() as sums:
+            gather(self._table, work.fields, work, sums)
+            found = sums.total()
+        self._keys = found.select(work.by).with_columns(
+            pl.Series(PART, _names(found.select(work.by)), pl.String)
+        )
+        told = work.fingerprints(found)
+        at = {names: n for n, names in enumerate(work.columns)}
+        compared = {part: self._fields.compared(part, self._now) for part in self._keys[PART]}
+        numbers = (at.get(names_in(self._leaves, each), 0) for each in compared.values())
+        return {part: row[n] for part, row, n in zip(compared, told, numbers, strict=True)}
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
-        """Yield the records of all these parts at once: one pass reads them."""
-        if not parts:
-            return
-        if self._keys is None:
-            self.fingerprints()
-        assert self._keys is not None
+        """Yield the records of all these parts: one pass for those of the same fields."""
+        together: dict[tuple[str, ...], list[str]] = {}
+        for part in parts:
+            fields = self._fields.read(part, self._now)
+            together.setdefault(tuple(fields), []).append(part)
+        for names, each in together.items():
+            yield from self._records(each, {name: self._now[name] for name in names})
+
+    def _records(self, parts: list[str], fields: Fields) -> Iterator[pl.DataFrame]:
         by = list(self._reading.by)
-        wanted = self._keys.filter(pl.col(PART).is_in(list(parts))).select(by)
+        wanted = self._keys.filter(pl.col(PART).is_in(parts)).select(by)
         columns = None if self._reading.columns is None else list(self._reading.columns)
         table = open_table(_narrowed(self._source, wanted[:, 0]), columns)
+        work, schema = self._work([fields]), without(table.schema, self._now, fields)
         for _ in range(ATTEMPTS):
-            watched = Watched(table, self._reading, self._hashed, wanted)
+            watched = Watched(table, schema, work, wanted)
             records = read_part(watched, self._reading)
             if watched.is_steady:
-                seen = watched.seen()
                 break
         else:
             raise BusyError(
                 f"the table changed during each of {ATTEMPTS} reads; refresh again when "
                 "nothing writes to it, or read it in one transaction"
             )
+        seen = watched.scans[-1]
         keys, known = _comparable(records.select(by)), _comparable(seen.select(by))
-        known = known.hstack(seen.select(PART, FINGERPRINT))
-        told = keys.join(known, on=keys.columns, how="left", nulls_equal=True,
-                         maintain_order="left")  # fmt: skip
-        if told[PART].null_count():
+        told = [row[0] for row in work.fingerprints(seen)]
+        known = known.with_columns(
+            pl.Series(PART, _names(seen.select(by)), pl.String),
+            pl.Series(FINGERPRINT, told, pl.String),
+        )
+        told_of = keys.join(known, on=keys.columns, how="left", nulls_equal=True,
+                            maintain_order="left")  # fmt: skip
+        if told_of[PART].null_count():
             raise SourceError(
                 f"the keys {by} have values, such as NaN, that are not equal to themselves"
             )
         if records.height:
-            yield labelled(records.select(*by, GRAM), told[PART], told[FINGERPRINT], self._reading)
+            labels = told_of[PART], told_of[FINGERPRINT]
+            yield labelled(records.select(*by, GRAM), *labels, self._reading, fields)
+
+    def _work(self, versions: Collection[Fields]) -> "KeyHashes":
+        """Return what hashes the rows by each of some lists of fields."""
+        read = {*self._reading.by, *(name for each in versions for name in each)}
+        schema = pa.schema([each for each in self._table.schema if each.name in read])
+        kinds = {leaf.name: (leaf.name, leaf.is_text, leaf.unit) for leaf in self._leaves}
+        columns = tuple(names_in(self._leaves, each) for each in versions)
+        return KeyHashes(self._reading.by, columns, schema, kinds)
+
+
+@dataclass(frozen=True)
+class KeyHashes:
+    """A work: how many rows each key has, and hashes of them.
+
+    Parameters
+    ----------
+    by : the keys
+    columns : lists of columns; there is a hash by each
+    schema : of the fields that are read
+    kinds : column -> its name and kind, which the fingerprint depends on
+    """
+
+    by: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
+    schema: pa.Schema
+    kinds: Mapping[str, Any]
+
+    @property
+    def size(self) -> int:
+        """Bytes of a state are few; how many keys there are is not known."""
+        return 0
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that are read."""
+        return list(self.schema.names)
+
+    @contextmanager
+    def begin(self) -> Iterator["HashSums"]:
+        """Begin without rows."""
+        yield HashSums(self)
+
+    def of(self, batch: Any) -> pl.DataFrame:
+        """Return rows and hashes of each key of a batch."""
+        parts = pl.DataFrame(batch.select(list(self.by)))
+        parts = parts.with_columns(pl.lit(1, pl.Int64).alias(ROWS))
+        for n, names in enumerate(self.columns):
+            hashes = np.asarray(folds_of(batch, Folding(LIMIT - 1, None, 0), list(names)))
+            whole = pl.Series(hashes, dtype=pl.Int64)
+            halves = (whole // 2**32).alias(f"{HIGH}{n}"), (whole % 2**32).alias(f"{LOW}{n}")
+            parts = parts.with_columns(*halves)
+        return self.added(parts)
+
+    def added(self, parts: pl.DataFrame) -> pl.DataFrame:
+        """Return the sums of each key."""
+        sums = parts.lazy().group_by(self.by).agg(pl.exclude(self.by).sum())
+        # The streaming engine may be what calls this, and its threads would wait for each other.
+        return sums.collect(engine="in-memory")
+
+    def fingerprints(self, sums: pl.DataFrame) -> list[list[str]]:
+        """Return of each key a text for each list of columns."""
+        kinds = [str([self.kinds[name] for name in names]) for names in self.columns]
+        marks = [f"{zlib.crc32(each.encode()):08x}" for each in kinds]
+        return [
+            [f"{row[ROWS]} rows of {mark}: {row[f'{HIGH}{n}']:x}.{row[f'{LOW}{n}']:x}"
+             for n, mark in enumerate(marks)]
+            for row in sums.drop(self.by).iter_rows(named=True)
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class HashSums:
+    """Rows and hashes so far."""
+
+    work: KeyHashes
+    _sums: list[pl.DataFrame] = field(default_factory=list)
+    _lock: Any = field(default_factory=Lock)
+
+    def add(self, batch: Any) -> None:
+        """Add some rows; may be called from several threads at once."""
+        self._append(self.work.of(batch))
+
+    def load(self, part: bytes) -> None:
+        """Add the sums of other rows."""
+        self._append(pl.read_ipc(io.BytesIO(part)))
+
+    def state(self) -> bytes:
+        """Return the sums."""
+        found = io.BytesIO()
+        self.total().write_ipc(found)
+        return found.getvalue()
+
+    def total(self) -> pl.DataFrame:
+        """Return the sums of each key, in the order of the keys."""
+        empty = self.work.of(self.work.schema.empty_table())
+        by = list(self.work.by)
+        return self.work.added(pl.concat([empty, *self._sums])).sort(by, nulls_last=True)
+
+    def _append(self, sums: pl.DataFrame) -> None:
+        with self._lock:
+            self._sums.append(sums)
 
 
 class Watched:
@@ -110,94 +232,80 @@ class Watched:
     Parameters
     ----------
     table : the table
-    reading : how it is read
-    hashed : columns that decide the hash
-    wanted : keys whose rows are kept; None for all
+    schema : its fields that are handed on
+    work : hashes the rows
+    wanted : keys whose rows are kept
+
+    Attributes
+    ----------
+    scans : rows and hashes of each key, of every reading
     """
 
     def __init__(
-        self, table: Table, reading: Reading, hashed: list[Leaf], wanted: pl.DataFrame | None
+        self, table: Table, schema: pa.Schema, work: KeyHashes, wanted: pl.DataFrame
     ) -> None:
         self._table = table
-        self._by = list(reading.by)
-        self._names = [leaf.name for leaf in hashed]
-        self._fields = list(dict.fromkeys([*self._by, *(leaf.field for leaf in hashed)]))
-        told = str([(leaf.name, leaf.is_text, leaf.unit) for leaf in hashed])
-        self._columns = f"{zlib.crc32(told.encode()):08x}"
-        self._wanted = wanted
-        self._scans: list[pl.DataFrame] = []
-        self._lock = Lock()
-        self.schema: pa.Schema = table.schema
-        self.rows = table.rows if wanted is None else None
+        self._work = work
+        self._kept = partial(_of_keys, wanted)
+        self.scans: list[pl.DataFrame] = []
+        self.schema = schema
+        self.rows: int | None = None
         self.again = True
+        if hasattr(table, "reduce"):
+            self.reduce = self._reduce
 
     @property
     def is_steady(self) -> bool:
         """Whether every reading has had the same rows."""
-        return all(scan.equals(self._scans[0]) for scan in self._scans)
-
-    def seen(self) -> pl.DataFrame:
-        """Return the keys of the rows handed on, and ``part`` and ``fingerprint`` of each."""
-        scan = self._scans[-1]
-        names = _names(scan.select(self._by))
-        told = [
-            f"{rows} rows of {self._columns}: {high:x}.{low:x}"
-            for rows, high, low in scan.select(ROWS, HIGH, LOW).iter_rows()
-        ]
-        return scan.select(self._by).with_columns(
-            pl.Series(PART, names, pl.String), pl.Series(FINGERPRINT, told, pl.String)
-        )
+        return all(scan.equals(self.scans[0]) for scan in self.scans)
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields, hash the requested rows and pass them on."""
-        sums: list[pl.DataFrame] = []
+        with self._work.begin() as sums:
 
-        def take(batch: Any) -> None:
-            kept = self._kept(batch)
-            if len(kept):
-                found = self._sums(kept)
-                with self._lock:
-                    sums.append(found)
-                consume(kept)
+            def take(batch: Any) -> None:
+                kept = self._kept(batch)
+                if len(kept):
+                    sums.add(kept)
+                    consume(kept)
 
-        self._table.scan(list(dict.fromkeys([*fields, *self._fields])), take)
-        empty = self._sums(self.schema.empty_table().select(self._fields))
-        every = pl.concat([empty, *sums])
-        self._scans.append(_added(every.lazy(), self._by).sort(self._by, nulls_last=True).collect())
+            self._table.scan(self._with_own(fields), take)
+            self.scans.append(sums.total())
+
+    def _reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
+        """Have the workers hash the requested rows, and gather of them."""
+        both = Changed(Together([self._work, work]), partial(_keeping, self._kept))
+        table: Any = self._table
+        with self._work.begin() as sums:
+            for part in table.reduce(self._with_own(fields), both):
+                hashes, state = pickle.loads(part)
+                sums.load(hashes)
+                yield state
+            self.scans.append(sums.total())
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields of the requested rows, in order, without a hash."""
-        for batch in self._table.batches(list(dict.fromkeys([*fields, *self._by]))):
+        for batch in self._table.batches(list(dict.fromkeys([*fields, *self._work.by]))):
             yield from self._kept(pa.table(batch)).select(fields).to_batches()
 
-    def _kept(self, batch: Any) -> Any:
-        """Return the rows of the requested keys."""
-        if self._wanted is None:
-            return batch
-        keys = _comparable(pl.DataFrame(batch.select(self._by)))
-        kept = keys.with_row_index(AT).join(
-            _comparable(self._wanted), on=keys.columns, how="semi", nulls_equal=True,
-            maintain_order="left",
-        )[AT]  # fmt: skip
-        if len(kept) == len(batch):
-            return batch
-        return batch[kept] if isinstance(batch, pl.DataFrame) else batch.take(kept.to_arrow())
-
-    def _sums(self, batch: Any) -> pl.DataFrame:
-        """Return rows and hashes of each key; of the halves of a hash, whose sums fit."""
-        hashes = folds_of(batch, Folding(LIMIT - 1, None, 0), self._names)
-        whole = pl.Series(np.asarray(hashes), dtype=pl.Int64)
-        keys = pl.DataFrame(batch.select(self._by))
-        parts = keys.with_columns(
-            pl.lit(1, pl.Int64).alias(ROWS),
-            (whole // 2**32).alias(HIGH),
-            (whole % 2**32).alias(LOW),
-        )
-        return _added(parts.lazy(), self._by).collect()
+    def _with_own(self, fields: list[str]) -> list[str]:
+        return list(dict.fromkeys([*fields, *self._work.fields]))
 
 
-def _added(parts: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
-    return parts.group_by(by).agg(pl.col(ROWS, HIGH, LOW).sum())
+def _keeping(kept: Any) -> Any:
+    return kept
+
+
+def _of_keys(wanted: pl.DataFrame, batch: Any) -> Any:
+    """Return the rows of some keys."""
+    keys = _comparable(pl.DataFrame(batch.select(wanted.columns)))
+    kept = keys.with_row_index(AT).lazy().join(
+        _comparable(wanted).lazy(), on=keys.columns, how="semi", nulls_equal=True,
+        maintain_order="left",
+    ).collect(engine="in-memory")[AT]  # fmt: skip
+    if len(kept) == len(batch):
+        return batch
+    return batch[kept] if isinstance(batch, pl.DataFrame) else batch.take(kept.to_arrow())
 
 
 def _comparable(keys: pl.DataFrame) -> pl.DataFrame:
@@ -243,22 +351,6 @@ def _is_fine(dtype: pl.DataType) -> bool:
     return dtype == pl.Time or getattr(dtype, "time_unit", "") == "ns"
 
 
-def _hashed(schema: pa.Schema, reading: Reading) -> list[Leaf]:
-    """Return the columns on which records depend."""
-    for name in reading.by:
-        check_field(name, "by", schema)
-        if pa.types.is_null(schema.field(name).type):
-            raise untyped(name)
-    every = columns_of(schema)
-    columns = None if reading.columns is None else list(reading.columns)
-    wanted = {leaf.name: leaf for leaf in wanted_of(every, columns, {reading.weight, *reading.by})}
-    terms = [] if reading.terms is None else list(reading.terms.columns)
-    weight = [] if reading.weight is None else [reading.weight]
-    wanted |= {name: every[name] for name in (*terms, *weight) if name in every}
-    folds(schema.empty_table(), list(wanted), LIMIT - 1, 0)
-    return list(wanted.values())
-
-
 def _narrowed(source: Any, keys: pl.Series) -> Any:
     """Return a table of which its engine leaves out rows without one of some first keys."""
     if len(keys.unique()) > MOST_ASKED or keys.null_count() or _is_fine(keys.dtype):
@@ -272,4 +364,7 @@ def _narrowed(source: Any, keys: pl.Series) -> Any:
 
         values = [ConstantExpression(value) for value in keys.unique()]
         return source.filter(ColumnExpression(keys.name).isin(*values))
+    if is_of(source, "pyspark"):
+        name = "`" + keys.name.replace("`", "``") + "`"
+        return source.filter(source[name].isin(keys.unique().to_list()))
     return source

@@ -1,7 +1,7 @@
 """What cross-validation found: scores of every candidate, and which of them to take."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -13,6 +13,7 @@ from dbselect.pictures.options import options_beside
 from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
+from dbselect.results.fields import StoredFields
 from dbselect.results.selected import AnyModel, model_in
 from dbselect.validation.grid import answer
 from dbselect.validation.held_out import CHOICES, MEASURES
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CrossValidation(InNotebooks):
+class CrossValidation(StoredFields, InNotebooks):
     """Held-out scores of every candidate: a point of the grid, and a step of its sequence.
 
     Parameters
@@ -170,6 +171,10 @@ class CrossValidation(InNotebooks):
         ArgumentError, DataError : as `arguments`
         """
         row, source = self._chosen(choice, keys)
+        if source is None:
+            raise ArgumentError(
+                "a stored cross-validation has no rows; fit problem.on(table) with `arguments`"
+            )
         options = {**self.options, **self.grid[row["point"]]}
         is_gram = isinstance(source, Gram)
         problem = self.problem.on_gram(source) if is_gram else self.problem.on(source)
@@ -235,14 +240,19 @@ class CrossValidation(InNotebooks):
         frame = pl.concat([thinned(part, most, pl.col("choice").is_not_null()) for part in parts])
         return step_curves(frame, heights, title, told, line="options", tips=tips)
 
+    def to_struct(self) -> dict[str, Any]:
+        """Return the scores as plain data, with the Grams of the folds but not with a table."""
+        grams = [(keys, one if isinstance(one, Gram) else None) for keys, one in self.sources]
+        return super(CrossValidation, replace(self, sources=grams)).to_struct()
+
     def _segment(self, keys: Mapping[str, Any]) -> Any:
         """Return what all folds of a segment are."""
         if set(keys) != set(self.keys):
             raise ArgumentError(f"keys are {list(keys)}; they must be {self.keys}")
-        source = next((source for segment, source in self.sources if segment == keys), None)
-        if source is None:
+        found = [source for segment, source in self.sources if segment == keys]
+        if not found:
             raise ArgumentError(f"there is no segment {dict(keys)}")
-        return source
+        return found[0]
 
     def _rows_of(self, keys: Mapping[str, Any]) -> pl.DataFrame:
         of_segment = [pl.col(name).eq_missing(pl.lit(value)) for name, value in keys.items()]

@@ -11,10 +11,11 @@ from dbselect.errors import ArgumentError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.pictures.cells import frequencies_of_sizes
+from dbselect.results.fields import StoredFields
 
 
 @dataclass(frozen=True, eq=False)
-class Stability(InNotebooks):
+class Stability(StoredFields, InNotebooks):
     """How often each group is chosen, and how many false ones may be among the stable.
 
     Parameters

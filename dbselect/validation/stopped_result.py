@@ -6,13 +6,14 @@ from typing import Any
 import polars as pl
 
 from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
 from dbselect.results.sequence import Sequence
 from dbselect.validation.cross_validation import CrossValidation
 
 
 @dataclass(frozen=True, eq=False)
-class StoppedSequence(InNotebooks):
+class StoppedSequence(StoredFields, InNotebooks):
     """What searches of the other folds score on each fold, and the sequence of all rows.
 
     Parameters

@@ -112,6 +112,22 @@ def test_groups_and_folds_are_those_of_the_rows_here(table, frame):
         assert_same(ds.Gram.from_struct(one), ds.Gram.from_struct(other))
 
 
+def test_a_store_is_refreshed_by_the_workers(table, frame, tmp_path):
+    """Rows that reached the driver would raise a DriverWarning."""
+    asked = {"by": ["site"], "columns": ["a", "far", "kind.of"]}
+    store = ds.GramStore(tmp_path / "stats")
+    assert len(store.refresh(table, **asked).added) == 3
+    expected = ds.gram(frame, asked["columns"])
+    assert_same(store.total(), expected)
+    # The hash of a row is the same here and there.
+    assert store.refresh(frame).unchanged == 3
+    assert store.refresh(table).unchanged == 3
+    more = table.withColumn("far", functions.expr("IF(site = 1 AND n = 0, far + 1, far)"))
+    assert len(store.refresh(more).changed) == 1
+    here = frame.with_columns(pl.col("far") + ((pl.col("site") == 1) & (pl.col("n") == 0)))
+    assert_same(store.total(), ds.gram(here, asked["columns"]))
+
+
 @pytest.mark.far
 def test_levels_and_curves_are_learnt_on_the_workers(table, frame):
     asked = ["kind.of", "site"], {"a": ("spline", 5), "far": ("poly", 2)}

@@ -1,26 +1,20 @@
 """The command line: which groups of features buy the most prediction for their cost."""
 
 import argparse
+import logging
 import sys
 import warnings
 from collections.abc import Container, Sequence
 from importlib import import_module
 from typing import Any
 
+from dbselect._log import JsonFormatter, log
 from dbselect.doors.cli.command import Command, Parser
 from dbselect.doors.cli.commands.method import command_of
-from dbselect.doors.cli.exits import (
-    INTERRUPTED,
-    MISTAKE,
-    PIPE_CLOSED,
-    SKIPPED,
-    TRY_AGAIN,
-    TooManySkippedError,
-    check_max_skipped,
-)
+from dbselect.doors.cli.exits import INTERRUPTED, PIPE_CLOSED, check_max_skipped, code_of
 from dbselect.doors.cli.out import check_out
 from dbselect.doors.cli.terminal import RED, YELLOW, coloured, escape_letters, leave_pipe
-from dbselect.errors import BusyError, DbselectError
+from dbselect.errors import DbselectError
 from dbselect.options.methods import METHODS
 
 #: Commands beside the methods, and what each does; its module here has its name.
@@ -49,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     escape_letters()
     options = every_command(given).parse_args(given)
+    _log_to_stderr(options.log)
     warnings.showwarning = _show_warning
     try:
         check_out(options)
@@ -62,17 +57,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # An engine's message may span several lines.
         told = " ".join(str(error).split())
         print(f"{coloured('dbselect:', RED, sys.stderr)} {told}", file=sys.stderr)
-        return _code_of(error)
+        return code_of(error)
     except KeyboardInterrupt:
         print("dbselect: interrupted", file=sys.stderr)
         return INTERRUPTED
     return 0
 
 
-def _code_of(error: Exception) -> int:
-    if isinstance(error, TooManySkippedError):
-        return SKIPPED
-    return TRY_AGAIN if isinstance(error, BusyError) else MISTAKE
+def _log_to_stderr(kind: str | None) -> None:
+    if kind is not None:
+        handler = logging.StreamHandler()
+        if kind == "json":
+            handler.setFormatter(JsonFormatter())
+        log.handlers[1:] = [handler]
+        log.setLevel(logging.INFO)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -95,6 +93,8 @@ def every_command(named: Container[str] | None = None) -> argparse.ArgumentParse
 
     parser = Parser(prog="dbselect", description=__doc__)
     parser.add_argument("--version", action="version", version=f"dbselect {version('dbselect')}")
+    parser.add_argument("--log", choices=["text", "json"],
+                        help="a line a minute on long work, to the error stream")  # fmt: skip
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, told in {**COMMANDS, **{name: one.about for name, one in METHODS.items()}}.items():
         names = [name, *_ALSO.get(name, [])]

@@ -20,6 +20,7 @@ from dbselect.record.rows import is_saturated, row_counts
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 from dbselect.results.choice import warn_of_choice
+from dbselect.results.fields import StoredFields
 from dbselect.results.glm.family import OfFamily
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.results.refit import Refitted
@@ -45,7 +46,7 @@ class StandardErrors:
 
 
 @dataclass(frozen=True, eq=False)
-class GlmModel(OfFamily, Refitted, Predicting):
+class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
     """A generalised linear model on some columns.
 
     Parameters

@@ -22,13 +22,14 @@ from dbselect.record.rows import clip_share, row_counts
 from dbselect.record.shares import shares_of
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.call import Answer, Call
+from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
 from dbselect.selection.penalised.path import Path
 from dbselect.selection.ties import Mask
 
 
 @dataclass(frozen=True, eq=False)
-class PenaltyPath(Answer, InNotebooks, ABC):
+class PenaltyPath(Answer, StoredFields, InNotebooks, ABC):
     """Penalised models at L falling penalties; what comes and goes are columns or groups.
 
     Parameters

@@ -8,6 +8,7 @@ import polars as pl
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pictures.cells import limits_grid
 from dbselect.results.call import Answer, Call
+from dbselect.results.fields import StoredFields
 
 #: Columns of `sght_path`.
 PATH_DTYPES: dict[str, pl.DataType] = {
@@ -26,7 +27,7 @@ PATH_DTYPES: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True, eq=False)
-class SghtPath(Answer, InNotebooks):
+class SghtPath(Answer, StoredFields, InNotebooks):
     """The models of `sght` at every pair of limits.
 
     Parameters

@@ -198,7 +198,8 @@ class Predicting(InNotebooks):
         Parameters
         ----------
         X : a frame or Arrow table as the one of the fit, read by its own names, nested
-            columns and columns that were made already included; or numbers of shape (n, d);
+            columns and columns that were made already included; a row as a mapping, a list of
+            these, or columns by name; or numbers of shape (n, d);
             or a sparse matrix of SciPy, if the model reads a field of entries and no other
         columns : names of d columns; default: the columns of the model, in their order,
             then the offset. Where ``x.missing`` is none of them, a NaN of ``x`` is what it
@@ -363,12 +364,29 @@ def prediction_table(
     refuse : raises for a frame of another schema; of an engine elsewhere, before it is read
     """
     rows: Any = as_table(X, inputs) if issparse(X) else X
+    if isinstance(rows, Mapping) or (isinstance(rows, list) and _is_row(rows[:1])):
+        rows = _of_mapping(rows)
     if columns is not None:
         return None
     elsewhere = table_elsewhere(rows)
     if elsewhere is not None:
         rows = _fetched(elsewhere, inputs, refuse)
     return rows_in_memory(rows) if is_frame(rows) else None
+
+
+def _is_row(rows: list[Any]) -> bool:
+    return bool(rows) and isinstance(rows[0], Mapping)
+
+
+def _of_mapping(rows: Any) -> pl.DataFrame:
+    """Return one row as a mapping, a list of such, or columns by name as a frame."""
+    is_columns = isinstance(rows, Mapping) and any(
+        isinstance(value, list | tuple | np.ndarray | pl.Series) for value in rows.values()
+    )
+    try:
+        return pl.DataFrame(rows if is_columns or isinstance(rows, list) else [rows])
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        raise ArgumentError(f"X is no table: {error}") from None
 
 
 def _fetched(

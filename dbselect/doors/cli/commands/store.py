@@ -45,6 +45,13 @@ def _add(parser: argparse.ArgumentParser) -> None:
     command.add_argument("--weight", default=UNSET, help="column of row weights")
     add_null_policy(command)
     command.add_argument("--max-levels", default=UNSET, type=int, help="most levels of text")
+    for option, told in (
+        ("--keep", "table: parts that are gone are dropped; all: they are retained"),
+        ("--new-columns", "version, ignore, null or error: what becomes of new columns"),
+        ("--on-error", "skip: leave a file that cannot be read for the next refresh"),
+    ):
+        command.add_argument(option, default=UNSET, help=told)
+    command.add_argument("--max-dropped", default=UNSET, type=int, help="most parts that may go")
     command.add_argument("--json", action="store_true", help="print JSON, for other programs")
     command.set_defaults(out=None)
     add_out(every["show"], "a row for each record", TABLES)
@@ -64,7 +71,8 @@ def _run(options: argparse.Namespace) -> None:
 def _refresh(options: argparse.Namespace) -> None:
     from dbselect.store.gram_store import GramStore
 
-    names = ("by", "columns", "weight", "null_policy", "max_levels")
+    names = ("by", "columns", "weight", "null_policy", "max_levels", "keep", "new_columns",
+             "max_dropped", "on_error")  # fmt: skip
     store = GramStore(options.store)
     refreshed = store.refresh(options.source, **options_given(options, names))
     tell(options, [str(refreshed)], asdict(refreshed))
@@ -86,10 +94,11 @@ def _show_records(options: argparse.Namespace) -> None:
         f"{records.height:,} records, {records['part'].n_unique():,} parts, "
         f"{rows:,} rows, {skipped:,} skipped"
     ]
-    for number, columns, first, last, count in versions.iter_rows():
-        lines.append(
-            f"version {number}, {first} to {last}, {count:,} records: {', '.join(columns)}"
-        )
+    for number, columns, first, last, count, changes in versions.iter_rows():
+        told = f"version {number}, {first} to {last}, {count:,} records: {', '.join(columns)}"
+        lines.append(f"{told}; {', '.join(changes)}" if changes else told)
+    for part, error in store.quarantine().iter_rows():
+        lines.append(f"not read: {part}: {error}")
     tell(options, lines, {"records": plain_rows(records), "versions": plain_rows(versions)})
 
 

@@ -1,0 +1,183 @@
+"""Results as plain data by their fields: models, paths and cross-validations in files.
+
+A value that JSON has no form for is a mapping with the one key ``#``: the name of its kind, and
+what it is made of. Only the kinds that are listed here are read.
+"""
+
+import base64
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dbselect._lazy import load
+from dbselect.errors import ArgumentError, RecordError
+from dbselect.record import files
+from dbselect.record.gram import Gram
+from dbselect.record.terms import Terms
+from dbselect.results.call import Call
+
+#: Classes that are made of their fields, or are one of some names, and their modules.
+_CLASSES = {
+    "Model": "results.model", "JointModel": "results.model",
+    "GlmModel": "results.glm.model", "StandardErrors": "results.glm.model",
+    "LassoPath": "results.paths.lasso_paths", "GroupLassoPath": "results.paths.lasso_paths",
+    "SghtPath": "results.paths.sght_path", "Path": "selection.penalised.path",
+    "Stability": "validation.stability_result", "StoppedSequence": "validation.stopped_result",
+    "CrossValidation": "validation.cross_validation",
+    "FittedRows": "linear.inference", "Deviations": "linear.inference",
+    "Linear": "linear.problem", "Groups": "record.groups", "Status": "glm.newton",
+}  # fmt: skip
+#: What a damaged record may raise.
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
+
+class StoredFields(files.Stored):
+    """A result that is stored by its fields."""
+
+    def to_struct(self) -> dict[str, Any]:
+        """Return the result as plain Python data that JSON can hold.
+
+        Raises
+        ------
+        ArgumentError : a field is a function
+        """
+        return {"kind": type(self).__name__, "fields": _fields(self)}
+
+    @classmethod
+    def from_struct(cls, record: Any) -> Self:
+        """Read what `to_struct` gave.
+
+        Raises
+        ------
+        RecordError : it is something else
+        """
+        found = of_fields(record)
+        if not isinstance(found, cls):
+            raise RecordError(f"the record is a {type(found).__name__}, not a {cls.__name__}")
+        return found
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write a Parquet file of one row: kind, and fields as JSON."""
+        record = self.to_struct()
+        table = {"kind": [record["kind"]], "fields": [json.dumps(record["fields"])]}
+        files.write_parquet(pa.table(table), path)
+
+    @classmethod
+    def read_parquet(cls, path: str | Path) -> Self:
+        """Read what `write_parquet` wrote.
+
+        Raises
+        ------
+        SourceError : there is no such file, or it holds something else
+        """
+        return cls.from_struct(files.read_row(path, ["kind", "fields"], f"a {cls.__name__}"))
+
+
+def of_fields(record: Any) -> Any:
+    """Return the result of a record.
+
+    Raises
+    ------
+    RecordError : it is damaged
+    """
+    try:
+        kind, own = (str(record["kind"]), record["fields"])
+        own = own.as_py() if isinstance(own, pa.Scalar) else own
+        return _made(kind, json.loads(own) if isinstance(own, str) else own)
+    except RecordError:
+        raise
+    except _DAMAGE as error:
+        raise RecordError(f"the record is damaged: {error}") from error
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.init}
+
+
+def _made(kind: str, own: Mapping[str, Any]) -> Any:
+    return load(_CLASSES[kind], kind)(**{name: _value(one) for name, one in own.items()})
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else {"#": "float", "of": str(float(value))}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    kind = type(value).__name__
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, Enum):
+        return {"#": kind, "of": value.name}
+    return {"#": kind, "of": _PLAIN[kind](value)} if kind in _PLAIN else _own(value)
+
+
+def _own(value: Any) -> Any:
+    kind = type(value).__name__
+    if isinstance(value, Mapping):
+        return {"#": "dict", "of": _PLAIN["dict"](value)}
+    if kind not in _CLASSES:
+        raise ArgumentError(f"the result has a {kind}, which no file holds")
+    return {"#": kind, "of": _fields(value)}
+
+
+def _value(plain: Any) -> Any:
+    """Return what `_plain` gave."""
+    if isinstance(plain, list):
+        return [_value(one) for one in plain]
+    if not isinstance(plain, Mapping):
+        return plain
+    kind, own = plain["#"], plain["of"]
+    if kind in _VALUES:
+        return _VALUES[kind](own)
+    return load(_CLASSES[kind], kind)[own] if isinstance(own, str) else _made(kind, own)
+
+
+def _penalised(value: Any) -> list[Any]:
+    return [_plain(part) for part in value.parts]
+
+
+def _read_penalised(own: Any) -> Any:
+    return load("_native", "Penalised")(*map(_value, own))
+
+
+def _table(frame: pl.DataFrame) -> str:
+    file = io.BytesIO()
+    frame.write_parquet(file)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+#: What is stored of values that are not made of their fields, and how it is read.
+_PLAIN: dict[str, Any] = {
+    "dict": lambda value: [[_plain(key), _plain(one)] for key, one in value.items()],
+    "tuple": lambda value: [_plain(one) for one in value],
+    "ndarray": lambda value: [_plain(value.tolist()), str(value.dtype)],
+    "DataFrame": _table, "Penalised": _penalised, "Decimal": str,
+    "Terms": Terms.to_dict, "Gram": Gram.to_struct, "Call": Call.to_json,
+    "Problem": lambda value: Call(value, "").to_json(),
+    "Sequence": lambda value: value.to_struct(),
+}  # fmt: skip
+_VALUES: dict[str, Any] = {
+    "float": float,
+    "dict": lambda own: {_value(key): _value(one) for key, one in own},
+    "tuple": lambda own: tuple(_value(one) for one in own),
+    "ndarray": lambda own: np.array(_value(own[0]), dtype=own[1]),
+    "DataFrame": lambda own: pl.read_parquet(io.BytesIO(base64.b64decode(own))),
+    "Penalised": _read_penalised,
+    "Decimal": Decimal,
+    "Terms": Terms.from_dict, "Gram": Gram.from_struct, "Call": Call.from_json,
+    "Problem": lambda own: Call.from_json(own).problem,
+    "Sequence": lambda own: load("results.sequence", "Sequence").from_struct(own),
+}  # fmt: skip
