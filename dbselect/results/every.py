@@ -2,7 +2,8 @@
 
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
+from dbselect.results.scored import ScoreSequence
 from dbselect.results.sequence import Sequence
 
 #: The models of every prefix of a search, of any family.
-AnySequence = Sequence | JointSequence | GlmSequence
+AnySequence = Sequence | JointSequence | GlmSequence | ScoreSequence

@@ -1,0 +1,277 @@
+"""What a search on a score finds: groups in order, and the score of each prefix."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, DbselectError
+from dbselect.linear.problem import Linear
+from dbselect.objectives.cross_validated import CrossValidated
+from dbselect.objectives.score import Score
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.short import listed
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+from dbselect.record.steps import Step, Stop, is_useful, spent_after
+from dbselect.record.terms import Terms
+from dbselect.results.call import Call
+from dbselect.results.prefixes import Budget, Prefixes
+
+
+def _refuse(what: str) -> NoReturn:
+    raise ArgumentError(
+        f"{what} is of linear models and families; a score has the score of each prefix, and with "
+        "Score.of the fitted estimator, model.estimator"
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class ScoreModel(InNotebooks):
+    """What is known of some groups: their score, and the estimator on their columns.
+
+    Parameters
+    ----------
+    groups, columns : held, in the order taken
+    spent : summed cost of the groups
+    value : score, the mean of `folds`
+    explained : score above that of no columns
+    folds : shape (folds,), score on each; one number where there are no folds
+    call : the score, and the method
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> score = ds.objectives.Score(len, groups={"a": ["a"], "b": ["b", "c"]})
+    >>> ds.anytime_sequence(score).at(budget=1.0)
+    ScoreModel(len ~ b; score 2.0000, spent 1)
+    """
+
+    groups: list[str]
+    columns: list[str]
+    spent: float
+    value: float
+    explained: float
+    folds: Vector
+    call: Call = field(kw_only=True, compare=False)
+
+    saturated: ClassVar[bool] = False
+    aliased: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, groups: Groups, held: list[int], folds: Vector, call: Call) -> "ScoreModel":
+        """Return what is known of some groups, by number."""
+        score: Any = call.problem.source
+        names = [groups.names[group] for group in held]
+        columns = dict.fromkeys(name for group in names for name in groups.columns[group])
+        spent, value = float(groups.costs[held].sum()), float(folds.mean())
+        over = value - float(score.folds(()).mean())
+        return cls(names, list(columns), spent, value, over, folds, call=call)
+
+    def __repr__(self) -> str:
+        score: Any = self.call.problem.source
+        return (
+            f"ScoreModel({score.label} ~ {listed(self.groups)}; {self.used}, spent {self.spent:g})"
+        )
+
+    @property
+    def used(self) -> str:
+        """The score, in words."""
+        return f"score {self.value:.4f}"
+
+    @property
+    def _glance(self) -> Glance:
+        return Glance(pl.DataFrame({"group": self.groups}, schema={"group": pl.String}))
+
+    @cached_property
+    def estimator(self) -> Any:
+        """The estimator of `Score.of`, fitted to all rows on the columns of the groups."""
+        if not self.columns:
+            raise ArgumentError("the model has no columns, which no estimator can be fitted to")
+        return self._scorer.fitted(self.columns)
+
+    @property
+    def _scorer(self) -> CrossValidated:
+        score: Any = self.call.problem.source
+        if not isinstance(score.answers.score, CrossValidated):
+            raise ArgumentError(f"score is a function, {score.label}; Score.of has an estimator")
+        return score.answers.score
+
+    def predict(self, rows: Any) -> Any:
+        """Return the predictions of the fitted estimator.
+
+        Parameters
+        ----------
+        rows : frame or array with the columns of the fit
+        """
+        return self.estimator.predict(self._scorer.rows(self.columns, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSequence(Prefixes[Any]):
+    """Groups in the order in which they raise a score for their cost.
+
+    What all sequences share is documented in `Prefixes`: `explained` is the score above that of
+    no columns. What is computed from the rows of a linear model, such as `criteria`,
+    `certificate` and `sql`, is refused.
+
+    Parameters
+    ----------
+    groups : Groups, their columns and costs
+    rule : name of the rule, or of the method
+    records : the steps 1, 2, ...
+    folds : of each prefix the score on each fold
+    queries : shape (steps + 1,), calls of the score until each step was done
+    stop : why the search ended
+    noise : standard errors within which a gain counts as none
+    call : the score, and the method with its options
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> score = ds.objectives.Score(len, groups={"a": ["a"], "b": ["b", "c"]})
+    >>> seq = ds.anytime_sequence(score)
+    >>> seq.steps.select("group", "explained", "value", "queries").rows()
+    [(None, 0.0, 0.0, 1), ('b', 2.0, 2.0, 4), ('a', 3.0, 3.0, 5)]
+    """
+
+    groups: Groups
+    rule: str
+    records: list[Step]
+    folds: list[Vector]
+    queries: npt.NDArray[np.int64]
+    stop: Stop
+    noise: float
+    call: Call = field(kw_only=True)
+
+    _RECORD_TYPE: ClassVar[pa.StructType] = pa.struct([])
+    _WHAT: ClassVar[str] = "a sequence of a score"
+    _is_quadratic: ClassVar[bool] = False
+    aliased: ClassVar[tuple[str, ...]] = ()
+    terms: ClassVar[Terms] = Terms()
+
+    # A dataclass would write its own.
+    __repr__ = Prefixes.__repr__
+
+    @property
+    def score(self) -> Score:
+        """What was asked."""
+        found: Any = self.call.problem.source
+        return found
+
+    @cached_property
+    def spent(self) -> Vector:
+        """Summed cost of the groups held; shape (steps + 1,)."""
+        return spent_after(self.records, self.groups)
+
+    @cached_property
+    def value(self) -> Vector:
+        """Score of each prefix; shape (steps + 1,)."""
+        return np.array([float(one.mean()) for one in self.folds])
+
+    @cached_property
+    def explained(self) -> Vector:
+        """Score above that of no columns; shape (steps + 1,)."""
+        return self.value - float(self.score.folds(()).mean())
+
+    @property
+    def r2(self) -> Vector:
+        """The height of the curve, which of a score is `explained`; steps have NULL."""
+        return self.explained
+
+    @cached_property
+    def std_error(self) -> Vector:
+        """Standard error of each gain over the folds; NaN without folds; shape (steps + 1,)."""
+        paired = [after - before for before, after in zip(self.folds, self.folds[1:], strict=False)]
+        errors = [
+            float(one.std(ddof=1)) / len(one) ** 0.5 if len(one) > 1 else np.nan for one in paired
+        ]
+        return np.array([np.nan, *errors])
+
+    @property
+    def useful(self) -> npt.NDArray[np.bool_]:
+        """Whether each step changed the score by more than its noise; shape (steps + 1,)."""
+        limits = np.nan_to_num(self.noise * self.std_error[1:])
+        beyond = [
+            is_useful(step.gain) and abs(step.gain) > most
+            for step, most in zip(self.records, limits.tolist(), strict=True)
+        ]
+        return np.array([True, *beyond])
+
+    @property
+    def _summary(self) -> tuple[str, str]:
+        return self.score.label, f"score {self.value[-1]:.4f}"
+
+    @property
+    def _used(self) -> str:
+        return f"{self.queries[-1]} queries"
+
+    def _more_of_steps(self) -> list[pl.Series]:
+        return [
+            pl.Series("r2", [None] * len(self.folds), pl.Float64),
+            pl.Series("value", self.value),
+            pl.Series("std_error", self.std_error).fill_nan(None),
+            pl.Series("queries", self.queries, pl.Int64),
+        ]
+
+    def model(self, step: int) -> ScoreModel:
+        """Return what is known of the groups after a step, as `Prefixes.model`."""
+        held = self.held(step)
+        return ScoreModel.of(self.groups, held, self.folds[step], self.call)
+
+    def predict(self, rows: Any, budget: Budget = None, **options: Any) -> Any:
+        """Return the predictions of the estimator on the longest prefix within a budget.
+
+        Parameters
+        ----------
+        rows : frame or array with the columns of the fit
+        budget : >= 0, in the unit of cost; None = no limit
+        options : of sequences of linear models; none here
+        """
+        if options or not (budget is None or np.ndim(budget) == 0):
+            _refuse("a prefix for each row")
+        model: Any = self.at(budget if budget is None else float(np.asarray(budget)))
+        return model.predict(rows)
+
+    def _priced(self, groups: Groups, spent: Vector) -> "ScoreSequence":
+        return replace(self, groups=groups, rule=f"{self.rule}, at other costs")
+
+    def _criteria(self, gamma: float, penalty: float | None) -> NoReturn:
+        _refuse("criteria")
+
+    def _no_criterion(self, criterion: str) -> DbselectError:
+        return ArgumentError(f"criterion is {criterion!r}; a score has none")
+
+    def _f_tests(self) -> NoReturn:
+        _refuse("f_tests")
+
+    def _quadratic(self, what: str) -> Linear:
+        _refuse(what)
+
+    def anytime_predict(self, rows: Any, budget: Budget = None, **options: Any) -> NoReturn:
+        """Refuse: an estimator has no prefix for each row."""
+        _refuse("anytime_predict")
+
+    def expr(self, budget: float | None = None, **options: Any) -> NoReturn:
+        """Refuse: an estimator is no expression."""
+        _refuse("expr")
+
+    def sql(self, budget: float | None = None, dialect: str = "duckdb", **options: Any) -> NoReturn:
+        """Refuse: an estimator is no expression."""
+        _refuse("sql")
+
+    def to_struct(self) -> dict[str, Any]:
+        """Refuse: the answers are what a score keeps, in its cache."""
+        raise ArgumentError(
+            "a ScoreSequence is not stored; give the Score a cache, from which the same call "
+            "makes the sequence again without a query"
+        )
+
+    @classmethod
+    def from_struct(cls, record: Any) -> "ScoreSequence":
+        """Refuse, as `to_struct`."""
+        _refuse("a stored record")
