@@ -102,7 +102,7 @@ class Score(SetFunction):
         self.answers = Answers(score, name, cache, executor, check)
         self.guide = guide
         self.noise = noise
-        self._empty = [None if empty is None else np.array([float(empty)])]
+        self._empty: list[Any] = [None if empty is None else np.array([float(empty)])]
         self._sets: dict[frozenset[str], tuple[int, ...]] = {}
         self.held: list[int] = []
         # Of a search: groups that come first and stay, what may be spent, and who is asked.

@@ -79,6 +79,7 @@ def page(
         question="".join(f"<p>{escape(text)}</p>" for text in question),
         most=f"{data['axis']['most']:.6g}",
         chart=chart,
+        height=escape(data["height"]),
         heads="".join(f'<th scope="col"{_kind(number)}>{head}</th>' for head, number in heads),
         certainty=escape(data["certainty"]),
         sections="".join(one.html() for one in sections),
@@ -147,7 +148,7 @@ _PAGE = """<!DOCTYPE html>
 <dt>step</dt><dd id="step"></dd>
 <dt>spent</dt><dd id="spent"></dd>
 <dt>groups</dt><dd id="groups"></dd>
-<dt>r2, fitted rows</dt><dd id="r2"></dd>
+<dt>{height}</dt><dd id="r2"></dd>
 <dt>r2, held-out rows</dt><dd id="held"></dd>
 <dt>next to buy</dt><dd id="next"></dd>
 </dl>

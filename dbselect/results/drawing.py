@@ -1,5 +1,6 @@
 """The curve of a sequence as one frame, which its picture is drawn of."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
     kept = thinned(steps)
     if kept.height < steps.height:
         told.append(f"Of {steps.height - 1} steps {kept.height - 1} are drawn, spread evenly.")
-    curves = {"r2": sequence.r2}
+    curves = {sequence._HEIGHT.split(",")[0]: sequence.r2}
     if np.abs(sequence.explained - sequence.r2).max() > SAME_SHARE:
         curves["explained, less the penalty"] = sequence.explained
     each = getattr(sequence, "responses", {})
@@ -96,6 +97,11 @@ def held_out_curve(held_out: Any) -> pl.DataFrame:
     ------
     ArgumentError : it is something else, or has no r2 of one sequence
     """
+    if isinstance(held_out, Mapping):
+        named = [
+            held_out_curve(one).with_columns(curve=pl.lit(name)) for name, one in held_out.items()
+        ]
+        return pl.concat(named, how="diagonal")
     if _is_validated(held_out):
         if held_out.keys or len(held_out.grid) > 1:
             raise ArgumentError(
@@ -103,6 +109,9 @@ def held_out_curve(held_out: Any) -> pl.DataFrame:
                 "a grid; it must have one of each, or be drawn by its own plot"
             )
         table = held_out.table.with_columns(half=pl.col("r2_std_error").fill_null(0.0))
+    elif hasattr(held_out, "records"):
+        heights = pl.Series("r2", held_out.r2)
+        table = held_out.steps.with_columns(heights, half=pl.lit(None, pl.Float64))
     elif isinstance(held_out, pl.DataFrame):
         missing = [name for name in ("step", "spent", "r2") if name not in held_out.columns]
         if missing:

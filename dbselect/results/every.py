@@ -2,8 +2,7 @@
 
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
-from dbselect.results.scored import ScoreSequence
 from dbselect.results.sequence import Sequence
 
-#: The models of every prefix of a search, of any family.
-AnySequence = Sequence | JointSequence | GlmSequence | ScoreSequence
+#: The models of every prefix of a search, of any family; a score has a `ScoreSequence`.
+AnySequence = Sequence | JointSequence | GlmSequence

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -150,6 +150,7 @@ class ScoreSequence(Prefixes[Any]):
 
     _RECORD_TYPE: ClassVar[pa.StructType] = pa.struct([])
     _WHAT: ClassVar[str] = "a sequence of a score"
+    _HEIGHT: ClassVar[str] = "score above none"
     _is_quadratic: ClassVar[bool] = False
     aliased: ClassVar[tuple[str, ...]] = ()
     terms: ClassVar[Terms] = Terms()
@@ -160,8 +161,7 @@ class ScoreSequence(Prefixes[Any]):
     @property
     def score(self) -> Score:
         """What was asked."""
-        found: Any = self.call.problem.source
-        return found
+        return cast(Score, self.call.problem.source)
 
     @cached_property
     def spent(self) -> Vector:

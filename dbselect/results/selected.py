@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
     from dbselect.validation.robust.robust import RobustErrors
 
-AnyModel = Model | JointModel | GlmModel | ScoreModel
+AnyModel = Model | JointModel | GlmModel
 M_co = TypeVar("M_co", bound=AnyModel | None, covariant=True)
 
 
@@ -206,10 +206,10 @@ class Selected(InNotebooks, Generic[M_co]):
 
     @property
     def _used(self) -> str:
-        if isinstance(self.model, ScoreModel):
-            ended = getattr(self.how, "stop", None)
-            return self.model.used + (f"; {ended.value}" if ended else "")
         model: Any = self.model
+        if isinstance(model, ScoreModel):
+            ended = getattr(self.how, "stop", None)
+            return model.used + (f"; {ended.value}" if ended else "")
         return row_counts(model.rows, model.skipped, self.rows_searched)
 
     @property
@@ -298,11 +298,11 @@ class Selected(InNotebooks, Generic[M_co]):
     @property
     def r2(self) -> float:
         """1 - RSS/TSS on the rows of the Gram; a generalised linear model has none."""
-        model = self._found
+        model: Any = self._found
         if isinstance(model, GlmModel | ScoreModel):
             kind = type(model).__name__
             raise ArgumentError(f"a {kind} has no r2; see explained, of a family its deviance")
-        return model.r2
+        return float(model.r2)
 
     @property
     def target(self) -> str:

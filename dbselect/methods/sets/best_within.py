@@ -130,7 +130,7 @@ def _without_proof(
     named: dict[str, Any] = {**asked, "k": source.size, "budget": budget, "diversity": None}
 
     def best(objective: Any, limits: Limits) -> Run[Any]:
-        costs = (np.ones(source.size), limits.costs)
+        costs = [np.ones(source.size), np.asarray(limits.costs)]
 
         def open_to(held: Sequence[int]) -> Mask:
             return limits.fitting(held, source.size)

@@ -46,13 +46,18 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None, axis: dict[str, Any])
     held = {} if held_out is None else {row["step"]: row for row in held_out.rows(named=True)}
     steps: list[dict[str, Any]] = []
     refusal, untested = None, False
+    heights = sequence.r2.tolist()
     rows, last = sequence.steps.rows(named=True), len(sequence.spent) - 1
     for at, row in enumerate(_counted(rows)):
         model = sequence.model(at)
         table = None
         if at in shown:
             tested = at == last or len(model.columns) <= MOST_TESTED
-            summary, refused = _summary(model) if tested else (_coefficients(model), None)
+            has_some = hasattr(model, "coefficients")
+            if has_some:
+                summary, refused = _summary(model) if tested else (_coefficients(model), None)
+            else:
+                summary, refused = pl.DataFrame(), "a score has no coefficients"
             refusal, untested = refusal or refused, untested or not tested
             table = _rows(summary, number, responses)
         there = held.get(at, {})
@@ -60,7 +65,7 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None, axis: dict[str, Any])
         steps.append(
             {
                 "action": row["action"], "group": row["group"], "cost": _short(row["cost"]),
-                "spent": _short(row["spent"]), "gain": _short(row["gain"]), "r2": _short(row["r2"]),
+                "spent": _short(row["spent"]), "gain": _short(row["gain"]), "r2": _short(heights[at]),
                 "held": _short(value), "groups": model.groups, "rows": table,
                 "error": None if high is None or value is None else _short(high - value),
             }

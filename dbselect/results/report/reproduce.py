@@ -45,6 +45,12 @@ def python_of(sequence: Any, source: Any) -> str:
     if "family" in fields:
         fields["family"] = str(fields["family"])
     lines = ["import dbselect as ds", ""]
+    if hasattr(problem.source, "answers"):
+        lines.append("# score: the ds.objectives.Score that was asked")
+        named = {name: one for name, one in fields.items() if name in ("costs", "always", "seed")}
+        lines.append(_call("problem = ds.Problem", [_Name("score")], named))
+        lines.append(_call(f"seq = problem.{call.method}", [], call.options))
+        return "\n".join([*lines, "model = seq.at()"])
     is_path = isinstance(source, str | Path)
     lines.append(f"table = {str(source)!r}" if is_path else "# table: the rows that were searched")
     terms = fields.pop("terms", None) or (sequence.terms if call.of_gram else None)

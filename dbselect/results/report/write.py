@@ -14,7 +14,7 @@ from dbselect.pages.report import Section, page
 from dbselect.pages.short import listed
 from dbselect.pictures.cost import cost_axis
 from dbselect.record.writing import check_place
-from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
+from dbselect.results.drawing import MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.report.models import steps_of
 from dbselect.results.report.reproduce import code_of
 from dbselect.results.report.roles import MOST_GROUPS, worth_of_groups
@@ -55,7 +55,11 @@ def report_page(sequence: Any, source: Any, held_out: Any, segments: Any) -> str
         f"{sequence.spent[-1]:g}. The first groups: {listed(sequence._order)}."
     )
     about = {"most": axis.most, "constant": axis.constant}
-    data = steps_of(sequence, held, about) | {"left": LEFT, "width": WIDTH - LEFT - RIGHT}
+    data = (
+        {"height": sequence._HEIGHT}
+        | steps_of(sequence, held, about)
+        | {"left": LEFT, "width": WIDTH - LEFT - RIGHT}
+    )
     sections = [_rows(sequence), _roles(sequence)]
     if source is not None:
         sections += checked_rows(sequence.at(), source)
@@ -79,7 +83,7 @@ def _question(sequence: Any) -> list[str]:
 
 
 def _lines(sequence: Any, held: pl.DataFrame | None) -> list[Line]:
-    lines = [Line("r2, fitted rows", sequence.spent, sequence.r2)]
+    lines = [Line(sequence._HEIGHT, sequence.spent, sequence.r2)]
     if np.abs(sequence.explained - sequence.r2).max() > SAME_SHARE:
         lines.append(Line("explained, less the penalty", sequence.spent, sequence.explained))
     each = getattr(sequence, "responses", {})
@@ -90,8 +94,9 @@ def _lines(sequence: Any, held: pl.DataFrame | None) -> list[Line]:
         bound = sequence.certificate(budgets)["bound"].to_numpy()
         lines.append(Line("bound on any groups", budgets, bound))
     if held is not None:
-        band = [None, None] if held["low"].null_count() else [held["low"], held["high"]]
-        lines.append(Line(HELD_OUT, held["spent"], held["value"], *band))
+        for one in held.partition_by("curve", maintain_order=True):
+            band = [None, None] if one["low"].null_count() else [one["low"], one["high"]]
+            lines.append(Line(one["curve"][0], one["spent"], one["value"], *band))
     return lines
 
 
@@ -99,6 +104,8 @@ def _rows(sequence: Any) -> Section:
     """Return which rows were used, which were not, and why."""
     gram = getattr(sequence, "gram", None)
     read = sequence if gram is None else gram
+    if not hasattr(read, "rows"):
+        return Section("The questions", [f"The score was asked about {sequence.queries[-1]} sets."])
     told = [f"{read.rows:,} rows were used and {read.skipped:,} left out."]
     table = None
     if gram is None:
