@@ -5,7 +5,7 @@ One set is asked a second time, with the first questions, to see whether the sco
 
 import copy
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, as_completed
 from pathlib import Path
 from typing import Any, Self
@@ -54,7 +54,7 @@ class Answers:
         # Shared by the searches: calls made, and whether one set is still to be asked twice.
         self._calls, self._check = [0], [check]
         self._begun = 0
-        self._known: dict[frozenset[str], Vector] = {}
+        self.known: dict[frozenset[str], Vector] = {}
         self._saved = 0.0
         if cache is not None:
             check_folder("cache", cache)
@@ -69,40 +69,22 @@ class Answers:
         found.executor = executor or self.executor
         return found
 
-    def __getitem__(self, columns: Collection[str]) -> Vector:
-        """Return the answer of each fold; one number where there are no folds."""
-        return self._known[frozenset(columns)]
-
     @property
     def queries(self) -> int:
         """Calls of the score, by this search."""
         return self._calls[0] - self._begun
 
-    def known(self) -> Mapping[frozenset[str], Vector]:
-        """Return all answers."""
-        return self._known
-
-    def take(self, other: "Answers") -> None:
-        """Take over the answers of another score of the same columns."""
-        for columns, answer in other._known.items():
-            self._known.setdefault(columns, answer)
-
-    def of_none(self) -> Vector:
-        """Return the answer of no columns.
-
-        Raises
-        ------
-        ScoreError : there is none
-        """
+    def of_none(self) -> Vector | Exception:
+        """Return the answer of no columns, or what came in its place."""
         key = frozenset[str]()
-        if key not in self._known:
+        if key not in self.known:
             self._calls[0] += 1
-            answer = self._checked([], _asked, self.score, [])
+            answer: Vector | Exception = self._checked(_asked, self.score, [])
             if isinstance(answer, Exception):
-                raise ScoreError(f"{type(answer).__name__}: {answer}") from answer
-            self._known[key] = answer
+                return answer
+            self.known[key] = answer
             self._save()
-        return self._known[key]
+        return self.known[key]
 
     def ask(self, sets: Iterable[Sequence[str]]) -> None:
         """Ask for the sets that are not known; what was answered is kept, however it ends.
@@ -112,33 +94,37 @@ class Answers:
         ScoreError : no set was answered, and nothing was known
         Ended : a limit is reached, or the score failed; then with a ScoreWarning
         """
-        new = {frozenset(one): list(one) for one in sets if frozenset(one) not in self._known}
+        new = {frozenset(one): list(one) for one in sets if frozenset(one) not in self.known}
         if not new:
             return
         asked, stop = list(new.values()), None
         if self.most is not None and len(asked) > self.most - self.queries:
             asked, stop = asked[: max(self.most - self.queries, 0)], Stop.QUERIES
-        failed: list[tuple[list[str], BaseException]] = []
+        failed: list[tuple[list[str], Exception]] = []
         again = self._again(asked)
         try:
             for number, columns, answer in self._answered([*asked, *again]):
-                if isinstance(answer, BaseException):
+                if isinstance(answer, Exception):
                     failed.append((columns, answer))
                 elif number >= len(asked):
                     self._compare(columns, answer)
                 else:
-                    self._known[frozenset(columns)] = answer
+                    self.known[frozenset(columns)] = answer
                     self._save(SAVE_SECONDS)
         finally:
             self._save()
-        if failed:
-            raise self._failure(*failed[0])
+        for columns, error in failed[:1]:
+            told = f"score of {columns}: {type(error).__name__}: {error}"
+            if not self.known:
+                raise ScoreError(told) from error
+            warn_caller(f"{told}; the search ends, its answers are kept", ScoreWarning)
+            raise Ended(Stop.FAILED)
         if stop is not None:
             raise Ended(stop)
 
     def _again(self, asked: list[list[str]]) -> list[list[str]]:
         """Return the set to ask a second time, with the first batch: a known one, if there is."""
-        old = [sorted(one) for one in self._known if one]
+        old = [sorted(one) for one in self.known if one]
         sets = [one for one in [*old, *asked] if one][:1]
         free = self.most is None or len(asked) < self.most - self.queries
         if not (asked and sets and free and self._check[0]):
@@ -153,7 +139,7 @@ class Answers:
                 if time.monotonic() >= self.end:
                     raise Ended(Stop.TIME)
                 self._calls[0] += 1
-                answer = self._checked(columns, _asked, self.score, list(columns))
+                answer = self._checked(_asked, self.score, list(columns))
                 yield number, columns, answer
                 if isinstance(answer, Exception):
                     return
@@ -166,7 +152,7 @@ class Answers:
             for future in as_completed(futures, None if np.isinf(left) else left):
                 self._calls[0] += not future.cancelled()
                 columns = sets[futures[future]]
-                answer = self._checked(columns, future.result)
+                answer = self._checked(future.result)
                 if isinstance(answer, CancelledError):
                     continue
                 yield futures[future], columns, answer
@@ -179,7 +165,7 @@ class Answers:
         finally:
             _cancel(futures)
 
-    def _checked(self, columns: list[str], call: Callable[..., Any], *places: Any) -> Any:
+    def _checked(self, call: Callable[..., Any], *places: Any) -> Any:
         """Return an answer as an array, or the error that came in its place."""
         try:
             given = call(*places)
@@ -188,24 +174,13 @@ class Answers:
             return error
         if answer.ndim > 1 or not answer.size or not np.isfinite(answer).all():
             return ScoreError(f"it is {shown(given)}; it must be a finite number, or one a fold")
-        known = next(iter(self._known.values()), answer)
+        known = next(iter(self.known.values()), answer)
         if len(known) != len(answer):
             return ScoreError(f"it has {len(answer)} folds; that of others has {len(known)}")
         return answer
 
-    def _failure(self, columns: list[str], error: BaseException) -> Exception:
-        told = f"score of {columns}: {type(error).__name__}: {error}"
-        if not self._known:
-            failure = ScoreError(told)
-            failure.__cause__ = error
-            return failure
-        warn_caller(
-            f"{told}; the search ends, and its {len(self._known)} answers are kept", ScoreWarning
-        )
-        return Ended(Stop.FAILED)
-
     def _compare(self, columns: list[str], answer: Vector) -> None:
-        first, second = float(self[columns].mean()), float(answer.mean())
+        first, second = float(self.known[frozenset(columns)].mean()), float(answer.mean())
         if abs(first - second) > SAME_ANSWER * max(abs(first), abs(second)):
             warn_caller(
                 f"score of {sorted(columns)} is {first:.10g}, and {second:.10g} when asked again; "
@@ -222,7 +197,7 @@ class Answers:
         rows = table.to_pylist()
         for row in rows:
             if row["score"] == self.name:
-                self._known.setdefault(frozenset(row["columns"]), np.array(row["answer"]))
+                self.known.setdefault(frozenset(row["columns"]), np.array(row["answer"]))
         return [row for row in rows if row["score"] != self.name]
 
     def _save(self, seconds: float = 0.0) -> None:
@@ -232,7 +207,7 @@ class Answers:
         others = self._read() if self.cache.exists() else []
         own = [
             {"score": self.name, "columns": sorted(columns), "answer": answer.tolist()}
-            for columns, answer in self._known.items()
+            for columns, answer in self.known.items()
         ]
         table = pa.Table.from_pylist([*others, *own], pa.schema(list(_FIELDS.items())))
         files.write_parquet(table, self.cache)

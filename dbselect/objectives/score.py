@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dbselect.errors import ArgumentError, ScoreError, ScoreWarning, shown, warn_caller
+from dbselect.errors import ArgumentError, ScoreWarning, shown, warn_caller
 from dbselect.objectives.answers import Answers, Asked
 from dbselect.objectives.contract import Objective, SetFunction
 from dbselect.objectives.cross_validated import CrossValidated, cross_validated
@@ -35,7 +35,8 @@ class Score(SetFunction):
     """A number for every set of groups, from any function of their columns; higher is better.
 
     An `Objective` for every search of a problem: ``ds.anytime_sequence(score)``. Each set is
-    asked once, whichever method asks, and a search asks a batch of sets at a time.
+    asked once, whichever method asks, and a search asks a batch of sets at a time. A search that
+    adds k of J groups asks k J sets at most. No bound is known, as values may fall with a group.
 
     Parameters
     ----------
@@ -47,9 +48,8 @@ class Score(SetFunction):
     executor : a `concurrent.futures.Executor` that asks the sets of a batch side by side: of
         threads, processes, loky, Dask (``client.get_executor()``) or Ray
     empty : score of no columns; default: ``score([])``, or where that fails the least of one group
-    guide : linear `Problem` of the same groups that says which sets are worth asking, for searches
-        with a ``shortlist``; `of` makes that of its rows
-    noise : standard errors within which a gain over folds counts as none
+    guide : linear `Problem` of the same groups, for searches with a ``shortlist``; `of` has one
+    noise : standard errors over the folds within which a gain counts as none
     check : whether one set is asked twice, to see that the score repeats
 
     Raises
@@ -57,11 +57,6 @@ class Score(SetFunction):
     GroupError : a group is empty; a cost is missing, surplus or not > 0
     ArgumentError : another argument is out of range
     SourceError : the cache is another file
-
-    Notes
-    -----
-    A search that adds k of J groups asks k J sets, one that removes them as many. Values need not
-    grow with the set, so that no bound is known.
 
     Examples
     --------
@@ -100,11 +95,11 @@ class Score(SetFunction):
         columns = patterns_by_name(groups)
         self.about = Groups(columns, costs_of(list(columns), costs))
         self.answers = Answers(score, name, cache, executor, check)
-        self.guide = guide
-        self.noise = noise
-        self._empty: list[Any] = [None if empty is None else np.array([float(empty)])]
-        self._sets: dict[frozenset[str], tuple[int, ...]] = {}
+        self.noise, self.guide = noise, guide
         self.held: list[int] = []
+        # Shared by copies: the score of no columns, and which groups were asked.
+        self._empty: list[Any] = [None if empty is None else np.array([float(empty)])]
+        self._sets: dict[frozenset[str], list[int]] = {}
         # Of a search: groups that come first and stay, what may be spent, and who is asked.
         self.first: list[int] = []
         self.budget: float | None = None
@@ -125,15 +120,16 @@ class Score(SetFunction):
     ) -> Self:
         """Return the cross-validated score of a scikit-learn estimator, pipelines among them.
 
+        No columns are scored as ``DummyClassifier(strategy="prior")`` or ``DummyRegressor()``. In
+        the cache the score has a name made of the estimator, the rows, the folds and the scoring.
+
         Parameters
         ----------
         estimator : with ``fit``; cloned for each fold
         X : frame of Polars or pandas, or an array, whose columns are ``x0``, ``x1``, ...
         y : shape (n,)
-        cv : number of folds, a splitter or a list of (train, test), as of
-            ``sklearn.model_selection.cross_val_score``; split once, so that all sets have the
-            same folds
-        scoring : as of ``cross_val_score``; default: the estimator's own
+        cv, scoring : as of ``sklearn.model_selection.cross_val_score``; rows are split once, so
+            that all sets have the same folds
         groups : name -> columns or globs; default: each column
         costs : name -> cost > 0; default: 1 each
         options : `cache`, `executor`, `noise` and `check`, as of `Score`
@@ -142,11 +138,6 @@ class Score(SetFunction):
         ------
         EngineError : scikit-learn is not installed
         ArgumentError, GroupError, ColumnError : an argument does not fit the others
-
-        Notes
-        -----
-        No columns are scored as ``DummyClassifier(strategy="prior")`` or ``DummyRegressor()``. In
-        the cache the score has a name made of the estimator, the rows, the folds and the scoring.
 
         Examples
         --------
@@ -158,25 +149,25 @@ class Score(SetFunction):
         ...     DecisionTreeClassifier(random_state=0), X, y, groups={"petal": ["petal*"],
         ...     "sepal": ["sepal*"]}, costs={"petal": 3.0, "sepal": 1.0})
         >>> ds.anytime_sequence(score).steps.select("group", "useful").rows()
-        [(None, True), ('petal', True), ('sepal', False)]
+        [(None, True), ('sepal', True), ('petal', True)]
         """
         scorer = cross_validated(estimator, X, y, cv, scoring)
         each = {column: [column] for column in scorer.columns}
         about = groups_of(scorer.columns, each if groups is None else groups, costs, sharing=True)
-        return cls(
-            scorer, about.columns, dict(zip(about.names, about.costs.tolist(), strict=True)),
-            **{"name": scorer.name, **options},
-        )  # fmt: skip
+        found = cls(scorer, about.columns, **{"name": scorer.name, **options})
+        found.about = about
+        return found
 
     def __repr__(self) -> str:
-        return f"Score({self.label}; {self.size} groups, {len(self.answers.known())} sets answered)"
+        return f"Score({self.label}; {self.size} groups, {len(self.answers.known)} sets answered)"
 
     @property
     def label(self) -> str:
         """What is scored, in a word or two."""
-        score = self.answers.score
-        found = score.label if isinstance(score, CrossValidated) else None
-        return str(found or getattr(score, "__name__", type(score).__name__))
+        score: Any = self.answers.score
+        if isinstance(score, CrossValidated):
+            return score.label
+        return str(getattr(score, "__name__", type(score).__name__))
 
     @property
     def groups(self) -> list[str]:
@@ -208,12 +199,7 @@ class Score(SetFunction):
         if not columns:
             return self._of_none()
         self.answers.ask([columns])
-        return self.answers[columns]
-
-    def std_error(self, held: Iterable[int], other: Iterable[int]) -> float:
-        """Return the standard error of the difference of two sets; NaN without folds."""
-        paired = self.folds(held) - self.folds(other)
-        return float(paired.std(ddof=1) / len(paired) ** 0.5) if len(paired) > 1 else np.nan
+        return self.answers.known[frozenset(columns)]
 
     def ask(self, sets: Iterable[Sequence[int]]) -> None:
         """Ask for the values of some sets at once."""
@@ -222,7 +208,8 @@ class Score(SetFunction):
 
     def around(self) -> list[list[int]]:
         """Return the sets that differ by one group."""
-        return [[*self.held, one] for one in self._asked()] + self._without()
+        more = [[*self.held, one] for one in self._asked()]
+        return more + [[one for one in self.held if one != out] for out in self._free()]
 
     def gains(self) -> Vector:
         """Return what each group would add; 0 for the selected ones.
@@ -230,26 +217,22 @@ class Score(SetFunction):
         In a search with a budget infinity, unknown, for what is beyond it, and with a shortlist
         minus infinity for what is not on it.
         """
-        gains = np.zeros(self.size)
-        waiting = np.setdiff1d(np.arange(self.size), self.held)
-        spent = self.about.costs[self.held].sum() + self.about.costs
-        gains[waiting] = np.where(within(spent, self.budget), -np.inf, np.inf)[waiting]
-        asked = self._asked()
+        fitting, asked = within(self._spent(), self.budget), self._asked()
+        gains = np.where(fitting, -np.inf, np.inf)
+        gains[self.held] = 0.0
         self.ask([self.held, *([*self.held, one] for one in asked)])
-        value = self.value
         for one in asked:
-            gains[one] = self.value_of([*self.held, one]) - value
+            gains[one] = self.value_of([*self.held, one]) - self.value
         return gains
 
     def losses(self) -> Vector:
         """Return what removing each selected group would lose; 0 for others and those that stay."""
-        losses = np.zeros(self.size)
-        sets = self._without()
-        self.ask([self.held, *sets])
-        value = self.value
-        for left in sets:
-            (one,) = set(self.held).difference(left)
-            losses[one] = value - self.value_of(left)
+        losses, left = np.zeros(self.size), {}
+        for out in self._free():
+            left[out] = [one for one in self.held if one != out]
+        self.ask([self.held, *left.values()])
+        for out, held in left.items():
+            losses[out] = self.value - self.value_of(held)
         return losses
 
     def best_known(self, first: Sequence[int], most: int, budget: float | None) -> Self:
@@ -261,21 +244,17 @@ class Score(SetFunction):
         most : groups that it has at most
         budget : limit on the summed cost; None = no limit
         """
-        best, known = self.copy(), self.answers.known()
+        best = self.copy()
         sets = [
-            list(held) for columns, held in self._sets.items()
-            if columns in known and len(held) <= most and set(first).issubset(held)
-            and fits(float(self.about.costs[list(held)].sum()), budget)
+            held for columns, held in self._sets.items()
+            if columns in self.answers.known and len(held) <= most and set(first).issubset(held)
+            and fits(float(self.about.costs[held].sum()), budget)
         ]  # fmt: skip
-        best.held = max(sets, key=self.value_of, default=[])
+        best.held = list(max(sets, key=self.value_of, default=[]))
         return best
 
     def searched(
-        self,
-        costs: Costs | None,
-        first: Sequence[int],
-        limits: Mapping[str, Any],
-        lead: Any = None,
+        self, costs: Costs | None, first: Sequence[int], limits: Mapping[str, Any], lead: Any = None
     ) -> Self:
         """Return a score without selected groups for one search.
 
@@ -284,7 +263,7 @@ class Score(SetFunction):
         costs : other costs
         first : groups that come first and stay
         limits : budget, executor, max_queries and time_limit
-        lead : state -> the groups that are asked; None asks all
+        lead : score, groups -> those of them that are asked; None asks all
         """
         found = self.copy()
         if costs is not None:
@@ -295,49 +274,54 @@ class Score(SetFunction):
         )
         return found
 
+    def _spent(self) -> Vector:
+        """Return what the selected groups and each other would cost."""
+        return np.asarray(self.about.costs[self.held].sum() + self.about.costs)
+
     def _asked(self) -> list[int]:
         """Return the groups whose gains are asked."""
-        if self.held == self.first[: len(self.held)] and len(self.held) < len(self.first):
-            return [self.first[len(self.held)]]
-        fits = within(self.about.costs[self.held].sum() + self.about.costs, self.budget)
-        fits[self.held] = False
-        asked = np.flatnonzero(fits).tolist()
-        return asked if self.lead is None else self.lead(self, asked)
+        if len(self.held) < len(self.first):
+            return [one for one in self.first if one not in self.held][:1]
+        fitting = within(self._spent(), self.budget)
+        fitting[self.held] = False
+        asked = np.flatnonzero(fitting).tolist()
+        return asked if self.lead is None else list(self.lead(self, asked))
 
-    def _without(self) -> list[list[int]]:
-        return [
-            [one for one in self.held if one != out] for out in self.held if out not in self.first
-        ]
+    def _free(self) -> list[int]:
+        return [one for one in self.held if one not in self.first]
 
     def _columns(self, held: Iterable[int]) -> list[str]:
         """Return the columns of some groups, each once, in the order of the groups."""
-        every = tuple(held)
+        every = list(held)
         names = (name for group in sorted(every) for name in self.about.columns[self.groups[group]])
         columns = list(dict.fromkeys(names))
         self._sets.setdefault(frozenset(columns), every)
         return columns
 
     def _of_none(self) -> Vector:
+        """Return the score of no columns; where it has none, that of the least group."""
         if self._empty[0] is None:
-            self._empty[0] = self._asked_of_none()
+            answer = self.answers.of_none()
+            if isinstance(answer, Exception):
+                singles = [self._columns([group]) for group in range(self.size)]
+                self.answers.ask(singles)
+                known = [self.answers.known[frozenset(one)] for one in singles]
+                least = min(known, key=np.mean)
+                warn_caller(
+                    f"score([]) fails ({type(answer).__name__}: {answer}); no columns count as the "
+                    f"least of one group, {least.mean():g}: give empty=, the score of no columns",
+                    ScoreWarning,
+                )
+                answer = least
+            self._empty[0] = answer
         found: Vector = self._empty[0]
         return found
 
-    def _asked_of_none(self) -> Vector:
-        """Ask for no columns; where the score cannot say, take the least of one group."""
-        try:
-            known = self.answers.of_none()
-        except ScoreError as error:
-            singles = [self._columns([group]) for group in range(self.size)]
-            self.answers.ask(singles)
-            least = min((self.answers[one] for one in singles), key=np.mean)
-            warn_caller(
-                f"score([]) fails ({error}); no columns count as the least of one group, "
-                f"{least.mean():g}: give empty=, the score of no columns",
-                ScoreWarning,
-            )
-            return least
-        return known
+
+def std_error(after: Vector, before: Vector) -> float:
+    """Return the standard error of the mean difference over folds; NaN without folds."""
+    paired = after - before
+    return float(paired.std(ddof=1) / len(paired) ** 0.5) if len(paired) > 1 else np.nan
 
 
 def set_by_set(objective: Objective, limits: Mapping[str, Any]) -> Score:

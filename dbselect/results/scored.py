@@ -12,7 +12,7 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear.problem import Linear
 from dbselect.objectives.cross_validated import CrossValidated
-from dbselect.objectives.score import Score
+from dbselect.objectives.score import Score, std_error
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record.gram import Vector
@@ -25,8 +25,8 @@ from dbselect.results.prefixes import Budget, Prefixes
 
 def _refuse(what: str) -> NoReturn:
     raise ArgumentError(
-        f"{what} is of linear models and families; a score has the score of each prefix, and with "
-        "Score.of the fitted estimator, model.estimator"
+        f"{what} cannot be had of a score; it has the score of each prefix, and of Score.of "
+        "model.estimator, which is fitted to all rows"
     )
 
 
@@ -100,6 +100,13 @@ class ScoreModel(InNotebooks):
         if not isinstance(score.answers.score, CrossValidated):
             raise ArgumentError(f"score is a function, {score.label}; Score.of has an estimator")
         return score.answers.score
+
+    @property
+    def coefficients(self) -> NoReturn:
+        """Refuse: an estimator is no expression, and has no coefficients to name."""
+        _refuse("coefficients, summary, expr and sql")
+
+    expr = sql = summary = intercept = coefficients
 
     def predict(self, rows: Any) -> Any:
         """Return the predictions of the fitted estimator.
@@ -186,11 +193,7 @@ class ScoreSequence(Prefixes[Any]):
     @cached_property
     def std_error(self) -> Vector:
         """Standard error of each gain over the folds; NaN without folds; shape (steps + 1,)."""
-        paired = [after - before for before, after in zip(self.folds, self.folds[1:], strict=False)]
-        errors = [
-            float(one.std(ddof=1)) / len(one) ** 0.5 if len(one) > 1 else np.nan for one in paired
-        ]
-        return np.array([np.nan, *errors])
+        return np.array([np.nan, *map(std_error, self.folds[1:], self.folds)])
 
     @property
     def useful(self) -> npt.NDArray[np.bool_]:
@@ -255,14 +258,6 @@ class ScoreSequence(Prefixes[Any]):
     def anytime_predict(self, rows: Any, budget: Budget = None, **options: Any) -> NoReturn:
         """Refuse: an estimator has no prefix for each row."""
         _refuse("anytime_predict")
-
-    def expr(self, budget: float | None = None, **options: Any) -> NoReturn:
-        """Refuse: an estimator is no expression."""
-        _refuse("expr")
-
-    def sql(self, budget: float | None = None, dialect: str = "duckdb", **options: Any) -> NoReturn:
-        """Refuse: an estimator is no expression."""
-        _refuse("sql")
 
     def to_struct(self) -> dict[str, Any]:
         """Refuse: the answers are what a score keeps, in its cache."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.objectives.contract import is_objective
-from dbselect.objectives.score import Score
+from dbselect.objectives.score import Score, std_error
 from dbselect.options.kinds import one_of
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, numbers_of
@@ -59,11 +59,11 @@ class ScoreSearch(Search):
 
     def _is_noise(self, state: Score, gains: Vector) -> bool:
         """Whether every gain that was asked lies within its standard error."""
-        asked = np.flatnonzero(np.isfinite(gains))
-        tried = [one for one in asked.tolist() if one not in state.held]
-        errors = [state.std_error([*state.held, one], state.held) for one in tried]
-        sure = [gains[one] > state.noise * error for one, error in zip(tried, errors, strict=True)]
-        return bool(tried) and not np.isnan(errors).any() and not any(sure)
+        before = state.folds(state.held)
+        tried = np.setdiff1d(np.flatnonzero(np.isfinite(gains)), state.held)
+        errors = [std_error(state.folds([*state.held, one]), before) for one in tried.tolist()]
+        # Without folds no error is known, and none is above it.
+        return bool(tried.size) and bool((gains[tried] <= state.noise * np.array(errors)).all())
 
     def usefulness(self, backward: str) -> Usefulness:
         """Return the loss; that of a group that does harm is below 0."""
@@ -120,7 +120,7 @@ def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) ->
             raise ArgumentError(
                 f"resume is {shown(resumed)}; it must be an earlier result of a score"
             )
-        source.answers.take(resumed.score.answers)
+        source.answers.known |= {**resumed.score.answers.known, **source.answers.known}
     lead = lead_of(source, options.get("shortlist"))
     state = source.searched(problem.costs, first, options, lead)
     return ScoreSearch(call, state.about, first, state)

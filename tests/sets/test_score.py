@@ -238,7 +238,7 @@ def test_limits_give_sets_the_best_so_far():
     assert "max_queries" in repr(found)
     assert found.explained == max(
         score.value_of([one for one in range(5) if set(GROUPS[score.groups[one]]) <= columns])
-        for columns in score.answers.known()
+        for columns in score.answers.known
         if len({name for name in GROUPS if set(GROUPS[name]) <= columns}) <= 3
     )
 
@@ -303,7 +303,7 @@ def test_answers_are_kept_from_run_to_run(tmp_path):
     assert again.steps["group"].to_list() == first.steps["group"].to_list()
     assert len(function.calls) == asked
     # Another score in the same file, and a score that changed since.
-    other = score_of(lambda columns: len(columns), cache=cache, name="size")
+    other = score_of(len, cache=cache, name="size")
     assert ds.greedy(other, k=1).groups[0] in ("u", "w", "z")
     rows = pl.read_parquet(cache)
     assert set(rows["score"]) == {"", "size"}

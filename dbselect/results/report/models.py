@@ -11,6 +11,7 @@ from dbselect.errors import DbselectError, SelectionWarning
 from dbselect.linear.inference import INTERCEPT
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.model import JointModel
+from dbselect.results.scored import ScoreModel
 from dbselect.sources.open import progress
 
 #: Coefficients on the page; those of steps between are left out where there are more.
@@ -46,14 +47,13 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None, axis: dict[str, Any])
     held = {} if held_out is None else {row["step"]: row for row in held_out.rows(named=True)}
     steps: list[dict[str, Any]] = []
     refusal, untested = None, False
-    heights = sequence.r2.tolist()
     rows, last = sequence.steps.rows(named=True), len(sequence.spent) - 1
-    for at, row in enumerate(_counted(rows)):
+    for at, (row, height) in enumerate(zip(_counted(rows), sequence.r2.tolist(), strict=True)):
         model = sequence.model(at)
         table = None
         if at in shown:
             tested = at == last or len(model.columns) <= MOST_TESTED
-            has_some = hasattr(model, "coefficients")
+            has_some = not isinstance(model, ScoreModel)
             if has_some:
                 summary, refused = _summary(model) if tested else (_coefficients(model), None)
             else:
@@ -65,7 +65,7 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None, axis: dict[str, Any])
         steps.append(
             {
                 "action": row["action"], "group": row["group"], "cost": _short(row["cost"]),
-                "spent": _short(row["spent"]), "gain": _short(row["gain"]), "r2": _short(heights[at]),
+                "spent": _short(row["spent"]), "gain": _short(row["gain"]), "r2": _short(height),
                 "held": _short(value), "groups": model.groups, "rows": table,
                 "error": None if high is None or value is None else _short(high - value),
             }

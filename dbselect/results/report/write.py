@@ -55,11 +55,8 @@ def report_page(sequence: Any, source: Any, held_out: Any, segments: Any) -> str
         f"{sequence.spent[-1]:g}. The first groups: {listed(sequence._order)}."
     )
     about = {"most": axis.most, "constant": axis.constant}
-    data = (
-        {"height": sequence._HEIGHT}
-        | steps_of(sequence, held, about)
-        | {"left": LEFT, "width": WIDTH - LEFT - RIGHT}
-    )
+    data = steps_of(sequence, held, about)
+    data |= {"height": sequence._HEIGHT, "left": LEFT, "width": WIDTH - LEFT - RIGHT}
     sections = [_rows(sequence), _roles(sequence)]
     if source is not None:
         sections += checked_rows(sequence.at(), source)
