@@ -144,16 +144,16 @@ def shortlist() -> None:
     print("|---|---|---|---|---|---|---|")
     lost: dict[Any, list[tuple[float, float, float]]] = {share: [] for share in SHARES}
     for data in data_sets():
-        whole: tuple[float, float, float, float, float] | None = None
+        whole: tuple[float, float, float, float] | None = None
         for share in SHARES:
             seq = ds.anytime_sequence(score_of(data), max_groups=data.most, shortlist=share)
             heights = np.array(
                 [held_out(data, seq.model(step).columns) for step in range(len(seq.spent))]
             )
             if whole is None:
-                whole = seq.value[-1], heights[-1], heights.max(), seq.spent[-1], seq.queries[-1]
-            reached = area(seq, heights, whole[2], whole[3])
-            lost[share].append((seq.queries[-1] / whole[4], seq.value.max() - whole[0], reached))
+                whole = seq.value.max(), heights.max(), seq.spent[-1], seq.queries[-1]
+            reached = area(seq, heights, whole[1], whole[2])
+            lost[share].append((seq.queries[-1] / whole[3], seq.value.max() - whole[0], reached))
             print(
                 f"| {data.name} | {len(data.groups)} | {share or 'all'} | {seq.queries[-1]} | "
                 f"{seq.value[-1]:.4f} | {heights[-1]:.4f} | {reached:.4f} |", flush=True,

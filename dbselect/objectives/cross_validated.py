@@ -18,9 +18,10 @@ class CrossValidated:
 
     Parameters
     ----------
-    estimator, scoring : as of ``cross_val_score``
+    estimator : as of ``cross_val_score``
     X, y : rows
     folds : (train, test) of each
+    scoring : as of ``cross_val_score``
     columns : names of the columns of X
     name : made of all of these
     """
@@ -75,7 +76,7 @@ class CrossValidated:
         return clone(self.estimator).fit(self.rows(columns), self.y)
 
 
-def cross_validated(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossValidated:
+def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossValidated:
     """Return the score of an estimator, as `Score.of`."""
     try:
         from sklearn.base import is_classifier

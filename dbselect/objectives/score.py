@@ -17,7 +17,7 @@ import numpy as np
 from dbselect.errors import ArgumentError, ScoreWarning, shown, warn_caller
 from dbselect.objectives.answers import Answers, Asked
 from dbselect.objectives.contract import Objective, SetFunction
-from dbselect.objectives.cross_validated import CrossValidated, cross_validated
+from dbselect.objectives.cross_validated import CrossValidated, scorer_of
 from dbselect.options.kinds import EXECUTOR, FINITE, FLAG, NOT_NEGATIVE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import (
@@ -151,7 +151,7 @@ class Score(SetFunction):
         >>> ds.anytime_sequence(score).steps.select("group", "useful").rows()
         [(None, True), ('sepal', True), ('petal', True)]
         """
-        scorer = cross_validated(estimator, X, y, cv, scoring)
+        scorer = scorer_of(estimator, X, y, cv, scoring)
         each = {column: [column] for column in scorer.columns}
         about = groups_of(scorer.columns, each if groups is None else groups, costs, sharing=True)
         found = cls(scorer, about.columns, **{"name": scorer.name, **options})

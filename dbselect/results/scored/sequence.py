@@ -11,111 +11,14 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear.problem import Linear
-from dbselect.objectives.cross_validated import CrossValidated
 from dbselect.objectives.score import Score, std_error
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.short import listed
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Step, Stop, is_useful, spent_after
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 from dbselect.results.prefixes import Budget, Prefixes
-
-
-def _refuse(what: str) -> NoReturn:
-    raise ArgumentError(
-        f"{what} cannot be had of a score; it has the score of each prefix, and of Score.of "
-        "model.estimator, which is fitted to all rows"
-    )
-
-
-@dataclass(frozen=True, repr=False)
-class ScoreModel(InNotebooks):
-    """What is known of some groups: their score, and the estimator on their columns.
-
-    Parameters
-    ----------
-    groups, columns : held, in the order taken
-    spent : summed cost of the groups
-    value : score, the mean of `folds`
-    explained : score above that of no columns
-    folds : shape (folds,), score on each; one number where there are no folds
-    call : the score, and the method
-
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> score = ds.objectives.Score(len, groups={"a": ["a"], "b": ["b", "c"]})
-    >>> ds.anytime_sequence(score).at(budget=1.0)
-    ScoreModel(len ~ b; score 2.0000, spent 1)
-    """
-
-    groups: list[str]
-    columns: list[str]
-    spent: float
-    value: float
-    explained: float
-    folds: Vector
-    call: Call = field(kw_only=True, compare=False)
-
-    saturated: ClassVar[bool] = False
-    aliased: ClassVar[tuple[str, ...]] = ()
-
-    @classmethod
-    def of(cls, groups: Groups, held: list[int], folds: Vector, call: Call) -> "ScoreModel":
-        """Return what is known of some groups, by number."""
-        score: Any = call.problem.source
-        names = [groups.names[group] for group in held]
-        columns = dict.fromkeys(name for group in names for name in groups.columns[group])
-        spent, value = float(groups.costs[held].sum()), float(folds.mean())
-        over = value - float(score.folds(()).mean())
-        return cls(names, list(columns), spent, value, over, folds, call=call)
-
-    def __repr__(self) -> str:
-        score: Any = self.call.problem.source
-        return (
-            f"ScoreModel({score.label} ~ {listed(self.groups)}; {self.used}, spent {self.spent:g})"
-        )
-
-    @property
-    def used(self) -> str:
-        """The score, in words."""
-        return f"score {self.value:.4f}"
-
-    @property
-    def _glance(self) -> Glance:
-        return Glance(pl.DataFrame({"group": self.groups}, schema={"group": pl.String}))
-
-    @cached_property
-    def estimator(self) -> Any:
-        """The estimator of `Score.of`, fitted to all rows on the columns of the groups."""
-        if not self.columns:
-            raise ArgumentError("the model has no columns, which no estimator can be fitted to")
-        return self._scorer.fitted(self.columns)
-
-    @property
-    def _scorer(self) -> CrossValidated:
-        score: Any = self.call.problem.source
-        if not isinstance(score.answers.score, CrossValidated):
-            raise ArgumentError(f"score is a function, {score.label}; Score.of has an estimator")
-        return score.answers.score
-
-    @property
-    def coefficients(self) -> NoReturn:
-        """Refuse: an estimator is no expression, and has no coefficients to name."""
-        _refuse("coefficients, summary, expr and sql")
-
-    expr = sql = summary = intercept = coefficients
-
-    def predict(self, rows: Any) -> Any:
-        """Return the predictions of the fitted estimator.
-
-        Parameters
-        ----------
-        rows : frame or array with the columns of the fit
-        """
-        return self.estimator.predict(self._scorer.rows(self.columns, rows))
+from dbselect.results.scored.model import ScoreModel, refuse_of_score
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +139,7 @@ class ScoreSequence(Prefixes[Any]):
         options : of sequences of linear models; none here
         """
         if options or not (budget is None or np.ndim(budget) == 0):
-            _refuse("a prefix for each row")
+            refuse_of_score("a prefix for each row")
         model: Any = self.at(budget if budget is None else float(np.asarray(budget)))
         return model.predict(rows)
 
@@ -244,20 +147,20 @@ class ScoreSequence(Prefixes[Any]):
         return replace(self, groups=groups, rule=f"{self.rule}, at other costs")
 
     def _criteria(self, gamma: float, penalty: float | None) -> NoReturn:
-        _refuse("criteria")
+        refuse_of_score("criteria")
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         return ArgumentError(f"criterion is {criterion!r}; a score has none")
 
     def _f_tests(self) -> NoReturn:
-        _refuse("f_tests")
+        refuse_of_score("f_tests")
 
     def _quadratic(self, what: str) -> Linear:
-        _refuse(what)
+        refuse_of_score(what)
 
     def anytime_predict(self, rows: Any, budget: Budget = None, **options: Any) -> NoReturn:
         """Refuse: an estimator has no prefix for each row."""
-        _refuse("anytime_predict")
+        refuse_of_score("anytime_predict")
 
     def to_struct(self) -> dict[str, Any]:
         """Refuse: the answers are what a score keeps, in its cache."""
@@ -269,4 +172,4 @@ class ScoreSequence(Prefixes[Any]):
     @classmethod
     def from_struct(cls, record: Any) -> "ScoreSequence":
         """Refuse, as `to_struct`."""
-        _refuse("a stored record")
+        refuse_of_score("a stored record")
